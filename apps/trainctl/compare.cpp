@@ -1,12 +1,11 @@
-#include "report/compare.hpp"
-
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "cli/context.hpp"
+#include "cli/output.hpp"
+#include "cli/run_paths.hpp"
 #include "compare_gate.hpp"
-#include "context.hpp"
+#include "report/compare/comparison.hpp"
 #include "report/html/study_pages.hpp"
-#include "run_words.hpp"
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "report/bench_junit.hpp"
-#include "study/baseline.hpp"
+#include "report/compare/bench_junit.hpp"
+#include "study/bench/baseline.hpp"
 
 #include <algorithm>
 

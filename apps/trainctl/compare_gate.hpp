@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/compare_gate.hpp"
+#include "report/compare/comparison_gate.hpp"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
-#include "config/explain.hpp"
-#include "context.hpp"
+#include "cli/context.hpp"
+#include "config/schema/explain.hpp"
 #include "spec/load.hpp"
 #include "verbs.hpp"
 

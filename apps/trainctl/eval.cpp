@@ -1,10 +1,10 @@
 #include "base/error.hpp"
-#include "context.hpp"
-#include "launch/signals.hpp"
-#include "report/evaluation.hpp"
-#include "standard_streams.hpp"
-#include "task_arguments.hpp"
-#include "terminal.hpp"
+#include "cli/context.hpp"
+#include "cli/output.hpp"
+#include "cli/standard_streams.hpp"
+#include "cli/task_arguments.hpp"
+#include "launch/process/signals.hpp"
+#include "report/text/task_results.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

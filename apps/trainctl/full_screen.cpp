@@ -2,7 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
-#include "standard_streams.hpp"
+#include "cli/standard_streams.hpp"
 
 #include <poll.h>
 #include <signal.h>

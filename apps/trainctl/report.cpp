@@ -1,11 +1,11 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "context.hpp"
+#include "cli/context.hpp"
+#include "cli/run_paths.hpp"
 #include "report/html/run_page.hpp"
 #include "report/html/study_pages.hpp"
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
 #include "report_worst.hpp"
-#include "run_words.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

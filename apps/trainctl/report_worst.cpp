@@ -2,14 +2,14 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "config_arguments.hpp"
-#include "context.hpp"
-#include "data/build.hpp"
-#include "data/chosen.hpp"
-#include "data/loader.hpp"
-#include "data/write_png.hpp"
-#include "report/worst.hpp"
-#include "spec/task.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/core/subset.hpp"
+#include "data/image/codec/png_write.hpp"
+#include "data/loader/loader.hpp"
+#include "report/record/worst_predictions.hpp"
+#include "spec/experiment/task.hpp"
 
 #include <algorithm>
 #include <cstddef>

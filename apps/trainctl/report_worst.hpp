@@ -1,7 +1,7 @@
 #pragma once
 
 #include "report/html/run_page.hpp"
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
 
 #include <cstddef>
 #include <string>

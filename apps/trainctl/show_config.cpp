@@ -1,9 +1,9 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "config/dump.hpp"
-#include "config/json_schema.hpp"
-#include "config_arguments.hpp"
-#include "context.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "config/schema/dump.hpp"
+#include "config/schema/json_schema.hpp"
 #include "spec/plugins.hpp"
 #include "verbs.hpp"
 

@@ -1,11 +1,11 @@
-#include "report/top.hpp"
+#include "report/text/top.hpp"
 
 #include "base/clock.hpp"
-#include "context.hpp"
+#include "cli/context.hpp"
+#include "cli/output.hpp"
 #include "full_screen.hpp"
-#include "study/live_run.hpp"
-#include "study/run_names.hpp"
-#include "terminal.hpp"
+#include "study/folder/run_lookup.hpp"
+#include "study/live/live_run.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,11 +1,11 @@
 #include "tune_requests.hpp"
 
 #include "base/clock.hpp"
-#include "base/machine.hpp"
+#include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "run_request.hpp"
-#include "spec/capture.hpp"
-#include "spec/placement.hpp"
+#include "cli/run_request.hpp"
+#include "spec/checks/capture_decl.hpp"
+#include "spec/experiment/placement.hpp"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "config_arguments.hpp"
-#include "context.hpp"
-#include "report/tune.hpp"
-#include "study/run.hpp"
-#include "study/tune_run.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "report/search/tune.hpp"
+#include "study/run/run.hpp"
+#include "study/tune/tuning_run.hpp"
 
 #include <filesystem>
 #include <map>

@@ -1,15 +1,15 @@
-#include "study/verify_resume.hpp"
+#include "study/resume/verify_resume.hpp"
 
 #include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
-#include "config_arguments.hpp"
-#include "context.hpp"
-#include "launch/verdict.hpp"
-#include "run_request.hpp"
-#include "standard_streams.hpp"
-#include "study/scratch_folder.hpp"
-#include "terminal.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "cli/output.hpp"
+#include "cli/run_request.hpp"
+#include "cli/standard_streams.hpp"
+#include "launch/supervise/verdict.hpp"
+#include "study/folder/scratch_folder.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

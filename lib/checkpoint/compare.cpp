@@ -1,9 +1,9 @@
 #include "checkpoint/compare.hpp"
 
-#include "base/container.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/container.hpp"
 #include "checkpoint/contents.hpp"
-#include "checkpoint/shared.hpp"
+#include "checkpoint/parts.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <fmt/format.h>

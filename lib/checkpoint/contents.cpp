@@ -1,7 +1,7 @@
 #include "checkpoint/contents.hpp"
 
 #include "base/strings.hpp"
-#include "checkpoint/shared.hpp"
+#include "checkpoint/parts.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <ranges>

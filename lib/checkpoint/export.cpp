@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/shared.hpp"
+#include "checkpoint/parts.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "checkpoint/store.hpp"
 
-#include "base/container.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/folders.hpp"
+#include "checkpoint/container.hpp"
+#include "checkpoint/folder.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "checkpoint/folders.hpp"
+#include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 

@@ -1,9 +1,9 @@
 #include "checkpoint/verify.hpp"
 
-#include "base/container.hpp"
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/container.hpp"
 #include "checkpoint/names.hpp"
 
 #include <fcntl.h>

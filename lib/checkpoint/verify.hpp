@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/container.hpp"
 #include "base/files.hpp"
+#include "checkpoint/container.hpp"
 #include "checkpoint/manifest.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/codec.hpp"
+#include "config/schema/codec.hpp"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/schema.hpp"
+#include "config/schema/schema.hpp"
 
 #include <string>
 #include <string_view>

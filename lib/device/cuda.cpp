@@ -1,8 +1,7 @@
-#include "device/cuda.hpp"
-
 #include "base/error.hpp"
-#include "device/gather_setup.hpp"
+#include "device/device.hpp"
 #include "device/kernels.hpp"
+#include "device/pixel_conversion.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>

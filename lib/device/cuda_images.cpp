@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "device/cuda.hpp"
+#include "device/device.hpp"
 #include "device/kernels.hpp"
 
 #include <ATen/cuda/CUDAContext.h>

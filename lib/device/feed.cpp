@@ -1,9 +1,9 @@
 #include "device/feed.hpp"
 
 #include "base/error.hpp"
-#include "data/roles.hpp"
-#include "device/cuda.hpp"
-#include "device/gather_setup.hpp"
+#include "data/core/roles.hpp"
+#include "device/device.hpp"
+#include "device/pixel_conversion.hpp"
 #include "device/widen.hpp"
 
 #include <ATen/ops/empty.h>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "data/batch.hpp"
-#include "data/cache/held_images.hpp"
-#include "data/transform.hpp"
+#include "data/cache/device_images.hpp"
+#include "data/core/batch.hpp"
+#include "data/core/transform.hpp"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/pixel_plan.hpp"
+#include "data/core/pixel_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>

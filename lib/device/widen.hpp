@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/transform.hpp"
+#include "data/core/transform.hpp"
 
 #include <array>
 #include <cstddef>

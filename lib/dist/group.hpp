@@ -2,7 +2,7 @@
 
 #include "dist/communicator.hpp"
 #include "events/heartbeat.hpp"
-#include "launch/store.hpp"
+#include "launch/rendezvous/store.hpp"
 
 #include <c10/core/Device.h>
 

@@ -1,13 +1,13 @@
 #include "engine/entry.h"
 
-#include "base/allocator.hpp"
-#include "data/lost_pages.hpp"
+#include "base/machine/allocator.hpp"
+#include "data/formats/lost_pages.hpp"
 #include "engine/exchange.hpp"
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
-#include "launch/failure.hpp"
+#include "launch/supervise/failure_evidence.hpp"
 
 #include <filesystem>
 #include <optional>

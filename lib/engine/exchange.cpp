@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "dist/tcp_exchange.hpp"
+#include "dist/torchrun_store.hpp"
 #include "engine/failure.hpp"
 
 #include <unistd.h>

@@ -2,10 +2,10 @@
 
 #include "engine/entry.h"
 #include "events/heartbeat.hpp"
-#include "spec/experiment.hpp"
-#include "train/evaluate.hpp"
-#include "train/memory_report.hpp"
-#include "train/session.hpp"
+#include "spec/experiment/experiment.hpp"
+#include "train/debug/memory_report.hpp"
+#include "train/loop/evaluator.hpp"
+#include "train/loop/session.hpp"
 
 #include <cstdint>
 #include <vector>

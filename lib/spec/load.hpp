@@ -1,10 +1,10 @@
 #pragma once
 
 #include "config/diagnostics.hpp"
-#include "config/load.hpp"
-#include "config/node.hpp"
-#include "config/schema.hpp"
-#include "spec/experiment.hpp"
+#include "config/schema/schema.hpp"
+#include "config/tree/load.hpp"
+#include "config/tree/node.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <filesystem>
 #include <string>

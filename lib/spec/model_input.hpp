@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/stage.hpp"
+#include "config/schema/stage.hpp"
 #include "spec/sample.hpp"
 
 #include <cstdint>

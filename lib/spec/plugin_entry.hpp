@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/schema.hpp"
-#include "config/stage.hpp"
+#include "config/schema/schema.hpp"
+#include "config/schema/stage.hpp"
 #include "spec/plugin_abi.hpp"
 #include "spec/said_by.hpp"
 #include "spec/sample.hpp"

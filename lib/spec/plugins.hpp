@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/schema.hpp"
+#include "config/schema/schema.hpp"
 #include "spec/plugin_entry.hpp"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "spec/plugins_of_file.hpp"
 
 #include "base/error.hpp"
-#include "config/load.hpp"
-#include "config/reader.hpp"
+#include "config/schema/reader.hpp"
+#include "config/tree/load.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "config/diagnostics.hpp"
-#include "config/node.hpp"
-#include "spec/experiment.hpp"
+#include "config/tree/node.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <string>
 #include <vector>

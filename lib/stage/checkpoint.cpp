@@ -1,7 +1,7 @@
 #include "stage/checkpoint.hpp"
 
 #include "stage/autocast.hpp"
-#include "stage/rank_sum.hpp"
+#include "stage/forward_context.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>

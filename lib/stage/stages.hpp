@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/memo.hpp"
+#include "base/state_archive.hpp"
 #include "spec/layer/shapes.hpp"
 #include "spec/sample.hpp"
 

@@ -6,7 +6,7 @@
 #include "base/safetensors.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
-#include "launch/isolated.hpp"
+#include "launch/process/isolated_process.hpp"
 #include "weights/torch_file.hpp"
 
 #include <fcntl.h>

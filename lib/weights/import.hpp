@@ -1,6 +1,6 @@
 #pragma once
 
-#include "weights/match.hpp"
+#include "weights/tensor_names.hpp"
 
 #include <filesystem>
 #include <string>

@@ -1,6 +1,6 @@
 #include "base/exact_double.hpp"
 
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "support/catch.hpp"
 
 #include <bit>

@@ -1,7 +1,7 @@
 #include "base/student.hpp"
 
-#include "base/philox.hpp"
-#include "base/stats.hpp"
+#include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

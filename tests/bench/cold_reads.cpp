@@ -6,9 +6,9 @@
 #include "base/clock.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/stats.hpp"
-#include "data/epoch_digest.hpp"
-#include "data/pack/pack_dataset.hpp"
+#include "base/statistics.hpp"
+#include "data/dataset/pack_dataset.hpp"
+#include "data/loader/epoch_digest.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -7,9 +7,9 @@
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
-#include "data/build.hpp"
-#include "data/measure.hpp"
-#include "data/order.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/loader/measurements.hpp"
+#include "data/loader/order.hpp"
 #include "device/widen.hpp"
 #include "spec/load.hpp"
 

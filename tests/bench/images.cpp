@@ -4,10 +4,10 @@
 // mean anything. usage: bench_images FOLDER...
 
 #include "base/clock.hpp"
-#include "base/stats.hpp"
-#include "data/image/decoder.hpp"
+#include "base/statistics.hpp"
+#include "data/core/registry.hpp"
+#include "data/image/codec/decoder.hpp"
 #include "data/image/resize.hpp"
-#include "data/registry.hpp"
 #include "spec/transform/random_resized_crop.hpp"
 
 #include <fmt/format.h>

@@ -3,10 +3,10 @@
 // ratios mean anything.
 
 #include "base/clock.hpp"
-#include "base/stats.hpp"
-#include "data/loader.hpp"
-#include "data/memory_dataset.hpp"
-#include "data/order.hpp"
+#include "base/statistics.hpp"
+#include "data/core/memory_dataset.hpp"
+#include "data/loader/loader.hpp"
+#include "data/loader/order.hpp"
 
 #include <fmt/format.h>
 

@@ -3,11 +3,11 @@
 // usage: bench_survive FOLDER [MEGABYTES]
 
 #include "base/clock.hpp"
-#include "base/container.hpp"
 #include "base/crc32c.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "base/stats.hpp"
+#include "base/statistics.hpp"
+#include "checkpoint/container.hpp"
 #include "events/heartbeat.hpp"
 
 #include <fmt/format.h>

@@ -2,9 +2,9 @@
 // are interleaved; only the ratios mean anything.
 
 #include "base/clock.hpp"
-#include "base/stats.hpp"
+#include "base/statistics.hpp"
+#include "data/core/registry.hpp"
 #include "data/image/flip.hpp"
-#include "data/registry.hpp"
 #include "support/stage.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "support/growth.hpp"
 
-#include "checkpoint/shared.hpp"
+#include "checkpoint/parts.hpp"
 #include "saves.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/container.hpp"
 #include "base/error.hpp"
+#include "checkpoint/container.hpp"
 #include "checkpoint/store.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-#include "config/explain.hpp"
-#include "config/json_schema.hpp"
+#include "config/schema/explain.hpp"
+#include "config/schema/json_schema.hpp"
 #include "config/support.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"

@@ -1,7 +1,7 @@
 #include "config/diagnostics.hpp"
 
 #include "base/error.hpp"
-#include "config/yaml.hpp"
+#include "config/tree/yaml.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

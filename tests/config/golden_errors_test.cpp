@@ -1,5 +1,5 @@
-#include "config/load.hpp"
 #include "config/sample.hpp"
+#include "config/tree/load.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"

@@ -1,6 +1,6 @@
 #include "support/growth.hpp"
 
-#include "config/yaml.hpp"
+#include "config/tree/yaml.hpp"
 #include "support/catch.hpp"
 
 #include <functional>

@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "config/dump.hpp"
+#include "config/schema/dump.hpp"
 #include "config/support.hpp"
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
-#include "config/fields.hpp"
-#include "config/json_schema.hpp"
+#include "config/schema/fields.hpp"
+#include "config/schema/json_schema.hpp"
 #include "config/support.hpp"
-#include "config/yaml.hpp"
+#include "config/tree/yaml.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

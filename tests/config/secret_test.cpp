@@ -1,7 +1,7 @@
 #include "config/secret.hpp"
 
 #include "base/error.hpp"
-#include "config/describe.hpp"
+#include "config/schema/describe.hpp"
 #include "config/support.hpp"
 #include "support/catch.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "config/diagnostics.hpp"
 #include "config/excerpt.hpp"
-#include "config/yaml.hpp"
+#include "config/tree/yaml.hpp"
 #include "support/catch.hpp"
 
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "config/load.hpp"
 #include "config/sample.hpp"
-#include "config/tree_path.hpp"
+#include "config/tree/load.hpp"
+#include "config/tree/tree_path.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,9 +1,9 @@
-#include "base/philox.hpp"
-#include "data/draw.hpp"
+#include "base/random.hpp"
+#include "data/core/registry.hpp"
 #include "data/fakes.hpp"
 #include "data/image/color.hpp"
 #include "data/image/rotate.hpp"
-#include "data/registry.hpp"
+#include "data/transform/draw.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
 

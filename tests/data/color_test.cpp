@@ -1,9 +1,9 @@
 #include "data/image/color.hpp"
 
-#include "data/image/gaussian_blur.hpp"
 #include "data/image/golden_pixels.hpp"
 #include "data/image/sharpness.hpp"
 #include "data/image/tone.hpp"
+#include "data/transform/blur_rows.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -1,7 +1,7 @@
 #include "data/image/erase.hpp"
 #include "data/image/flip.hpp"
+#include "data/image/geometry.hpp"
 #include "data/image/golden_pixels.hpp"
-#include "data/image/pad.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "data/loader.hpp"
+#include "data/loader/loader.hpp"
 
 #include <cstring>
 #include <functional>

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "data/cache/held_images.hpp"
-#include "data/loader.hpp"
-#include "data/pixel_plan.hpp"
+#include "data/cache/device_images.hpp"
+#include "data/core/pixel_plan.hpp"
+#include "data/loader/loader.hpp"
 
 #include <cstring>
 #include <memory>

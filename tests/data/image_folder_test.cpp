@@ -1,8 +1,8 @@
 #include "spec/dataset/image_folder.hpp"
 
+#include "data/image/codec/png_write.hpp"
 #include "data/sources.hpp"
 #include "data/varied.hpp"
-#include "data/write_png.hpp"
 #include "support/catch.hpp"
 
 #include <sys/stat.h>

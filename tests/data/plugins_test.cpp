@@ -1,12 +1,12 @@
 #include "spec/plugins.hpp"
 
 #include "base/files.hpp"
-#include "config/describe.hpp"
-#include "data/registry.hpp"
-#include "spec/check_data.hpp"
+#include "config/schema/describe.hpp"
+#include "data/core/registry.hpp"
+#include "spec/checks/check_data_decl.hpp"
+#include "spec/compatibility.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/load.hpp"
-#include "spec/targets.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "data/core/registry.hpp"
 #include "data/fakes.hpp"
-#include "data/registry.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,11 +1,11 @@
 #include "spec/dataset/synthetic_digits.hpp"
 
 #include "base/hash.hpp"
-#include "data/epoch_digest.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/digit_renderer.hpp"
 #include "data/fakes.hpp"
+#include "data/loader/epoch_digest.hpp"
 #include "data/refusing_thread.hpp"
-#include "data/registry.hpp"
-#include "data/render.hpp"
 #include "support/catch.hpp"
 
 #include <array>

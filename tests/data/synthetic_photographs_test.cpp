@@ -1,7 +1,7 @@
 #include "spec/dataset/synthetic_photographs.hpp"
 
-#include "data/image/decoder.hpp"
-#include "data/photograph.hpp"
+#include "data/dataset/photograph.hpp"
+#include "data/image/codec/decoder.hpp"
 #include "data/refusing_thread.hpp"
 #include "data/sources.hpp"
 #include "support/catch.hpp"

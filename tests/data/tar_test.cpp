@@ -1,6 +1,6 @@
+#include "data/formats/tar_reader.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
-#include "data/tar_reader.hpp"
 #include "support/catch.hpp"
 
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "data/core/registry.hpp"
 #include "data/image/golden_pixels.hpp"
-#include "data/registry.hpp"
 
 #include <memory>
 #include <string>

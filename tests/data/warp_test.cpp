@@ -1,9 +1,9 @@
 #include "data/image/warp.hpp"
 
 #include "base/portable_math.hpp"
-#include "data/image/auto_policies.hpp"
 #include "data/image/golden_pixels.hpp"
 #include "data/image/rotate.hpp"
+#include "data/transform/auto_policies.hpp"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "spec/buckets.hpp"
+#include "spec/experiment/buckets.hpp"
 
 #include "dist/communicator.hpp"
 #include "support/catch.hpp"

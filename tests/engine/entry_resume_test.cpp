@@ -1,8 +1,8 @@
 #include "checkpoint/names.hpp"
 #include "checkpoint/verify.hpp"
-#include "device/cuda.hpp"
+#include "device/device.hpp"
 #include "engine/engine_run.hpp"
-#include "spec/task.hpp"
+#include "spec/experiment/task.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>

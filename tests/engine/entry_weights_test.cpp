@@ -1,6 +1,6 @@
 #include "base/safetensors.hpp"
 #include "engine/engine_run.hpp"
-#include "spec/task.hpp"
+#include "spec/experiment/task.hpp"
 #include "support/catch.hpp"
 
 #include <filesystem>

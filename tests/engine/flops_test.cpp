@@ -1,8 +1,7 @@
-#include "train/flops.hpp"
-
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
+#include "train/measure/resource_counters.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv2d.h>

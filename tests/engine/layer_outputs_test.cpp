@@ -1,4 +1,4 @@
-#include "train/layer_outputs.hpp"
+#include "train/debug/layer_outputs.hpp"
 
 #include "stages/builtin.hpp"
 #include "support/catch.hpp"

@@ -1,12 +1,12 @@
-#include "train/layer_times.hpp"
+#include "train/measure/layer_times.hpp"
 
 #include "stages/builtin.hpp"
 #include "stages/loss/fused_entropy.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
+#include "train/debug/anomaly_detector.hpp"
 #include "train/fake_run.hpp"
-#include "train/flops.hpp"
-#include "train/layer_watch.hpp"
+#include "train/measure/resource_counters.hpp"
 
 #include <ATen/record_function.h>
 

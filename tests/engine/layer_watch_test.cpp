@@ -1,8 +1,7 @@
-#include "train/layer_watch.hpp"
-
 #include "stages/builtin.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
+#include "train/debug/anomaly_detector.hpp"
 #include "train/fake_run.hpp"
 
 #include <limits>

@@ -4,7 +4,7 @@
 #include "stages/support.hpp"
 #include "support/noted_communicator.hpp"
 #include "support/rank_group.hpp"
-#include "train/sharded_optimizer.hpp"
+#include "train/parallel/sharded_optimizer.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "base/container.hpp"
+#include "checkpoint/container.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 #include "engine/resumed_run.hpp"

@@ -1,4 +1,4 @@
-#include "base/container.hpp"
+#include "checkpoint/container.hpp"
 #include "checkpoint/store.hpp"
 #include "engine/rank_runs.hpp"
 #include "stages/builtin.hpp"

@@ -1,5 +1,5 @@
-#include "base/container.hpp"
-#include "base/container_files.hpp"
+#include "checkpoint/container_files.hpp"
+#include "checkpoint/container.hpp"
 #include "fuzz/folder.hpp"
 
 #include <algorithm>

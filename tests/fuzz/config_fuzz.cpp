@@ -1,5 +1,5 @@
-#include "config/dump.hpp"
 #include "config/sample.hpp"
+#include "config/schema/dump.hpp"
 #include "config/support.hpp"
 
 #include <cstdint>

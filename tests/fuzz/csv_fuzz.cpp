@@ -1,4 +1,4 @@
-#include "data/csv_reader.hpp"
+#include "data/formats/csv_reader.hpp"
 #include "fuzz/folder.hpp"
 
 #include <string_view>

@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "events/codec.hpp"
 #include "events/heartbeat.hpp"
-#include "launch/pulse.hpp"
+#include "launch/supervise/hang_detection.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
-#include "data/image/extents.hpp"
-#include "data/image/opencv.hpp"
+#include "data/image/codec/header_claim.hpp"
+#include "data/image/codec/opencv.hpp"
 
 #include <cstdint>
 #include <cstdlib>

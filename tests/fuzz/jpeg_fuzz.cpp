@@ -1,4 +1,4 @@
-#include "data/image/jpeg.hpp"
+#include "data/image/codec/jpeg.hpp"
 #include "fuzz/decode_fuzz.hpp"
 
 // libFuzzer: any bytes are decoded as a JPEG, or refused.

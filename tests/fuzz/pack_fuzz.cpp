@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "data/pack/format.hpp"
+#include "data/pack/pack_format.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "data/image/png.hpp"
+#include "data/image/codec/png.hpp"
 #include "fuzz/decode_fuzz.hpp"
 
 // libFuzzer: any bytes are decoded as a PNG, or refused.

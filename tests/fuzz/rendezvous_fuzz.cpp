@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "fuzz/store_session.hpp"
-#include "launch/handshake.hpp"
-#include "launch/wire.hpp"
+#include "launch/rendezvous/handshake.hpp"
+#include "launch/rendezvous/wire.hpp"
 
 #include <algorithm>
 #include <cstdint>

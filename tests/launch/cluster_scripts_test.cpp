@@ -1,6 +1,6 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "launch/launcher_env.hpp"
+#include "launch/launchers/launcher_environment.hpp"
 #include "support/catch.hpp"
 
 #include <map>

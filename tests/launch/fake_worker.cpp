@@ -3,18 +3,18 @@
 // tests can kill that as well; "join PORT NODES NODE RANKS WORDS..." that of a further node.
 
 #include "base/clock.hpp"
-#include "base/machine.hpp"
+#include "base/machine/machine.hpp"
 #include "base/stack_signal.hpp"
 #include "events/codec.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
-#include "launch/group_end.hpp"
-#include "launch/node_watch.hpp"
-#include "launch/rendezvous.hpp"
-#include "launch/stack_answer.hpp"
-#include "launch/store.hpp"
-#include "launch/supervisor.hpp"
-#include "launch/worker_env.hpp"
+#include "launch/nodes/node_supervisor.hpp"
+#include "launch/process/group_end.hpp"
+#include "launch/process/stack_answer.hpp"
+#include "launch/process/worker_environment.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
+#include "launch/rendezvous/store.hpp"
+#include "launch/supervise/supervisor.hpp"
 
 #include <dirent.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "launch/supervisor.hpp"
+#include "launch/supervise/supervisor.hpp"
 #include "support/temp_folder.hpp"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
-#include "launch/rendezvous.hpp"
-#include "launch/store.hpp"
-#include "launch/store_server.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
+#include "launch/rendezvous/store.hpp"
+#include "launch/rendezvous/store_server.hpp"
 #include "launch/strangers.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
-#include "base/cgroup.hpp"
 #include "base/files.hpp"
-#include "launch/memory_watch.hpp"
+#include "base/machine/cgroup.hpp"
+#include "launch/supervise/memory_watch.hpp"
 #include "support/catch.hpp"
 
 #include <sys/mman.h>

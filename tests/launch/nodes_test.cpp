@@ -1,7 +1,7 @@
 #include "base/error.hpp"
-#include "launch/head.hpp"
 #include "launch/job.hpp"
-#include "launch/rendezvous.hpp"
+#include "launch/nodes/coordinator.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
 #include "support/catch.hpp"
 
 #include <spawn.h>

@@ -1,5 +1,5 @@
 #include "launch/job.hpp"
-#include "launch/signals.hpp"
+#include "launch/process/signals.hpp"
 #include "launch/supervisor_process.hpp"
 #include "support/catch.hpp"
 

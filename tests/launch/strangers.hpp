@@ -2,9 +2,9 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "launch/address.hpp"
-#include "launch/handshake.hpp"
-#include "launch/rendezvous.hpp"
+#include "launch/rendezvous/address.hpp"
+#include "launch/rendezvous/handshake.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
 #include "support/catch.hpp"
 
 #include <sys/socket.h>

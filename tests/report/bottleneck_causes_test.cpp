@@ -1,4 +1,4 @@
-#include "report/bottleneck.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 #include "report/judged.hpp"
 #include "support/catch.hpp"
 

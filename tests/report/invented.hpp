@@ -1,7 +1,7 @@
 #pragma once
 
-#include "report/ending.hpp"
-#include "report/record.hpp"
+#include "report/record/run_record.hpp"
+#include "report/record/run_result.hpp"
 
 #include <string>
 

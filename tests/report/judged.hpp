@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/bottleneck.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 
 // Invented times and machines that verdicts are asked of.
 

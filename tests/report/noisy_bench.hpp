@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/philox.hpp"
+#include "base/random.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -15,7 +15,7 @@ RESULT = {"verdict": "ok", "exit_code": 0, "steps": 4, "train": {}, "val": {}, "
 
 
 def container(entries, meta):
-    """A file as lib/base/container.hpp describes it, but for the checksums, which are the program's business."""
+    """A file as lib/checkpoint/container.hpp describes it, but for the checksums, which are the program's business."""
     listed, data = [], b""
     for name, content in entries.items():
         data += bytes(-len(data) % 64)

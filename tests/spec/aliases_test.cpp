@@ -1,8 +1,8 @@
-#include "config/explain.hpp"
-#include "config/reader.hpp"
+#include "config/schema/explain.hpp"
+#include "config/schema/reader.hpp"
 #include "config/wording.hpp"
 #include "experiment_yaml.hpp"
-#include "spec/experiment.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "config/fields.hpp"
+#include "config/schema/fields.hpp"
 #include "experiment_yaml.hpp"
 #include "support/catch.hpp"
 

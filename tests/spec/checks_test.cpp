@@ -1,5 +1,5 @@
 #include "base/clock.hpp"
-#include "base/machine.hpp"
+#include "base/machine/machine.hpp"
 #include "experiment_yaml.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 #include "spec/scheduler/warmup.hpp"
 
-#include "config/json_schema.hpp"
+#include "config/schema/json_schema.hpp"
 #include "experiment_yaml.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 #include "stage/registry.hpp"
 
-#include "config/describe.hpp"
+#include "config/schema/describe.hpp"
 #include "spec/metric/accuracy.hpp"
 #include "support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "config/reader.hpp"
+#include "config/schema/reader.hpp"
 #include "spec/load.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"

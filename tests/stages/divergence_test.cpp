@@ -1,4 +1,4 @@
-#include "base/philox.hpp"
+#include "base/random.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

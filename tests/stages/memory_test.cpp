@@ -1,5 +1,5 @@
-#include "base/json_memo.hpp"
-#include "base/philox.hpp"
+#include "base/json_archive.hpp"
+#include "base/random.hpp"
 #include "stage/growing_metric.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"

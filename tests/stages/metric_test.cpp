@@ -1,4 +1,4 @@
-#include "spec/monitor.hpp"
+#include "spec/experiment/monitor.hpp"
 #include "stage/growing_metric.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"

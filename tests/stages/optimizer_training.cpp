@@ -1,6 +1,6 @@
 #include "stages/optimizer_training.hpp"
 
-#include "base/json_memo.hpp"
+#include "base/json_archive.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

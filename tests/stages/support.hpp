@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "config/stage.hpp"
+#include "config/schema/stage.hpp"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,5 +1,5 @@
 #include "stage/checkpoint.hpp"
-#include "stage/rank_sum.hpp"
+#include "stage/forward_context.hpp"
 #include "stages/model/blocks/batch_norm.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"

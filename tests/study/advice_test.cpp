@@ -1,6 +1,6 @@
-#include "report/bottleneck.hpp"
+#include "report/diagnosis/bottleneck.hpp"
 #include "spec/load.hpp"
-#include "study/run_ending.hpp"
+#include "study/run/run_ending.hpp"
 #include "support/catch.hpp"
 
 #include <array>

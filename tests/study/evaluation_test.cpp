@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
-#include "study/run.hpp"
-#include "study/scratch_folder.hpp"
+#include "study/folder/scratch_folder.hpp"
+#include "study/run/run.hpp"
 #include "support/catch.hpp"
 
 #include <fstream>

@@ -2,7 +2,7 @@
 
 #include "events/codec.hpp"
 #include "report/invented.hpp"
-#include "study/run.hpp"
+#include "study/run/run.hpp"
 #include "support/temp_folder.hpp"
 
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 #include "base/error.hpp"
-#include "checkpoint/folders.hpp"
+#include "checkpoint/folder.hpp"
 #include "checkpoint/saves.hpp"
+#include "study/bench/trial.hpp"
 #include "study/fake_run.hpp"
-#include "study/trial.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 

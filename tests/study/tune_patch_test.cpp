@@ -1,4 +1,4 @@
-#include "report/tune.hpp"
+#include "report/search/tune.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"

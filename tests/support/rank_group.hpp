@@ -2,8 +2,8 @@
 
 #include "dist/group.hpp"
 #include "events/heartbeat.hpp"
-#include "launch/store.hpp"
-#include "launch/store_server.hpp"
+#include "launch/rendezvous/store.hpp"
+#include "launch/rendezvous/store_server.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/reader.hpp"
-#include "config/yaml.hpp"
+#include "config/schema/reader.hpp"
+#include "config/tree/yaml.hpp"
 #include "spec/load.hpp"
 
 #include <string>

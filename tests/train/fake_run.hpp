@@ -2,11 +2,11 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/philox.hpp"
-#include "data/registry.hpp"
+#include "base/random.hpp"
+#include "data/core/registry.hpp"
 #include "spec/batch_transform/mixup.hpp"
 #include "support/temp_folder.hpp"
-#include "train/trainer.hpp"
+#include "train/loop/trainer.hpp"
 
 #include <torch/torch.h>
 

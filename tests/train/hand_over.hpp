@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/json_memo.hpp"
+#include "base/json_archive.hpp"
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 

@@ -3,7 +3,7 @@
 #include "checkpoint/store.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
-#include "train/trainer.hpp"
+#include "train/loop/trainer.hpp"
 
 #include <filesystem>
 #include <utility>

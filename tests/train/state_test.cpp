@@ -1,6 +1,6 @@
 #include "base/hash.hpp"
 #include "train/hand_over.hpp"
-#include "train/run_digest.hpp"
+#include "train/loop/loop_state.hpp"
 
 #include <bit>
 #include <limits>

@@ -36,10 +36,10 @@ CLEAN = {
     "docs/architecture.md": TABLE,
     "README.md": "see [the map](docs/architecture.md)\n",
     "lib/base/error.hpp": "#pragma once\n#include <fmt/format.h>\n#include <string>\n",
-    "lib/config/node.cpp": '#include "base/error.hpp"\n#include <yaml-cpp/yaml.h>\n#include <sys/stat.h>\n',
-    "lib/data/ring.cpp": '#include "config/node.hpp"\n#include <zlib.h>\n',
+    "lib/config/tree/node.cpp": '#include "base/error.hpp"\n#include <yaml-cpp/yaml.h>\n#include <sys/stat.h>\n',
+    "lib/data/loader/ring.cpp": '#include "config/node.hpp"\n#include <zlib.h>\n',
     "lib/dist/gloo.cpp": "#include <torch/csrc/distributed/c10d/Store.hpp>\n",
-    "lib/train/trainer.cpp": '#include "dist/gloo.hpp"\n#include <torch/torch.h>\n',
+    "lib/train/loop/trainer.cpp": '#include "dist/gloo.hpp"\n#include <torch/torch.h>\n',
     "apps/trainctl/main.cpp": '#include <CLI/CLI.hpp>\n#include "data/ring.hpp"\n',
     "tests/config/node_test.cpp": '#include "support/catch.hpp"\n#include "config/node.hpp"\n',
 }
@@ -175,7 +175,7 @@ class PluginHeaders(Planted):
         return plugin_headers.check(self.tree_of(**{"cmake/plugin_headers.txt": names, **planted}))
 
     def test_what_a_plugin_would_not_find_is_named(self):
-        stage = {"lib/config/stage.hpp": '#include "config/node.hpp"\n#include <ATen/core/Tensor.h>\n', "lib/config/node.hpp": ""}
+        stage = {"lib/config/schema/stage.hpp": '#include "config/node.hpp"\n#include <ATen/core/Tensor.h>\n', "lib/config/tree/node.hpp": ""}
         self.expect(self.found("config/node.hpp\nconfig/stage.hpp\n", **stage))
         self.expect(self.found("config/stage.hpp\n", **stage), 'it includes "config/node.hpp"')
         self.expect(self.found("config/gone.hpp\n"), "there is no lib/config/gone.hpp")

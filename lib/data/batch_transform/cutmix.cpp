@@ -1,8 +1,8 @@
 #include "spec/batch_transform/cutmix.hpp"
 
-#include "data/beta.hpp"
-#include "data/image/mix.hpp"
-#include "data/registry.hpp"
+#include "data/batch_transform/beta.hpp"
+#include "data/batch_transform/mix_images.hpp"
+#include "data/core/registry.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "spec/batch_transform/mixup.hpp"
 
-#include "data/beta.hpp"
-#include "data/registry.hpp"
+#include "data/batch_transform/beta.hpp"
+#include "data/core/registry.hpp"
 
 #include <cmath>
 

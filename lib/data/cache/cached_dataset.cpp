@@ -1,7 +1,7 @@
 #include "data/cache/cached_dataset.hpp"
 
 #include "base/error.hpp"
-#include "data/prefetch.hpp"
+#include "data/loader/prefetch.hpp"
 #include "data/remote/fetch_ahead.hpp"
 
 #include <algorithm>

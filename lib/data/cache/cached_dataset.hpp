@@ -1,7 +1,7 @@
 #pragma once
 
+#include "data/cache/fixed_prefix.hpp"
 #include "data/cache/image_stash.hpp"
-#include "data/cache/prefix.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "data/cache/image_stash.hpp"
 
 #include "base/error.hpp"
-#include "data/prefetch.hpp"
+#include "data/loader/prefetch.hpp"
 
 #include <algorithm>
 #include <cstring>

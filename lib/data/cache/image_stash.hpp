@@ -1,7 +1,7 @@
 #pragma once
 
-#include "data/arena.hpp"
-#include "data/dataset.hpp"
+#include "data/core/dataset.hpp"
+#include "data/loader/host_memory.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "spec/dataset/cifar10.hpp"
 
-#include "data/cifar.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/cifar.hpp"
 
 namespace trainctl::data {
 namespace {

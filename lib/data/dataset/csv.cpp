@@ -1,13 +1,13 @@
 #include "spec/dataset/csv.hpp"
 
 #include "base/error.hpp"
-#include "base/machine.hpp"
+#include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "data/csv_reader.hpp"
-#include "data/file_reader.hpp"
-#include "data/labels.hpp"
-#include "data/registry.hpp"
-#include "data/table.hpp"
+#include "data/core/registry.hpp"
+#include "data/formats/csv_reader.hpp"
+#include "data/formats/file_reader.hpp"
+#include "data/formats/labels.hpp"
+#include "data/formats/table.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "spec/dataset/fashion_mnist.hpp"
 
-#include "data/idx.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/idx.hpp"
 
 namespace trainctl::data {
 

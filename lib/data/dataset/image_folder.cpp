@@ -1,10 +1,10 @@
 #include "spec/dataset/image_folder.hpp"
 
 #include "base/url.hpp"
-#include "data/folder_scan.hpp"
-#include "data/registry.hpp"
-#include "data/remote/scan.hpp"
-#include "data/restat.hpp"
+#include "data/core/registry.hpp"
+#include "data/formats/folder_scan.hpp"
+#include "data/formats/remote_scan.hpp"
+#include "data/formats/verify_unchanged.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -3,12 +3,12 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/csv_reader.hpp"
-#include "data/divided_set.hpp"
-#include "data/manifest.hpp"
-#include "data/mapped_file.hpp"
-#include "data/registry.hpp"
-#include "data/restat.hpp"
+#include "data/core/dataset_split.hpp"
+#include "data/core/registry.hpp"
+#include "data/formats/csv_reader.hpp"
+#include "data/formats/manifest.hpp"
+#include "data/formats/mapped_file.hpp"
+#include "data/formats/verify_unchanged.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,8 +1,8 @@
-#include "data/npy.hpp"
+#include "data/formats/npy.hpp"
 
 #include "base/error.hpp"
-#include "data/registry.hpp"
-#include "data/rows_dataset.hpp"
+#include "data/core/registry.hpp"
+#include "data/core/rows_dataset.hpp"
 #include "spec/dataset/npy.hpp"
 
 #include <cstring>

@@ -1,9 +1,9 @@
 #include "spec/dataset/pack.hpp"
 
 #include "base/strings.hpp"
-#include "data/pack/origin.hpp"
-#include "data/pack/pack_dataset.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/pack_dataset.hpp"
+#include "data/pack/pack_origin.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,7 +1,7 @@
-#include "data/parquet.hpp"
-
-#include "data/registry.hpp"
 #include "spec/dataset/parquet.hpp"
+
+#include "data/core/registry.hpp"
+#include "data/dataset/parquet_reader.hpp"
 
 namespace trainctl::data {
 namespace {

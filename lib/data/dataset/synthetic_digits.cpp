@@ -1,8 +1,8 @@
 #include "spec/dataset/synthetic_digits.hpp"
 
-#include "base/machine.hpp"
-#include "data/registry.hpp"
-#include "data/render.hpp"
+#include "base/machine/machine.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/digit_renderer.hpp"
 
 #include <algorithm>
 #include <system_error>

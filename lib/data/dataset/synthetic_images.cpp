@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/philox.hpp"
-#include "data/registry.hpp"
+#include "base/random.hpp"
+#include "data/core/registry.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,14 +2,14 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/machine.hpp"
+#include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "data/cache_file.hpp"
-#include "data/folder_scan.hpp"
-#include "data/image/jpeg_write.hpp"
-#include "data/photograph.hpp"
-#include "data/progress.hpp"
-#include "data/registry.hpp"
+#include "data/core/progress.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/photograph.hpp"
+#include "data/formats/cache_file.hpp"
+#include "data/formats/folder_scan.hpp"
+#include "data/image/codec/jpeg_write.hpp"
 #include "data/remote/tier_folder.hpp"
 
 #include <fcntl.h>

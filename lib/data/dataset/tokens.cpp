@@ -2,9 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "data/mapped_file.hpp"
-#include "data/npy.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/formats/mapped_file.hpp"
+#include "data/formats/npy.hpp"
 
 #include <cstring>
 

@@ -3,10 +3,10 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/image_files.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/shard_index.hpp"
+#include "data/formats/image_files.hpp"
 #include "data/remote/mount.hpp"
-#include "data/shard_index.hpp"
 
 #include <algorithm>
 #include <utility>

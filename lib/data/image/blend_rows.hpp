@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/image/blend.hpp"
+#include "data/image/pixel_math.hpp"
 
 #include <algorithm>
 #include <cmath>

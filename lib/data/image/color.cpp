@@ -1,8 +1,8 @@
 #include "data/image/color.hpp"
 
 #include "base/error.hpp"
-#include "data/image/blend.hpp"
 #include "data/image/blend_rows.hpp"
+#include "data/image/pixel_math.hpp"
 #include "data/image/table.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/batch.hpp"
+#include "data/core/batch.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "data/image/resize_x86.hpp"
+#include "data/image/resize_x86_kernels.hpp"
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 #include "data/image/sharpness.hpp"
 
-#include "data/image/blend.hpp"
+#include "data/image/pixel_math.hpp"
 
 namespace trainctl::data {
 

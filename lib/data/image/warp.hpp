@@ -1,7 +1,7 @@
 #pragma once
 
+#include "data/image/geometry.hpp"
 #include "data/image/image.hpp"
-#include "data/image/pad.hpp"
 #include "spec/transform/interpolation.hpp"
 
 #include <array>

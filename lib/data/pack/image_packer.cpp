@@ -1,7 +1,7 @@
 #include "data/pack/image_packer.hpp"
 
 #include "base/error.hpp"
-#include "data/image/jpeg_write.hpp"
+#include "data/image/codec/jpeg_write.hpp"
 #include "data/image/resize.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "data/image/pixels.hpp"
+#include "data/core/workspace_pool.hpp"
+#include "data/image/codec/pixel_reader.hpp"
 #include "data/pack/make_pack.hpp"
-#include "data/pack/writer.hpp"
-#include "data/pool.hpp"
+#include "data/pack/pack_writer.hpp"
 
 namespace trainctl::data {
 

@@ -3,11 +3,11 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/mapped_file.hpp"
+#include "data/core/run_in_order.hpp"
+#include "data/formats/mapped_file.hpp"
+#include "data/loader/sampling.hpp"
 #include "data/pack/image_packer.hpp"
-#include "data/pack/in_order.hpp"
-#include "data/pack/writer.hpp"
-#include "data/sampling.hpp"
+#include "data/pack/pack_writer.hpp"
 
 #include <algorithm>
 #include <cstring>

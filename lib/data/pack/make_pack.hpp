@@ -2,8 +2,8 @@
 
 #include "base/files.hpp"
 #include "data/cache/cached_dataset.hpp"
-#include "data/pack/format.hpp"
-#include "data/skipped.hpp"
+#include "data/loader/skipped_samples.hpp"
+#include "data/pack/pack_format.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/files.hpp"
-#include "data/file_reader.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/remote/object_store.hpp"
 #include "data/remote/tier_folder.hpp"
 

@@ -1,9 +1,9 @@
 #include "data/remote/fetch_ahead.hpp"
 
 #include "base/error.hpp"
-#include "data/loader_thread.hpp"
+#include "data/core/parallel.hpp"
+#include "data/core/run_control.hpp"
 #include "data/remote/mount.hpp"
-#include "data/remote/stop_scope.hpp"
 
 #include <algorithm>
 #include <exception>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "data/dataset.hpp"
-#include "data/sampling.hpp"
+#include "data/core/dataset.hpp"
+#include "data/loader/sampling.hpp"
 
 #include <condition_variable>
 #include <cstdint>

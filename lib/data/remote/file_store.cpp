@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "data/file_reader.hpp"
-#include "data/remote/stores.hpp"
+#include "data/formats/file_reader.hpp"
+#include "data/remote/object_stores.hpp"
 
 #include <sys/stat.h>
 

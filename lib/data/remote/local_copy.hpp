@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "data/dataset.hpp"
+#include "data/core/dataset.hpp"
 
 #include <cstdint>
 #include <utility>

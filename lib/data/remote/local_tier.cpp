@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/byte_codec.hpp"
+#include "data/formats/byte_codec.hpp"
 
 #include <optional>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/cache_file.hpp"
+#include "data/formats/cache_file.hpp"
 #include "data/remote/cached_object.hpp"
 #include "data/remote/object_store.hpp"
 #include "data/remote/tier_folder.hpp"

@@ -3,8 +3,8 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/cache_file.hpp"
-#include "data/remote/stores.hpp"
+#include "data/formats/cache_file.hpp"
+#include "data/remote/object_stores.hpp"
 
 #include <fnmatch.h>
 

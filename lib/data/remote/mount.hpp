@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/remote/local_tier.hpp"
-#include "spec/experiment.hpp"
+#include "spec/experiment/experiment.hpp"
 
 #include <filesystem>
 #include <memory>

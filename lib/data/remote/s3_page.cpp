@@ -1,4 +1,4 @@
-#include "data/remote/stores.hpp"
+#include "data/remote/object_stores.hpp"
 
 #include <array>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "data/remote/stores.hpp"
+#include "data/remote/object_stores.hpp"
 
 #include <utility>
 

@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "data/progress.hpp"
-#include "data/remote/stop_scope.hpp"
+#include "data/core/progress.hpp"
+#include "data/core/run_control.hpp"
 
 #include <algorithm>
 #include <array>

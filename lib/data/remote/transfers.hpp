@@ -1,8 +1,8 @@
 #pragma once
 
+#include "data/core/run_control.hpp"
 #include "data/remote/http_client.hpp"
 #include "data/remote/object_store.hpp"
-#include "data/remote/stop_scope.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "spec/sampler/class_balanced.hpp"
 
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 
 namespace trainctl::data {
 

@@ -1,6 +1,6 @@
 #include "spec/sampler/weighted_random.hpp"
 
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 
 namespace trainctl::data {
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "config/codec.hpp"
-#include "data/image/augment.hpp"
+#include "config/schema/codec.hpp"
+#include "data/core/transform.hpp"
 #include "data/image/color.hpp"
-#include "data/transform.hpp"
+#include "data/transform/augment.hpp"
 
 #include <optional>
 

@@ -1,9 +1,9 @@
 #include "spec/transform/auto_augment.hpp"
 
-#include "data/image/auto_policies.hpp"
-#include "data/image/chain.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 #include "data/transform/augment_stage.hpp"
+#include "data/transform/auto_policies.hpp"
+#include "data/transform/chain.hpp"
 
 namespace trainctl::data {
 namespace {

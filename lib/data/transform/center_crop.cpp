@@ -1,6 +1,6 @@
 #include "data/transform/center_crop.hpp"
 
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 #include "data/transform/size.hpp"
 #include "spec/transform/center_crop.hpp"
 

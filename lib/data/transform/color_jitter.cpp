@@ -1,10 +1,10 @@
 #include "spec/transform/color_jitter.hpp"
 
 #include "base/error.hpp"
-#include "data/draw.hpp"
+#include "data/core/registry.hpp"
 #include "data/image/color.hpp"
-#include "data/registry.hpp"
-#include "data/transform/ranges.hpp"
+#include "data/transform/draw.hpp"
+#include "data/transform/parameters.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 #include "spec/transform/gaussian_blur.hpp"
 
 #include "base/error.hpp"
-#include "data/draw.hpp"
-#include "data/image/gaussian_blur.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/transform/blur_rows.hpp"
+#include "data/transform/draw.hpp"
 
 #include <array>
 #include <span>

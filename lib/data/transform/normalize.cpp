@@ -1,7 +1,7 @@
 #include "spec/transform/normalize.hpp"
 
 #include "base/error.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 
 namespace trainctl::data {
 

@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/portable_math.hpp"
-#include "data/draw.hpp"
+#include "data/core/registry.hpp"
 #include "data/image/warp.hpp"
-#include "data/registry.hpp"
-#include "data/transform/ranges.hpp"
+#include "data/transform/draw.hpp"
+#include "data/transform/parameters.hpp"
 
 #include <cmath>
 

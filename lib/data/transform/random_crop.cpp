@@ -1,8 +1,8 @@
 #include "spec/transform/random_crop.hpp"
 
 #include "base/error.hpp"
-#include "data/image/pad.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
+#include "data/image/geometry.hpp"
 #include "data/transform/size.hpp"
 
 #include <algorithm>

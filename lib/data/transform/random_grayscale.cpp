@@ -1,7 +1,7 @@
 #include "spec/transform/random_grayscale.hpp"
 
+#include "data/core/registry.hpp"
 #include "data/image/color.hpp"
-#include "data/registry.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,8 +1,8 @@
 #include "spec/transform/random_perspective.hpp"
 
 #include "base/error.hpp"
+#include "data/core/registry.hpp"
 #include "data/image/warp.hpp"
-#include "data/registry.hpp"
 
 namespace trainctl::data {
 namespace {

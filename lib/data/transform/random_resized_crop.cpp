@@ -2,9 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/portable_math.hpp"
-#include "data/draw.hpp"
+#include "data/core/registry.hpp"
 #include "data/image/resize.hpp"
-#include "data/registry.hpp"
+#include "data/transform/draw.hpp"
 #include "data/transform/size.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 #include "data/image/resize.hpp"
 
 #include "base/error.hpp"
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 #include "data/transform/center_crop.hpp"
 #include "data/transform/size.hpp"
 #include "spec/transform/resize.hpp"

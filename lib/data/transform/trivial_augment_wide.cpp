@@ -1,6 +1,6 @@
 #include "spec/transform/trivial_augment_wide.hpp"
 
-#include "data/registry.hpp"
+#include "data/core/registry.hpp"
 #include "data/transform/augment_stage.hpp"
 
 namespace trainctl::data {

@@ -1,10 +1,10 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "report/format.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/line_chart.hpp"
 #include "report/html/page.hpp"
 #include "report/html/study_pages.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 #include "base/strings.hpp"
-#include "report/compare_gate.hpp"
-#include "report/format.hpp"
+#include "report/compare/comparison_gate.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
 #include "report/html/run_page.hpp"
 #include "report/html/study_pages.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include "report/html/html.hpp"
 #include "report/html/line_chart.hpp"
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
 
 #include <span>
 #include <string>

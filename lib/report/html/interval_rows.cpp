@@ -1,6 +1,6 @@
-#include "report/format.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/plot.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

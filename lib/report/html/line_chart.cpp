@@ -1,8 +1,8 @@
 #include "report/html/line_chart.hpp"
 
-#include "report/format.hpp"
 #include "report/html/plot.hpp"
 #include "report/html/thin.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "report/html/html.hpp"
-#include "report/table.hpp"
+#include "report/text/table.hpp"
 
 #include <optional>
 #include <string>

@@ -1,10 +1,10 @@
 #include "report/html/run_page.hpp"
 
 #include "base/strings.hpp"
-#include "report/format.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
 #include "report/html/run_sections.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
 
 #include <optional>
 #include <string>

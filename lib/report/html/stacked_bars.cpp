@@ -1,7 +1,7 @@
 #include "base/strings.hpp"
-#include "report/format.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/plot.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "report/compare.hpp"
+#include "report/compare/comparison.hpp"
 #include "report/html/sweep_page.hpp"
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
 
 #include <string>
 

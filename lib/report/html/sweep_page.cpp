@@ -2,12 +2,12 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "report/format.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
 #include "report/html/sweep_parallel.hpp"
 #include "report/html/sweep_summary.hpp"
 #include "report/html/swept_results.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

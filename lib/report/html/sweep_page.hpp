@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 #include "report/html/sweep_parallel.hpp"
 
-#include "report/format.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/swept_results.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

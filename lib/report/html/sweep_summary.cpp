@@ -1,8 +1,8 @@
 #include "report/html/sweep_summary.hpp"
 
-#include "report/format.hpp"
 #include "report/html/page.hpp"
-#include "report/run_files.hpp"
+#include "report/record/run_files.hpp"
+#include "report/text/format.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/describe.hpp"
-#include "spec/dataset/split.hpp"
+#include "config/schema/describe.hpp"
+#include "spec/experiment/dataset_split.hpp"
 
 #include <cstdint>
 #include <optional>

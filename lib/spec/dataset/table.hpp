@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/describe.hpp"
-#include "spec/split.hpp"
+#include "config/schema/describe.hpp"
+#include "spec/experiment/split.hpp"
 
 #include <array>
 #include <cstdint>

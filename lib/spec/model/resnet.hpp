@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/describe.hpp"
-#include "spec/model/image_side.hpp"
+#include "config/schema/describe.hpp"
+#include "spec/image_side.hpp"
 
 namespace trainctl::spec::model {
 

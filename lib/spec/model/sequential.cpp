@@ -1,6 +1,6 @@
 #include "spec/model/sequential.hpp"
 
-#include "spec/layers.hpp"
+#include "spec/layer/shape_inference.hpp"
 
 #include <fmt/format.h>
 

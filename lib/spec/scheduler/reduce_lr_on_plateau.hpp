@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/mode.hpp"
+#include "spec/experiment/enums.hpp"
 #include "spec/scheduler/warmup.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "config/describe.hpp"
-#include "spec/mode.hpp"
+#include "config/schema/describe.hpp"
+#include "spec/experiment/enums.hpp"
 
 #include <cstdint>
 #include <optional>

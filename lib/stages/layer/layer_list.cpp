@@ -1,6 +1,6 @@
 #include "stages/layer/layer_list.hpp"
 
-#include "spec/layers.hpp"
+#include "spec/layer/shape_inference.hpp"
 #include "stages/builtin.hpp"
 
 #include <utility>

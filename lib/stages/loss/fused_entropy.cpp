@@ -1,7 +1,7 @@
 #include "stages/loss/fused_entropy.hpp"
 
 #include "base/error.hpp"
-#include "device/cuda.hpp"
+#include "device/device.hpp"
 #include "device/kernels.hpp"
 
 #include <ATen/SequenceNumber.h>

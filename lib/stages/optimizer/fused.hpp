@@ -1,7 +1,7 @@
 #pragma once
 
-#include "stage/kept_tensors.hpp"
 #include "stage/stages.hpp"
+#include "stage/tensor_backup.hpp"
 #include "stages/optimizer/parameter_rules.hpp"
 
 #include <ATen/core/Tensor.h>

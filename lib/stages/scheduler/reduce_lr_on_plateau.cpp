@@ -1,6 +1,6 @@
 #include "spec/scheduler/reduce_lr_on_plateau.hpp"
 
-#include "spec/monitor.hpp"
+#include "spec/experiment/monitor.hpp"
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmed_up.hpp"
 

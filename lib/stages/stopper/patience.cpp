@@ -1,6 +1,6 @@
 #include "spec/stopper/patience.hpp"
 
-#include "spec/monitor.hpp"
+#include "spec/experiment/monitor.hpp"
 #include "stages/builtin.hpp"
 
 #include <algorithm>

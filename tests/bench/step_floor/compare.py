@@ -118,7 +118,7 @@ def write_report(lines, options, config, floor, runner):
             f"{cpu_model()}, {cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
             f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}, torch {torch_version(options.build)}.",
             f"{options.rounds} rounds in turns, fresh processes, {options.epochs - 1} epochs each after one of warm-up. "
-            "Medians [quartiles];", "the ratio is of the medians of a round. Both keep the memory that tensors free (lib/base/allocator.hpp).",
+            "Medians [quartiles];", "the ratio is of the medians of a round. Both keep the memory that tensors free (lib/base/machine/allocator.hpp).",
             "", *lines, "", "```",
             f"tests/bench/step_floor/compare.py build/release MNIST_FOLDER --rounds {options.rounds} --epochs {options.epochs} --write",
             "```", "", "Resolved config:", "", "```yaml", config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip(), "```", ""]

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/image_ranges.hpp"
+#include "data/core/image_ranges.hpp"
 #include "support/temp_folder.hpp"
 
 #include <atomic>

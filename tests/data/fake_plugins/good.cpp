@@ -1,6 +1,6 @@
 #include "base/error.hpp"
-#include "config/describe.hpp"
-#include "data/registry.hpp"
+#include "config/schema/describe.hpp"
+#include "data/core/registry.hpp"
 #include "spec/plugin_entry.hpp"
 
 // A plug-in as it should be, without an engine; it tries to put itself in the place of mnist, too.

@@ -1,4 +1,4 @@
-#include "config/describe.hpp"
+#include "config/schema/describe.hpp"
 #include "spec/plugin_entry.hpp"
 
 // A loss for targets of one kind; every library that is made of this file has a type of the same

@@ -1,5 +1,5 @@
-#include "config/describe.hpp"
-#include "data/registry.hpp"
+#include "config/schema/describe.hpp"
+#include "data/core/registry.hpp"
 #include "spec/plugin_entry.hpp"
 
 #include <chrono>

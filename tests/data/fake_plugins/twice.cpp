@@ -1,4 +1,4 @@
-#include "config/describe.hpp"
+#include "config/schema/describe.hpp"
 #include "spec/plugin_entry.hpp"
 
 // Describes a model that is there already, or a stage of a kind that a plug-in cannot have.

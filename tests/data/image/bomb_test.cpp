@@ -1,6 +1,6 @@
+#include "data/image/codec/jpeg.hpp"
+#include "data/image/codec/jpeg_write.hpp"
 #include "data/image/decoding.hpp"
-#include "data/image/jpeg.hpp"
-#include "data/image/jpeg_write.hpp"
 #include "support/catch.hpp"
 
 #include <sys/resource.h>

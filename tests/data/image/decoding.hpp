@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/fakes.hpp"
-#include "data/image/decoder.hpp"
+#include "data/image/codec/decoder.hpp"
 #include "data/image/jpeg_files.hpp"
 
 #include <string>

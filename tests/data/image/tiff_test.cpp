@@ -1,5 +1,5 @@
+#include "data/image/codec/upright.hpp"
 #include "data/image/decoding.hpp"
-#include "data/image/upright.hpp"
 #include "support/catch.hpp"
 
 #include <array>

@@ -1,8 +1,8 @@
-#include "data/image/jpeg_write.hpp"
+#include "data/image/codec/jpeg_write.hpp"
 
+#include "data/dataset/pack_dataset.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
-#include "data/pack/pack_dataset.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

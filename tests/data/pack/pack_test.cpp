@@ -1,9 +1,9 @@
 #include "spec/dataset/pack.hpp"
 
-#include "data/epoch_digest.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/pack_dataset.hpp"
+#include "data/loader/epoch_digest.hpp"
 #include "data/pack/make_pack.hpp"
-#include "data/pack/pack_dataset.hpp"
-#include "data/registry.hpp"
 #include "data/varied.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
 #include "support/catch.hpp"

@@ -1,10 +1,10 @@
 #include "data/remote/fetch_ahead.hpp"
 
 #include "data/cache/cached_dataset.hpp"
+#include "data/core/run_control.hpp"
 #include "data/remote/fake_store.hpp"
 #include "data/remote/mount.hpp"
-#include "data/remote/stop_scope.hpp"
-#include "data/remote/stores.hpp"
+#include "data/remote/object_stores.hpp"
 #include "data/sources.hpp"
 #include "data/transform_of.hpp"
 #include "spec/dataset/image_folder.hpp"

@@ -1,7 +1,7 @@
 #include "data/remote/transfers.hpp"
 
+#include "data/core/run_control.hpp"
 #include "data/fakes.hpp"
-#include "data/remote/stop_scope.hpp"
 #include "support/catch.hpp"
 
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include "base/url.hpp"
 #include "data/fakes.hpp"
-#include "data/remote/stores.hpp"
+#include "data/remote/object_stores.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -44,7 +44,7 @@ BOXES = [
 
 
 class Draws:
-    """lib/base/philox.cpp: the draws of seed 3, epoch 1, one position and operation 0, in the place of torch's."""
+    """lib/base/random.cpp: the draws of seed 3, epoch 1, one position and operation 0, in the place of torch's."""
 
     def __init__(self, position):
         self.counter, self.words = [0, 1, position, 0], []

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "stage/rank_sum.hpp"
+#include "stage/forward_context.hpp"
 
 #include <ATen/core/Tensor.h>
 

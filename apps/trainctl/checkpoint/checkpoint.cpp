@@ -1,0 +1,214 @@
+#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/container.hpp"
+#include "checkpoint/listing.hpp"
+#include "checkpoint/verbs.hpp"
+#include "checkpoint/verify.hpp"
+#include "cli/checkpoint_paths.hpp"
+#include "cli/context.hpp"
+#include "cli/output.hpp"
+#include "report/text/table.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+using checkpoint::State;
+using checkpoint::Surveyed;
+
+struct LsArguments {
+  std::string path;
+  bool verify = false;
+};
+
+std::string name_of(State state) {
+  return checkpoint::enum_names(state).at(static_cast<std::size_t>(state));
+}
+
+std::vector<std::string> links_of(const Surveyed& row) {
+  std::vector<std::string> links;
+  if (row.is_last) links.emplace_back("last");
+  if (row.is_best) links.emplace_back("best");
+  return links;
+}
+
+std::string value_text(const Surveyed& row) {
+  if (!row.manifest || !row.manifest->value) return "-";
+  return report::metric_text(*row.manifest->value);
+}
+
+report::Table table_of(const std::vector<Surveyed>& rows) {
+  const auto monitored = std::ranges::find_if(
+      rows, [](const Surveyed& row) { return row.manifest && !row.manifest->monitor.empty(); });
+  report::Table table(
+      {{"name", report::Align::left},
+       {"epoch"},
+       {"step"},
+       {"size"},
+       {monitored == rows.end() ? "value" : printable(monitored->manifest->monitor)},
+       {"state", report::Align::left},
+       {"links", report::Align::left}});
+  for (const Surveyed& row : rows) {
+    table.add({printable(row.name),
+               row.moment ? std::to_string(row.moment->epoch_number()) : std::string("-"),
+               row.moment ? with_thousands(row.moment->global_step) : std::string("-"),
+               human_bytes(static_cast<double>(row.bytes)), value_text(row), name_of(row.state),
+               join(links_of(row), ", ")});
+  }
+  return table;
+}
+
+Json json_of(const Surveyed& row) {
+  const bool has_value = row.manifest && row.manifest->value;
+  return {{"name", row.name},
+          {"epoch", row.moment ? Json(row.moment->epoch_number()) : Json(nullptr)},
+          {"step", row.moment ? Json(row.moment->global_step) : Json(nullptr)},
+          {"bytes", row.bytes},
+          {"monitor", row.manifest ? Json(row.manifest->monitor) : Json(nullptr)},
+          {"value", has_value ? report::json_number(*row.manifest->value) : Json(nullptr)},
+          {"reason", row.manifest ? Json(row.manifest->reason) : Json(nullptr)},
+          {"state", name_of(row.state)},
+          {"why", row.why},
+          {"links", links_of(row)}};
+}
+
+int ls(const LsArguments& arguments, Context& context) {
+  const fs::path folder = checkpoints_folder(arguments.path);
+  const auto depth =
+      arguments.verify ? checkpoint::Depth::everything : checkpoint::Depth::manifests;
+  const std::vector<Surveyed> rows = checkpoint::survey(folder, depth);
+  if (context.json) {
+    Json list = Json::array();
+    for (const Surveyed& row : rows) list.push_back(json_of(row));
+    print_json({{"schema", "trainctl.checkpoint_ls/1"},
+                {"folder", folder.string()},
+                {"checkpoints", list}});
+    return 0;
+  }
+  if (rows.empty()) {
+    put(stderr, fmt::format("there is no checkpoint in {}\n", printable(folder.string())));
+    return 0;
+  }
+  std::string text = report::to_text(table_of(rows), style_for(context, stdout));
+  for (const Surveyed& row : rows) {
+    if (row.state == State::damaged || row.state == State::unsupported)
+      text += fmt::format("{}: {}\n", printable(row.name), printable_lines(row.why));
+  }
+  writer_for(stdout)(text);
+  return 0;
+}
+
+struct Verified {
+  std::string path;
+  std::string why;  // empty: whole
+  bool unsupported = false;
+};
+
+/// The checkpoints and files that a path stands for; a run folder for all that were committed.
+std::vector<fs::path> meant_by(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) return {path};
+  const fs::path one = one_checkpoint(path);
+  if (fs::equivalent(one, path, ignored)) return {one};
+  std::vector<fs::path> all;
+  for (const Surveyed& row : checkpoint::survey(one.parent_path(), checkpoint::Depth::manifests)) {
+    if (row.state != State::unfinished && row.state != State::aside)
+      all.push_back(one.parent_path() / row.name);
+  }
+  return all;
+}
+
+Verified verify_one(const fs::path& path) {
+  try {
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) {
+      const container::File file(path);
+    } else {
+      checkpoint::verify(path);
+    }
+    return {path.string(), ""};
+  } catch (const checkpoint::UnsupportedFormat& error) {
+    return {path.string(), error.what(), true};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::checkpoint) throw;
+    return {path.string(), error.what()};
+  }
+}
+
+void verify_path(const std::string& path, std::vector<Verified>& results) {
+  try {
+    for (const fs::path& one : meant_by(path)) results.push_back(verify_one(one));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::checkpoint) throw;
+    results.push_back({path, error.what()});
+  }
+}
+
+int verify(const std::vector<std::string>& paths, Context& context) {
+  std::vector<Verified> results;
+  for (const std::string& path : paths) verify_path(path, results);
+  const bool all_whole = std::ranges::all_of(results, &std::string::empty, &Verified::why);
+  const int code = all_whole ? 0 : static_cast<int>(ErrorKind::checkpoint);
+  if (context.json) {
+    Json list = Json::array();
+    for (const Verified& one : results)
+      list.push_back({{"path", one.path}, {"ok", one.why.empty()}, {"message", one.why}});
+    print_json(
+        {{"schema", "trainctl.checkpoint_verify/1"}, {"exit_code", code}, {"checkpoints", list}});
+    return code;
+  }
+  for (const Verified& one : results) {
+    if (one.why.empty() && !context.quiet) print("ok       " + printable(one.path));
+    if (!one.why.empty())
+      print(fmt::format("{}  {}: {}", one.unsupported ? "unsupported" : "damaged",
+                        printable(one.path), printable_lines(one.why)));
+  }
+  return code;
+}
+
+void add_ls(CLI::App& checkpoint, Context& context) {
+  const auto arguments = std::make_shared<LsArguments>();
+  CLI::App& verb =
+      add_verb(checkpoint, context, {"ls", "the checkpoints of a run, newest first", kTrainGroup},
+               [arguments, &context] { return ls(*arguments, context); });
+  verb.add_option("path", arguments->path, "a run folder, or its folder of checkpoints")
+      ->type_name("PATH")
+      ->required();
+  verb.add_flag("--verify", arguments->verify, "read all of each, not only its manifest");
+}
+
+void add_verify(CLI::App& checkpoint, Context& context) {
+  const auto paths = std::make_shared<std::vector<std::string>>();
+  CLI::App& verb = add_verb(
+      checkpoint, context, {"verify", "read all of a checkpoint and check every byte", kTrainGroup},
+      [paths, &context] { return verify(*paths, context); });
+  verb.add_option("path", *paths, "checkpoints; a run folder stands for all of its own")
+      ->type_name("PATH...")
+      ->required();
+  verb.footer("Exit codes: 0 all are whole; 10 one is damaged, and the file and tensor are named.");
+}
+
+}  // namespace
+
+void add_checkpoint(CLI::App& program, Context& context) {
+  CLI::App& verb =
+      *program.add_subcommand("checkpoint", "list, examine, verify and convert checkpoints")
+           ->group(kTrainGroup);
+  add_global_flags(verb, context);
+  verb.require_subcommand(1);
+  add_ls(verb, context);
+  add_checkpoint_inspect(verb, context);
+  add_verify(verb, context);
+  add_checkpoint_export(verb, context);
+  add_checkpoint_import(verb, context);
+}
+
+}  // namespace trainctl::app

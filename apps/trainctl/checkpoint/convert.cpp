@@ -1,0 +1,228 @@
+#include "base/safetensors.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/export.hpp"
+#include "checkpoint/verbs.hpp"
+#include "cli/checkpoint_paths.hpp"
+#include "cli/context.hpp"
+#include "cli/data_checks.hpp"
+#include "cli/engine_library.hpp"
+#include "cli/selection_flags.hpp"
+#include "study/workers/script_export.hpp"
+#include "weights/import.hpp"
+#include "weights/torch_writer.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+
+namespace trainctl::app {
+namespace {
+
+using checkpoint::Weights;
+
+enum class Format { safetensors, pth, torchscript };
+constexpr std::array<const char*, 3> enum_names(Format) {
+  return {"safetensors", "pth", "torchscript"};
+}
+
+/// The extensions that name a format.
+struct Extension {
+  const char* text;
+  Format format;
+};
+constexpr std::array<Extension, 3> kExtensions{
+    {{".safetensors", Format::safetensors}, {".pth", Format::pth}, {".pt", Format::torchscript}}};
+
+struct ConvertArguments {
+  std::string path;
+  std::string out;
+  std::string format;  // empty: as `out` ends
+  bool force = false;
+  std::string weights;  // empty: what validation saw
+  SelectionFlags selection;
+};
+
+/// What is there is somebody's: it stays unless --force says otherwise.
+void check_out(const ConvertArguments& arguments) {
+  std::error_code ignored;
+  const fs::file_status there = fs::symlink_status(arguments.out, ignored);
+  if (there.type() == fs::file_type::not_found) return;
+  ENSURE(config, there.type() != fs::file_type::directory, "--out: {} is a folder; name a file",
+         printable(arguments.out));
+  ENSURE(config, arguments.force, "--out: {} is there already; add --force to replace it",
+         printable(arguments.out));
+}
+
+Weights weights_called(const std::string& name) {
+  if (name.empty()) return Weights::validated;
+  for (const Weights weights : {Weights::model, Weights::ema, Weights::best}) {
+    if (name == checkpoint::enum_names(weights).at(static_cast<std::size_t>(weights)))
+      return weights;
+  }
+  throw Error(ErrorKind::config,
+              fmt::format("--weights: '{}' is not one of model, ema, best", printable(name)));
+}
+
+std::optional<Format> format_of_name(const std::string& out) {
+  const std::string extension = fs::path(out).extension().string();
+  const auto* found = std::ranges::find_if(
+      kExtensions, [&](const Extension& known) { return extension == known.text; });
+  return found == kExtensions.end() ? std::nullopt : std::optional(found->format);
+}
+
+/// The format that the name says, or --format where the name says none. `.pt` is also a usual name
+/// of state dicts.
+Format export_format(const ConvertArguments& arguments) {
+  const std::optional<Format> by_name = format_of_name(arguments.out);
+  if (arguments.format.empty()) {
+    ENSURE(config, by_name.has_value(),
+           "--out: the name must end in .safetensors, .pth (state dict) or .pt (TorchScript), got "
+           "'{}'; or say which with --format safetensors, pth or torchscript",
+           printable(arguments.out));
+    return *by_name;
+  }
+  const auto names = enum_names(Format());
+  const auto* found = std::ranges::find(names, arguments.format);
+  ENSURE(config, found != names.end(), "--format must be one of {}, got '{}'",
+         fmt::join(names, ", "), printable(arguments.format));
+  const auto asked = static_cast<Format>(found - names.begin());
+  const bool is_dict_in_pt = by_name == Format::torchscript && asked == Format::pth;
+  ENSURE(config, !by_name || by_name == asked || is_dict_in_pt,
+         "--format {} and --out {} name two formats: leave --format out, or choose another name",
+         arguments.format, printable(arguments.out));
+  return asked;
+}
+
+checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weights weights,
+                               const fs::path& out) {
+  if (format == Format::torchscript)
+    return study::export_script({checkpoint, weights, out, executable_path(), read_model_input});
+  if (format == Format::safetensors) return checkpoint::export_weights(checkpoint, weights, out);
+  return checkpoint::export_weights(checkpoint, weights, [&](const auto& tensors, const auto&) {
+    weights::write_torch_file(out, tensors);
+  });
+}
+
+std::string amount(std::size_t tensors, std::uint64_t bytes) {
+  return fmt::format("{} tensor{}, {}", with_thousands(static_cast<long long>(tensors)),
+                     tensors == 1 ? "" : "s", human_bytes(static_cast<double>(bytes)));
+}
+
+int export_one(const ConvertArguments& arguments, Context& context) {
+  const Weights weights = weights_called(arguments.weights);
+  const Format format = export_format(arguments);
+  check_out(arguments);
+  const fs::path path = one_checkpoint(arguments.path);
+  const checkpoint::Exported done = export_as(format, path, weights, arguments.out);
+  const std::string which =
+      checkpoint::enum_names(done.weights).at(static_cast<std::size_t>(done.weights));
+  if (context.json) {
+    print_json({{"schema", "trainctl.checkpoint_export/1"},
+                {"checkpoint", path.string()},
+                {"file", arguments.out},
+                {"format", enum_names(format).at(static_cast<std::size_t>(format))},
+                {"weights", which},
+                {"epoch", done.manifest.moment().epoch_number()},
+                {"step", done.manifest.global_step},
+                {"tensors", done.tensors},
+                {"bytes", done.bytes}});
+  } else if (!context.quiet) {
+    print(fmt::format("{}: the {} weights of {} ({})", printable(arguments.out), which,
+                      printable(path.filename().string()), amount(done.tensors, done.bytes)));
+  }
+  return 0;
+}
+
+int import_one(const ConvertArguments& arguments, Context& context) {
+  ENSURE(config, format_of_name(arguments.out) == Format::safetensors,
+         "--out: the name must end in .safetensors, got '{}'", printable(arguments.out));
+  check_out(arguments);
+  const weights::Selection selection = selection_of(arguments.selection);
+  const bool is_renamed = !selection.section.empty() || !selection.renaming.is_empty();
+  ENSURE(config, is_renamed || weights::format_of(arguments.path) == weights::Format::torch,
+         "{} is no file of torch.save; a safetensors file needs no import",
+         printable(arguments.path));
+  weights::import_weights(arguments.path, arguments.out, selection);
+  const safetensors::File file(arguments.out);
+  std::uint64_t bytes = 0;
+  for (const safetensors::View& tensor : file.tensors()) bytes += tensor.bytes.size();
+  const auto found = file.metadata().find(weights::kNotesKey);
+  const std::string notes = found == file.metadata().end() ? "" : found->second;
+  if (context.json) {
+    Json list = Json::array();
+    for (const std::string& note : split(notes, '\n')) {
+      if (!note.empty()) list.push_back(note);
+    }
+    print_json({{"schema", "trainctl.checkpoint_import/1"},
+                {"source", arguments.path},
+                {"file", arguments.out},
+                {"tensors", file.tensors().size()},
+                {"bytes", bytes},
+                {"notes", list}});
+  } else if (!context.quiet) {
+    print(fmt::format("{}: {}", printable(arguments.out), amount(file.tensors().size(), bytes)));
+    for (const std::string& note : split(notes, '\n')) {
+      if (!note.empty()) print("  " + printable(note));
+    }
+  }
+  return 0;
+}
+
+void add_conversion(CLI::App& verb, ConvertArguments& arguments, const char* type) {
+  const std::string what = std::string(type) == "PATH"
+                               ? "a checkpoint; a run folder stands for its newest one"
+                               : "what torch.save made of a state dict";
+  verb.add_option("path", arguments.path, what)->type_name(type)->required();
+  const std::string out = std::string(type) == "PATH"
+                              ? "the file to write: .safetensors, .pth or .pt (TorchScript)"
+                              : "the safetensors file to write";
+  verb.add_option("--out", arguments.out, out)->type_name("FILE")->required();
+  verb.add_flag("--force", arguments.force, "replace the file where it is there already");
+}
+
+}  // namespace
+
+void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
+  const auto arguments = std::make_shared<ConvertArguments>();
+  CLI::App& verb = add_verb(checkpoint, context,
+                            {"export", "write the weights of a checkpoint for other programs",
+                             kTrainGroup, WorkingDirectory::existing},
+                            [arguments, &context] { return export_one(*arguments, context); });
+  add_conversion(verb, *arguments, "PATH");
+  verb.add_option(
+          "--format", arguments->format,
+          "safetensors, pth (state dict) or torchscript; default: as the name of --out ends")
+      ->type_name("FORMAT");
+  verb.footer(
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
+      "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
+      "torch.load(\"weights.pth\", weights_only=True) gives the state dict, "
+      "torch.jit.load(\"model.pt\") the\n"
+      "model in evaluation mode. TorchScript needs the engine, and the experiment's data for the "
+      "shape of a sample.");
+  verb.add_option("--weights", arguments->weights,
+                  "model, ema, best (default: the average where there is one, else the model's)")
+      ->type_name("WHICH");
+}
+
+void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
+  const auto arguments = std::make_shared<ConvertArguments>();
+  CLI::App& verb = add_verb(
+      checkpoint, context,
+      {"import", "a state dict of torch.save as safetensors, read in a sandbox", kTrainGroup},
+      [arguments, &context] { return import_one(*arguments, context); });
+  add_conversion(verb, *arguments, "FILE.pth");
+  add_selection_flags(verb, arguments->selection);
+  verb.footer(
+      "  trainctl checkpoint import lightning.ckpt --prefix model. --out weights.safetensors\n"
+      "  trainctl checkpoint import timm.pth.tar --section state_dict_ema --out ema.safetensors");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,177 @@
+#include "cli/context.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/exception.hpp"
+#include "base/strings.hpp"
+#include "cli/standard_streams.hpp"
+#include "config/secret_text.hpp"
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::app {
+namespace {
+
+constexpr const char* kGlobalGroup = "Global options";
+constexpr const char* kDeletedDirectory = "the working directory has been deleted";
+
+// An option that takes one of a few words, stored as the enumerator of the same rank.
+template <class E, std::size_t N>
+void add_choice(CLI::App& app, const std::string& flag, E& value,
+                const std::array<const char*, N>& names, const std::string& place) {
+  const std::vector<std::string> words(names.begin(), names.end());
+  const auto choose = [&value, words, flag](const std::string& word) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] != word) continue;
+      value = static_cast<E>(i);
+      return;
+    }
+    throw CLI::ValidationError(
+        flag, fmt::format("'{}' is not one of {}", printable(word), join(words, ", ")));
+  };
+  app.add_option_function<std::string>(flag, choose, join(words, ", "))
+      ->type_name(place)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->group(kGlobalGroup);
+}
+
+std::string source_location_text(const std::source_location& where) {
+  return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(),
+                     where.line());
+}
+
+}  // namespace
+
+void add_global_flags(CLI::App& app, Context& context) {
+  app.set_help_flag("-h,--help", "show this help")->group(kGlobalGroup);
+  app.add_flag("--json", context.json, "print one JSON document on stdout")->group(kGlobalGroup);
+  app.add_flag("-q,--quiet", context.quiet, "print results and errors only")->group(kGlobalGroup);
+  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")
+      ->group(kGlobalGroup);
+  add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
+  add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"},
+             "HOW");
+}
+
+std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
+  return [least, most](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = failure == std::errc() && end == text.data() + text.size();
+    if (whole && value >= least && value <= most) return {};
+    return fmt::format("'{}' is no whole number from {} to {}", printable(text), least, most);
+  };
+}
+
+void check_working_directory() {
+  ENSURE(resource, !working_directory_is_deleted(), "cannot start: {}", kDeletedDirectory);
+}
+
+CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
+                   std::function<int()> action) {
+  CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
+  add_global_flags(verb, context);
+  verb.callback([&context, &verb, run = std::move(action), directory = text.directory] {
+    context.action = [&context, &verb, run, directory] {
+      if (directory == WorkingDirectory::existing) check_working_directory();
+      const auto complete = context.complete_arguments.find(&verb);
+      if (complete != context.complete_arguments.end()) complete->second();
+      return run();
+    };
+  });
+  return verb;
+}
+
+config::Color color_for(const Context& context, std::FILE* stream) {
+  if (context.color == ColorMode::always) return config::Color::on;
+  if (context.color == ColorMode::never) return config::Color::off;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  if (no_color != nullptr && *no_color != '\0') return config::Color::off;
+  if (terminal != nullptr && std::string_view(terminal) == "dumb") return config::Color::off;
+  return ::isatty(::fileno(stream)) != 0 ? config::Color::on : config::Color::off;
+}
+
+void put(std::FILE* stream, const std::string& text) { write_text(stream, text, Flush::later); }
+
+void print(const std::string& text) { put(stdout, text + "\n"); }
+
+void print_json(const Json& document) { print(to_pretty(document)); }
+
+void print_warnings(const Context& context) {
+  if (context.quiet || context.json) return;
+  put(stderr, context.diagnostics.render(color_for(context, stderr)));
+}
+
+Json problems_json(const config::Diagnostics& diagnostics) {
+  Json problems = Json::array();
+  for (const config::Diagnostic& one : diagnostics.sorted()) {
+    const config::Position& at = one.position;
+    problems.push_back({{"file", at.source ? Json(bounded(config::without_secrets(at.source->name)))
+                                           : Json(nullptr)},
+                        {"line", at.line},
+                        {"column", at.column},
+                        {"severity", one.severity == config::Severity::error ? "error" : "warning"},
+                        {"message", one.message},
+                        {"hint", one.hint}});
+  }
+  if (diagnostics.truncated()) {
+    problems.push_back({{"file", nullptr},
+                        {"line", 0},
+                        {"column", 0},
+                        {"severity", "error"},
+                        {"message", "there are more problems than are collected: mend these first"},
+                        {"hint", ""}});
+  }
+  return problems;
+}
+
+namespace {
+
+/// Adds the cause of most failures in a working directory that has been deleted, and the way out.
+std::string with_folder_hint(std::string message) {
+  if (!working_directory_is_deleted()) return message;
+  if (message.find(kDeletedDirectory) == std::string::npos)
+    message += fmt::format("; {}", kDeletedDirectory);
+  return message + "\nhint: change to a folder that exists, as in: cd ~";
+}
+
+}  // namespace
+
+void print_error(const Context& context, const std::string& message) {
+  const bool colored = color_for(context, stderr) == config::Color::on;
+  put(stderr, fmt::format("{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "",
+                          with_folder_hint(bounded(message))));
+}
+
+int report_error(const Context& context, const Error& error) {
+  std::string message = error.what();
+  if (error.kind() == ErrorKind::unexpected) {
+    message += fmt::format(" ({}; this is a bug of trainctl: please report it)",
+                           source_location_text(error.where()));
+  }
+  const bool is_config = !context.json && context.diagnostics.error_count() > 0;
+  if (context.json) {
+    print_json({{"schema", "trainctl.error/1"},
+                {"exit_code", error.exit_code()},
+                {"message", with_folder_hint(message)},
+                {"errors", problems_json(context.diagnostics)}});
+  } else if (is_config) {
+    put(stderr, context.diagnostics.render(color_for(context, stderr)));
+  }
+  write_text(stdout, "", Flush::now);
+  const bool is_printed =
+      (context.json && !is_lost(stdout)) || (is_config && !working_directory_is_deleted());
+  // Whoever sees exit code 11 finds the cause on stderr: stdout may be what has failed.
+  if (!is_printed || error.kind() == ErrorKind::resource) print_error(context, message);
+  return error.exit_code();
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "cli/data_checks.hpp"
+#include "spec/load.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace trainctl::app {
+
+struct Context;
+
+/// What a verb that works on one experiment takes: CONFIG [key=value ...], or -c CONFIG.
+struct ConfigArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+};
+
+/// `a.b=c`, `+a.b=c`, `++a.b=c`, `~a.b`: an override; everything else is a file, and so is what
+/// begins with '.' or '/', has a '/' before its '=', or is there.
+bool is_override(std::string_view word);
+
+/// The built-in experiment of a verb that is called without CONFIG: a first network, or one that
+/// spends its time loading images.
+enum class Builtin { quickstart, photographs };
+
+/// The experiment that a verb uses without CONFIG: ./config.yaml if it exists, else the built-in
+/// one. Prints a line that says which.
+std::string default_config(const Context& context, Builtin builtin);
+
+/// Adds CONFIG, the overrides and -c/--config. Without CONFIG the verb uses default_config().
+void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& context,
+                          Builtin builtin = Builtin::quickstart);
+
+/// Loads and checks the experiment, its data files included; its warnings are in
+/// `context.diagnostics`, and the names of its classes in `context.class_names`. Throws
+/// Error(config) with every problem of the config, or Error(data) where only the data is at fault.
+spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
+                          Purpose purpose = Purpose::training);
+
+/// The same without a look at the data.
+spec::Loaded load_config(const ConfigArguments& arguments, Context& context);
+
+}  // namespace trainctl::app

@@ -1,0 +1,110 @@
+#include "cli/run_paths.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "cli/context.hpp"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::app {
+namespace {
+
+/// Parts of the path without a last '/'.
+std::vector<std::string> parts_of(const std::string& word) {
+  std::vector<std::string> parts;
+  for (const fs::path& part : fs::path(word)) {
+    if (!part.empty()) parts.push_back(part.string());
+  }
+  return parts;
+}
+
+std::string joined_from(const std::vector<std::string>& parts, std::size_t first) {
+  return join(std::span(parts).subspan(std::min(first, parts.size())), "/");
+}
+
+/// Those of a sweep in their order; else the folder itself.
+std::vector<std::string> runs_of_folder(const std::string& folder) {
+  std::vector<std::string> runs;
+  std::error_code failure;
+  if (!report::is_run_folder(folder)) {
+    for (fs::directory_iterator at(fs::path(folder) / "runs", failure), end; !failure && at != end;
+         at.increment(failure)) {
+      if (report::is_run_folder(at->path())) runs.push_back(at->path().string());
+    }
+  }
+  std::ranges::sort(runs);
+  return runs.empty() ? std::vector<std::string>{folder} : runs;
+}
+
+}  // namespace
+
+std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds needs) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : skipped) names.push_back(folder.string());
+  return fmt::format("skipped {} newer {} {}: {}", names.size(), names.size() == 1 ? "run" : "runs",
+                     study::lacking(needs), shortened(names));
+}
+
+std::string run_word(const std::string& word, const fs::path& root, study::RunNeeds needs) {
+  std::error_code ignored;
+  if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
+  const auto run = study::run_called(word, root, needs);
+  if (!run) return word;
+  if (!run->skipped.empty())
+    put(stderr, fmt::format("'{}' is {}: {}\n", printable(word), printable(run->folder.string()),
+                            skipped_text(run->skipped, needs)));
+  return run->folder.string();
+}
+
+std::vector<std::string> runs_of_word(const std::string& word) {
+  std::error_code ignored;
+  if (fs::exists(word, ignored)) return runs_of_folder(run_word(word));
+  std::vector<std::string> folders;
+  for (const std::string& name : split(word, ',')) {
+    if (name.empty()) continue;
+    const std::string one = run_word(name);
+    ENSURE(config, fs::exists(one, ignored),
+           "there is no run '{}': it is neither a folder nor an experiment with runs below runs/",
+           printable(one));
+    for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));
+  }
+  ENSURE(config, !folders.empty(), "'{}' names no run", printable(word));
+  return folders;
+}
+
+std::vector<std::string> short_labels(const std::vector<std::string>& words) {
+  std::vector<std::vector<std::string>> parts;
+  for (const std::string& word : words) parts.push_back(parts_of(word));
+  std::size_t shared = 0;
+  for (bool same = !parts.empty(); same; shared += same ? 1 : 0) {
+    same = std::ranges::all_of(parts, [&](const auto& one) {
+      return one.size() > shared + 1 && one[shared] == parts.front()[shared];
+    });
+  }
+  std::vector<std::string> labels;
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string label = joined_from(parts[i], shared);
+    if (label.empty()) label = words[i];
+    // The same run twice is still two.
+    for (int number = 2; !seen.insert(label).second; ++number)
+      label = joined_from(parts[i], shared) + fmt::format(" ({})", number);
+    labels.push_back(std::move(label));
+  }
+  return labels;
+}
+
+void tell_notes(const report::RunFiles& run, const Context& context) {
+  for (const std::string& note : run.notes) {
+    const bool is_damage =
+        note.find("damaged") != std::string::npos || note.find(": line ") != std::string::npos;
+    if (is_damage || !(context.quiet || context.json))
+      put(stderr,
+          fmt::format("warning: {}: {}\n", printable(run.folder.string()), printable(note)));
+  }
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "report/record/run_files.hpp"
+#include "study/folder/run_lookup.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+
+struct Context;
+
+/// Returns "skipped 2 newer runs without a checkpoint: ..." with the names of some.
+std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds needs);
+
+/// The run folder that the word means, see study::run_called(); the word itself where it names a
+/// file or another folder, or no run.
+/// Prints to stderr which newer runs it skips because they lack what is needed.
+std::string run_word(const std::string& word, const fs::path& root = "runs",
+                     study::RunNeeds needs = study::RunNeeds::nothing);
+
+/// The run folders of a word of the command line: itself where it exists, or the runs of a sweep's
+/// folder, else what stands between its commas. Throws Error(config) where one does not exist.
+std::vector<std::string> runs_of_word(const std::string& word);
+
+/// The words without the folders that all have in common, as "a/1" and "b/1" of "runs/a/1" and
+/// "runs/b/1"; unique.
+std::vector<std::string> short_labels(const std::vector<std::string>& words);
+
+/// What is missing or damaged in a run's folder, to stderr; under --quiet or --json, whose document
+/// has all notes, what is damaged alone.
+void tell_notes(const report::RunFiles& run, const Context& context);
+
+}  // namespace trainctl::app

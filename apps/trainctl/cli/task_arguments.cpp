@@ -1,0 +1,264 @@
+#include "cli/task_arguments.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/clock.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
+#include "cli/checkpoint_paths.hpp"
+#include "cli/console.hpp"
+#include "cli/context.hpp"
+#include "cli/output.hpp"
+#include "cli/run_paths.hpp"
+#include "cli/run_request.hpp"
+#include "cli/shared_options.hpp"
+#include "launch/supervise/verdict.hpp"
+#include "log/log.hpp"
+#include "report/text/run_summary.hpp"
+#include "study/folder/folder_repair.hpp"
+#include "study/folder/run_lookup.hpp"
+#include "study/resume/run_history.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+constexpr const char* kResolved = "config.resolved.yaml";
+constexpr const char* kRuns = "runs";  // where `run` makes its folders
+
+bool is_link_name(const std::string& checkpoint) {
+  return checkpoint == "best" || checkpoint == "last";
+}
+
+/// What --checkpoint needs of a run.
+study::RunNeeds needs_of(const std::string& checkpoint) {
+  if (checkpoint == "best") return study::RunNeeds::best_weights;
+  return checkpoint == "last" ? study::RunNeeds::last_weights : study::RunNeeds::weights;
+}
+
+/// Returns the run that a word means, without links: `latest` may lead to another run while this
+/// one is read. Returns the word itself if no run has that name.
+std::string resolved(const std::string& word, study::RunNeeds needs) {
+  std::error_code failure;
+  const std::string run = run_word(word, kRuns, needs);
+  const fs::path found = fs::canonical(run, failure);
+  return failure ? run : found.string();
+}
+
+/// A run folder stands for its experiment and its checkpoints.
+void take_run_folder(TaskArguments& arguments) {
+  std::error_code ignored;
+  const study::RunNeeds needs = needs_of(arguments.checkpoint);
+  if (!arguments.run_dir.empty()) arguments.run_dir = resolved(arguments.run_dir, needs);
+  const fs::path folder = resolved(arguments.config.file, needs);
+  if (arguments.config.file.empty() || !fs::is_directory(folder, ignored)) return;
+  const std::string shown = printable(folder.string());
+  if (study::is_run_folder(folder)) {
+    if (const std::string note = study::restore_resolved_config(folder); !note.empty())
+      log::get().warn("{}", note);
+  }
+  ENSURE(config, fs::is_regular_file(folder / kResolved, ignored),
+         "the folder {} has no {}: it is no run folder; name one, or an experiment file", shown,
+         kResolved);
+  ENSURE(config, arguments.run_dir.empty(),
+         "{} is a run folder already: leave --run-dir out, or name an experiment file before it",
+         shown);
+  arguments.run_dir = folder.string();
+  arguments.config.file = (folder / kResolved).string();
+}
+
+/// "best, last": what the folder has.
+std::string checkpoints_in(const fs::path& folder) {
+  std::error_code failure;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const fs::path& path = at->path();
+    if (path.extension() == ".safetensors") names.push_back(path.stem().string());
+    const std::string name = path.filename().string();
+    if (checkpoint::parse_folder_name(name) && checkpoint::is_committed(path))
+      names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names.empty() ? "none" : shortened(names);
+}
+
+/// Resuming writes the file again; an evaluation only reads the folder.
+void warn_of_damaged_task(const fs::path& run_dir) {
+  const std::string damage = study::task_damage(run_dir);
+  if (!damage.empty() && study::is_run_folder(run_dir))
+    log::get().warn("{}: {} is damaged ({}); the run has checkpoints and is used as training",
+                    printable(run_dir.string()), spec::kTaskFile, one_line(damage));
+}
+
+/// Of the newest run of the experiment that has it.
+fs::path of_newest_run(const TaskArguments& arguments, const std::string& experiment,
+                       const Context& context) {
+  const std::string& name = arguments.checkpoint;
+  const study::RunNeeds needs = needs_of(name);
+  if (const study::RunSearch search = study::newest_run(kRuns, experiment, needs); search.run) {
+    const std::string skipped =
+        search.skipped.empty() ? "" : "; " + skipped_text(search.skipped, needs);
+    if (!context.quiet)
+      put(stderr, fmt::format("--checkpoint {}: of the run {}{}\n", name,
+                              printable(search.run->string()), skipped));
+    return *study::weights_named(*search.run, name);
+  }
+  throw Error(ErrorKind::config,
+              fmt::format("--checkpoint {0}: no run of '{1}' below {2} has one; train it with "
+                          "'trainctl run', or name a run folder in the place of the experiment "
+                          "file or with --run-dir",
+                          name, printable(experiment), printable((fs::absolute(kRuns)).string())));
+}
+
+fs::path of_run(const TaskArguments& arguments) {
+  const auto found = study::weights_named(arguments.run_dir, arguments.checkpoint);
+  const fs::path folder = fs::path(arguments.run_dir) / "checkpoints";
+  ENSURE(config, found.has_value(), "{} does not exist; the run's checkpoints: {}",
+         printable((folder / (arguments.checkpoint + ".safetensors")).string()),
+         checkpoints_in(folder));
+  return *found;
+}
+
+fs::path of_folder(const std::string& wish) {
+  try {
+    return one_checkpoint(wish);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::config, with_prefix("--checkpoint", error.what()));
+  }
+}
+
+fs::path checkpoint_file(const TaskArguments& arguments, const std::string& experiment,
+                         const Context& context) {
+  const std::string& wish = arguments.checkpoint;
+  ENSURE(config, !wish.empty(),
+         "--checkpoint is missing: write best or last, of a run folder, or the path of a "
+         "checkpoint's folder, or of a safetensors or .pth file");
+  if (is_link_name(wish)) {
+    return fs::absolute(arguments.run_dir.empty() ? of_newest_run(arguments, experiment, context)
+                                                  : of_run(arguments));
+  }
+  std::error_code ignored;
+  if (fs::is_directory(wish, ignored)) return of_folder(wish);
+  ENSURE(config, fs::is_regular_file(wish, ignored),
+         "--checkpoint: there is no file {}; write its path, or best or last of a run folder",
+         printable(wish));
+  return fs::absolute(wish);
+}
+
+/// Whether the checkpoint is found without the name of the experiment.
+bool needs_no_experiment(const TaskArguments& arguments) {
+  return !is_link_name(arguments.checkpoint) || !arguments.run_dir.empty();
+}
+
+void expect_selectable(const fs::path& checkpoint, const weights::Selection& selection) {
+  std::error_code ignored;
+  const bool is_plain = selection.section.empty() && selection.renaming.is_empty();
+  ENSURE(config, is_plain || !fs::is_directory(checkpoint, ignored),
+         "--section, --prefix and --key-map are for files of weights, and {} is a checkpoint of "
+         "trainctl: leave them out",
+         printable(checkpoint.string()));
+}
+
+/// Records in the task what data the weights were trained on: as the manifest of the checkpoint
+/// says, or that of its run folder. Neither is there for a file of weights outside a run folder.
+void record_training_data(spec::Task& task) {
+  std::error_code ignored;
+  std::map<std::string, std::string> recorded;
+  if (fs::is_directory(task.weights, ignored))
+    recorded = study::recorded_fingerprints(checkpoint::read_manifest(task.weights));
+  if (recorded.empty())
+    recorded = study::recorded_fingerprints(task.weights.parent_path().parent_path());
+  task.trained_on = recorded["train"];
+  task.division = recorded["split"];
+}
+
+/// As the paths of data sets are; empty where there is none.
+fs::path input_of(const TaskArguments& arguments) {
+  if (arguments.input.empty()) return {};
+  return fs::absolute(arguments.input).lexically_normal();
+}
+
+}  // namespace
+
+void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context) {
+  add_config_arguments(verb, arguments.config, context);
+  context.complete_arguments[&verb] = [&arguments, &context] {
+    if (!arguments.config.file.empty()) return;
+    const bool of_run = !arguments.run_dir.empty();
+    arguments.config.file = of_run ? std::exchange(arguments.run_dir, {})
+                                   : default_config(context, Builtin::quickstart);
+  };
+  verb.add_option("--checkpoint", arguments.checkpoint,
+                  "best or last of the run, a checkpoint's folder, or a safetensors or .pth file")
+      ->type_name("WHICH");
+  verb.add_option("--run-dir", arguments.run_dir,
+                  "the run of --checkpoint best or last; default: the newest of that name in runs/")
+      ->type_name("DIR");
+  verb.add_flag("--accept-data-change", arguments.accept_data_change,
+                "evaluate although dataset.split divides other data than the run was trained on");
+  add_selection_flags(verb, arguments.selection);
+  add_split_argument(verb, arguments.split);
+}
+
+study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context) {
+  take_run_folder(arguments);
+  const weights::Selection selection = selection_of(arguments.selection);
+  if (needs_no_experiment(arguments)) checkpoint_file(arguments, "", context);  // fail early
+  const auto purpose = kind == spec::TaskKind::predict ? Purpose::predicting : Purpose::evaluating;
+  study::RunRequest request =
+      request_of(load_checked(arguments.config, context, purpose), arguments.config, context);
+  spec::Task task{kind, arguments.split,
+                  checkpoint_file(arguments, request.loaded.experiment.name, context),
+                  input_of(arguments)};
+  warn_of_damaged_task(task.weights.parent_path().parent_path());
+  record_training_data(task);
+  if (arguments.accept_data_change) task.division.clear();
+  request.task = task;
+  request.weights = selection;
+  expect_selectable(task.weights, selection);
+  if (task.input.empty()) spec::split_called(request.loaded.experiment, task.split);  // there is
+  return request;
+}
+
+study::RunOutcome run_task(study::RunRequest request, const fs::path& folder, Tables tables,
+                           const Context& context) {
+  request.folder.fixed = folder;
+  const auto make_sinks = [&](const fs::path& run_dir) {
+    report::ConsoleOptions console = console_options(context, {});
+    study::Sinks sinks;
+    sinks.push_back(report::make_console_sink(std::move(console)));
+    if (tables == Tables::files) sinks.push_back(report::make_csv_sink(run_dir, {}));
+    return sinks;
+  };
+  return study::run_experiment(request, make_sinks, steady_clock());
+}
+
+int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch,
+                       const Context& context) {
+  if (scratch != nullptr && launch::is_stop_code(outcome.ending.exit_code)) {
+    outcome.ending.run_dir.clear();
+  } else if (scratch != nullptr) {
+    scratch->keep();
+  }
+  if (context.json) {
+    print_json(outcome.result);
+    if (outcome.ending.exit_code == static_cast<int>(ErrorKind::resource))
+      print_error(context, printable_lines(outcome.ending.message));
+  } else {
+    writer_for(stderr)(
+        report::failure_text(outcome.record, outcome.ending, style_for(context, stderr)));
+  }
+  return outcome.ending.exit_code;
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,176 @@
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "cli/shared_options.hpp"
+#include "cli/skipped_samples.hpp"
+#include "cli/standard_streams.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/counter_line.hpp"
+#include "data/pack/make_pack.hpp"
+#include "data/pack/pack_origin.hpp"
+#include "data/pack_verb.hpp"
+#include "spec/experiment/task.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace trainctl::app {
+namespace {
+
+struct PackArguments {
+  ConfigArguments config;
+  std::string out;
+  std::string split = "train";
+  std::string mode = "keep";
+  std::optional<std::int64_t> size;
+  std::optional<int> quality;
+  std::optional<int> workers;
+};
+
+constexpr std::int64_t kUsualSize = 256;
+
+data::PackOptions options_of(const PackArguments& arguments) {
+  using data::PackMode;
+  data::PackOptions options;
+  for (const PackMode mode :
+       {PackMode::keep, PackMode::baseline, PackMode::resize, PackMode::raw}) {
+    if (arguments.mode == data::enum_names(mode).at(static_cast<std::size_t>(mode)))
+      options.mode = mode;
+  }
+  const bool resizes = options.mode == PackMode::resize || options.mode == PackMode::raw;
+  ENSURE(config, !arguments.size || resizes,
+         "--size changes images, and --mode {} keeps theirs; add --mode resize or raw",
+         arguments.mode);
+  ENSURE(config, !arguments.quality || options.mode == PackMode::resize,
+         "--quality is that of new JPEGs, and --mode {} writes none; add --mode resize",
+         arguments.mode);
+  options.size = arguments.size;
+  if (options.mode == PackMode::resize) options.size = arguments.size.value_or(kUsualSize);
+  options.quality = arguments.quality.value_or(options.quality);
+  options.workers = arguments.workers.value_or(usable_cores());
+  return options;
+}
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+/// SIGINT and SIGTERM are noted while this lives; the second one ends the program at once.
+class NotedSignals {
+ public:
+  NotedSignals() {
+    struct sigaction noted {};
+    noted.sa_handler = [](int number) { stop_signal = number; };
+    noted.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &noted, nullptr);
+  }
+  ~NotedSignals() {
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+  }
+  NotedSignals(const NotedSignals&) = delete;
+  NotedSignals& operator=(const NotedSignals&) = delete;
+};
+
+/// What is packed is saved; then the signal ends the program as if nobody had caught it.
+data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArguments& arguments,
+                                    const data::PackOptions& options, Context& context) {
+  const auto progress = [](CounterLine& line) {
+    return [&line](std::int64_t done, std::int64_t total) {
+      ENSURE(interrupted, stop_signal == 0, "stopped");
+      line.update(done, total);
+    };
+  };
+  try {
+    const NotedSignals noted;
+    CounterLine checks(context, "check what is there");
+    CounterLine packs(context, "pack");
+    return data::make_pack(dataset, arguments.out, options, {progress(checks), progress(packs)});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::interrupted) throw;
+  }
+  put(stderr, "stopped: start the same command again to go on\n");
+  std::raise(stop_signal);
+  throw Error(ErrorKind::interrupted, "stopped");
+}
+
+void tell(const data::PackReport& report, const PackArguments& arguments,
+          const data::PackOptions& options, const Context& context) {
+  if (context.json) {
+    print_json({{"schema", "trainctl.data_pack/1"},
+                {"file", arguments.out},
+                {"recipe", data::pack_recipe(options)},
+                {"samples", report.samples},
+                {"found", report.found},
+                {"damaged", report.damaged},
+                {"skipped", skipped_json(report.left_out)},
+                {"bytes", report.bytes}});
+    return;
+  }
+  std::string found = report.found == 0
+                          ? ""
+                          : fmt::format(", {} of them found there", with_thousands(report.found));
+  if (report.damaged > 0)
+    found += fmt::format(", {} found damaged and made again", with_thousands(report.damaged));
+  print(fmt::format("{}: {} sample{} ({}){}, {}", printable(arguments.out),
+                    with_thousands(report.samples), report.samples == 1 ? "" : "s",
+                    data::pack_recipe(options), found,
+                    human_bytes(static_cast<double>(report.bytes))));
+  tell_skipped(context, report.left_out, "left out of the pack, with their labels");
+}
+
+int pack(const PackArguments& arguments, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
+  data::PackOptions options = options_of(arguments);
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
+  print_warnings(context);
+  const spec::DataSplit split{spec::split_called(loaded.experiment, arguments.split).dataset, {}};
+  options.on_error = loaded.experiment.dataset.on_error;
+  options.max_skipped = loaded.experiment.dataset.max_skipped.value;
+  options.origin = data::record_origin(split.dataset);
+  const auto dataset = data::build_dataset(split, data::catalogue_in_use());
+  const data::PackReport report = pack_until_stopped(*dataset, arguments, options, context);
+  tell(report, arguments, options, context);
+  return 0;
+}
+
+}  // namespace
+
+void add_data_pack(CLI::App& data, Context& context) {
+  const auto arguments = std::make_shared<PackArguments>();
+  CLI::App& verb =
+      add_verb(data, context, {"pack", "put the images of a split into one file", kConfigGroup},
+               [arguments, &context] { return pack(*arguments, context); });
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
+  verb.add_option("--out", arguments->out, "the pack file to write")->required()->type_name("FILE");
+  add_split_argument(verb, arguments->split);
+  verb.add_option("--mode", arguments->mode, "keep, baseline, resize or raw; see below")
+      ->check(CLI::IsMember({"keep", "baseline", "resize", "raw"}).description(""))
+      ->type_name("MODE")
+      ->capture_default_str();
+  verb.add_option("--size", arguments->size,
+                  "shorter side of larger images with resize (256) and raw (as it is)")
+      ->check(CLI::Range(1, 65'535).description(""))
+      ->type_name("PIXELS");
+  verb.add_option("--quality", arguments->quality, "JPEG quality with resize (90)")
+      ->check(CLI::Range(1, 100).description(""))
+      ->type_name("Q");
+  verb.add_option("--workers", arguments->workers,
+                  "threads; the file is the same for any number (all cores)")
+      ->check(CLI::Range(1, 256).description(""))
+      ->type_name("N");
+  verb.footer(
+      "keep      the files as they are\n"
+      "baseline  the same pixels; progressive JPEGs, which decode slowly, become baseline ones\n"
+      "resize    JPEGs of a smaller size\n"
+      "raw       pixels, which need no decoding and much more room\n"
+      "\n"
+      "Train from it with {type: pack, path: FILE}. An interrupted pack goes on where it was when "
+      "started again,\n"
+      "behind a check of what is there. With dataset.on_error=skip, samples that cannot be decoded "
+      "are left out.");
+}
+
+}  // namespace trainctl::app

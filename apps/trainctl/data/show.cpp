@@ -1,0 +1,159 @@
+#include "base/strings.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "cli/shared_options.hpp"
+#include "cli/skipped_samples.hpp"
+#include "data/cache/image_cache.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/image/codec/png_write.hpp"
+#include "data/inspect/contact_sheet.hpp"
+#include "data/loader/batch_assembler.hpp"
+#include "data/loader/loader.hpp"
+#include "data/verbs.hpp"
+#include "spec/experiment/task.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct ShowArguments {
+  ConfigArguments config;
+  std::string out;
+  std::int64_t samples = 16;
+  std::int64_t epoch = 1;
+  std::string split = "train";
+};
+
+std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layout& layout,
+                                     std::size_t row) {
+  for (std::size_t field = 0; field < layout.size(); ++field) {
+    if (layout[field] != data::Field{"label", data::Dtype::i64, {}}) continue;
+    std::int64_t label = 0;
+    std::memcpy(&label, batch.fields[field].data() + row * sizeof label, sizeof label);
+    return label;
+  }
+  return std::nullopt;
+}
+
+struct Shown {
+  std::vector<data::Exhibit> exhibits;
+  std::vector<std::optional<std::int64_t>> labels;
+  std::vector<std::string> class_names;  // empty: the classes have numbers only
+  std::vector<data::SkippedSample> skipped;
+};
+
+std::string caption_of(const std::optional<std::int64_t>& label,
+                       const std::vector<std::string>& names) {
+  if (!label || *label < 0) return "";
+  const auto number = static_cast<std::size_t>(*label);
+  return number < names.size() ? names[number] : std::to_string(*label);
+}
+
+std::size_t image_of(const data::Layout& layout) {
+  const std::size_t image = data::find_field(layout, "image");
+  ENSURE(config, image < layout.size(), "the samples have no image to show");
+  return image;
+}
+
+// Before anything is loaded.
+void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
+  const data::Layout layout = data::transformed(pipeline.dataset->layout(), pipeline.transforms);
+  const data::ImageShape shape = data::image_shape(layout[image_of(layout)]);
+  ENSURE(config, shape.channels == 1 || shape.channels == 3,
+         "the images have {} channels; images of 1 (grey) or 3 (RGB) can be shown", shape.channels);
+  (void)data::sheet_shape(std::min(samples, pipeline.dataset->size()), shape);
+}
+
+void take(const data::Batch& batch, const data::Layout& layout, Shown& shown) {
+  const std::size_t image = image_of(layout);
+  const data::ImageShape shape = data::image_shape(layout[image]);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(batch.valid); ++row) {
+    const auto* pixels =
+        reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
+    shown.labels.push_back(label_of(batch, layout, row));
+    shown.exhibits.push_back(
+        {data::ImageView(pixels, shape), caption_of(shown.labels.back(), shown.class_names)});
+  }
+}
+
+// The samples and draws are those of a run: the first ones of the epoch.
+data::LoaderOptions options_for(const ShowArguments& arguments,
+                                const spec::Experiment& experiment) {
+  data::LoaderOptions options = data::loader_options(experiment, role_of(arguments.split), {});
+  options.batch_size = arguments.samples;
+  options.num_workers = 0;
+  options.last_batch = data::LastBatch::keep;
+  options.limit_batches = 1;
+  return options;
+}
+
+Json document(const ShowArguments& arguments, const Shown& shown) {
+  Json labels = Json::array();
+  for (const auto& label : shown.labels) labels.push_back(label ? Json(*label) : Json(nullptr));
+  const data::ImageShape& shape = shown.exhibits.front().image.shape;
+  return {{"schema", "trainctl.data_show/1"},
+          {"file", arguments.out},
+          {"split", arguments.split},
+          {"epoch", arguments.epoch},
+          {"image", {shape.height, shape.width, shape.channels}},
+          {"labels", labels},
+          {"class_names", shown.class_names},
+          {"skipped", skipped_json(shown.skipped)}};
+}
+
+int show(const ShowArguments& arguments, Context& context) {
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
+  print_warnings(context);
+  const spec::DataSplit& split = spec::split_called(loaded.experiment, arguments.split);
+  data::Pipeline pipeline = data::build_pipeline(split);
+  check_sheet(pipeline, arguments.samples);
+  Shown shown{.class_names = pipeline.dataset->class_names()};
+  data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
+  data::Loader loader(data::with_cache(std::move(pipeline), cache, {}, data::CacheFill::on_use),
+                      options_for(arguments, loaded.experiment));
+  loader.start_epoch(arguments.epoch - 1);
+  take(*loader.next(), loader.layout(), shown);
+  shown.skipped = loader.skipped();
+  data::write_png(arguments.out, data::contact_sheet(shown.exhibits).view());
+  if (context.json) {
+    print_json(document(arguments, shown));
+  } else if (!context.quiet) {
+    const std::size_t count = shown.exhibits.size();
+    print(fmt::format("{}: {} of epoch {}", printable(arguments.out),
+                      count == 1 ? "1 sample" : fmt::format("{} samples", count), arguments.epoch));
+  }
+  tell_skipped(context, shown.skipped, "replaced by others");
+  return 0;
+}
+
+}  // namespace
+
+void add_data_show(CLI::App& data, Context& context) {
+  const auto arguments = std::make_shared<ShowArguments>();
+  CLI::App& verb = add_verb(data, context,
+                            {"show", "samples as the model sees them, in a picture", kConfigGroup},
+                            [arguments, &context] { return show(*arguments, context); });
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
+  verb.add_option("--out", arguments->out, "PNG file to write")->type_name("FILE")->required();
+  verb.add_option("--samples", arguments->samples, "how many: the first ones of the epoch's order")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--epoch", arguments->epoch, "whose order and random draws, from 1")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("E")
+      ->capture_default_str();
+  add_split_argument(verb, arguments->split);
+  verb.footer("The pixels are those before 'normalize'; below each image stands its class.");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,185 @@
+#include "plan/loading.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/machine/core_use.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/loader/auto_loading.hpp"
+#include "data/loader/loading_plan.hpp"
+#include "data/loader/memory_plan.hpp"
+#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/placement.hpp"
+#include "spec/experiment/run_size.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace trainctl::app {
+namespace {
+
+std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+const char* name_of(data::CacheTier tier) {
+  constexpr std::array kNames{"none", "encoded", "decoded", "device"};
+  return kNames.at(static_cast<std::size_t>(tier));
+}
+
+// What the splits of one rank may still take, and what has been planned so far.
+class Planner {
+ public:
+  Planner(const spec::Experiment& experiment, Probe probing)
+      : experiment_(experiment),
+        probes_(probing == Probe::batches),
+        place_(spec::placement_of(experiment.trainer, read_machine())),
+        available_(available_memory()),
+        cache_(place_.on_gpus
+                   ? data::CacheBudget::of_plan(experiment.dataset.cache, place_.ranks_here,
+                                                available_)
+                   : data::CacheBudget(experiment.dataset.cache, place_.ranks_here, available_)),
+        ring_left_(available_ / 2 / static_cast<std::uint64_t>(place_.ranks_here)) {
+    plan_.device = place_.on_gpus ? "gpu" : "cpu";
+    plan_.ranks = place_.ranks;
+    plan_.ranks_here = place_.ranks_here;
+    plan_.cores = usable_cores();
+    plan_.batch_size = experiment.loader.batch_size;
+    plan_.accumulate = experiment.trainer.accumulate_grad_batches;
+    plan_.recomputes =
+        experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks;
+    plan_.available_bytes = available_;
+    plan_.cache_budget = experiment.dataset.cache.mode == spec::CacheMode::none
+                             ? 0
+                             : experiment.dataset.cache.budget.of(available_);
+    choose_loading();
+  }
+
+  report::Plan plan() {
+    add("train", experiment_.dataset.train, data::build_pipeline(experiment_.dataset.train),
+        data::Role::train);
+    if (spec::validates(experiment_))
+      add("val", *experiment_.dataset.val, data::build_pipeline(*experiment_.dataset.val),
+          data::Role::evaluate);
+    return plan_;
+  }
+
+ private:
+  // With `auto` the most that a run may take.
+  void choose_loading() {
+    const spec::Loader& loader = experiment_.loader;
+    limits_ = {.cores = std::max(plan_.cores / plan_.ranks_here, 1),
+               .trains_on_them = !place_.on_gpus,
+               .ring_bytes = ring_left_};
+    plan_.auto_workers = loader.num_workers.is_auto();
+    plan_.workers = loader.num_workers.value_or(data::most_auto_workers(limits_));
+    plan_.auto_prefetch = loader.prefetch_factor.is_auto();
+    plan_.prefetch_factor = loader.prefetch_factor.value_or(data::LoadingChoice::kMostPrefetch);
+  }
+
+  void add(const std::string& name, const spec::DataSplit& split, const data::Pipeline& pipeline,
+           data::Role role) {
+    const auto trains_on = place_.on_gpus ? data::TrainsOn::gpu : data::TrainsOn::cpu;
+    data::LoaderOptions options =
+        data::loader_options(experiment_, role, {0, place_.ranks}, trains_on);
+    options.num_workers = plan_.workers;
+    options.prefetch_factor = plan_.prefetch_factor;
+    options.memory_budget = ring_left_;
+    const std::uint64_t cache_left = cache_.left;
+    const data::MemoryPlan memory =
+        in_context("dataset." + name, [&] { return memory_plan(pipeline, options, cache_); });
+    ring_left_ -= std::min(memory.ring(), ring_left_);
+    if (role == data::Role::train) count_steps(pipeline, options);
+    if (role == data::Role::train && probes_) probe(pipeline, options, memory.slot);
+    note_changes(name, memory, cache_left);
+    plan_.splits.push_back({.name = name,
+                            .dataset = split.dataset.type,
+                            .samples = pipeline.dataset->size(),
+                            .dataset_bytes = memory.dataset.memory,
+                            .mapped_bytes = memory.dataset.mapped,
+                            .cache = name_of(memory.cache.tier),
+                            .cache_bytes = memory.cache.host_bytes(),
+                            .device_bytes = memory.cache.device_bytes(),
+                            .slots = memory.slots,
+                            .slot_bytes = memory.slot,
+                            .order_bytes = memory.orders,
+                            .threads = memory.threads,
+                            .scratch_bytes = memory.scratch,
+                            .ahead_bytes = memory.ahead,
+                            .transfer_bytes = memory.transfers});
+  }
+
+  void count_steps(const data::Pipeline& pipeline, const data::LoaderOptions& options) {
+    std::int64_t samples = pipeline.dataset->size();
+    if (options.sampling) samples = options.sampling->num_samples.value_or(samples);
+    plan_.epoch_samples = samples;
+    const spec::RunLength length = spec::schedule_length(experiment_, samples, place_.ranks);
+    plan_.batches_per_epoch = spec::train_batches(experiment_, samples, place_.ranks);
+    plan_.steps_per_epoch = length.steps_per_epoch;
+    plan_.epochs = length.known_epochs();
+    plan_.steps = length.steps;
+    if (experiment_.trainer.fast_dev_run) plan_.epochs = plan_.steps = plan_.steps_per_epoch = 1;
+  }
+
+  void probe(const data::Pipeline& pipeline, const data::LoaderOptions& options,
+             std::uint64_t slot_bytes) {
+    const CoreUseMeter others;
+    const auto cost = data::time_batches(pipeline, options, steady_clock());
+    ENSURE(data, cost.has_value(),
+           "no sample could be made for the probe; 'trainctl data hash' tells why");
+    limits_.helped = cost->whole;
+    const data::LoadingChoice choice = data::choose_loading(
+        experiment_.loader, {cost->seconds, cost->spread, 0}, limits_, slot_bytes);
+    plan_.probe = {.batch_s = cost->seconds,
+                   .prefetch_factor = choice.prefetch_factor,
+                   .workers = {},
+                   .spread = cost->spread,
+                   .taken_cores = others.taken()};
+    if (!plan_.auto_workers) return;
+    for (const auto& [step_s, workers] :
+         data::auto_workers_by_step(cost->seconds, limits_, slot_bytes))
+      plan_.probe->workers.push_back({step_s, workers});
+  }
+
+  void note_changes(const std::string& name, const data::MemoryPlan& memory,
+                    std::uint64_t cache_left) {
+    if (!memory.refusal.empty()) {
+      if (plan_.refusal.empty()) plan_.refusal = "dataset." + name + ": " + memory.refusal;
+      return;
+    }
+    if (memory.slots < memory.slots_wanted && !plan_.auto_prefetch)
+      plan_.shrunk.push_back(
+          fmt::format("{}: {} of {} batch slots fit, so fewer batches are made ahead", name,
+                      memory.slots, memory.slots_wanted));
+    const bool automatic = experiment_.dataset.cache.mode == spec::CacheMode::automatic;
+    if (!automatic || memory.cache.tier == data::CacheTier::decoded ||
+        memory.cache_need.decoded <= cache_left)
+      return;
+    const bool encoded = memory.cache.tier == data::CacheTier::encoded;
+    plan_.shrunk.push_back(
+        fmt::format("{}: the decoded images would take {}, and {} of dataset.cache.budget are left "
+                    "for them: {}",
+                    name, bytes_text(memory.cache_need.decoded), bytes_text(cache_left),
+                    encoded ? "they are kept encoded" : "none are kept"));
+  }
+
+  const spec::Experiment& experiment_;
+  bool probes_;
+  spec::Placement place_;
+  std::uint64_t available_;
+  data::CacheBudget cache_;
+  std::uint64_t ring_left_;
+  data::LoadingLimits limits_;
+  report::Plan plan_;
+};
+
+}  // namespace
+
+report::Plan plan_loading(const spec::Experiment& experiment, Probe probe) {
+  return Planner(experiment, probe).plan();
+}
+
+}  // namespace trainctl::app

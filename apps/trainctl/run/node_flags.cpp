@@ -1,0 +1,137 @@
+#include "run/node_flags.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/clock.hpp"
+#include "base/strings.hpp"
+#include "cli/output.hpp"
+#include "launch/launchers/launcher_environment.hpp"
+#include "run/engine_exchange.hpp"
+#include "study/nodes/joined_run.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <utility>
+
+namespace trainctl::app {
+namespace {
+
+constexpr int kMostNodes = 1024;
+
+/// "--node-rank" and "--node_rank", as torchrun has them.
+std::string both(std::string flag) {
+  std::string other = flag;
+  for (std::size_t i = 2; i < other.size(); ++i) {
+    if (other[i] == '-') other[i] = '_';
+  }
+  return other == flag ? flag : flag + "," + other;
+}
+
+study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& flags) {
+  const spec::Trainer& trainer = request.loaded.experiment.trainer;
+  study::PlacementWish wish;
+  if (flags.nodes > 0 || trainer.num_nodes > 1) wish.nodes = trainer.num_nodes;
+  if (flags.node >= 0) wish.node = flags.node;
+  wish.endpoint = flags.endpoint;
+  wish.id = flags.id;
+  wish.token_file = flags.token_file;
+  wish.out = request.folder.root;
+  wish.devices = trainer.devices.value;
+  return wish;
+}
+
+/// By the flags, else by the environment of a launcher. It may wait for the head.
+study::NodePlan place_node(study::PlacementWish wish, Context& context) {
+  wish.token_digits = context.token_digits;
+  const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
+  study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
+  speak_for(plan, context);
+  return plan;
+}
+
+/// What was typed, for the command that goes on with the run.
+std::vector<std::string> words_of(const NodeFlags& flags) {
+  std::vector<std::string> words;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  add("--nnodes", flags.nodes > 0 ? std::to_string(flags.nodes) : "");
+  add("--node-rank", flags.node >= 0 ? std::to_string(flags.node) : "");
+  add("--rdzv-endpoint", flags.endpoint);
+  add("--rdzv-id", flags.id);
+  add("--rdzv-token-file", flags.token_file);
+  if (flags.any_address) words.emplace_back("--i-know");
+  return words;
+}
+
+}  // namespace
+
+void add_node_flags(CLI::App& verb, NodeFlags& flags) {
+  verb.add_option(both("--nnodes"), flags.nodes, "number of machines, as trainer.num_nodes")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostNodes).description(""));
+  verb.add_option(both("--node-rank"), flags.node,
+                  "which of them this is; 0 has the run folder and judges the run")
+      ->type_name("K")
+      ->check(CLI::Range(0, kMostNodes - 1).description(""));
+  verb.add_option(both("--rdzv-endpoint"), flags.endpoint,
+                  "where node 0 listens and the others find it, in a private network")
+      ->type_name("HOST:PORT");
+  verb.add_option(both("--rdzv-id"), flags.id, "a name that the nodes of one run share")
+      ->type_name("ID");
+  verb.add_option(both("--rdzv-token-file"), flags.token_file,
+                  "file with the secret of the run, for its owner only (or TRAINCTL_RDZV_TOKEN)")
+      ->type_name("FILE");
+  verb.add_flag("--i-know", flags.any_address,
+                "let node 0 listen on a public address, though nothing there is encrypted");
+}
+
+std::vector<std::string> overrides_of(const NodeFlags& flags) {
+  if (flags.nodes == 0) return {};
+  return {fmt::format("++trainer.num_nodes={}", flags.nodes)};
+}
+
+study::RunRequest placed(study::RunRequest request, const NodeFlags& flags, const Reload& reload,
+                         Context& context) {
+  const int nodes = request.loaded.experiment.trainer.num_nodes;
+  study::NodePlan plan = place_node(wish_of(request, flags), context);
+  if (plan.is_alone() && !plan.task && nodes == 1) return request;
+  std::vector<std::string> overrides;
+  if (plan.nodes != nodes) overrides.push_back(fmt::format("++trainer.num_nodes={}", plan.nodes));
+  if (plan.devices_per_node > 0)
+    overrides.push_back(fmt::format("++trainer.devices={}", plan.devices_per_node));
+  if (!overrides.empty()) request = reload(overrides);
+  request.node_flags = words_of(flags);
+  request.any_address = flags.any_address;
+  request.make_exchange = engine_exchange;
+  request.nodes = std::move(plan);
+  return request;
+}
+
+int take_part(const study::RunRequest& request, const Context& context) {
+  const auto say = [&](const std::string& line) {
+    if (!context.quiet && !context.json) writer_for(stderr)(printable(line) + "\n");
+  };
+  const study::JoinedOutcome run = study::join_run(request, say, steady_clock());
+  const int node = request.nodes->node;
+  const bool shares_stdout = request.nodes->task.has_value();  // with the head, which has a result
+  if (context.json && !shares_stdout) {
+    print_json({{"schema", "trainctl.node/1"},
+                {"node", node},
+                {"verdict", run.verdict},
+                {"exit_code", run.exit_code},
+                {"message", run.message},
+                {"run_dir", run.folder.string()}});
+    if (run.exit_code == static_cast<int>(ErrorKind::resource))
+      print_error(context, fmt::format("node {}: {}", node, printable_lines(run.message)));
+  } else if (run.exit_code != 0) {
+    writer_for(stderr)(fmt::format("node {}: the run ended as {} (exit code {}){}{}\n", node,
+                                   printable(run.verdict), run.exit_code,
+                                   run.message.empty() ? "" : ": ", printable_lines(run.message)));
+  } else if (!context.quiet && !context.json) {
+    print(fmt::format("node {}: the run is done; see {}", node, printable(run.folder.string())));
+  }
+  return run.exit_code;
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,297 @@
+#include "study/run/run.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/clock.hpp"
+#include "base/strings.hpp"
+#include "cli/context.hpp"
+#include "cli/experiment.hpp"
+#include "cli/model_check.hpp"
+#include "cli/output.hpp"
+#include "cli/run_paths.hpp"
+#include "cli/run_request.hpp"
+#include "cli/standard_streams.hpp"
+#include "launch/process/signals.hpp"
+#include "log/log.hpp"
+#include "report/text/run_summary.hpp"
+#include "run/loggers.hpp"
+#include "run/node_flags.hpp"
+#include "run/replay.hpp"
+#include "study/folder/folder_repair.hpp"
+#include "study/resume/resume.hpp"
+#include "study/tune/batch_size_search.hpp"
+#include "study/workers/model_check.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct RunFlags {
+  ConfigArguments config;
+  std::string out = "runs";
+  std::string run_dir;
+  std::string resume;  // auto, last, best or a path; empty: a new run
+  bool accept_data_change = false;
+  bool break_lock = false;
+  int max_restarts = -1;  // -1: as the file says
+  int until_epoch = 0;    // 0: to the end
+  std::string replay_step;
+  std::string profile;  // "true": as the file or the defaults say
+  NodeFlags nodes;
+};
+
+/// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
+std::vector<std::string> profile_overrides(const std::string& flag) {
+  if (flag == "true") return {"++profiler={}"};
+  const std::vector<std::string> numbers = split(flag, ',');
+  ENSURE(config, numbers.size() == 3,
+         "--profile={}: expected three numbers of steps, WAIT,WARMUP,ACTIVE, as in "
+         "--profile=10,2,5",
+         printable(flag));
+  return {"++profiler.wait=" + numbers[0], "++profiler.warmup=" + numbers[1],
+          "++profiler.active=" + numbers[2]};
+}
+
+/// The experiment with the profiler that the flag asks for. Steps that it looks into are not
+/// recorded as CUDA graphs, so a file that insists on these gives way.
+spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
+  const spec::Experiment& experiment = loaded.experiment;
+  if (flag.empty() || (flag == "true" && experiment.profiler)) return loaded;
+  std::vector<std::string> overrides = profile_overrides(flag);
+  if (experiment.trainer.cuda_graphs.value_or(false))
+    overrides.emplace_back("++trainer.cuda_graphs=auto");
+  config::Diagnostics found;  // its warnings are told already
+  loaded = spec::overridden(std::move(loaded), overrides, found);
+  found.throw_if_errors();
+  return loaded;
+}
+
+study::RunRequest request_for(const RunFlags& flags, const std::vector<std::string>& added,
+                              Context& context) {
+  ConfigArguments config = flags.config;
+  if (flags.max_restarts >= 0)
+    config.overrides.push_back(fmt::format("++trainer.max_restarts={}", flags.max_restarts));
+  for (const std::string& override : overrides_of(flags.nodes))
+    config.overrides.push_back(override);
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+  study::RunRequest request =
+      request_of(profiled(load_checked(config, context), flags.profile), flags.config, context);
+  request.folder.root = flags.out;
+  if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
+  if (!flags.resume.empty()) request.resume = study::parse_resume(flags.resume);
+  if (request.resume && flags.accept_data_change)
+    request.resume->if_data_changed = study::IfDataChanged::restart_epoch;
+  if (flags.until_epoch > 0) request.task.until_epoch = flags.until_epoch;
+  if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
+  return request;
+}
+
+void say(const Context& context, const std::string& line) {
+  if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
+}
+
+/// A run whose batch size is to be found, in its place among the nodes.
+struct Unsized {
+  const RunFlags& flags;
+  const study::RunRequest& request;
+  const std::vector<std::string>& overrides;  // that its place has added
+};
+
+/// This node alone: the others wait meanwhile.
+study::BatchResult try_batch(std::int64_t batch, const Unsized& run, Context& context) {
+  RunFlags trial = run.flags;
+  trial.profile.clear();
+  trial.resume.clear();
+  std::vector<std::string> overrides = run.overrides;
+  for (const std::string& override : study::batch_trial(batch)) overrides.push_back(override);
+  if (run.request.nodes) overrides.emplace_back("++trainer.num_nodes=1");
+  study::RunRequest request = request_for(trial, overrides, context);
+  request.folder.root = fs::path(run.flags.out) / "batch-size";
+  request.folder.fixed.reset();
+  const study::BatchResult result = study::run_batch_trial(request, steady_clock());
+  const auto* told = std::get_if<study::BatchTrial>(&result);
+  say(context, fmt::format("batch {}  {}", batch,
+                           told != nullptr ? report::rate_text(told->samples_per_s) + " samples/s"
+                                           : "failed"));
+  return result;
+}
+
+study::RunRequest with_batch(std::int64_t batch, const Unsized& run, Context& context) {
+  context.diagnostics = {};
+  std::vector<std::string> overrides = run.overrides;
+  overrides.push_back(fmt::format("++loader.batch_size={}", batch));
+  study::RunRequest sized = request_for(run.flags, overrides, context);
+  sized.nodes = run.request.nodes;
+  sized.node_flags = run.request.node_flags;
+  sized.any_address = run.request.any_address;
+  sized.make_exchange = run.request.make_exchange;
+  return sized;
+}
+
+/// The same request with the number of the run that goes on, or that trials find, in the place of
+/// `auto`.
+study::RunRequest with_found_batch(const Unsized& run, Context& context) {
+  const study::RunRequest& request = run.request;
+  const auto before =
+      request.resume ? study::resumed_batch(request.folder, *request.resume) : std::nullopt;
+  if (before) return with_batch(*before, run, context);
+  const double budget = study::batch_budget(request.loaded.experiment.trainer);
+  const study::BatchChoice choice = study::choose_batch(
+      budget, [&](std::int64_t batch) { return try_batch(batch, run, context); });
+  if (choice.failure)
+    throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
+                "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
+  say(context, fmt::format("loader.batch_size={}: {}; the learning rate stays as it is",
+                           choice.batch, choice.why));
+  study::RunRequest found = with_batch(choice.batch, run, context);
+  found.batch_size_why = choice.why;
+  return found;
+}
+
+/// Returns whether the run resumes from a checkpoint; false where `auto` starts from scratch.
+bool finds_checkpoint(const study::RunRequest& request) {
+  if (!request.resume) return false;
+  if (request.resume->from != study::ResumeFrom::automatic) return true;
+  const study::FolderRequest folder = study::resumed_folder(request.folder, *request.resume);
+  return folder.fixed && study::has_checkpoint(*folder.fixed);
+}
+
+void print_ending(const study::RunOutcome& run, const Context& context) {
+  if (context.json) print_json(run.result);
+  if (!run.complete.empty()) {
+    if (!context.json) print(context.quiet ? run.folder.string() : printable(run.complete));
+    return;
+  }
+  if (!run.unwritten.empty()) {
+    writer_for(stderr)(fmt::format("result.json was not written ({}); it is:\n{}\n",
+                                   printable(run.unwritten), to_pretty(run.result)));
+  }
+  const bool failed = run.ending.exit_code != 0;
+  if (failed && !context.json) {
+    writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
+  } else if (failed && run.ending.exit_code == static_cast<int>(ErrorKind::resource)) {
+    print_error(context, printable_lines(run.ending.message));
+  } else if (!context.json) {
+    writer_for(stdout)(
+        context.quiet ? run.folder.string() + "\n"
+                      : report::summary_text(run.record, run.ending, style_for(context, stdout)));
+  }
+}
+
+/// Without an experiment file, or with a run folder in its place, the run of that folder resumes by
+/// its own resolved file; where no folder is named, the run has the default experiment.
+RunFlags with_config(RunFlags flags, const Context& context) {
+  std::error_code ignored;
+  if (!flags.resume.empty() && !flags.config.file.empty())
+    flags.config.file = run_word(
+        flags.config.file, flags.out,
+        flags.resume == "best" ? study::RunNeeds::resumable_best : study::RunNeeds::resumable);
+  const bool resumes_by_link =
+      flags.resume == "auto" || flags.resume == "last" || flags.resume == "best";
+  if (!resumes_by_link)
+    flags.resume = run_word(flags.resume, flags.out, study::RunNeeds::resumable);
+  const bool is_folder = fs::is_directory(flags.config.file, ignored);
+  const bool names_folder =
+      !flags.resume.empty() &&
+      (!flags.run_dir.empty() || study::parse_resume(flags.resume).from == study::ResumeFrom::path);
+  if (flags.config.file.empty() && !names_folder)
+    flags.config.file = default_config(context, Builtin::quickstart);
+  if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
+  std::string& folder = flags.run_dir;
+  if (is_folder) {
+    ENSURE(config, folder.empty(), "{} is a run folder already: leave --run-dir out",
+           printable(flags.config.file));
+    folder = flags.config.file;
+  } else if (folder.empty()) {
+    folder = study::run_folder_of(study::parse_resume(flags.resume)).string();
+    flags.resume = fs::equivalent(folder, flags.resume, ignored) ? "last" : flags.resume;
+  }
+  const fs::path resolved = fs::canonical(folder, ignored);  // `latest` may move meanwhile
+  if (!ignored) folder = resolved.string();
+  flags.config.file = (fs::path(folder) / "config.resolved.yaml").string();
+  if (const std::string said = study::restore_resolved_config(folder); !said.empty())
+    log::get().warn("{}", said);
+  ENSURE(config, fs::is_regular_file(flags.config.file, ignored),
+         "{} is no run folder: it has no config.resolved.yaml", printable(folder));
+  return flags;
+}
+
+int run(const RunFlags& typed, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
+  launch::end_on_stop_signals();  // nothing has begun that could be saved
+  if (!typed.replay_step.empty()) return replay_step(typed.config, typed.replay_step, context);
+  ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
+         "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
+         "folder");
+  const RunFlags flags = with_config(typed, context);
+  std::vector<std::string> of_place;
+  const auto reload = [&](const std::vector<std::string>& overrides) {
+    context.diagnostics = {};
+    of_place = overrides;
+    return request_for(flags, overrides, context);
+  };
+  study::RunRequest request = placed(request_for(flags, {}, context), flags.nodes, reload, context);
+  const launch::SignalGuard guard;  // also between the parts of it
+  if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
+  if (request.loaded.experiment.loader.batch_size.automatic)
+    request = with_found_batch({flags, request, of_place}, context);
+  if (!finds_checkpoint(request) && study::names_parameters(request.loaded)) {
+    check_model(request.loaded, context.model_input, context.diagnostics);
+    context.diagnostics.throw_if_errors();
+  }
+  print_warnings(context);
+  const study::RunOutcome outcome =
+      study::run_experiment(request, loggers_of(request, context), steady_clock());
+  print_ending(outcome, context);
+  return outcome.ending.exit_code;
+}
+
+}  // namespace
+
+void add_run(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<RunFlags>();
+  CLI::App& verb = add_verb(program, context,
+                            {"run", "train; writes a run folder, prints the epoch table",
+                             kTrainGroup, WorkingDirectory::existing},
+                            [flags, &context] { return run(*flags, context); });
+  add_config_arguments(verb, flags->config, context);
+  context.complete_arguments.erase(&verb);  // a run folder may name the experiment
+  verb.add_option("--out", flags->out, "folder that holds the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  verb.add_option("--run-dir", flags->run_dir,
+                  "write into this folder, which must be empty or new, or be resumed")
+      ->type_name("DIR");
+  verb.add_option("--resume", flags->resume,
+                  "resume from a checkpoint: auto (the newest, if any), last, best, or a run or "
+                  "checkpoint by folder or name; CONFIG may be left out before a run")
+      ->type_name("WHICH");
+  verb.add_flag(
+      "--accept-data-change", flags->accept_data_change,
+      "with --resume: where the data has changed, start the epoch again with the new data");
+  verb.add_option("--max-restarts", flags->max_restarts,
+                  "start again from the newest checkpoint after a process failed or hung, so often")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000).description(""));
+  verb.add_option("--until-epoch", flags->until_epoch,
+                  "end after this epoch with a checkpoint; schedules are those of the whole run, "
+                  "which --resume goes on with")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000'000));
+  verb.add_flag("--break-lock", flags->break_lock,
+                "take the folder from a run that holds it but is gone");
+  verb.add_flag("--profile", flags->profile,
+                "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which");
+  add_node_flags(verb, flags->nodes);
+  verb.add_option("--replay-step", flags->replay_step,
+                  "train nothing: repeat the step after which a run diverged, from its dump")
+      ->type_name("PATH");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,146 @@
+#include "sweep/output.hpp"
+
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "cli/output.hpp"
+#include "log/log.hpp"
+#include "report/html/study_pages.hpp"
+#include "report/text/format.hpp"
+#include "report/text/table.hpp"
+#include "study/sweep/sweep.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace trainctl::app {
+namespace {
+
+using report::SweepStatus;
+
+report::SweepRun told_run(const study::LedgerRun& run, std::size_t group,
+                          const std::filesystem::path& folder) {
+  report::SweepRun told;
+  told.id = study::run_id(run.number);
+  told.group = group;
+  told.seed = run.plan.seed;
+  for (const auto& [key, value] : run.plan.overrides) {
+    const std::string bare = key.substr(std::min(key.find_first_not_of('+'), key.size()));
+    if (bare != "seed") told.overrides.emplace_back(bare, value);  // runs of one setting share them
+  }
+  told.status = run.status;
+  told.exit_code = run.exit_code;
+  told.message = run.message;
+  told.metrics = run.metrics;
+  told.value = run.value;
+  told.run_dir = study::run_folder(folder, run.number).string();
+  told.epochs = run.epochs;
+  told.wall_s = run.wall_s;
+  if (run.status == SweepStatus::pruned) told.pruned_at = run.epochs;
+  return told;
+}
+
+std::string setting_text(const report::SweepRun& run) {
+  std::string text;
+  for (const auto& [key, value] : run.overrides)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
+  return text;
+}
+
+std::string state_text(const report::SweepRun& run, const std::string& monitor) {
+  const std::string value =
+      run.value ? fmt::format("{} {}", monitor, report::metric_text(*run.value)) : "-";
+  switch (run.status) {
+    case SweepStatus::ok: return fmt::format("{}  {} epochs", value, run.epochs);
+    case SweepStatus::failed:
+      return fmt::format("failed (exit {}): {}", run.exit_code.value_or(1), run.message);
+    case SweepStatus::pruned: return fmt::format("{}  pruned at epoch {}", value, run.epochs);
+    case SweepStatus::pending:
+      return run.exit_code == 0 ? fmt::format("{}  {} epochs so far", value, run.epochs)
+                                : std::string("waits to go on");
+    case SweepStatus::running: break;
+  }
+  return name_of(run.status);
+}
+
+}  // namespace
+
+report::Sweep told_sweep(const study::Ledger& ledger, const PlannedSweep& sweep,
+                         const SweepFlags& flags, const std::filesystem::path& folder) {
+  report::Sweep told;
+  told.config = flags.config.file;
+  told.folder = folder.string();
+  told.kind = sweep.kind;
+  told.prunes = flags.asha;
+  told.monitor = sweep.ranking.monitor;
+  told.better = sweep.ranking.better;
+  told.against = flags.against == "first" ? report::Against::first : report::Against::best;
+  std::map<std::string, std::size_t> groups;
+  for (const study::LedgerRun& run : ledger.runs()) {
+    const std::size_t group = groups.try_emplace(run.plan.config, groups.size()).first->second;
+    told.runs.push_back(told_run(run, group, folder));
+  }
+  return told;
+}
+
+int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal) {
+  if (signal)
+    return static_cast<int>(*signal == SIGINT ? ErrorKind::interrupted : ErrorKind::stopped);
+  const bool failed = runs_with(sweep, SweepStatus::failed) > 0;
+  return failed ? static_cast<int>(ErrorKind::sweep_failed) : 0;
+}
+
+void write_sweep_files(const report::Sweep& sweep) {
+  const std::filesystem::path folder = sweep.folder;
+  const Json document = report::sweep_document(sweep, exit_code_of(sweep, {}));
+  write_atomically(folder / "sweep.json", to_pretty(document) + "\n");
+  write_atomically(folder / "results.csv", report::to_csv(report::sweep_results(sweep)));
+}
+
+void SweepPage::write_sometimes(const report::Sweep& sweep) {
+  if (!has_begun_ || clock_.now() >= not_before_) write(sweep);
+}
+
+void SweepPage::write(const report::Sweep& sweep) {
+  constexpr double kPauseS = 30;
+  constexpr double kShare = 20;  // a page takes at most one part of so many of the time
+  const double began = clock_.now();
+  const std::filesystem::path folder = sweep.folder;
+  file_.clear();
+  try {
+    const Json document = report::sweep_document(sweep, exit_code_of(sweep, {}));
+    const auto runs = report::swept_runs(document, folder);
+    write_atomically(folder / "report.html",
+                     report::sweep_page(document, runs, folder.filename().string()));
+    file_ = folder / "report.html";
+  } catch (const Error& error) {
+    log::get().warn("the page of the sweep was not written: {}", error.what());
+  }
+  const double ended = clock_.now();
+  not_before_ = ended + std::max(kPauseS, kShare * (ended - began));
+  has_begun_ = true;
+}
+
+void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& page,
+                 const Context& context) {
+  if (context.json) return print_json(report::sweep_document(sweep, exit_code));
+  const std::vector<report::SweepRow> rows = report::sweep_rows(sweep);
+  const std::string table =
+      report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));
+  if (context.quiet) return writer_for(stdout)(table);
+  const std::string where =
+      page.file().empty() ? "" : fmt::format("The page: {}\n", printable(page.file().string()));
+  writer_for(stdout)(table + report::sweep_notes(sweep, rows) + where);
+}
+
+void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context) {
+  if (progress_for(context) == report::ProgressMode::none) return;
+  const report::SweepRun told = told_run(run, 0, {});
+  writer_for(stderr)(fmt::format("run {} of {}  {}  seed {}  {}\n", told.id, sweep.runs.size(),
+                                 printable(setting_text(told)), told.seed,
+                                 printable(state_text(told, sweep.ranking.monitor))));
+}
+
+}  // namespace trainctl::app

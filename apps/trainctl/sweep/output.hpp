@@ -1,0 +1,51 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "cli/context.hpp"
+#include "report/search/sweep.hpp"
+#include "study/sweep/ledger.hpp"
+#include "sweep/plan.hpp"
+
+#include <filesystem>
+#include <optional>
+
+namespace trainctl::app {
+
+/// What the ledger knows, as tables and documents tell it.
+report::Sweep told_sweep(const study::Ledger& ledger, const PlannedSweep& sweep,
+                         const SweepFlags& flags, const std::filesystem::path& folder);
+
+/// 130 or 75 where a signal ended it, 5 where runs have failed, else 0.
+int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal);
+
+/// sweep.json and results.csv of its folder, each as a whole or not at all. Throws
+/// Error(resource).
+void write_sweep_files(const report::Sweep& sweep);
+
+/// report.html of its folder. One that cannot be written is a warning.
+class SweepPage {
+ public:
+  explicit SweepPage(const Clock& clock) : clock_(clock) {}
+
+  /// At most every 30 s, and less often where the page takes long.
+  void write_sometimes(const report::Sweep& sweep);
+  void write(const report::Sweep& sweep);
+
+  /// Empty: the last one could not be written.
+  [[nodiscard]] const std::filesystem::path& file() const { return file_; }
+
+ private:
+  const Clock& clock_;
+  double not_before_ = 0;
+  bool has_begun_ = false;
+  std::filesystem::path file_;
+};
+
+/// The document, or the table with its notes and where the page is.
+void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& page,
+                 const Context& context);
+
+/// A line about a run that has ended or moved on, where progress is shown.
+void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context);
+
+}  // namespace trainctl::app

@@ -1,0 +1,249 @@
+#include "sweep/plan.hpp"
+
+#include "base/strings.hpp"
+#include "spec/experiment/monitor.hpp"
+#include "study/sweep/definition.hpp"
+#include "study/sweep/halving.hpp"
+#include "sweep/settings.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace trainctl::app {
+namespace {
+
+constexpr std::size_t kMostRuns = 10'000;
+
+std::vector<std::string> words_of(const report::Overrides& overrides) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : overrides) words.push_back(key + "=" + value);
+  return words;
+}
+
+/// The problems of many combinations, each once.
+class Problems {
+ public:
+  void add(const config::Diagnostics& diagnostics) {
+    for (config::Diagnostic& problem : diagnostics.sorted()) {
+      const config::Position& at = problem.position;
+      const std::string place =
+          at.source == nullptr ? "" : fmt::format("{}:{}:{}", at.source->name, at.line, at.column);
+      const std::string key = fmt::format("{}|{}|{}|{}", static_cast<int>(problem.severity), place,
+                                          problem.message, problem.hint);
+      if (told_.insert(key).second) all_.add(std::move(problem));
+    }
+  }
+  /// What no place of a file tells.
+  void add(const Error& error) {
+    const bool is_theirs = error.kind() == ErrorKind::config || error.kind() == ErrorKind::data;
+    if (!is_theirs) throw Error(error);
+    if (!told_.insert(error.message()).second) return;
+    config::Diagnostic problem;
+    problem.message = error.what();
+    problem.kind = error.kind();
+    all_.add(std::move(problem));
+  }
+  /// The warnings stay for whoever prints them.
+  void settle(Context& context) {
+    context.diagnostics = std::move(all_);
+    context.diagnostics.throw_if_errors();
+  }
+
+ private:
+  config::Diagnostics all_;
+  std::set<std::string> told_;
+};
+
+/// Reads one combination after the other, and sees to what all have to have in common.
+class Planner {
+ public:
+  Planner(const SweepFlags& flags, Context& context) : flags_(flags), context_(context) {}
+
+  PlannedSweep plan();
+
+ private:
+  void read(const report::Overrides& setting);
+  std::optional<spec::Loaded> load(const std::vector<std::string>& words);
+  void take(const spec::Loaded& loaded, const report::Overrides& setting);
+  void check(const spec::Experiment& experiment);
+  void rank(const spec::Experiment& experiment);
+  void check_halving(const spec::Experiment& experiment);
+  void check_rungs() const;
+  void define(const SweepSpace& space, const study::Settings& settings);
+
+  const SweepFlags& flags_;
+  Context& context_;
+  PlannedSweep sweep_;
+  std::vector<std::uint64_t> seeds_;
+  std::vector<std::string> varied_;
+  std::set<std::pair<std::string, std::uint64_t>> taken_;  // config hash, seed
+  Problems problems_;
+  std::optional<std::int64_t> epochs_;  // of a whole run, with --asha
+  std::int64_t validates_every_ = 1;    // epochs; the most of all runs
+  Json fixed_values_;
+};
+
+PlannedSweep Planner::plan() {
+  const SweepSpace space = space_of(flags_);
+  sweep_.kind = kind_of(flags_);
+  sweep_.fixed = space.fixed;
+  seeds_ = seeds_of(flags_);
+  const study::Settings settings = settings_of(flags_, space, sweep_.kind);
+  const std::size_t runs = settings.size() * std::max<std::size_t>(seeds_.size(), 1);
+  ENSURE(config, runs <= kMostRuns, "the sweep would have {} runs; at most {} are allowed",
+         with_thousands(static_cast<long long>(runs)), kMostRuns);
+  for (const report::Overrides& setting : settings) {
+    for (const auto& [key, value] : setting) {
+      ENSURE(config, seeds_.empty() || study::bare_key(key) != "seed",
+             "--list {} sets seed={}, and --seeds sets it for all runs: leave one of them out",
+             printable(flags_.list), printable(value));
+      if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
+    }
+  }
+  for (const report::Overrides& setting : settings) read(setting);
+  problems_.settle(context_);
+  sweep_.rungs = {epochs_.value_or(0)};
+  if (flags_.asha) sweep_.rungs = study::rungs_of(flags_.min_epochs, *epochs_, flags_.eta);
+  check_rungs();
+  define(space, settings);
+  return std::move(sweep_);
+}
+
+std::optional<spec::Loaded> Planner::load(const std::vector<std::string>& words) {
+  ConfigArguments arguments{flags_.config.file, sweep_.fixed};
+  arguments.overrides.insert(arguments.overrides.end(), words.begin(), words.end());
+  if (!seeds_.empty()) arguments.overrides.push_back(fmt::format("seed={}", seeds_.front()));
+  context_.diagnostics = {};
+  std::optional<spec::Loaded> loaded;
+  try {
+    loaded = load_checked(arguments, context_);
+  } catch (const Error& error) {
+    if (context_.diagnostics.error_count() == 0) problems_.add(error);
+  }
+  problems_.add(context_.diagnostics);
+  return loaded;
+}
+
+void Planner::read(const report::Overrides& setting) {
+  const auto loaded = load(words_of(setting));
+  if (!loaded) return;
+  try {
+    check(loaded->experiment);
+  } catch (Error& error) {
+    if (!setting.empty()) error.add_frame(join(words_of(setting), " "));
+    problems_.add(error);
+    return;
+  }
+  take(*loaded, setting);
+}
+
+void Planner::take(const spec::Loaded& loaded, const report::Overrides& setting) {
+  const spec::Experiment& experiment = loaded.experiment;
+  if (taken_.empty()) {
+    sweep_.name = experiment.name;
+    fixed_values_ = study::fixed_values(loaded, varied_);
+  }
+  const std::string hash = study::config_hash(loaded);
+  if (!taken_.emplace(hash, experiment.seed).second) {
+    ++sweep_.repeated;
+    return;
+  }
+  sweep_.configs.try_emplace(hash, spec::dump_resolved(loaded));
+  const bool on_cpu = experiment.trainer.accelerator == spec::Accelerator::cpu;
+  sweep_.devices[hash] = on_cpu ? 0 : experiment.trainer.devices.value_or(-1);
+  if (seeds_.empty()) sweep_.runs.push_back({hash, experiment.seed, setting});
+  for (const std::uint64_t seed : seeds_) sweep_.runs.push_back({hash, seed, setting});
+}
+
+void Planner::check(const spec::Experiment& experiment) {
+  ENSURE(config, experiment.trainer.num_nodes == 1,
+         "trainer.num_nodes is {}, and a sweep starts runs on this machine alone: write "
+         "trainer.num_nodes=1",
+         experiment.trainer.num_nodes);
+  rank(experiment);
+  if (flags_.asha) check_halving(experiment);
+}
+
+void Planner::rank(const spec::Experiment& experiment) {
+  study::Ranking& ranking = sweep_.ranking;
+  if (ranking.monitor.empty()) {
+    const std::string own = spec::checkpoint_monitor(experiment);
+    const std::string monitor = flags_.monitor.empty() ? own : flags_.monitor;
+    spec::Mode mode = monitor == own ? spec::resolve_mode(experiment.checkpoint.mode, monitor)
+                                     : spec::mode_for(monitor);
+    if (!flags_.mode.empty()) mode = flags_.mode == "min" ? spec::Mode::min : spec::Mode::max;
+    ranking = {monitor, mode == spec::Mode::min ? report::Better::lower : report::Better::higher};
+  }
+  const std::vector<std::string> known = spec::monitored_values(experiment);
+  ENSURE(config, std::ranges::find(known, ranking.monitor) != known.end(),
+         "--monitor {}: the run will not tell it; it tells {}", printable(ranking.monitor),
+         join(known, ", "));
+}
+
+void Planner::check_halving(const spec::Experiment& experiment) {
+  const spec::Trainer& trainer = experiment.trainer;
+  const auto epochs = trainer.epoch_limit();
+  ENSURE(config, epochs.has_value() && !trainer.fast_dev_run,
+         "--asha stops runs after some of their epochs: set trainer.max_epochs{}",
+         trainer.fast_dev_run ? ", and leave trainer.fast_dev_run out" : "");
+  ENSURE(config, epochs_.value_or(*epochs) == *epochs,
+         "--asha compares runs at the same epochs, and trainer.max_epochs is {} here and {} before",
+         *epochs, epochs_.value_or(0));
+  epochs_ = epochs;
+  validates_every_ = std::max(validates_every_, trainer.check_val_every_n_epoch);
+  const spec::Checkpoint& checkpoint = experiment.checkpoint;
+  ENSURE(config,
+         (checkpoint.save_last || checkpoint.save_top_k != 0) && !checkpoint.save_weights_only,
+         "--asha goes on with runs from their checkpoints, and this one leaves none: set "
+         "checkpoint.save_last=true and checkpoint.save_weights_only=false");
+}
+
+/// At a rung without a validation nothing could be compared, or what is older.
+void Planner::check_rungs() const {
+  if (!flags_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
+  std::string rungs;
+  bool fits = true;
+  for (const std::int64_t rung : sweep_.rungs) {
+    rungs += fmt::format("{}{}", rungs.empty() ? "" : ", ", rung);
+    fits = fits && (rung % validates_every_ == 0 || rung == sweep_.rungs.back());
+  }
+  ENSURE(config, fits,
+         "--asha judges runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}: "
+         "set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
+         printable(sweep_.ranking.monitor), rungs, validates_every_);
+}
+
+void Planner::define(const SweepSpace& space, const study::Settings& settings) {
+  Json& definition = sweep_.definition;
+  definition["kind"] = sweep_.kind;
+  Json keys = Json::object();
+  for (const std::string& word : space.words)
+    keys[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  if (sweep_.kind == "list") {
+    for (std::size_t i = 0; i < settings.size(); ++i)
+      keys[fmt::format("{:04}", i + 1)] = join(words_of(settings[i]), " ");
+  }
+  definition["keys"] = keys;
+  if (sweep_.kind == "random" || sweep_.kind == "lhs") {
+    definition["samples"] = settings.size();
+    definition["sample_seed"] = flags_.sample_seed;
+  }
+  definition["seeds"] = flags_.seeds.empty() ? Json("the experiment's") : Json(flags_.seeds);
+  if (flags_.asha)
+    definition["asha"] = {{"eta", flags_.eta},
+                          {"min_epochs", flags_.min_epochs},
+                          {"max_epochs", *epochs_},
+                          {"monitor", sweep_.ranking.monitor},
+                          {"mode", sweep_.ranking.better == report::Better::lower ? "min" : "max"}};
+  definition["base"] = fixed_values_;
+}
+
+}  // namespace
+
+PlannedSweep plan_sweep(const SweepFlags& flags, Context& context) {
+  return Planner(flags, context).plan();
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,78 @@
+#include "checkpoint/folder.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/names.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace trainctl::checkpoint {
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  fs::directory_iterator at(folder, failure);
+  if (failure == std::errc::no_such_file_or_directory) return names;
+  for (; !failure && at != fs::directory_iterator(); at.increment(failure))
+    names.push_back(at->path().filename().string());
+  ENSURE(resource, !failure, "cannot read the folder {}: {}", printable(folder.string()),
+         failure.message());
+  return names;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code failure;
+  const fs::file_type type = fs::symlink_status(path, failure).type();
+  ENSURE(resource, type != fs::file_type::none, "cannot look at {}: {}", printable(path.string()),
+         failure.message());
+  return type == fs::file_type::directory;
+}
+
+bool is_committed(const fs::path& checkpoint) {
+  std::error_code failure;
+  const fs::file_status status = fs::symlink_status(checkpoint / kManifestName, failure);
+  return status.type() != fs::file_type::not_found;
+}
+
+std::optional<std::string> remove_folder(const fs::path& checkpoint) {
+  std::error_code failure;
+  if (::unlink((checkpoint / kManifestName).c_str()) != 0 && errno != ENOENT)
+    failure = std::error_code(errno, std::generic_category());
+  if (!failure) fs::remove_all(checkpoint, failure);
+  if (!failure) return std::nullopt;
+  return fmt::format("cannot remove {}: {}", printable(checkpoint.string()), failure.message());
+}
+
+fs::path move_aside(const fs::path& checkpoint) {
+  const fs::path folder = checkpoint.parent_path();
+  const std::string name = std::string(kAsidePrefix) + checkpoint.filename().string();
+  fs::path free = folder / name;
+  std::error_code ignored;
+  for (int n = 2; fs::symlink_status(free, ignored).type() != fs::file_type::not_found; ++n) {
+    ENSURE(resource, n < 10'000, "cannot move {} aside: too many lie there",
+           printable(checkpoint.string()));
+    free = folder / fmt::format("{}-{}", name, n);
+  }
+  ENSURE(resource, ::rename(checkpoint.c_str(), free.c_str()) == 0, "cannot move {} aside: {}",
+         printable(checkpoint.string()), std::strerror(errno));
+  sync_folder(folder);
+  return free;
+}
+
+void move_and_tell(const fs::path& checkpoint, const std::string& why,
+                   const std::function<void(const fs::path& moved, const std::string& why)>& told) {
+  fs::path moved = checkpoint;
+  std::string addition;
+  try {
+    moved = move_aside(checkpoint);
+  } catch (const Error& error) {
+    addition = fmt::format("; {}", error.what());
+  }
+  if (told) told(moved, why + addition);
+}
+
+}  // namespace trainctl::checkpoint

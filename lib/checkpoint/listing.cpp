@@ -1,0 +1,92 @@
+#include "checkpoint/listing.hpp"
+
+#include "checkpoint/folder.hpp"
+#include "checkpoint/store.hpp"
+#include "checkpoint/verify.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace trainctl::checkpoint {
+namespace {
+
+/// Counts the bytes of files; one that has several names counts under the first, as in `du`.
+class DiskUse {
+ public:
+  std::uint64_t add_files_in(const fs::path& folder) {
+    std::uint64_t sum = 0;
+    for (const std::string& name : names_in(folder)) {
+      struct stat info {};
+      if (::lstat((folder / name).c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+      if (counted_.emplace(info.st_dev, info.st_ino).second)
+        sum += static_cast<std::uint64_t>(info.st_size);
+    }
+    return sum;
+  }
+
+ private:
+  std::set<std::pair<dev_t, ino_t>> counted_;
+};
+
+/// "epoch=0001-step=000020" of "corrupt-epoch=0001-step=000020-2".
+std::optional<Moment> moment_of_aside(std::string_view name) {
+  name.remove_prefix(kAsidePrefix.size());
+  if (const auto moment = parse_folder_name(name)) return moment;
+  const std::size_t number = name.rfind('-');
+  return number == std::string_view::npos ? std::nullopt
+                                          : parse_folder_name(name.substr(0, number));
+}
+
+Surveyed surveyed(Found found, Depth depth, DiskUse& use) {
+  Surveyed row;
+  row.name = found.name;
+  row.moment = found.moment;
+  row.bytes = use.add_files_in(found.path);
+  row.why = found.why;
+  row.manifest = std::move(found.manifest);
+  row.state = row.manifest ? State::committed : State::damaged;
+  if (!found.committed) row.state = State::unfinished;
+  if (found.unsupported) row.state = State::unsupported;
+  if (depth == Depth::manifests || row.state != State::committed) return row;
+  row.why = damage(found.path).value_or("");
+  row.state = row.why.empty() ? State::whole : State::damaged;
+  return row;
+}
+
+Surveyed moved_aside(const fs::path& folder, const std::string& name, DiskUse& use) {
+  Surveyed row;
+  row.name = name;
+  row.state = State::aside;
+  row.moment = moment_of_aside(name);
+  row.bytes = use.add_files_in(folder / name);
+  row.why = "it was found damaged and moved aside";
+  return row;
+}
+
+}  // namespace
+
+std::vector<Surveyed> survey(const fs::path& folder, Depth depth) {
+  const Store store(folder);
+  const auto last = store.pointed(Link::last);
+  const auto best = store.pointed(Link::best);
+  DiskUse use;
+  std::vector<Surveyed> rows;
+  for (Found& found : store.list()) {
+    const fs::path path = found.path;
+    rows.push_back(surveyed(std::move(found), depth, use));
+    rows.back().is_last = last && *last == path;
+    rows.back().is_best = best && *best == path;
+  }
+  std::vector<std::string> names = names_in(folder);
+  std::ranges::sort(names);
+  for (const std::string& name : names) {
+    if (name.starts_with(kAsidePrefix) && is_folder(folder / name))
+      rows.push_back(moved_aside(folder, name, use));
+  }
+  return rows;
+}
+
+}  // namespace trainctl::checkpoint

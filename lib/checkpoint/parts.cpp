@@ -1,0 +1,238 @@
+#include "checkpoint/parts.hpp"
+
+#include "base/crc32c.hpp"
+#include "base/error.hpp"
+#include "base/safetensors.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/verify.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+
+namespace trainctl::checkpoint {
+namespace {
+
+/// A group of rank 0's tensors that holds weights of the model.
+struct WeightGroup {
+  std::string_view prefix;
+  std::string_view file;  // its name in a checkpoint; empty: changes too often for a file
+};
+
+/// A group that equals one before it is not stored again. Best weights come first: they stay the
+/// same from one save to the next, so their file also stands for the model of the best epoch, and
+/// later checkpoints share it.
+constexpr std::array<WeightGroup, 4> kGroups{
+    {{"keeper/best.", "best.safetensors"},
+     {"keeper/stoppers_best.", "stoppers_best.safetensors"},
+     {"model/", ""},
+     {"averager/", ""}}};
+
+using Entries = std::vector<const container::Entry*>;
+
+Entries with_prefix(std::span<const container::Entry> entries, std::string_view prefix) {
+  Entries found;
+  for (const container::Entry& entry : entries) {
+    if (entry.name.starts_with(prefix)) found.push_back(&entry);
+  }
+  return found;
+}
+
+/// Types, shapes and bytes, not names.
+bool same_tensor(const container::Entry& entry, const auto& other) {
+  const std::span<const std::byte> bytes = other.bytes;
+  return entry.dtype == other.dtype && entry.shape == other.shape &&
+         entry.bytes.size() == bytes.size() &&
+         (bytes.empty() || std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0);
+}
+
+bool same_groups(const Entries& copies, std::string_view prefix, const Entries& originals,
+                 std::string_view original_prefix) {
+  const auto suffix = [](const container::Entry* entry, std::string_view beginning) {
+    return std::string_view(entry->name).substr(beginning.size());
+  };
+  return std::ranges::equal(copies, originals, [&](const auto* copy, const auto* original) {
+    return suffix(copy, prefix) == suffix(original, original_prefix) &&
+           same_tensor(*copy, *original);
+  });
+}
+
+/// Returns the first group before `group` that holds the same tensors.
+std::optional<std::string_view> original_of(const WeightGroup& group, const Entries& copies,
+                                            std::span<const container::Entry> entries) {
+  for (const WeightGroup& original : kGroups) {
+    if (original.prefix == group.prefix) break;
+    if (same_groups(copies, group.prefix, with_prefix(entries, original.prefix), original.prefix))
+      return original.prefix;
+  }
+  return std::nullopt;
+}
+
+std::vector<safetensors::View> views_of(const Entries& entries, std::string_view prefix) {
+  std::vector<safetensors::View> views;
+  for (const container::Entry* entry : entries)
+    views.push_back({entry->name.substr(prefix.size()), entry->dtype, entry->shape, entry->bytes});
+  return views;
+}
+
+bool holds(const safetensors::File& file, const Entries& entries, std::string_view prefix) {
+  if (file.tensors().size() != entries.size()) return false;
+  std::unordered_map<std::string_view, const safetensors::View*> by_name;
+  for (const safetensors::View& tensor : file.tensors()) by_name.emplace(tensor.name, &tensor);
+  return std::ranges::all_of(entries, [&](const container::Entry* entry) {
+    const auto found = by_name.find(std::string_view(entry->name).substr(prefix.size()));
+    return found != by_name.end() && same_tensor(*entry, *found->second);
+  });
+}
+
+/// The files of other checkpoints that may hold the weights already.
+std::vector<fs::path> candidates(const Store& store, const fs::path& checkpoint) {
+  std::vector<fs::path> paths;
+  for (const Found& found : store.list()) {
+    if (!found.manifest || found.path == checkpoint) continue;
+    for (const Manifest::SharedGroup& shared : found.manifest->shared) {
+      if (shared.same_as.empty()) paths.push_back(found.path / shared.file);
+    }
+  }
+  return paths;
+}
+
+/// Removes `to` again unless it holds the tensors. It is compared after it was linked or cloned:
+/// another thread may replace the source at any time.
+bool keep_if_same(const fs::path& to, const Entries& entries, std::string_view prefix) {
+  std::error_code ignored;
+  try {
+    if (fs::is_regular_file(fs::symlink_status(to, ignored)) &&
+        holds(safetensors::File(to), entries, prefix))
+      return true;
+  } catch (const Error&) {  // the file is damaged, or not one of weights
+  }
+  ::unlink(to.c_str());
+  return false;
+}
+
+/// Makes `to` a name of the candidate. False where that is not there or the file system has no hard
+/// links.
+bool link_same(const fs::path& candidate, const fs::path& to, const Entries& entries,
+               std::string_view prefix) {
+  return ::link(candidate.c_str(), to.c_str()) == 0 && keep_if_same(to, entries, prefix);
+}
+
+/// Makes `to` a copy that shares its blocks with the source until either is written (FICLONE).
+/// False where the file system has no such copies.
+bool clone_same(const fs::path& source, const fs::path& to, const Entries& entries,
+                std::string_view prefix) {
+  const Fd from(::open(source.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!from.valid()) return false;
+  const Fd copy(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!copy.valid()) return false;
+  if (::ioctl(copy.get(), FICLONE, from.get()) == 0 && ::fsync(copy.get()) == 0)
+    return keep_if_same(to, entries, prefix);
+  ::unlink(to.c_str());
+  return false;
+}
+
+Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
+                                 const WeightGroup& group, const Entries& entries) {
+  const fs::path path = checkpoint / group.file;
+  // People may write into best.safetensors next to the checkpoints, so that one is never linked.
+  const fs::path best = checkpoint.parent_path() / "best.safetensors";
+  const bool is_there =
+      std::ranges::any_of(candidates(store, checkpoint),
+                          [&](const fs::path& candidate) {
+                            return link_same(candidate, path, entries, group.prefix);
+                          }) ||
+      clone_same(best, path, entries, group.prefix);
+  if (!is_there) safetensors::write(path, views_of(entries, group.prefix), {{"format", "pt"}});
+  const safetensors::File written(path);
+  return {std::string(group.prefix), "", std::string(group.file), written.mapping().bytes().size(),
+          crc32c(written.mapping().bytes())};
+}
+
+}  // namespace
+
+StoredOnce store_once(const Store& store, const fs::path& checkpoint,
+                      std::span<const container::Entry> entries) {
+  StoredOnce stored;
+  for (const WeightGroup& group : kGroups) {
+    const Entries copies = with_prefix(entries, group.prefix);
+    if (copies.empty()) continue;
+    if (const auto original = original_of(group, copies, entries)) {
+      stored.shared.push_back(
+          {.group = std::string(group.prefix), .same_as = std::string(*original)});
+    } else if (!group.file.empty()) {
+      stored.shared.push_back(share_file(store, checkpoint, group, copies));
+    }
+  }
+  const auto is_shared = [&](const container::Entry& entry) {
+    return std::ranges::any_of(
+        stored.shared, [&](const auto& shared) { return entry.name.starts_with(shared.group); });
+  };
+  std::ranges::remove_copy_if(entries, std::back_inserter(stored.part), is_shared);
+  return stored;
+}
+
+PartReader::PartReader(const fs::path& checkpoint, const Manifest& manifest, int rank)
+    : file_(read_part(checkpoint, manifest.parts.at(static_cast<std::size_t>(rank)))),
+      entries_(file_.entries()) {
+  if (rank == 0) {
+    for (const Manifest::SharedGroup& shared : manifest.shared) {
+      if (shared.same_as.empty()) {
+        add_file(checkpoint, shared);
+      } else {
+        add_alias(shared);
+      }
+    }
+  }
+  index();
+}
+
+PartReader::~PartReader() = default;
+PartReader::PartReader(PartReader&& other) noexcept = default;
+PartReader& PartReader::operator=(PartReader&& other) noexcept = default;
+
+void PartReader::add_alias(const Manifest::SharedGroup& shared) {
+  const std::size_t before = entries_.size();
+  for (std::size_t i = 0; i < before; ++i) {
+    container::Entry entry = entries_[i];
+    if (!entry.name.starts_with(shared.same_as)) continue;
+    entry.name = shared.group + entry.name.substr(shared.same_as.size());
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void PartReader::add_file(const fs::path& checkpoint, const Manifest::SharedGroup& shared) {
+  check_shared_file(checkpoint, shared);
+  shared_.push_back(std::make_unique<safetensors::File>(checkpoint / shared.file));
+  for (const safetensors::View& tensor : shared_.back()->tensors())
+    entries_.push_back({shared.group + tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+}
+
+void PartReader::index() {
+  by_name_.resize(entries_.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0U);
+  const auto name_at = [this](std::uint32_t i) -> const std::string& { return entries_[i].name; };
+  std::ranges::sort(by_name_, {}, name_at);
+  const auto twice = std::ranges::adjacent_find(by_name_, {}, name_at);
+  ENSURE(checkpoint, twice == by_name_.end(), "the checkpoint has the tensor '{}' twice",
+         printable(entries_[*twice].name));
+}
+
+const container::Entry* PartReader::find(std::string_view name) const {
+  const auto name_at = [this](std::uint32_t i) -> std::string_view { return entries_[i].name; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_at);
+  return found == by_name_.end() || name_at(*found) != name ? nullptr : &entries_[*found];
+}
+
+}  // namespace trainctl::checkpoint

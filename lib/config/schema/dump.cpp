@@ -1,0 +1,286 @@
+#include "config/schema/dump.hpp"
+
+#include "base/strings.hpp"
+#include "config/schema/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::config {
+namespace {
+
+using Fields = std::optional<FieldsOfMap>;
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, text) != words.end();
+}
+
+// Characters that mean nothing to YAML wherever they stand.
+bool is_plain(std::string_view text) {
+  const auto harmless = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./+-").find(c) != std::string_view::npos;
+  };
+  return !text.empty() && std::ranges::all_of(text, harmless) && text != "-" &&
+         !text.starts_with("---") && !text.starts_with("...") &&
+         !is_one_of(text, {"null", "Null", "NULL"});
+}
+
+// What YAML 1.1 or a reader of ours would not take for a text.
+bool is_reserved(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return is_one_of(lower, {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "auto"});
+}
+
+// A text that no reader takes for anything else.
+bool is_word(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.empty() ? '0' : text[0]);
+  const bool begins_well = std::isalpha(first) != 0 || first == '_' || first == '/' ||
+                           text.starts_with("./") || text.starts_with("../");
+  return begins_well && is_plain(text) && !is_reserved(text);
+}
+
+std::string double_quoted(std::string_view text) {
+  std::string result = "\"";
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+    const std::string_view character = text.substr(0, length);
+    const auto byte = static_cast<unsigned char>(character[0]);
+    if (character == "\"" || character == "\\") {
+      result += fmt::format("\\{}", character);
+    } else if (character == "\n") {
+      result += "\\n";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0) {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(character[1]));
+    } else {
+      result += character;
+    }
+    text.remove_prefix(length);
+  }
+  return result + "\"";
+}
+
+// A plain `${` must not become a reference; secrets are references still.
+std::string with_escaped_references(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("${") && !text.substr(i).starts_with("${secret:")) result += '$';
+    result += text[i];
+  }
+  return result;
+}
+
+std::string scalar_text(const Node& node, References references) {
+  if (node.is_null()) return "~";
+  // Choices such as `off` are no booleans, which YAML 1.1 takes them for.
+  const bool misread = is_one_of(node.text, {"yes", "no", "on", "off", "y", "n"});
+  const bool plain = node.quoted ? is_word(node.text) : is_plain(node.text) && !misread;
+  if (plain) return node.text;
+  const bool escapes = references == References::escaped;
+  return double_quoted(escapes ? with_escaped_references(node.text) : node.text);
+}
+
+std::string key_text(const std::string& key) {
+  return is_plain(key) && !is_reserved(key) ? key : double_quoted(key);
+}
+
+bool holds_map(const Node& node) {
+  return node.type == Node::Type::map || std::ranges::any_of(node.items, holds_map);
+}
+
+std::string origin(const Position& position) {
+  if (!position.source) return "default";
+  return position.source->is_override
+             ? "override"
+             : fmt::format("{}:{}", printable(position.source->name), position.line);
+}
+
+class Writer {
+ public:
+  explicit Writer(const DumpOptions& options) : options_(options) {}
+
+  std::string write(const Node& tree) {
+    Fields fields;
+    if (options_.schema != nullptr)
+      fields = fields_of_struct(tree, *options_.schema, *options_.vocabulary);
+    if (!is_block(tree)) {
+      line(0, "", tree);
+    } else if (tree.type == Node::Type::map) {
+      map(tree, 0, fields);
+    } else {
+      list(tree, 0, nullptr);
+    }
+    return std::move(text_);
+  }
+
+ private:
+  static bool is_block(const Node& node) {
+    return (node.type == Node::Type::map && !node.entries.empty()) ||
+           (node.type == Node::Type::list && holds_map(node));
+  }
+
+  void begin_line(std::size_t indent) {
+    // After "- " the first key of a map continues the line.
+    if (std::exchange(continues_, false)) return;
+    text_ += std::string(indent, ' ');
+  }
+
+  void line(std::size_t indent, const std::string& head, const Node& value) {
+    begin_line(indent);
+    text_ += head + flow_text(value);
+    if (options_.comments == Comments::origins) text_ += "  # " + origin(value.position);
+    text_ += '\n';
+  }
+
+  void map(const Node& node, std::size_t indent, const Fields& fields) {
+    for (const Entry& entry : node.entries) {
+      const Field* field = fields ? fields->find(entry.key) : nullptr;
+      if (options_.comments == Comments::help) help(entry, indent, field, fields);
+      if (!is_block(entry.value)) {
+        line(indent, key_text(entry.key) + ": ", entry.value);
+        continue;
+      }
+      begin_line(indent);
+      text_ += key_text(entry.key) + ":\n";
+      if (entry.value.type == Node::Type::list) {
+        list(entry.value, indent + 2, field == nullptr ? nullptr : field->type.item.get());
+      } else {
+        map(entry.value, indent + 2,
+            field == nullptr ? Fields{}
+                             : fields_below(entry.value, field->type, *options_.vocabulary));
+      }
+    }
+  }
+
+  void list(const Node& node, std::size_t indent, const FieldType* item_type) {
+    for (const Node& item : node.items) {
+      if (!is_block(item)) {
+        line(indent, "- ", item);
+      } else if (item.type == Node::Type::map) {
+        begin_line(indent);
+        text_ += "- ";
+        continues_ = true;
+        map(item, indent + 2,
+            item_type == nullptr ? Fields{} : fields_below(item, *item_type, *options_.vocabulary));
+      } else {
+        begin_line(indent);
+        text_ += "-\n";
+        list(item, indent + 2, nullptr);
+      }
+    }
+  }
+
+  // Above the key, but not between a "- " and its first key.
+  void help(const Entry& entry, std::size_t indent, const Field* field, const Fields& fields) {
+    if (continues_) return;
+    std::string sentence = field == nullptr ? "" : field->help;
+    if (field != nullptr && !bounds_text(*field).empty())
+      sentence += fmt::format(" ({})", bounds_text(*field));
+    if (field == nullptr && entry.key == "type" && fields && fields->stage() != nullptr)
+      sentence = fields->stage()->schema.summary;
+    if (!sentence.empty())
+      text_ += fmt::format("{}# {}\n", std::string(indent, ' '), printable(sentence));
+  }
+
+  const DumpOptions& options_;
+  std::string text_;
+  bool continues_ = false;
+};
+
+bool same_value(const Node& a, const Node& b) {
+  if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() ||
+      a.entries.size() != b.entries.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.items.size(); ++i) {
+    if (!same_value(a.items[i], b.items[i])) return false;
+  }
+  for (std::size_t i = 0; i < a.entries.size(); ++i) {
+    if (a.entries[i].key != b.entries[i].key || !same_value(a.entries[i].value, b.entries[i].value))
+      return false;
+  }
+  return true;
+}
+
+Node pruned_map(const Node& map, const Fields& fields, const Vocabulary& vocabulary);
+
+Node pruned(const Node& value, const FieldType& type, const Vocabulary& vocabulary) {
+  if (value.type == Node::Type::map) {
+    const Fields fields = fields_below(value, type, vocabulary);
+    if (!fields) return value;
+    Node map = pruned_map(value, fields, vocabulary);
+    if (fields->stage() == nullptr || map.entries.size() != 1) return map;
+    return map.entries.front().value;
+  }
+  if (value.type != Node::Type::list || !type.item) return value;
+  Node list = value;
+  for (Node& item : list.items) item = pruned(item, *type.item, vocabulary);
+  return list;
+}
+
+Node pruned_map(const Node& map, const Fields& fields, const Vocabulary& vocabulary) {
+  Node result = map;
+  result.entries.clear();
+  if (const Entry* type = map.entry("type"); type != nullptr && fields->stage() != nullptr)
+    result.entries.push_back(*type);
+  fields->each([&](const Field& field, const Node& usual) {
+    const Entry* entry = map.entry(field.key);
+    if (entry == nullptr || (!field.required && same_value(entry->value, usual))) return;
+    result.entries.push_back(
+        {entry->key, entry->key_position, pruned(entry->value, field.type, vocabulary)});
+  });
+  return result;
+}
+
+}  // namespace
+
+std::string flow_text(const Node& node, References references) {
+  std::vector<std::string> parts;
+  if (node.type == Node::Type::map) {
+    for (const Entry& entry : node.entries)
+      parts.push_back(key_text(entry.key) + ": " + flow_text(entry.value, references));
+    return "{" + join(parts, ", ") + "}";
+  }
+  if (node.type != Node::Type::list) return scalar_text(node, references);
+  for (const Node& item : node.items) parts.push_back(flow_text(item, references));
+  return "[" + join(parts, ", ") + "]";
+}
+
+std::string dump(const Node& tree, const DumpOptions& options) {
+  return Writer(options).write(tree);
+}
+
+Node with_origins(Node written, const Node& loaded) {
+  const bool is_short_stage = written.type == Node::Type::map && loaded.type == Node::Type::scalar;
+  if (is_short_stage) {
+    for (Entry& entry : written.entries) {
+      if (entry.key == "type") entry.value.position = loaded.position;
+    }
+  }
+  if (!loaded.is_null()) written.position = loaded.position;
+  for (Entry& entry : written.entries) {
+    if (const Node* found = loaded.find(entry.key))
+      entry.value = with_origins(std::move(entry.value), *found);
+  }
+  for (std::size_t i = 0; i < std::min(written.items.size(), loaded.items.size()); ++i) {
+    written.items[i] = with_origins(std::move(written.items[i]), loaded.items[i]);
+  }
+  return written;
+}
+
+Node without_defaults(const Node& written, const Schema& schema, const Vocabulary& vocabulary) {
+  const Fields fields = fields_of_struct(written, schema, vocabulary);
+  return fields ? pruned_map(written, fields, vocabulary) : written;
+}
+
+}  // namespace trainctl::config

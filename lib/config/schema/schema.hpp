@@ -1,0 +1,102 @@
+#pragma once
+
+#include "config/tree/node.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <vector>
+
+namespace trainctl::config {
+
+class Reader;
+struct Schema;
+
+struct Bound {
+  double value = 0;
+  bool inclusive = true;
+};
+
+enum class ValueType { boolean, integer, number, string, path, choice, list, map, object, stage };
+
+/// What a field may hold, without its C++ type: what schema, explain, docs and completion read.
+struct FieldType {
+  ValueType type = ValueType::string;
+  bool accepts_auto = false;              // the word auto
+  bool nullable = false;                  // ~ or absent
+  std::vector<std::string> choices;       // choice
+  std::shared_ptr<const FieldType> item;  // list, map: the type of a value
+  std::optional<std::size_t> length;      // list of fixed length
+  bool accepts_one = false;               // list: a value alone stands for a list of one
+  bool accepts_map = false;               // string: a map stands for several
+  std::shared_ptr<const Schema> object;   // object
+  std::string stage_kind;                 // stage
+};
+
+/// One option: described once, read by everything.
+struct Field {
+  std::string key;
+  std::string help;     // one sentence
+  std::string example;  // YAML; empty: the default serves
+  FieldType type;
+  std::optional<Bound> minimum;  // of the number, or of each number in the list
+  std::optional<Bound> maximum;
+  bool required = false;
+  bool not_empty = false;
+  bool allows_non_finite = false;
+
+  std::function<void(Reader&, const Node&, const Field&, void* options)> read;
+  std::function<Node(const void* options)> write;
+};
+
+/// The options of one struct.
+struct Schema {
+  std::string summary;
+  std::vector<Field> fields;
+  std::shared_ptr<const Field>
+      inline_stage;  // a stage whose `type` and options stand beside `fields` in the same map
+  std::function<std::shared_ptr<void>()> make_default;
+
+  /// Null if there is no such key.
+  [[nodiscard]] const Field* find(std::string_view key) const;
+  [[nodiscard]] std::vector<std::string> keys() const;
+};
+
+/// One registered stage as the front half knows it.
+struct StageType {
+  std::string kind;
+  std::string name;
+  Schema schema;
+  std::type_index options_type = typeid(void);
+};
+
+template <class Options>
+Schema schema_of();  // config/describe.hpp
+
+/// The tree of an options struct as it would be written, defaults included; null where its inline
+/// stage is empty.
+Node write_options(const Schema& schema, const void* options);
+
+/// Every stage the front half can name, a value: tests build their own.
+class Vocabulary {
+ public:
+  template <class Options>
+  void add(const std::string& kind, const std::string& name) {
+    add(StageType{kind, name, schema_of<Options>(), typeid(Options)});
+  }
+  void add(StageType type);
+
+  [[nodiscard]] const StageType* find(std::string_view kind, std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> kinds() const;
+  [[nodiscard]] std::vector<std::string> names(std::string_view kind) const;
+
+ private:
+  std::map<std::string, std::map<std::string, StageType, std::less<>>, std::less<>> kinds_;
+};
+
+}  // namespace trainctl::config

@@ -1,0 +1,336 @@
+#include "base/strings.hpp"
+#include "config/schema/fields.hpp"
+#include "config/tree/override_pass.hpp"
+#include "config/tree/tree_path.hpp"
+#include "config/tree/yaml.hpp"
+#include "config/wording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::config {
+namespace {
+
+enum class Action { set, add, remove };
+
+struct Part {
+  std::string name;
+  Position position;
+};
+
+struct Override {
+  Action action = Action::set;
+  std::vector<Part> parts;
+  Node value;
+};
+
+std::string path_of(const std::vector<Part>& parts, std::size_t count) {
+  std::string path;
+  for (std::size_t i = 0; i < count; ++i) path += (i == 0 ? "" : ".") + parts[i].name;
+  return path;
+}
+
+bool is_key(std::string_view part) {
+  return !part.empty() && std::ranges::all_of(part, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+  });
+}
+
+// `---` and `&a` are YAML for null too, but hardly meant.
+bool is_written_null(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return false;
+  const std::string_view word = text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+  return word == "~" || word == "null" || word == "Null" || word == "NULL";
+}
+
+class Parser {
+ public:
+  Parser(const std::string& text, Diagnostics& diagnostics)
+      : text_(text), diagnostics_(diagnostics) {
+    Source source = *make_source(fmt::format("override {}", quote(text)), text);
+    source.is_override = true;
+    source_ = std::make_shared<const Source>(std::move(source));
+  }
+
+  std::optional<Override> parse() {
+    Override result;
+    std::size_t at = 0;
+    if (text_.starts_with('+')) result.action = Action::add;
+    if (text_.starts_with('~')) result.action = Action::remove;
+    if (result.action != Action::set) at = 1;
+    if (text_.starts_with("++")) {
+      result.action = Action::set;
+      at = 2;
+    }
+    const std::size_t equals = text_.find('=');
+    if (!split_key(at, std::min(equals, text_.size()), result.parts)) return std::nullopt;
+    if (result.action == Action::remove) {
+      if (equals == std::string::npos) return result;
+      return fail(equals, "a deletion takes no value",
+                  fmt::format("write '{}'", text_.substr(0, equals)));
+    }
+    if (equals == std::string::npos) {
+      return fail(0, "an override needs a value", fmt::format("write '{}=VALUE'", text_));
+    }
+    if (text_.find_first_not_of(' ', equals + 1) == std::string::npos) {
+      const std::string key = text_.substr(at, equals - at);
+      return fail(equals, "nothing stands after the '='",
+                  fmt::format("write \"{0}=''\" for an empty text, '~{0}' to delete the key", key));
+    }
+    result.value = parse_yaml(source_, std::string_view(text_).substr(equals + 1), diagnostics_,
+                              static_cast<int>(equals) + 2);
+    if (result.value.is_null() && !result.value.broken &&
+        !is_written_null(text_.substr(equals + 1))) {
+      return fail(equals + 1, fmt::format("{} is no value", quote(text_.substr(equals + 1))),
+                  fmt::format("write '~{}' to delete the key", text_.substr(at, equals - at)));
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] Position position(std::size_t offset, std::size_t length = 1) const {
+    return {source_, 1, static_cast<int>(offset) + 1,
+            static_cast<int>(std::max<std::size_t>(length, 1))};
+  }
+
+  std::nullopt_t fail(std::size_t offset, std::string message, std::string hint) {
+    diagnostics_.error(position(offset), std::move(message), std::move(hint));
+    return std::nullopt;
+  }
+
+  bool split_key(std::size_t begin, std::size_t end, std::vector<Part>& parts) {
+    if (text_.starts_with("--")) {
+      fail(0, "a flag stands where an override is expected",
+           "overrides are 'key=value'; see --help for the flags");
+      return false;
+    }
+    for (const std::string& name : split_path(std::string_view(text_).substr(begin, end - begin))) {
+      if (!is_key(name)) {
+        fail(begin, name.empty() ? "an empty key" : fmt::format("{} is no key", quote(name)),
+             "write 'section.key=value', e.g. 'optimizer.lr=0.01'");
+        return false;
+      }
+      parts.push_back({name, position(begin, name.size())});
+      begin += name.size() + 1;
+    }
+    return true;
+  }
+
+  const std::string& text_;
+  Diagnostics& diagnostics_;
+  std::shared_ptr<const Source> source_;
+};
+
+class Applier {
+ public:
+  Applier(const Override& change, Diagnostics& diagnostics, const Grammar& grammar)
+      : change_(change), diagnostics_(diagnostics), grammar_(grammar) {}
+
+  void apply(Node& tree) {
+    Node* at = &tree;
+    prepare(tree);
+    for (std::size_t i = 0; i + 1 < change_.parts.size(); ++i) {
+      at = enter(*at, i);
+      if (at == nullptr) return;
+    }
+    const std::size_t last = change_.parts.size() - 1;
+    if (!make_container(*at, last)) return;
+    if (change_.action == Action::remove) {
+      remove(*at, last);
+    } else {
+      set(*at, last);
+    }
+  }
+
+ private:
+  // Makes the way to the last part ready, as far as the schema describes it: short forms become
+  // long ones, and stages and lists of the defaults are written into the tree. Notes the type of
+  // the value that the last part names.
+  void prepare(Node& tree) {
+    if (grammar_.schema == nullptr) return;
+    Node* at = &tree;
+    const FieldType* type = nullptr;  // of `at`; null: the whole file
+    for (std::size_t i = 0; i < change_.parts.size(); ++i) {
+      const Part& part = change_.parts[i];
+      const bool is_last = i + 1 == change_.parts.size();
+      if (at->type == Node::Type::list && type != nullptr && type->item) {
+        type = type->item.get();
+      } else {
+        const auto fields = type == nullptr
+                                ? fields_of_struct(*at, *grammar_.schema, *grammar_.vocabulary)
+                                : fields_below(*at, *type, *grammar_.vocabulary);
+        const Field* field = fields ? fields->find(part.name) : nullptr;
+        if (field == nullptr) return;
+        type = &field->type;
+        if (!is_last && change_.action != Action::remove) seed_default(*at, *fields, part);
+      }
+      if (is_last) {
+        last_type_ = type;
+        return;
+      }
+      at = child(*at, part.name);
+      if (at == nullptr) return;
+      expand_short_form(*at, *type);
+    }
+  }
+
+  static void seed_default(Node& map, const FieldsOfMap& fields, const Part& part) {
+    const Node* found = map.find(part.name);
+    if (found != nullptr && !found->is_null()) return;
+    Node usual = default_of(fields, part);
+    if (usual.type != Node::Type::map && usual.type != Node::Type::list) return;
+    std::erase_if(map.entries, [&](const Entry& entry) { return entry.key == part.name; });
+    map.entries.push_back({part.name, part.position, std::move(usual)});
+  }
+
+  // Of a map only its `type`: its other defaults stay defaults.
+  static Node default_of(const FieldsOfMap& fields, const Part& part) {
+    Node usual;
+    fields.each([&](const Field& field, const Node& value) {
+      if (field.key == part.name) usual = value;
+    });
+    std::erase_if(usual.entries, [](const Entry& entry) { return entry.key != "type"; });
+    usual.position = part.position;
+    return usual;
+  }
+
+  Node* enter(Node& node, std::size_t i) {
+    if (!make_container(node, i)) return nullptr;
+    const Part& part = change_.parts[i];
+    Node* found = child(node, part.name);
+    if (found != nullptr) return found;
+    if (node.type == Node::Type::list || change_.action == Action::remove) {
+      absent(node, i);
+      return nullptr;
+    }
+    Node map = Node::map();
+    map.position = part.position;
+    node.entries.push_back({part.name, part.position, std::move(map)});
+    return &node.entries.back().value;
+  }
+
+  // The node that part `i` is looked up in must be a map or list, or able to become one.
+  bool make_container(Node& node, std::size_t i) {
+    const Part& part = change_.parts[i];
+    if (node.type == Node::Type::null) {
+      node = Node::map();
+      node.position = part.position;
+    }
+    if (is_stage_name(node)) promote_stage(node);
+    if (node.type != Node::Type::scalar) return true;
+    diagnostics_.error(part.position,
+                       fmt::format("'{}' is {}: it has no keys below it", path_of(change_.parts, i),
+                                   describe_value(node)),
+                       fmt::format("write '{}=VALUE' to change it", path_of(change_.parts, i)));
+    return false;
+  }
+
+  void set(Node& parent, std::size_t last) {
+    const Part& part = change_.parts[last];
+    Node* found = child(parent, part.name);
+    if (change_.action == Action::add && found != nullptr) {
+      diagnostics_.error(part.position,
+                         fmt::format("'{}' is there already", path_of(change_.parts, last + 1)),
+                         "write it without '+' to change it, with '++' to do either");
+      return;
+    }
+    if (parent.type == Node::Type::list) {
+      const bool appends =
+          change_.action == Action::add && part.name == std::to_string(parent.items.size());
+      if (found == nullptr && !appends) return absent(parent, last);
+      if (appends) found = &parent.items.emplace_back();
+      *found = change_.value;
+      return;
+    }
+    if (part.name == "type") drop_options(parent, found);
+    Node value = found == nullptr ? change_.value : completed(*found);
+    std::erase_if(parent.entries, [&](const Entry& entry) { return entry.key == part.name; });
+    parent.entries.push_back({part.name, part.position, std::move(value)});
+  }
+
+  // The value that is set; a short form keeps the keys below it that earlier overrides set, so that
+  // `weights.prefix=model. weights=file.ckpt` has the same effect in any order.
+  [[nodiscard]] Node completed(const Node& before) const {
+    Node value = change_.value;
+    if (last_type_ == nullptr || value.type != Node::Type::scalar ||
+        before.type != Node::Type::map || short_form_key(*last_type_).empty())
+      return value;
+    Node expanded = value;
+    expand_short_form(expanded, *last_type_);
+    for (const Entry& entry : before.entries) {
+      if (is_set_alone(entry.key_position) && expanded.find(entry.key) == nullptr)
+        expanded.entries.push_back(entry);
+    }
+    return expanded.entries.size() > 1 ? expanded : value;
+  }
+
+  // Whether an override named this key before its '=', and did not give it as part of a map.
+  static bool is_set_alone(const Position& key) {
+    if (key.source == nullptr || !key.source->is_override || key.source->lines.empty())
+      return false;
+    const std::size_t equals = key.source->lines.front().find('=');
+    return equals == std::string::npos || static_cast<std::size_t>(key.column) <= equals;
+  }
+
+  // Another type has other options; those that earlier overrides gave are meant for it.
+  void drop_options(Node& stage, const Node* type) {
+    if (type == nullptr || type->text == change_.value.text) return;
+    std::erase_if(stage.entries, [](const Entry& entry) {
+      return entry.key_position.source == nullptr || !entry.key_position.source->is_override;
+    });
+  }
+
+  void remove(Node& parent, std::size_t last) {
+    const Part& part = change_.parts[last];
+    if (child(parent, part.name) == nullptr) return absent(parent, last);
+    if (parent.type == Node::Type::list) {
+      parent.items.erase(parent.items.begin() +
+                         static_cast<std::ptrdiff_t>(*list_index(part.name, parent.items.size())));
+    } else {
+      std::erase_if(parent.entries, [&](const Entry& entry) { return entry.key == part.name; });
+    }
+  }
+
+  void absent(const Node& parent, std::size_t i) {
+    const Part& part = change_.parts[i];
+    const std::string path = path_of(change_.parts, i);
+    if (parent.type == Node::Type::list) {
+      const std::size_t size = parent.items.size();
+      const std::string hint =
+          size == 0 ? "it is empty" : fmt::format("write an index from 0 to {}", size - 1);
+      diagnostics_.error(
+          part.position,
+          fmt::format("'{}' is a list of {}: it has no {}", path, size, quote(part.name)),
+          fmt::format("{}, or '{}=[...]' for the whole list", hint, path));
+      return;
+    }
+    const std::vector<std::string> names = child_names(parent);
+    diagnostics_.error(
+        part.position, fmt::format("there is no '{}' to delete", path_of(change_.parts, i + 1)),
+        names.empty() ? "remove the override" : fmt::format("there is: {}", list_some(names)));
+  }
+
+  const Override& change_;
+  Diagnostics& diagnostics_;
+  const Grammar& grammar_;
+  const FieldType* last_type_ = nullptr;  // of the value that is set; null: not known
+};
+
+}  // namespace
+
+void apply_overrides(Node& tree, const std::vector<std::string>& overrides,
+                     Diagnostics& diagnostics, const Grammar& grammar) {
+  for (const std::string& text : overrides) {
+    const std::optional<Override> change = Parser(text, diagnostics).parse();
+    if (change && !change->value.broken && !tree.broken)
+      Applier(*change, diagnostics, grammar).apply(tree);
+  }
+}
+
+}  // namespace trainctl::config

@@ -1,0 +1,73 @@
+#include "data/batch_transform/mixer.hpp"
+
+#include "base/error.hpp"
+#include "data/batch_transform/mix_images.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+// Above the places of transforms in their list, which key the draws of samples.
+constexpr std::uint16_t kOperation = 0xff00;
+
+}  // namespace
+
+Layout mixed_layout(Layout layout, std::int64_t batch_size) {
+  ENSURE(config, find_field(layout, "image") < layout.size(),
+         "batch_transforms mix images, and the data set has none; remove them");
+  const std::size_t label = find_field(layout, "label");
+  ENSURE(config,
+         label < layout.size() && layout[label].dtype == Dtype::i64 && layout[label].shape.empty(),
+         "batch_transforms mix classes, and the data set's samples have no class as their label; "
+         "remove them");
+  ENSURE(config, batch_size % 2 == 0,
+         "batch_transforms pair rows half a batch apart, and a batch of {} has no half; set "
+         "loader.batch_size to {}",
+         batch_size,
+         batch_size == 1 ? "2" : fmt::format("{} or {}", batch_size - 1, batch_size + 1));
+  layout.push_back({"label_b", Dtype::i64, {}});
+  layout.push_back({"lambda", Dtype::f32, {}});
+  return layout;
+}
+
+Mixer::Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std::uint64_t seed,
+             const Layout& layout, const std::vector<std::size_t>& offsets)
+    : transforms_(std::move(transforms)),
+      seed_(seed),
+      image_(image_shape(layout[find_field(layout, "image")])),
+      image_at_(offsets[find_field(layout, "image")]),
+      label_at_(offsets[find_field(layout, "label")]),
+      label_b_at_(offsets[find_field(layout, "label_b")]),
+      lambda_at_(offsets[find_field(layout, "lambda")]) {}
+
+Mix Mixer::draw(std::int64_t epoch, std::int64_t batch) const {
+  CounterRng rng(seed_, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(batch),
+                 kOperation);
+  return transforms_[rng.below(transforms_.size())]->draw(image_, rng);
+}
+
+void Mixer::mix(const Mix& mix, const Pairs& pairs, std::span<std::byte> slot) const {
+  const auto row_of = [&](std::size_t field, std::int64_t row, std::size_t bytes) {
+    return slot.data() + field + static_cast<std::size_t>(row) * bytes;
+  };
+  const auto set_label = [&](std::int64_t row, std::int64_t partner, float lambda) {
+    std::memcpy(row_of(label_b_at_, row, 8), row_of(label_at_, partner, 8), 8);
+    std::memcpy(row_of(lambda_at_, row, 4), &lambda, 4);
+  };
+  const auto pixels_of = [&](std::int64_t row) {
+    return reinterpret_cast<std::uint8_t*>(row_of(image_at_, row, image_.bytes()));
+  };
+  for (std::int64_t one = pairs.first; one < std::min(pairs.first + pairs.count, pairs.rows);
+       ++one) {
+    const std::int64_t other = one + pairs.half;
+    const bool paired = other < pairs.valid;
+    if (paired) mix_images(mix, image_, pixels_of(one), pixels_of(other));
+    set_label(one, paired ? other : one, paired ? mix.lambda : 1.0F);
+    if (other < pairs.rows) set_label(other, paired ? one : other, paired ? mix.lambda : 1.0F);
+  }
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,120 @@
+#include "data/cache/device_cache.hpp"
+
+#include "base/error.hpp"
+#include "data/cache/plan_colors.hpp"
+#include "data/core/run_in_order.hpp"
+#include "data/remote/fetch_ahead.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+/// Makes the image of that sample, or zeros; returns whether it could be read.
+bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shape,
+                std::span<std::byte> to) {
+  thread_local std::vector<std::byte> scratch;
+  try {
+    const StoredImage image = prefix.make(index, scratch);
+    ENSURE(data, image.raw == shape, "its pixels are {}x{}x{}, those of the set {}x{}x{}",
+           image.raw.height, image.raw.width, image.raw.channels, shape.height, shape.width,
+           shape.channels);
+    std::memcpy(to.data(), image.bytes.data(), to.size());
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    std::memset(to.data(), 0, to.size());
+    return false;
+  }
+}
+
+/// Sends all images, stage by stage: several threads fill one while the one before is on its way.
+class Upload {
+ public:
+  Upload(const Prefix& prefix, HeldImages& held, int threads, const Progress& progress)
+      : prefix_(prefix),
+        held_(held),
+        threads_(threads),
+        progress_(progress),
+        samples_(prefix.dataset()->size()),
+        ahead_(prefix.dataset(), 1) {}
+
+  void run() {
+    ahead_.begin({.count = samples_});
+    const std::size_t bytes = held_.shape.bytes();
+    for (std::int64_t first = 0; first < samples_;) {
+      const std::span<std::byte> stage = held_.memory->stage();
+      const std::int64_t count =
+          std::min(static_cast<std::int64_t>(stage.size() / bytes), samples_ - first);
+      ASSERT(count > 0);
+      const std::size_t length = static_cast<std::size_t>(count) * bytes;
+      fill(first, count, stage.first(length));
+      held_.memory->send(static_cast<std::uint64_t>(first) * bytes, length);
+      first += count;
+    }
+    held_.memory->finish();
+    if (progress_) progress_(samples_, samples_);
+  }
+
+ private:
+  void fill(std::int64_t first, std::int64_t count, std::span<std::byte> to) {
+    const std::size_t bytes = held_.shape.bytes();
+    // A byte each: threads may not share a vector<bool>.
+    std::vector<std::uint8_t> sound(static_cast<std::size_t>(count));
+    const InOrder all{.end = count,
+                      .ahead = count,
+                      .workers = static_cast<int>(std::min<std::int64_t>(threads_, count))};
+    run_in_order(
+        all,
+        [&](std::int64_t i) {
+          const auto at = static_cast<std::size_t>(i);
+          sound[at] = make_image(prefix_, first + i, held_.shape, to.subspan(at * bytes, bytes));
+        },
+        [&](std::int64_t i) {
+          if (progress_) progress_(first + i, samples_);
+          held_.sound[static_cast<std::size_t>(first + i)] =
+              sound[static_cast<std::size_t>(i)] != 0;
+          ahead_.used(1);
+        });
+  }
+
+  const Prefix& prefix_;
+  HeldImages& held_;
+  int threads_;
+  const Progress& progress_;
+  std::int64_t samples_;
+  FetchAhead ahead_;  // of a remote data set
+};
+
+}  // namespace
+
+HeldDataset::HeldDataset(std::shared_ptr<const Prefix> prefix)
+    : prefix_(std::move(prefix)), source_(prefix_->dataset()), layout_(source_->layout()) {
+  const std::size_t image = find_field(layout_, "image");
+  ASSERT(image < layout_.size());
+  layout_[image] = image_field(prefix_->shape());
+}
+
+Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress,
+                     int threads) {
+  const auto prefix = std::make_shared<const Prefix>(pipeline);
+  PlannedTail tail = planned_tail(pipeline, prefix->shape());
+  ENSURE(config, tail.obstacle.empty(), "dataset.cache.mode=device: {}", tail.obstacle);
+  ENSURE(config, pipeline.batch_transforms.empty(),
+         "dataset.cache.mode=device: batch_transforms mix pixels, which a device does not; remove "
+         "them, or write 'mode: decoded'");
+  HeldImages held;
+  held.shape = prefix->shape();
+  held.colors = std::move(tail.colors);
+  held.sound.resize(static_cast<std::size_t>(pipeline.dataset->size()));
+  held.memory = device.allocate(held.sound.size() * held.shape.bytes(), held.shape.bytes());
+  Upload(*prefix, held, threads, progress).run();
+  drop_fixed_prefix(pipeline);
+  pipeline.dataset = std::make_shared<const HeldDataset>(prefix);
+  pipeline.held = std::make_shared<const HeldImages>(std::move(held));
+  return pipeline;
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,83 @@
+#include "data/cache/fixed_prefix.hpp"
+
+#include "base/error.hpp"
+#include "data/remote/local_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace trainctl::data {
+namespace {
+
+const Field& image_of(const Layout& layout) {
+  const std::size_t image = find_field(layout, "image");
+  ASSERT(image < layout.size());
+  return layout[image];
+}
+
+/// No transform of the prefix draws; each must have a generator all the same.
+CounterRng no_draws(std::size_t operation) {
+  return {0, 0, 0, static_cast<std::uint16_t>(operation)};
+}
+
+}  // namespace
+
+std::size_t fixed_prefix(const Pipeline& pipeline) {
+  const auto random = std::find_if(pipeline.transforms.begin(), pipeline.transforms.end(),
+                                   [](const auto& transform) { return transform->random(); });
+  return static_cast<std::size_t>(random - pipeline.transforms.begin());
+}
+
+void drop_fixed_prefix(Pipeline& pipeline) {
+  const std::size_t count = fixed_prefix(pipeline);
+  const auto drop = [count](auto& list) {
+    list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  drop(pipeline.transforms);
+  if (!pipeline.names.empty()) drop(pipeline.names);
+  pipeline.first_operation += count;
+}
+
+Prefix::Prefix(const Pipeline& pipeline) : dataset_(pipeline.dataset) {
+  for (std::size_t i = 0; i < fixed_prefix(pipeline); ++i) {
+    const auto& transform = pipeline.transforms[i];
+    const auto joined = transforms_.empty() ? nullptr : transforms_.back()->then(*transform);
+    if (joined) transforms_.pop_back();
+    transforms_.push_back(joined ? joined : transform);
+  }
+  shape_ = shape_behind(image_shape(image_of(dataset_->layout())));
+}
+
+ImageShape Prefix::shape_before(const StoredImage& image) const {
+  return Pool<Workspace>::Lease(pool_)->reader.shape(image);
+}
+
+ImageShape Prefix::shape_behind(ImageShape shape) const {
+  for (const auto& transform : transforms_) shape = transform->output(shape);
+  return shape;
+}
+
+ImageView Prefix::run(std::int64_t index, Workspace& work) const {
+  const StoredImage stored = dataset_->images()->read(index, work.stored);
+  ImageView image = looking_into(*dataset_, index, [&] { return work.reader.read(stored); });
+  for (std::size_t operation = 0; operation < transforms_.size(); ++operation) {
+    ImageTarget out(work.between[operation % 2]);
+    CounterRng rng = no_draws(operation);
+    transforms_[operation]->apply(image, out, rng);
+    image = out.view();
+  }
+  return image;
+}
+
+StoredImage Prefix::make(std::int64_t index, std::vector<std::byte>& out) const {
+  Pool<Workspace>::Lease work(pool_);
+  const ImageView image = run(index, *work);
+  if (out.size() < image.shape.bytes()) out.resize(image.shape.bytes());
+  for (std::int64_t y = 0; y < image.shape.height; ++y) {
+    std::memcpy(out.data() + static_cast<std::size_t>(y) * image.row_bytes(), image.row(y),
+                image.row_bytes());
+  }
+  return {std::span(out).first(image.shape.bytes()), image.shape};
+}
+
+}  // namespace trainctl::data

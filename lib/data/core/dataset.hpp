@@ -1,0 +1,103 @@
+#pragma once
+
+#include "data/core/batch.hpp"
+#include "data/image/image.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainctl::data {
+
+/// Where the rows of a tile go: one span a field, `indices.size()` samples each.
+using Rows = std::span<const std::span<std::byte>>;
+
+/// What is known of a data set from its headers alone.
+struct Facts {
+  std::int64_t samples = 0;
+  std::int64_t classes = 0;  // 0 where labels are not classes
+  Layout layout;             // an image of height and width 0: each sample has its own
+  std::vector<std::string> class_names =
+      {};  // in the order of their numbers; empty where nobody named them
+  std::vector<std::string> feature_names = {};  // of a table, in their order
+
+  /// The image's field; nullptr where the samples have none.
+  [[nodiscard]] const Field* image() const;
+};
+
+/// An image as its data set keeps it: a file of some format, or, where `raw` is not empty, the
+/// pixels themselves.
+struct StoredImage {
+  std::span<const std::byte> bytes;
+  ImageShape raw;
+};
+
+class ImageRanges;
+
+/// The images of a data set one at a time, before any transform. Called from several threads at
+/// once.
+class ImageStore {
+ public:
+  virtual ~ImageStore() = default;
+  /// The bytes lie in `scratch` or in the store. Throws Error(data).
+  [[nodiscard]] virtual StoredImage read(std::int64_t index,
+                                         std::vector<std::byte>& scratch) const = 0;
+  /// What a person would call the sample: a path, an entry of an archive, or its number.
+  [[nodiscard]] virtual std::string name(std::int64_t index) const = 0;
+  /// Begins to bring the sample near, if that costs nothing.
+  virtual void prefetch(std::int64_t /*index*/) const {}
+  /// Where the images lie in files as they are read; nullptr where they do not. See
+  /// image_ranges.hpp.
+  [[nodiscard]] virtual const ImageRanges* ranges() const { return nullptr; }
+};
+
+/// Bytes that an open data set holds, beside what a cache keeps.
+struct Footprint {
+  std::uint64_t memory = 0;
+  std::uint64_t mapped = 0;  // of files: processes share their pages, and they give way
+};
+
+/// A data set whose samples may still have to come to this machine. Called from several threads.
+class Fetchable {
+ public:
+  virtual ~Fetchable() = default;
+  /// Brings what the sample needs; returns its bytes. Throws Error.
+  virtual std::uint64_t fetch(std::int64_t index) const = 0;
+  /// The path of the file that the sample lies in; not every one need be remote.
+  [[nodiscard]] virtual std::string object(std::int64_t index) const = 0;
+};
+
+/// A random-access set of samples. Called from several threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// The image field, if any, is called "image".
+  [[nodiscard]] virtual const Layout& layout() const = 0;
+  /// Number of classes; 0 where labels are not classes.
+  [[nodiscard]] virtual std::int64_t classes() const = 0;
+  /// In the order of their numbers; empty where nobody named them.
+  [[nodiscard]] virtual std::vector<std::string> class_names() const { return {}; }
+  /// Samples that one thread should make in one go; 0: a whole batch (right where a sample is only
+  /// copied).
+  [[nodiscard]] virtual std::int64_t tile_rows() const { return 0; }
+  /// Samples lie in memory already, or in a mapped file: keeping their bytes once more would gain
+  /// nothing.
+  [[nodiscard]] virtual bool in_memory() const { return false; }
+  [[nodiscard]] virtual Footprint footprint() const { return {}; }
+  /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted:
+  /// so it is with the image where transforms, or a decoder, take it from images(). Throws
+  /// Error(data) naming the sample.
+  virtual void fill(std::span<const std::int64_t> indices, Rows rows) const = 0;
+  /// Required where the layout has an image: the way in for transforms.
+  [[nodiscard]] virtual const ImageStore* images() const { return nullptr; }
+  /// Null where all samples are on this machine.
+  [[nodiscard]] virtual const Fetchable* fetchable() const { return nullptr; }
+  /// Digest of the content (not of the path), for the manifest.
+  [[nodiscard]] virtual std::string fingerprint() const = 0;
+};
+
+}  // namespace trainctl::data

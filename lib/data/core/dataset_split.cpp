@@ -1,0 +1,145 @@
+#include "data/core/dataset_split.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/core/subset.hpp"
+#include "data/formats/image_files.hpp"
+#include "data/loader/sampling.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+const Field kClassLabel{"label", Dtype::i64, {}};
+
+struct DividedSet {
+  std::shared_ptr<const Dataset> whole;
+  Parts parts;  // in the order of spec::Part
+};
+
+PartitionRequest partition_request(const spec::SplitOptions& options, std::int64_t samples) {
+  PartitionRequest request{.samples = samples, .shares = options.shares(), .seed = options.seed};
+  for (const char* name : enum_names(spec::Part())) request.part_names.emplace_back(name);
+  return request;
+}
+
+void check_layout(const Layout& layout, std::int64_t classes, const spec::SplitOptions& options) {
+  ENSURE(config, find_field(layout, "tokens") == layout.size(),
+         "dataset.split cannot divide tokens, because neighboring samples continue each other; "
+         "give dataset.val a file with other text");
+  const bool classed = classes > 0 && std::ranges::find(layout, kClassLabel) != layout.end();
+  ENSURE(config, !options.stratify || classed,
+         "dataset.split.stratify needs labels that are classes, and this data set has none; "
+         "remove 'stratify'");
+}
+
+std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalogue& catalogue,
+                                     std::int64_t samples) {
+  if (!split.part->options.group_by) return {};
+  const auto found = catalogue.groups.find(split.dataset.type);
+  ENSURE(config, found != catalogue.groups.end(),
+         "dataset.split.group_by names a column, and the data set '{}' has no columns; use "
+         "image_list, csv or parquet, or remove 'group_by'",
+         split.dataset.type);
+  std::vector<std::uint32_t> groups = found->second(split.dataset);
+  ENSURE(data, std::ssize(groups) == samples,
+         "{} samples have a group, and the data set has {}: it has changed since it was opened",
+         groups.size(), samples);
+  return groups;
+}
+
+std::shared_ptr<const DividedSet> open_divided(const spec::DataSplit& split,
+                                               const Catalogue& catalogue) {
+  const spec::PartOfSet& part = *split.part;
+  const std::lock_guard lock(part.source->mutex);
+  if (const auto open = part.source->value.lock())
+    return std::static_pointer_cast<const DividedSet>(open);
+  auto set = std::make_shared<DividedSet>();
+  spec::DataSplit whole{split.dataset, {}};
+  set->whole = build_dataset(whole, catalogue);
+  check_layout(set->whole->layout(), set->whole->classes(), part.options);
+  const auto labels =
+      part.options.stratify ? read_labels(*set->whole) : std::vector<std::int64_t>();
+  set->parts = divide(part.options, set->whole->size(), labels,
+                      groups_of(split, catalogue, set->whole->size()), set->whole->class_names());
+  part.source->value = std::static_pointer_cast<const void>(std::shared_ptr<const DividedSet>(set));
+  return set;
+}
+
+std::size_t part_index(spec::Part part) { return static_cast<std::size_t>(part); }
+
+}  // namespace
+
+void GroupColumn::add(std::string_view text) {
+  auto found = numbers_.find(text);
+  if (found == numbers_.end())
+    found = numbers_.emplace(std::string(text), static_cast<std::uint32_t>(numbers_.size())).first;
+  groups_.push_back(found->second);
+}
+
+Parts divide(const spec::SplitOptions& options, std::int64_t samples,
+             const std::vector<std::int64_t>& labels, const std::vector<std::uint32_t>& groups,
+             const std::vector<std::string>& class_names) {
+  PartitionRequest request = partition_request(options, samples);
+  request.strata = labels;
+  request.groups = groups;
+  request.stratum_name = [&](std::int64_t stratum) {
+    const auto at = static_cast<std::size_t>(stratum);
+    return at < class_names.size() ? "class '" + printable(class_names[at]) + "'"
+                                   : fmt::format("class {}", stratum);
+  };
+  return in_context("dataset.split", [&] { return partition(request); });
+}
+
+std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split,
+                                           const Catalogue& catalogue) {
+  const auto set = open_divided(split, catalogue);
+  // The part keeps the whole set open, and with it what the other parts share.
+  const std::shared_ptr<const Dataset> whole(set, set->whole.get());
+  return subset(whole, set->parts[part_index(split.part->part)]);
+}
+
+void keep_part(Facts& facts, const spec::DataSplit& split, const Catalogue& catalogue) {
+  const spec::PartOfSet& part = *split.part;
+  check_layout(facts.layout, facts.classes, part.options);
+  if (part.options.stratify || part.options.group_by) {
+    facts.samples = std::ssize(open_divided(split, catalogue)->parts[part_index(part.part)]);
+    return;
+  }
+  facts.samples = in_context("dataset.split", [&] {
+    return part_sizes(partition_request(part.options, facts.samples))[part_index(part.part)];
+  });
+}
+
+std::string division_digest(const spec::DataSplit& train) {
+  const auto set = open_divided(train, catalogue_in_use());
+  Hasher hasher;
+  hasher.add(membership_digest(*set->whole));
+  for (const std::vector<std::int64_t>& samples : set->parts)
+    hasher.add(static_cast<std::uint64_t>(samples.size())),
+        hasher.add(std::as_bytes(std::span(samples)));
+  return hasher.hex();
+}
+
+Json split_document(const spec::DataSplit& train) {
+  const auto set = open_divided(train, catalogue_in_use());
+  const spec::SplitOptions& options = train.part->options;
+  Json samples = Json::object();
+  for (std::size_t part = 0; part < set->parts.size(); ++part)
+    samples[enum_names(spec::Part())[part]] = set->parts[part].size();
+  return {{"schema", "trainctl.split/1"},
+          {"data_fingerprint", set->whole->fingerprint()},
+          {"seed", options.seed},
+          {"shares", {{"val", options.val}, {"test", options.test}}},
+          {"stratify", options.stratify},
+          {"group_by", options.group_by ? Json(*options.group_by) : Json(nullptr)},
+          {"samples", samples},
+          {"val", set->parts[part_index(spec::Part::val)]},
+          {"test", set->parts[part_index(spec::Part::test)]}};
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,53 @@
+#include "data/core/image_probe.hpp"
+
+#include "base/error.hpp"
+#include "data/cache/fixed_prefix.hpp"
+
+#include <algorithm>
+
+namespace trainctl::data {
+namespace {
+
+constexpr std::int64_t kMostLookedAt = 256;
+constexpr double kMargin = 1.1;  // on what was measured on some images only
+
+void count(const StoredImage& image, const Prefix& prefix, ImageLook& look) {
+  const ImageShape input = prefix.shape_before(image);
+  look.pixels += prefix.shape_behind(input).bytes();
+  look.stored += image.bytes.size();
+  look.files = look.files || !image.raw.fixed();
+  look.largest_stored = std::max<std::uint64_t>(look.largest_stored, image.bytes.size());
+  if (input.bytes() > look.largest.bytes()) look.largest = input;
+  ++look.images;
+}
+
+}  // namespace
+
+std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size) {
+  return i * size / wanted + i * 7 % (size / wanted);
+}
+
+ImageLook look_at_images(const Pipeline& pipeline) {
+  ImageLook look;
+  const Dataset& dataset = *pipeline.dataset;
+  if (dataset.images() == nullptr) return look;
+  const Prefix prefix(pipeline);
+  std::vector<std::byte> scratch;
+  const std::int64_t wanted = std::min(dataset.size(), kMostLookedAt);
+  for (std::int64_t i = 0; i < wanted; ++i) {
+    try {
+      count(dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch), prefix, look);
+    } catch (const Error& error) {
+      // An image that is bad, or does not suit a transform, is the loader's to tell.
+      if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
+    }
+  }
+  if (look.images == 0 || look.images == dataset.size()) return look;
+  const double factor =
+      static_cast<double>(dataset.size()) / static_cast<double>(look.images) * kMargin;
+  look.stored = static_cast<std::uint64_t>(static_cast<double>(look.stored) * factor);
+  look.pixels = static_cast<std::uint64_t>(static_cast<double>(look.pixels) * factor);
+  return look;
+}
+
+}  // namespace trainctl::data

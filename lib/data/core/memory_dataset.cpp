@@ -1,0 +1,85 @@
+#include "data/core/memory_dataset.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "data/loader/prefetch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+
+MemoryDataset::MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels)
+    : facts_(std::move(facts)),
+      image_(image_shape(*facts_.image())),
+      images_(std::move(images)),
+      labels_(std::move(labels)) {
+  ASSERT(std::ssize(labels_) == facts_.samples);
+  ASSERT(images_.bytes().size() == labels_.size() * image_.bytes());
+}
+
+Facts MemoryDataset::facts(std::int64_t samples, std::int64_t classes, const ImageShape& image) {
+  return {samples, classes, {image_field(image), {"label", Dtype::i64, {}}}};
+}
+
+void MemoryDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
+  const std::size_t bytes = rows[0].empty() ? 0 : image_.bytes();
+  const std::byte* images = images_.bytes().data();
+  const std::uint8_t* labels = labels_.data();
+  const std::size_t count = indices.size();
+  for (const std::int64_t index : indices) ASSERT(index >= 0 && index < facts_.samples);
+  const auto at = [&](std::size_t i) { return static_cast<std::size_t>(indices[i]); };
+
+  for (std::size_t i = 0; i < std::min(kRowsAhead, count); ++i)
+    prefetch_row(images + at(i) * bytes, bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kRowsAhead < count) {
+      prefetch_row(images + at(i + kRowsAhead) * bytes, bytes);
+      __builtin_prefetch(labels + at(i + kRowsAhead));
+    }
+    if (bytes > 0) std::memcpy(rows[0].data() + i * bytes, images + at(i) * bytes, bytes);
+    const std::int64_t label = labels[at(i)];
+    std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
+  }
+}
+
+StoredImage MemoryDataset::read(std::int64_t index, std::vector<std::byte>&) const {
+  ASSERT(index >= 0 && index < facts_.samples);
+  return {images_.bytes().subspan(static_cast<std::size_t>(index) * image_.bytes(), image_.bytes()),
+          image_};
+}
+
+std::string MemoryDataset::name(std::int64_t index) const {
+  return fmt::format("sample {}", index);
+}
+
+void MemoryDataset::prefetch(std::int64_t index) const {
+  prefetch_row(images_.bytes().data() + static_cast<std::size_t>(index) * image_.bytes(),
+               image_.bytes());
+}
+
+std::string MemoryDataset::fingerprint() const {
+  Hasher hasher;
+  for (const std::int64_t extent : facts_.image()->shape)
+    hasher.add(static_cast<std::uint64_t>(extent));
+  hasher.add(static_cast<std::uint64_t>(facts_.classes));
+  hasher.add(images_.bytes());
+  hasher.add(std::as_bytes(std::span(labels_)));
+  return hasher.hex();
+}
+
+Arena image_memory(const Facts& facts) {
+  const std::uint64_t budget = available_memory() / 2;
+  const std::uint64_t each = facts.image()->bytes();
+  const auto samples = static_cast<std::uint64_t>(facts.samples);
+  ENSURE(resource, samples <= budget / each,
+         "{} samples of {} bytes do not fit into half of the available memory ({}); free some "
+         "memory or use fewer samples",
+         samples, each, human_bytes(static_cast<double>(budget)));
+  return Arena(samples * each);
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,46 @@
+#include "data/core/registry.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "spec/plugins.hpp"
+
+#include <utility>
+
+namespace trainctl::data {
+
+#define STAGE(kind, name) void register_##kind##_##name(Catalogue& catalogue);
+#include "data/data.def"
+#undef STAGE
+
+Catalogue builtin_catalogue() {
+  Catalogue catalogue;
+#define STAGE(kind, name) register_##kind##_##name(catalogue);
+#include "data/data.def"
+#undef STAGE
+  return catalogue;
+}
+
+Catalogue catalogue_in_use() {
+  Catalogue all = builtin_catalogue();
+  for (const spec::Plugin& plugin : spec::plugins_in_use()) {
+    if (plugin.entry->add_data == nullptr) continue;
+    Catalogue own;
+    in_context("plug-in '" + printable(plugin.library.string()) + "'",
+               [&] { plugin.entry->add_data(own); });
+    all.merge(std::move(own));
+  }
+  return all;
+}
+
+void Catalogue::merge(Catalogue other) {
+  datasets.merge(other.datasets);
+  facts.merge(other.facts);
+  groups.merge(other.groups);
+  columns.merge(other.columns);
+  transforms.merge(other.transforms);
+  batch_transforms.merge(other.batch_transforms);
+  normalizations.merge(other.normalizations);
+  samplers.merge(other.samplers);
+}
+
+}  // namespace trainctl::data

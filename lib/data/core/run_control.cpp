@@ -1,0 +1,47 @@
+#include "data/core/run_control.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+constexpr double kLook = 0.05;  // seconds; a signal's handler wakes nobody
+
+std::atomic<const volatile int*> watched{nullptr};
+thread_local std::stop_token token_here;
+
+int signal_here() noexcept {
+  const volatile int* signal = watched.load(std::memory_order_relaxed);
+  return signal == nullptr ? 0 : *signal;
+}
+
+}  // namespace
+
+void watch_stop_signal(const volatile int* signal) { watched = signal; }
+
+StopScope::StopScope(std::stop_token token)
+    : before_(std::exchange(token_here, std::move(token))) {}
+
+StopScope::~StopScope() { token_here = std::move(before_); }
+
+bool stop_wanted() noexcept { return signal_here() != 0 || token_here.stop_requested(); }
+
+void throw_if_stopped() {
+  if (!stop_wanted()) return;
+  throw Error(signal_here() == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated,
+              "told to stop while data was read from the network");
+}
+
+void sleep_unless_stopped(double seconds) {
+  for (double left = seconds; left > 0 && !stop_wanted(); left -= kLook)
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kLook)));
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,78 @@
+#pragma once
+
+#include "base/random.hpp"
+#include "data/core/planned_image.hpp"
+#include "data/image/geometry.hpp"
+#include "data/image/image.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace trainctl::data {
+
+/// Per-channel scale that the device applies when it widens uint8: (x / 255 - mean) / std.
+struct Normalization {
+  std::vector<float> mean;
+  std::vector<float> std;
+  bool operator==(const Normalization&) const = default;
+};
+
+/// The colours that a step paints whose whole work it is to move, mirror and paint over pixels.
+struct Paint {
+  std::optional<Fill> outside;  // of the image, where the step shows what is there
+  std::optional<Fill> erased;
+};
+
+/// One step on one uint8 HWC image, with torchvision's semantics on uint8 tensors. Stateless;
+/// called from several threads at once. All its randomness comes from `rng`, which is keyed by
+/// (seed, epoch, global position, place in the list).
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  /// Shape after the step, or Error(config) where it cannot take this shape. A height or width of 0
+  /// in the input means that each sample has its own; the same in the output. Called at start,
+  /// never per sample.
+  [[nodiscard]] virtual ImageShape output(const ImageShape& input) const = 0;
+  /// Whether two calls with one input may differ. What comes before the first random step may be
+  /// cached.
+  [[nodiscard]] virtual bool random() const = 0;
+  /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data)
+  /// where the sample does not allow it.
+  virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
+  /// The largest shape that apply() may give for images up to the shape `input`, which is fixed.
+  [[nodiscard]] virtual ImageShape largest(const ImageShape& input) const { return output(input); }
+  /// Bytes that apply() keeps for each thread between calls, for images up to that shape; what
+  /// `output` takes is not counted.
+  [[nodiscard]] virtual std::uint64_t scratch_bytes(const ImageShape& /*input*/) const { return 0; }
+  /// One step with the bytes of this one and then `next`, at less cost; null where there is none.
+  /// Neither may draw.
+  [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const {
+    return nullptr;
+  }
+  /// Nothing where the step does more than to move, mirror and paint over the pixels of images of
+  /// that shape; else it has apply_to_plan().
+  [[nodiscard]] virtual std::optional<Paint> paints(const ImageShape& /*input*/) const {
+    return std::nullopt;
+  }
+  /// What apply() would make of the image, with the same draws.
+  virtual void apply_to_plan(PlannedImage& image, CounterRng& rng) const;
+};
+
+/// A transform that reads no more than one box of its input: where it comes first, only that box is
+/// decoded.
+class CropTransform : public Transform {
+ public:
+  /// The part of an image of that shape which is needed; takes its draws from `rng`.
+  [[nodiscard]] virtual Box box(const ImageShape& input, CounterRng& rng) const = 0;
+  /// The step on the pixels of that box of an image of shape `whole`; `rng` as box() left it.
+  virtual void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
+                            CounterRng& rng) const = 0;
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const final {
+    apply_to_box(input.window(box(input.shape, rng)), input.shape, output, rng);
+  }
+};
+
+}  // namespace trainctl::data

@@ -1,0 +1,120 @@
+#include "data/formats/csv_reader.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <utility>
+
+namespace trainctl::data {
+
+CsvReader::CsvReader(std::string_view text, std::string name, char delimiter)
+    : text_(text), name_(printable(name)), delimiter_(delimiter) {
+  ENSURE(data, !text_.starts_with("\xFF\xFE") && !text_.starts_with("\xFE\xFF"),
+         "{} is UTF-16, as its first two bytes say; save it as UTF-8", name_);
+  if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_start_ = 3;
+  const std::size_t zero = text_.find('\0');
+  ENSURE(data, zero == std::string_view::npos, "{} has a zero byte at byte {}; it is no text",
+         name_, zero);
+}
+
+bool CsvReader::next(std::vector<CsvField>& record) {
+  record.clear();
+  unescaped_.clear();
+  skip_blank_lines();
+  if (at_ == text_.size()) return false;
+  do {
+    record.push_back(field());
+  } while (!ends_record());
+  return true;
+}
+
+void CsvReader::skip_blank_lines() {
+  while (at_ < text_.size() && (text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n")) {
+    at_ += text_[at_] == '\n' ? 1 : 2;
+    ++line_;
+    line_start_ = at_;
+  }
+}
+
+CsvField CsvReader::field() {
+  const CsvField start = here();
+  if (at_ < text_.size() && text_[at_] == '"') return quoted(start);
+  const std::size_t begin = at_;
+  while (at_ < text_.size()) {
+    const char c = text_[at_];
+    if (c == delimiter_ || c == '\n' || c == '\r') break;
+    if (c == '"')
+      fail(here(),
+           "a quote within a field that does not begin with one; put the whole field into quotes");
+    ++at_;
+  }
+  return {text_.substr(begin, at_ - begin), start.line, start.column};
+}
+
+CsvField CsvReader::quoted(CsvField start) {
+  const std::size_t begin = ++at_;
+  std::string* unescaped = nullptr;
+  std::size_t copied = begin;
+  while (true) {
+    if (at_ == text_.size())
+      cut_off(fmt::format("the quotes that open at line {}, column {}", start.line, start.column)
+                  .c_str());
+    const char c = text_[at_++];
+    if (c == '\n') ++line_, line_start_ = at_;
+    if (c != '"') continue;
+    const bool doubled = at_ < text_.size() && text_[at_] == '"';
+    if (!doubled) break;
+    if (unescaped == nullptr) unescaped = &unescaped_.emplace_back();
+    unescaped->append(text_.substr(copied, at_ - copied));
+    copied = ++at_;
+  }
+  start.text = text_.substr(copied, at_ - 1 - copied);
+  if (unescaped != nullptr) {
+    unescaped->append(start.text);
+    start.text = *unescaped;
+  }
+  return start;
+}
+
+bool CsvReader::ends_record() {
+  if (at_ == text_.size()) {  // the last line needs no line break
+    ++line_;
+    line_start_ = at_;
+    return true;
+  }
+  const char c = text_[at_];
+  if (c == delimiter_) return ++at_, false;
+  if (c == '\r') {
+    if (at_ + 1 == text_.size()) cut_off("its last line end");
+    if (text_[at_ + 1] != '\n')
+      fail(here(), "a carriage return that no line feed follows; save it with LF or CRLF lines");
+    ++at_;
+  } else if (c != '\n') {
+    fail(here(), "text behind a closing quote; double the quotes that belong to the field");
+  }
+  ++at_;
+  ++line_;
+  line_start_ = at_;
+  return true;
+}
+
+CsvField CsvReader::here() const {
+  return {{}, line_, static_cast<std::int64_t>(at_ - line_start_) + 1};
+}
+
+std::string CsvReader::place(const CsvField& field) const {
+  return fmt::format("{}:{}:{}", name_, field.line, field.column);
+}
+
+void CsvReader::fail(const CsvField& where, const std::string& what) const {
+  throw Error(ErrorKind::data, place(where) + ": " + what);
+}
+
+void CsvReader::cut_off(const char* within) const {
+  throw Error(ErrorKind::data,
+              fmt::format("{} ends at byte {} (line {}), within {}; it may be cut off, else end it "
+                          "with a line break",
+                          name_, text_.size(), line_, within));
+}
+
+}  // namespace trainctl::data

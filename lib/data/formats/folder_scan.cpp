@@ -1,0 +1,171 @@
+#include "data/formats/folder_scan.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "data/core/progress.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+std::string shown(const fs::path& path) { return printable(path.string()); }
+
+struct Entries {
+  std::vector<std::string> folders;
+  std::vector<std::string> images;
+  std::uint64_t count = 0;
+  std::pair<dev_t, ino_t> identity;
+};
+
+class Scanner {
+ public:
+  Scanner(fs::path root, const ScanOptions& options) : root_(std::move(root)), options_(options) {}
+
+  FolderScan scan() {
+    std::error_code failure;
+    ENSURE(data, fs::is_directory(root_, failure),
+           "the folder {} does not exist; correct the root of the data set", shown(root_));
+    Entries top = look_into("");
+    ENSURE(data, !top.folders.empty(), "{} holds no class folders; expected {}/<class>/<image>",
+           shown(root_), shown(root_));
+    std::sort(top.folders.begin(), top.folders.end());
+    for (const std::string& name : top.folders) add_class(name);
+    ENSURE(data, scan_.files.files.size() > 0, "{} holds no images in its {} class folders",
+           shown(root_), top.folders.size());
+    finish_labels(std::move(top.folders));
+    return std::move(scan_);
+  }
+
+  ImageFiles scan_all() {
+    top_images_ = true;
+    Entries top = look_into("");
+    open_.push_back(top.identity);
+    std::sort(top.images.begin(), top.images.end());
+    for (const std::string& image : top.images) add_image(image);
+    std::sort(top.folders.begin(), top.folders.end());
+    for (const std::string& name : top.folders) add_files(name);
+    return std::move(scan_.files);
+  }
+
+ private:
+  void add_files(const std::string& name) {
+    std::vector<std::pair<std::string, std::vector<std::string>>> folders;
+    walk(name, folders);
+    // As sorted(os.walk(...)): by the folder's whole path.
+    std::sort(folders.begin(), folders.end());
+    for (auto& [folder, images] : folders) {
+      std::sort(images.begin(), images.end());
+      for (const std::string& image : images) add_image(folder + "/" + image);
+    }
+  }
+
+  void add_class(const std::string& name) {
+    const std::size_t before = scan_.files.files.size();
+    add_files(name);
+    ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
+           "the class folder {} holds no images (.jpg .jpeg .png .webp .bmp .tif .tiff); remove "
+           "it, or write "
+           "allow_empty: true",
+           shown(root_ / name));
+    labels_.resize(scan_.files.files.size(), classes_++);
+  }
+
+  void walk(const std::string& folder,
+            std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
+    Entries entries = look_into(folder);
+    ENSURE(data, std::find(open_.begin(), open_.end(), entries.identity) == open_.end(),
+           "{} is a link that leads back to a folder above it; remove it", shown(root_ / folder));
+    found.emplace_back(folder, std::move(entries.images));
+    open_.push_back(entries.identity);
+    for (const std::string& name : entries.folders) walk(folder + "/" + name, found);
+    open_.pop_back();
+  }
+
+  Entries look_into(const std::string& folder) {
+    const fs::path path = folder.empty() ? root_ : root_ / folder;
+    // Before its entries are read: what is added meanwhile makes the manifest stale.
+    struct stat info {};
+    ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
+           std::strerror(errno));
+    Entries entries;
+    entries.identity = {info.st_dev, info.st_ino};
+    std::error_code failure;
+    fs::directory_iterator entry(path, failure);
+    for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+      ++entries.count;
+      note_progress();
+      sort_in(*entry, !folder.empty() || top_images_, entries);
+    }
+    ENSURE(data, !failure, "cannot look into {}: {}", shown(path), failure.message());
+    scan_.folders.push_back({fs::absolute(path).lexically_normal().string(),
+                             info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                             entries.count});
+    return entries;
+  }
+
+  void sort_in(const fs::directory_entry& entry, bool takes_images, Entries& entries) const {
+    std::error_code failure;
+    std::string name = entry.path().filename().string();
+    const bool image = takes_images && has_image_suffix(name);
+    const bool folder = entry.is_directory(failure);
+    if (entry.is_symlink(failure) && (folder || image)) {
+      ENSURE(data, options_.links == DataRoot::Links::follow,
+             "{} is a symbolic link; write follow_links: true to have it followed",
+             shown(entry.path()));
+    }
+    if (folder) {
+      entries.folders.push_back(std::move(name));
+    } else if (image) {
+      ENSURE(data, entry.is_regular_file(failure), "{} is no regular file{}; remove it",
+             shown(entry.path()),
+             entry.is_symlink(failure) ? ", or a link that leads nowhere" : "");
+      entries.images.push_back(std::move(name));
+    }
+  }
+
+  void add_image(const std::string& name) {
+    scan_.files.files.add(name);
+    if (options_.stamps == Stamps::leave) return;
+    struct stat info {};
+    const fs::path path = root_ / name;
+    ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
+           std::strerror(errno));
+    note_progress();
+    scan_.files.stamps.push_back({static_cast<std::uint64_t>(info.st_size),
+                                  info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
+  }
+
+  void finish_labels(std::vector<std::string> names) {
+    Labels& labels = scan_.files.labels;
+    labels.rows.resize(labels_.size() * sizeof(std::int64_t));
+    std::memcpy(labels.rows.data(), labels_.data(), labels.rows.size());
+    labels.classes = classes_;
+    labels.class_names = std::move(names);
+  }
+
+  fs::path root_;
+  ScanOptions options_;
+  FolderScan scan_;
+  std::vector<std::int64_t> labels_;
+  std::vector<std::pair<dev_t, ino_t>> open_;  // the folders that walk() is in
+  std::int64_t classes_ = 0;
+  bool top_images_ = false;  // those that lie in no folder count
+};
+
+}  // namespace
+
+FolderScan scan_class_folders(const fs::path& root, const ScanOptions& options) {
+  return Scanner(root, options).scan();
+}
+
+ImageFiles scan_pictures(const fs::path& root) {
+  return Scanner(root, {.links = DataRoot::Links::follow}).scan_all();
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "data/core/dataset.hpp"
+#include "data/formats/file_reader.hpp"
+#include "data/formats/labels.hpp"
+#include "data/formats/name_list.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::data {
+
+/// Images that are pieces of files beneath one folder: whole files, or members of archives. The
+/// manifest of such a set.
+struct ImageFiles {
+  NameList files;                 // relative to the folder
+  std::vector<FileStamp> stamps;  // of each file; an empty one: unknown until it is fetched
+  NameList names;                 // of each sample
+  std::vector<std::uint32_t>
+      file_of;  // each sample's file; empty: sample i is the whole of file i, and has its name
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> sizes;
+  Labels labels;
+
+  [[nodiscard]] std::int64_t samples() const { return labels.rows.empty() ? 0 : rows(); }
+  [[nodiscard]] Facts facts() const;
+  [[nodiscard]] std::uint64_t bytes() const;  // that the lists take
+
+ private:
+  [[nodiscard]] std::int64_t rows() const;
+};
+
+/// Whether some of the files are remote, wherever the folder lies.
+bool names_remote(const ImageFiles& files);
+
+/// True where the name ends as an image that trainctl can decode: .jpg .jpeg .png .webp .bmp .tif
+/// .tiff, in any case.
+bool has_image_suffix(std::string_view name);
+
+/// The data set over those files. Layout: image u8 {0, 0, 3}, then the label. A file that has
+/// changed since it was listed ends the run with ChangedFile, after `forget` has dropped what was
+/// cached.
+std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
+                                                  std::function<void()> forget);
+
+/// Digest of the samples and their order that does not depend on the times of files: copying or
+/// touching image files leaves it the same. For data sets without image files, their fingerprint.
+std::string membership_digest(const Dataset& dataset);
+
+}  // namespace trainctl::data

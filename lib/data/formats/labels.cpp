@@ -1,0 +1,122 @@
+#include "data/formats/labels.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+namespace trainctl::data {
+namespace {
+
+constexpr std::size_t kMostNames =
+    100'000;  // far above any set of classes: a column of texts that are no classes
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+/// Whether the labels are class numbers. Throws where they are numbers, but not of classes.
+bool are_numbers(const std::vector<std::string>& texts,
+                 const std::function<std::string(std::size_t)>& place) {
+  if (!std::all_of(texts.begin(), texts.end(), looks_numeric)) return false;
+  std::int64_t ignored = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    ENSURE(data, parse_class(texts[i], ignored),
+           "{}: the label '{}' is a number and no class; classes are whole numbers from 0: number "
+           "them so, or list these under 'classes' if they are names",
+           place(i), printable(texts[i]));
+  return true;
+}
+
+std::vector<std::string> sorted_names(const std::vector<std::string>& texts) {
+  std::vector<std::string> names = texts;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  ENSURE(data, names.size() <= kMostNames,
+         "the labels are {} different texts; expected at most {} classes", names.size(),
+         kMostNames);
+  return names;
+}
+
+}  // namespace
+
+Labels class_labels(const std::vector<std::string>& texts, const std::vector<std::string>& names,
+                    const std::function<std::string(std::size_t)>& place) {
+  Labels labels;
+  std::vector<std::int64_t> numbers(texts.size());
+  labels.class_names = names;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    ENSURE(data, !texts[i].empty(), "{}: the label is empty", place(i));
+  if (names.empty() && !are_numbers(texts, place)) labels.class_names = sorted_names(texts);
+  std::unordered_map<std::string, std::int64_t> by_name;
+  for (const std::string& name : labels.class_names) by_name.emplace(name, std::ssize(by_name));
+  labels.classes = std::ssize(labels.class_names);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (const auto found = by_name.find(texts[i]); found != by_name.end()) {
+      numbers[i] = found->second;
+      continue;
+    }
+    const bool is_number = parse_class(texts[i], numbers[i]);
+    ENSURE(data, names.empty() || (is_number && numbers[i] < labels.classes),
+           "{}: the label '{}' is none of the {} classes; add it to 'classes'", place(i),
+           printable(texts[i]), labels.classes);
+    labels.classes = std::max(labels.classes, numbers[i] + 1);
+  }
+  labels.rows = bytes_of(numbers);
+  return labels;
+}
+
+Labels number_labels(const std::vector<float>& numbers, std::int64_t width) {
+  Labels labels;
+  labels.field = {"label", Dtype::f32, {}};
+  if (width > 1) labels.field.shape = {width};
+  labels.rows = bytes_of(numbers);
+  return labels;
+}
+
+bool parse_number(std::string_view text, double& value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+}
+
+bool parse_number(std::string_view text, float& value) {
+  double wide = 0;
+  if (!parse_number(text, wide)) return false;
+  value = static_cast<float>(wide);
+  return std::isfinite(value);
+}
+
+bool parse_index(std::string_view text, std::int64_t& value) {
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc{} && end == text.data() + text.size() && value >= 0 &&
+         value <= std::numeric_limits<std::int32_t>::max();
+}
+
+bool parse_class(std::string_view text, std::int64_t& value) {
+  if (parse_index(text, value)) return true;
+  double number = 0;
+  if (!parse_number(text, number) || number != std::floor(number) || number < 0 ||
+      number > std::numeric_limits<std::int32_t>::max())
+    return false;
+  value = static_cast<std::int64_t>(number);
+  return true;
+}
+
+bool looks_numeric(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return false;
+  double ignored = 0;
+  return parse_number(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin), ignored);
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "data/core/batch.hpp"
+#include "data/formats/mapped_file.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::data {
+
+/// What the header of a .npy file says: format versions 1 to 3, C order, this machine's byte order.
+struct NpyHeader {
+  char kind = 'f';  // as numpy's: b bool, i and u whole numbers, f floats
+  std::size_t item_bytes = 0;
+  std::vector<std::int64_t> shape;
+  std::size_t data_at = 0;
+
+  [[nodiscard]] std::string type() const { return kind + std::to_string(item_bytes); }
+};
+
+/// Throws Error(data), with the byte where it can be told; `name` is what errors call the file. The
+/// data must end where the file of `file_bytes` ends.
+NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes,
+                           const std::string& name);
+
+/// A whole array, mapped.
+class NpyArray {
+ public:
+  explicit NpyArray(const std::filesystem::path& path);
+
+  [[nodiscard]] const NpyHeader& header() const { return header_; }
+  [[nodiscard]] const std::string& name() const { return file_->name(); }
+  [[nodiscard]] std::span<const std::byte> data() const {
+    return file_->bytes().subspan(header_.data_at);
+  }
+  [[nodiscard]] const std::shared_ptr<const MappedFile>& file() const { return file_; }
+  /// All items as T; throws Error(data) for a type that has no such meaning, or for floats that are
+  /// not finite.
+  [[nodiscard]] std::vector<std::byte> as_f32() const;
+  [[nodiscard]] std::vector<std::byte> as_i64() const;
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  NpyHeader header_;
+};
+
+}  // namespace trainctl::data

@@ -1,0 +1,234 @@
+#include "data/formats/table_columns.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/parquet.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace trainctl::data {
+namespace {
+
+using spec::dataset::LabelType;
+using spec::dataset::Missing;
+using spec::dataset::Table;
+
+constexpr std::size_t kMostCategories = 10'000;  // of one column; more is a column of texts
+
+using NameSet = std::unordered_set<std::string_view>;  // of names that outlive it
+
+NameSet set_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+bool learns_from_data(const Table& options) {
+  return options.standardize || options.missing == Missing::mean || !options.categorical.empty();
+}
+
+void check_options(const Table& options) {
+  ENSURE(config, !learns_from_data(options) || options.statistics_from || options.split,
+         "'{}' is learned from data; write 'statistics_from' with the path of the training table, "
+         "in every split",
+         options.standardize           ? "standardize"
+         : options.categorical.empty() ? "missing: mean"
+                                       : "categorical");
+  const NameSet features = set_of(options.features);
+  ENSURE(config, !features.contains(options.label), "the label '{}' is among the features",
+         options.label);
+  for (const std::string& name : options.categorical) {
+    ENSURE(config, features.empty() || features.contains(name),
+           "the categorical column '{}' is not among the features", name);
+    ENSURE(config, name != options.label,
+           "the label '{}' is among the categorical features; it needs no such mark", name);
+  }
+}
+
+}  // namespace
+
+bool learns_from_data(const config::Stage& dataset) {
+  using spec::dataset::Csv, spec::dataset::Parquet;
+  if (dataset.options_type == typeid(Csv)) return learns_from_data(dataset.as<Csv>());
+  return dataset.options_type == typeid(Parquet) && learns_from_data(dataset.as<Parquet>());
+}
+
+double FeatureColumn::deviation() const {
+  const double deviation = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
+  return deviation > 0 ? deviation : 1;
+}
+
+void FeatureColumn::learn(double value) {
+  ++count;
+  const double before = value - mean;
+  mean += before / static_cast<double>(count);
+  squares += before * (value - mean);
+}
+
+TableColumns::TableColumns(const Table& options, const TableRows& rows)
+    : options_(options), names_(rows.columns()) {
+  check_options(options);
+  std::unordered_map<std::string_view, std::size_t> places;
+  places.reserve(names_.size());
+  for (const std::string& name : names_) {
+    ENSURE(data, places.emplace(name, places.size()).second, "{} has two columns '{}'", rows.name(),
+           printable(name));
+  }
+  const auto place_of = [&](const std::string& name) {
+    const auto found = places.find(name);
+    if (found == places.end()) throw_missing_column(name, rows);
+    return found->second;
+  };
+  label_ = place_of(options.label);
+  std::vector<std::string> wanted = options.features;
+  if (wanted.empty()) {
+    std::copy_if(names_.begin(), names_.end(), std::back_inserter(wanted),
+                 [&](const std::string& name) {
+                   const bool groups = options.split && options.split->group_by == name;
+                   return name != options.label && !groups;
+                 });
+  }
+  ENSURE(data, !wanted.empty(), "{} has no column but its label", rows.name());
+  const NameSet categorical = set_of(options.categorical);
+  for (const std::string& name : options.categorical) (void)place_of(name);
+  for (const std::string& name : wanted) {
+    at_.push_back(place_of(name));
+    FeatureColumn& column = features_.emplace_back();
+    column.name = name;
+    column.categorical = categorical.contains(name);
+  }
+}
+
+void TableColumns::throw_missing_column(const std::string& name, const TableRows& rows) const {
+  const auto same = std::find_if(names_.begin(), names_.end(), [&](const std::string& other) {
+    return std::ranges::equal(other, name, {}, lower, lower);
+  });
+  const std::optional<std::string> near =
+      same != names_.end() ? std::optional(*same) : nearest(name, names_);
+  throw Error(ErrorKind::data,
+              fmt::format("{} has no column '{}'{}{}", rows.name(), printable(name),
+                          near ? "; did you mean '" + printable(*near) + "'?" : std::string(),
+                          rows.how_named()));
+}
+
+void TableColumns::learn(TableRows& rows) {
+  ENSURE(data, rows.columns() == names_,
+         "{} has other columns than the table itself; expected the same in one order", rows.name());
+  while (rows.next()) {
+    if (dropped(rows)) continue;
+    learn_row(rows, true);
+    if (options_.label_type == LabelType::number) continue;
+    if (auto label = rows.text(label_)) labels_.emplace(*std::move(label), 0);
+  }
+  number_categories(rows);
+}
+
+void TableColumns::learn(TableRows& rows, const std::vector<bool>& learned) {
+  for (std::size_t sample = 0; rows.next();) {
+    if (!dropped(rows)) learn_row(rows, learned.at(sample++));
+  }
+  number_categories(rows);
+}
+
+void TableColumns::learn_row(const TableRows& rows, bool with_numbers) {
+  for (std::size_t i = 0; i < features_.size(); ++i) {
+    FeatureColumn& column = features_[i];
+    if (!column.categorical) {
+      const auto value = with_numbers ? rows.number(at_[i]) : std::nullopt;
+      if (value) column.learn(*value);
+    } else if (auto text = rows.text(at_[i])) {
+      column.categories.emplace(*std::move(text), 0);
+      ENSURE(data, column.categories.size() <= kMostCategories,
+             "{}: column '{}' has more than {} different texts; that is no category",
+             rows.place(at_[i]), printable(column.name), kMostCategories);
+    }
+  }
+}
+
+void TableColumns::number_categories(const TableRows& rows) {
+  for (FeatureColumn& column : features_) {
+    std::size_t feature = 0;
+    for (auto& [name, at] : column.categories) at = feature++;
+    ENSURE(data, column.categorical ? !column.categories.empty() : column.count > 0,
+           "{} has no value in column '{}' to learn from", rows.name(), printable(column.name));
+  }
+}
+
+bool TableColumns::learns() const { return learns_from_data(options_); }
+
+std::size_t TableColumns::group_column(const TableRows& rows) const {
+  const auto found = std::find(names_.begin(), names_.end(), *options_.split->group_by);
+  if (found == names_.end()) throw_missing_column(*options_.split->group_by, rows);
+  return static_cast<std::size_t>(found - names_.begin());
+}
+
+std::size_t TableColumns::width() const {
+  std::size_t width = 0;
+  for (const FeatureColumn& column : features_) width += column.width();
+  return width;
+}
+
+std::vector<std::string> TableColumns::feature_names() const {
+  std::vector<std::string> names;
+  for (const FeatureColumn& column : features_) {
+    if (!column.categorical) names.push_back(column.name);
+    for (const auto& [category, ignored] : column.categories)
+      names.push_back(column.name + "=" + category);
+  }
+  return names;
+}
+
+bool TableColumns::dropped(const TableRows& rows) const {
+  if (options_.missing != Missing::drop) return false;
+  const auto is_missing = [&](std::size_t at) { return !rows.text(at); };
+  return is_missing(label_) || std::any_of(at_.begin(), at_.end(), is_missing);
+}
+
+std::optional<std::string> TableColumns::take(const TableRows& rows,
+                                              std::vector<float>& features) const {
+  if (dropped(rows)) return std::nullopt;
+  std::optional<std::string> label = rows.text(label_);
+  ENSURE(data, label, "{}: the label is missing", rows.place(label_));
+  for (std::size_t i = 0; i < features_.size(); ++i) {
+    features_[i].categorical ? take_category(features_[i], rows, at_[i], features)
+                             : take_number(features_[i], rows, at_[i], features);
+  }
+  return label;
+}
+
+void TableColumns::take_number(const FeatureColumn& column, const TableRows& rows, std::size_t at,
+                               std::vector<float>& out) const {
+  std::optional<double> value = rows.number(at);
+  ENSURE(
+      data, value || options_.missing != Missing::error,
+      "{}: the value of '{}' is missing; say what to do with 'missing: mean', 'constant' or 'drop'",
+      rows.place(at), printable(column.name));
+  if (!value) value = options_.missing == Missing::mean ? column.mean : options_.missing_value;
+  if (options_.standardize) value = (*value - column.mean) / column.deviation();
+  out.push_back(static_cast<float>(*value));
+  ENSURE(data, std::isfinite(out.back()), "{}: {} does not fit a 32-bit float", rows.place(at),
+         *value);
+}
+
+// A missing name sets none of the features.
+void TableColumns::take_category(const FeatureColumn& column, const TableRows& rows, std::size_t at,
+                                 std::vector<float>& out) const {
+  const std::optional<std::string> text = rows.text(at);
+  ENSURE(data, text || options_.missing != Missing::error,
+         "{}: the name in '{}' is missing; say what to do with 'missing: constant' or 'drop'",
+         rows.place(at), printable(column.name));
+  const std::size_t begin = out.size();
+  out.resize(begin + column.width());
+  if (!text) return;
+  const auto found = column.categories.find(*text);
+  ENSURE(
+      data, found != column.categories.end(), "{}: '{}' is none of the {} names of '{}' in {}",
+      rows.place(at), printable(*text), column.categories.size(), printable(column.name),
+      printable((options_.statistics_from ? *options_.statistics_from : options_.path).string()));
+  out[begin + found->second] = 1;
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,87 @@
+#include "data/image/codec/decoder.hpp"
+
+#include "base/error.hpp"
+#include "data/image/codec/jpeg.hpp"
+#include "data/image/codec/opencv.hpp"
+#include "data/image/codec/png.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace trainctl::data {
+namespace {
+
+using namespace std::string_view_literals;
+
+/// '?' stands for any byte.
+struct Format {
+  std::string_view first_bytes;
+  std::unique_ptr<FormatDecoder> (*make)(const DecodeLimits& limits);
+};
+
+template <class Decoder>
+std::unique_ptr<FormatDecoder> make(const DecodeLimits& limits) {
+  return std::make_unique<Decoder>(limits);
+}
+
+constexpr std::array kFormats{
+    Format{"\xFF\xD8\xFF"sv, make<JpegDecoder>},   Format{"\x89PNG\r\n\x1A\n"sv, make<PngDecoder>},
+    Format{"RIFF????WEBP"sv, make<OpencvDecoder>}, Format{"BM"sv, make<OpencvDecoder>},
+    Format{"II*\0"sv, make<OpencvDecoder>},        Format{"MM\0*"sv, make<OpencvDecoder>},
+};
+
+bool begins(std::span<const std::byte> file, std::string_view first_bytes) {
+  return file.size() >= first_bytes.size() &&
+         std::equal(first_bytes.begin(), first_bytes.end(), file.begin(),
+                    [](char expected, std::byte found) {
+                      return expected == '?' || static_cast<std::byte>(expected) == found;
+                    });
+}
+
+std::string in_hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes)
+    text += fmt::format("{:02x} ", std::to_integer<unsigned>(byte));
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& limits) {
+  ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header says {}x{}", width,
+         height);
+  ENSURE(data, width <= limits.pixels / height,
+         "the image claims {}x{} pixels; at most {} are decoded: store it smaller, or leave it out "
+         "with on_error: skip",
+         width, height, limits.pixels);
+}
+
+ImageDecoder::ImageDecoder(const DecodeLimits& limits)
+    : limits_(limits), decoders_(kFormats.size()) {}
+ImageDecoder::~ImageDecoder() = default;
+ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
+ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
+
+ImageShape ImageDecoder::open(std::span<const std::byte> file) {
+  ENSURE(data, !file.empty(), "the image file is empty");
+  const auto* found = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& format) {
+    return begins(file, format.first_bytes);
+  });
+  ENSURE(data, found != kFormats.end(),
+         "this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are {}",
+         in_hex(file.first(std::min<std::size_t>(file.size(), 8))));
+  auto& decoder = decoders_[static_cast<std::size_t>(found - kFormats.begin())];
+  if (!decoder) decoder = found->make(limits_);
+  open_ = decoder.get();
+  return open_->open(file);
+}
+
+void ImageDecoder::decode(const Box& box, Reading reading, std::uint8_t* out) {
+  ASSERT(open_ != nullptr);
+  open_->decode(box, reading, out);
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,155 @@
+#include "data/image/codec/png.hpp"
+
+#include "base/error.hpp"
+
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstring>
+#include <vector>
+
+namespace trainctl::data {
+namespace {
+
+// Deflate's densest code: 258 bytes for two bits.
+constexpr std::uint64_t kMostInflation = 1032;
+
+}  // namespace
+
+struct PngDecoder::State {
+  explicit State(std::span<const std::byte> bytes) : file(bytes) {
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_error);
+    info = png == nullptr ? nullptr : png_create_info_struct(png);
+    if (info != nullptr) return;
+    png_destroy_read_struct(&png, nullptr, nullptr);
+    throw Error(ErrorKind::resource, "libpng cannot start: out of memory");
+  }
+  ~State() { png_destroy_read_struct(&png, &info, nullptr); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// Runs calls of libpng, which leaves them by a jump: `body` must own nothing.
+  template <class Body>
+  void guard(const Body& body) {
+    if (setjmp(png_jmpbuf(png)) != 0) fail();
+    body();
+  }
+  [[noreturn]] void fail() const {
+    throw Error(ErrorKind::data, fmt::format("damaged PNG: {}", message.data()));
+  }
+
+  static void on_error(png_structp png, png_const_charp text) {
+    auto* state = static_cast<State*>(png_get_error_ptr(png));
+    std::strncpy(state->message.data(), text, state->message.size() - 1);
+    png_longjmp(png, 1);
+  }
+  static void on_read(png_structp png, png_bytep out, std::size_t count) {
+    auto* state = static_cast<State*>(png_get_io_ptr(png));
+    if (count > state->file.size() - state->at) png_error(png, "the file is cut off");
+    std::memcpy(out, state->file.data() + state->at, count);
+    state->at += count;
+  }
+
+  void read_header();
+  void read_lines(const Box& box, Reading reading, std::uint8_t* out);
+  void read_interlaced(const Box& box, int passes, std::uint8_t* out);
+
+  std::span<const std::byte> file;
+  std::size_t at = 0;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  std::array<char, 128> message{};
+  std::vector<std::uint8_t> pixels;  // a row, or all of an interlaced image
+};
+
+void PngDecoder::State::read_header() {
+  png_set_read_fn(png, this, on_read);
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // the caller has checked the product
+  png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr,
+                              -1);  // of no use here, and often odd
+  png_read_info(png, info);
+  png_set_expand(png);
+  png_set_strip_16(png);
+  png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+}
+
+void PngDecoder::State::read_lines(const Box& box, Reading reading, std::uint8_t* out) {
+  const auto bytes = static_cast<std::size_t>(box.width) * 3;
+  const std::int64_t height = png_get_image_height(png, info);
+  const std::int64_t end = reading == Reading::whole_file ? height : box.top + box.height;
+  for (std::int64_t y = 0; y < end; ++y) {
+    png_read_row(png, pixels.data(), nullptr);
+    if (y < box.top || y >= box.top + box.height) continue;
+    std::memcpy(out, pixels.data() + box.left * 3, bytes);
+    out += bytes;
+  }
+}
+
+void PngDecoder::State::read_interlaced(const Box& box, int passes, std::uint8_t* out) {
+  const std::size_t stride = std::size_t{png_get_image_width(png, info)} * 3;
+  for (int pass = 0; pass < passes; ++pass) {
+    for (std::size_t y = 0; y < png_get_image_height(png, info); ++y) {
+      png_read_row(png, pixels.data() + y * stride, nullptr);
+    }
+  }
+  const auto bytes = static_cast<std::size_t>(box.width) * 3;
+  for (std::int64_t y = box.top; y < box.top + box.height; ++y, out += bytes) {
+    std::memcpy(out, pixels.data() + static_cast<std::size_t>(y) * stride + box.left * 3, bytes);
+  }
+}
+
+PngDecoder::PngDecoder(const DecodeLimits& limits) : limits_(limits) {}
+PngDecoder::~PngDecoder() = default;
+
+// The header has its place: 8 bytes of signature, length and name of the chunk, then width, height,
+// depth and colour.
+ImageShape PngDecoder::open(std::span<const std::byte> file) {
+  constexpr std::size_t kHeader = 33;
+  ENSURE(data, file.size() >= kHeader,
+         "damaged PNG: the file ends after {} bytes, within its header", file.size());
+  const auto at = [&](std::size_t i) { return std::to_integer<std::uint64_t>(file[i]); };
+  const auto number = [&](std::size_t i) {
+    return static_cast<std::int64_t>(at(i) << 24 | at(i + 1) << 16 | at(i + 2) << 8 | at(i + 3));
+  };
+  const std::int64_t width = number(16);
+  const std::int64_t height = number(20);
+  check_extents(height, width, limits_);
+  const std::uint64_t least =
+      static_cast<std::uint64_t>(width * height) * std::min<std::uint64_t>(at(24), 8) / 8;
+  ENSURE(data, least <= file.size() * kMostInflation,
+         "the PNG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
+         width, height, file.size());
+  state_ = std::make_unique<State>(file);
+  state_->guard([&] { state_->read_header(); });
+  return {height, width, 3};
+}
+
+void PngDecoder::decode(const Box& box, Reading reading, std::uint8_t* out) {
+  ASSERT(state_ != nullptr);
+  const std::unique_ptr<State> state = std::move(state_);
+  const std::size_t width = png_get_image_width(state->png, state->info);
+  const std::size_t height = png_get_image_height(state->png, state->info);
+  ASSERT(box.top >= 0 && box.left >= 0 && box.height > 0 && box.width > 0);
+  ASSERT(box.top + box.height <= static_cast<std::int64_t>(height));
+  ASSERT(box.left + box.width <= static_cast<std::int64_t>(width));
+  const bool interlaced = png_get_interlace_type(state->png, state->info) != PNG_INTERLACE_NONE;
+  state->pixels.resize(width * 3 * (interlaced ? height : 1));
+  state->guard([&] {
+    const int passes = png_set_interlace_handling(state->png);
+    png_read_update_info(state->png, state->info);
+    if (png_get_rowbytes(state->png, state->info) != width * 3)
+      png_error(state->png, "its rows have another length");
+    if (interlaced) {
+      state->read_interlaced(box, passes, out);
+    } else {
+      state->read_lines(box, reading, out);
+    }
+    if (reading == Reading::whole_file) png_read_end(state->png, nullptr);
+  });
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,84 @@
+#include "data/image/geometry.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace trainctl::data {
+namespace {
+
+using spec::transform::PaddingMode;
+
+/// Where the pixel `at` comes from, along one axis; -1: from the fill.
+std::int64_t source_of(std::int64_t at, std::int64_t extent, PaddingMode mode) {
+  if (at >= 0 && at < extent) return at;
+  switch (mode) {
+    case PaddingMode::constant: return -1;
+    case PaddingMode::edge: return std::clamp<std::int64_t>(at, 0, extent - 1);
+    case PaddingMode::reflect: return at < 0 ? -at : 2 * (extent - 1) - at;
+    case PaddingMode::symmetric: return at < 0 ? -at - 1 : 2 * extent - 1 - at;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Fill::Fill(const std::vector<int>& values) : values_(values.begin(), values.end()) {
+  ENSURE(config, !values.empty(), "fill is an empty list; give one value, or one for each channel");
+}
+
+void Fill::check(std::int64_t channels) const {
+  ENSURE(config, uniform() || std::ssize(values_) == channels,
+         "fill has {} values and the images have {} channel(s); give one value, or one for each "
+         "channel",
+         values_.size(), channels);
+}
+
+void Fill::paint(std::uint8_t* to, std::int64_t count, std::int64_t channels) const {
+  if (uniform()) {
+    std::memset(to, values_[0], static_cast<std::size_t>(count * channels));
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(count * channels);
+  std::size_t painted = std::min(values_.size(), bytes);
+  std::copy_n(values_.begin(), painted, to);
+  for (std::size_t more = 0; painted < bytes; painted += more) {
+    more = std::min(painted, bytes - painted);
+    std::memcpy(to + painted, to, more);
+  }
+}
+
+void crop_padded(const ImageView& input, const Box& window, const Outside& outside,
+                 ImageTarget& output) {
+  const auto [height, width, channels] = input.shape;
+  output.resize({window.height, window.width, channels});
+  const std::int64_t begin =
+      std::clamp<std::int64_t>(-window.left, 0, window.width);  // columns before the image
+  const std::int64_t end =
+      std::clamp<std::int64_t>(width - window.left, begin, window.width);  // and where it ends
+  const auto inner = static_cast<std::size_t>((end - begin) * channels);
+  const bool paints = outside.mode == PaddingMode::constant;
+  const bool sticks_out =
+      window.top < 0 || window.top + window.height > height || begin > 0 || end < window.width;
+  // At once: cheaper than the margins of each row, for images of the size that is padded.
+  if (paints && sticks_out)
+    outside.fill.paint(output.pixels(), window.height * window.width, channels);
+  for (std::int64_t y = 0; y < window.height; ++y) {
+    std::uint8_t* to = output.row(y);
+    const std::int64_t row = source_of(window.top + y, height, outside.mode);
+    if (row < 0) continue;
+    const std::uint8_t* from = input.row(row);
+    if (inner > 0)
+      std::memcpy(to + begin * channels, from + (window.left + begin) * channels, inner);
+    if (paints) continue;
+    for (std::int64_t x = 0; x < window.width; ++x) {
+      if (x == begin) x = end;
+      if (x == window.width) break;
+      std::copy_n(from + source_of(window.left + x, width, outside.mode) * channels, channels,
+                  to + x * channels);
+    }
+  }
+}
+
+}  // namespace trainctl::data

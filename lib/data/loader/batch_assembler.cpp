@@ -1,0 +1,295 @@
+#include "data/loader/batch_assembler.hpp"
+
+#include "base/error.hpp"
+#include "data/core/common_size.hpp"
+#include "data/core/planned_image.hpp"
+#include "data/formats/changed_file.hpp"
+#include "data/read_ahead/read_ahead.hpp"
+#include "data/remote/local_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+// Samples that pass through a thread's scratch at once: small enough to stay in its cache.
+constexpr std::int64_t kBlockRows = 16;
+// Samples to a tile where each is decoded: few, so that threads share a batch evenly.
+constexpr std::int64_t kDecodedTileRows = 16;
+// Draws of a sample in place of a damaged one; so many damaged ones in a row are no accident.
+constexpr int kMostDraws = 100;
+// No place in a list of transforms, so these draws are nobody else's.
+constexpr std::size_t kReplacementDraws = 0xFFFF;
+
+std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options) {
+  std::int64_t wished = options.tile_rows > 0 ? options.tile_rows : pipeline.dataset->tile_rows();
+  const Facts facts{.layout = pipeline.dataset->layout()};
+  const bool decodes = facts.image() != nullptr && !image_shape(*facts.image()).fixed();
+  if (wished == 0 && decodes) wished = kDecodedTileRows;
+  if (!pipeline.batch_transforms.empty()) wished += wished % 2;  // pairs
+  return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
+}
+
+Layout with_plans(Layout layout, const Pipeline& pipeline) {
+  if (!pipeline.held) return layout;
+  const std::size_t image = find_field(layout, "image");
+  if (image < layout.size()) layout[image].shape = {static_cast<std::int64_t>(sizeof(PixelPlan))};
+  return layout;
+}
+
+}  // namespace
+
+SlotShape::SlotShape(const Layout& layout, std::int64_t rows) {
+  for (const Field& field : layout) {
+    offsets.push_back(bytes);
+    bytes += aligned(field.bytes() * static_cast<std::size_t>(rows));
+  }
+}
+
+Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms) {
+  const std::size_t image = find_field(layout, "image");
+  if (image == layout.size()) {
+    ENSURE(config, transforms.empty(),
+           "the data set has no images, so its transforms have nothing to work on");
+    return layout;
+  }
+  ImageShape shape = image_shape(layout[image]);
+  for (const auto& transform : transforms) shape = transform->output(shape);
+  ENSURE(config, shape.fixed(), "the images have no common size; {}", kSizeHint);
+  layout[image] = image_field(shape);
+  return layout;
+}
+
+Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options) {
+  Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
+  return pipeline.batch_transforms.empty() ? layout
+                                           : mixed_layout(std::move(layout), options.batch_size);
+}
+
+TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
+    : pipeline_(std::move(pipeline)),
+      on_error_(options.on_error),
+      skipped_(std::make_unique<SkippedSamples>(
+          options.max_skipped.value_or(default_max_skipped(pipeline_.dataset->size())))),
+      seed_(options.seed),
+      layout_(batch_layout(pipeline_, options)),
+      slot_layout_(with_plans(layout_, pipeline_)),
+      slot_shape_(slot_layout_, options.batch_size),
+      batch_size_(options.batch_size),
+      tile_rows_(rows_of_tile(pipeline_, options)),
+      block_rows_(transforms() ? std::min(kBlockRows, tile_rows_) : tile_rows_),
+      tiles_(static_cast<int>((options.batch_size + tile_rows_ - 1) / tile_rows_)) {
+  if (!pipeline_.batch_transforms.empty()) {
+    mixer_.emplace(pipeline_.batch_transforms, seed_, layout_, slot_shape_.offsets);
+  }
+  image_ = find_field(layout_, "image");
+  if (!transforms()) return;
+  ASSERT(pipeline_.dataset->images() != nullptr && !(pipeline_.held && mixer_));
+  shape_ = image_shape(layout_[image_]);
+  if (pipeline_.held) return;
+  sound_ = std::make_unique<SoundSamples>(pipeline_.dataset->size());
+  join_steps();
+  crop_ = dynamic_cast<const CropTransform*>(steps_.front().transform.get());
+}
+
+/// Neighbours that can be had as one become one; the draws of the others keep their numbers.
+void TileMaker::join_steps() {
+  for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
+    const auto& transform = pipeline_.transforms[i];
+    const auto joined = steps_.empty() ? nullptr : steps_.back().transform->then(*transform);
+    if (joined) {
+      steps_.back().transform = joined;
+    } else {
+      steps_.push_back({transform, pipeline_.first_operation + i});
+    }
+  }
+}
+
+TileMaker::Scratch TileMaker::scratch() const {
+  Scratch scratch;
+  scratch.indices.resize(static_cast<std::size_t>(block_rows_));
+  scratch.rows.resize(layout_.size());
+  return scratch;
+}
+
+void TileMaker::make(const TileJob& job, Scratch& scratch) const {
+  if (!mixer_) return make_rows(job, job.tile * tile_rows_, tile_rows_, scratch);
+  // A tile makes rows and their partners, so that mixing needs no other tile's pixels.
+  const std::int64_t half = batch_size_ / 2;
+  const std::int64_t first = job.tile * (tile_rows_ / 2);
+  const std::int64_t count = std::min(tile_rows_ / 2, half - first);
+  make_rows(job, first, count, scratch);
+  make_rows(job, half + first, count, scratch);
+  mixer_->mix(mixer_->draw(job.epoch, job.batch),
+              {first, count, half, job.extent.rows, job.extent.valid}, job.slot);
+}
+
+void TileMaker::make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
+                          Scratch& scratch) const {
+  const std::int64_t end = std::min(first + count, job.extent.rows);
+  for (std::int64_t row = first; row < end; row += block_rows_) {
+    fill_block(job, row, std::min(block_rows_, end - row), scratch);
+  }
+}
+
+void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
+                           Scratch& scratch) const {
+  for (std::int64_t i = 0; i < count; ++i) {
+    scratch.indices[static_cast<std::size_t>(i)] =
+        sample_of(job.extent, first + i, scratch.order.get());
+  }
+  const auto indices = std::span(scratch.indices).first(static_cast<std::size_t>(count));
+  bool filled = true;
+  try {
+    fill_fields(job, first, indices, scratch);
+  } catch (const Error& error) {
+    if (on_error_ == OnError::fail || !is_damage(error)) throw;
+    filled = false;  // then one by one
+  }
+  if (filled && !makes_images(job)) return;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (makes_images(job) && i + 1 < indices.size())
+      pipeline_.dataset->images()->prefetch(indices[i + 1]);
+    const RowJob row{job, first + static_cast<std::int64_t>(i)};
+    try {
+      if (!filled) fill_fields(job, row.row, indices.subspan(i, 1), scratch);
+      if (makes_images(job)) make_image(row, indices[i], scratch);
+    } catch (const Error& error) {
+      if (on_error_ == OnError::fail || !is_damage(error)) throw;
+      replace_row(row, indices[i], error, scratch);
+    }
+  }
+}
+
+/// All but the image, where that is made of transforms.
+void TileMaker::fill_fields(const TileJob& job, std::int64_t first,
+                            std::span<const std::int64_t> indices, Scratch& scratch) const {
+  for (std::size_t field = 0; field < slot_layout_.size(); ++field) {
+    const std::size_t bytes = slot_layout_[field].bytes();
+    scratch.rows[field] =
+        job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes,
+                         indices.size() * bytes);
+  }
+  if (makes_images(job)) scratch.rows[image_] = {};
+  pipeline_.dataset->fill(indices, Rows(scratch.rows).first(pipeline_.dataset->layout().size()));
+}
+
+/// Another sample takes the place of a damaged one: drawn by the row's position alone, so any
+/// worker draws the same.
+void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
+                            Scratch& scratch) const {
+  CounterRng rng = draws(job, kReplacementDraws);
+  for (int draw = 0; draw < kMostDraws; ++draw) {
+    skipped_->note({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, index},
+                   {name(index), error.message()});
+    index =
+        static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
+    try {
+      fill_fields(job.tile, job.row, std::span(&index, 1), scratch);
+      if (makes_images(job.tile)) make_image(job, index, scratch);
+      return;
+    } catch (const Error& next) {
+      if (!is_damage(next)) throw;
+      error = next;
+    }
+  }
+  throw error;
+}
+
+std::string TileMaker::name(std::int64_t index) const {
+  const ImageStore* images = pipeline_.dataset->images();
+  return images != nullptr ? images->name(index) : fmt::format("sample {}", index);
+}
+
+void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+  try {
+    if (pipeline_.held) return make_plan(job, index, scratch);
+    const StoredImage stored = stored_image(job, index, scratch);
+    if (!transforms()) return copy(job, stored);
+    if (!stored.raw.fixed())
+      return looking_into(*pipeline_.dataset, index, [&] { decode(job, index, stored, scratch); });
+    transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
+              job, scratch);
+  } catch (Error& error) {
+    error.add_frame(name(index));
+    throw;
+  }
+}
+
+StoredImage TileMaker::stored_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+  if (job.tile.ahead != nullptr) {
+    if (const auto image = job.tile.ahead->image(job.row, index, scratch.stored)) return *image;
+  }
+  return pipeline_.dataset->images()->read(index, scratch.stored);
+}
+
+void TileMaker::copy(const RowJob& job, const StoredImage& stored) const {
+  const std::size_t bytes = layout_[image_].bytes();
+  ASSERT(stored.bytes.size() == bytes);
+  std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
+                  static_cast<std::size_t>(job.row) * bytes,
+              stored.bytes.data(), bytes);
+}
+
+void TileMaker::make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+  const HeldImages& held = *pipeline_.held;
+  if (!held.sound[static_cast<std::size_t>(index)]) {
+    (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws what ails it
+    throw Error(ErrorKind::data,
+                "it could not be read when the data set was sent to the device, and can be now; "
+                "start again");
+  }
+  PlannedImage image(held.shape);
+  for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
+    CounterRng rng = draws(job, pipeline_.first_operation + i);
+    pipeline_.transforms[i]->apply_to_plan(image, rng);
+  }
+  const PixelPlan plan = image.plan(index);
+  std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
+                  static_cast<std::size_t>(job.row) * sizeof plan,
+              &plan, sizeof plan);
+}
+
+void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
+                       Scratch& scratch) const {
+  const ImageShape whole = scratch.decoder.open(stored.bytes);
+  CounterRng rng = draws(job, steps_.front().operation);
+  const Box box = crop_ != nullptr ? crop_->box(whole, rng) : Box{0, 0, whole.height, whole.width};
+  ImageTarget window(scratch.decoded);
+  window.resize({box.height, box.width, whole.channels});
+  scratch.decoder.decode(box, sound_->has(index) ? Reading::needed_part : Reading::whole_file,
+                         window.pixels());
+  sound_->add(index);
+  if (crop_ == nullptr) return transform(window.view(), 0, job, scratch);
+  ImageTarget out = target(job, 0, scratch);
+  crop_->apply_to_box(window.view(), whole, out, rng);
+  transform(out.view(), 1, job, scratch);
+}
+
+CounterRng TileMaker::draws(const RowJob& job, std::size_t operation) const {
+  return {seed_, static_cast<std::uint32_t>(job.tile.epoch), job.position(),
+          static_cast<std::uint16_t>(operation)};
+}
+
+/// Where a step writes: the last one into the slot.
+ImageTarget TileMaker::target(const RowJob& job, std::size_t step, Scratch& scratch) const {
+  if (step + 1 < steps_.size()) return ImageTarget(scratch.between[step % 2]);
+  const std::size_t bytes = shape_.bytes();
+  return {job.tile.slot.subspan(
+              slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * bytes, bytes),
+          shape_};
+}
+
+void TileMaker::transform(ImageView image, std::size_t first_step, const RowJob& job,
+                          Scratch& scratch) const {
+  for (std::size_t step = first_step; step < steps_.size(); ++step) {
+    ImageTarget out = target(job, step, scratch);
+    CounterRng rng = draws(job, steps_[step].operation);
+    steps_[step].transform->apply(image, out, rng);
+    image = out.view();
+  }
+}
+
+}  // namespace trainctl::data

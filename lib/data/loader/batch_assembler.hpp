@@ -1,0 +1,142 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "data/batch_transform/mixer.hpp"
+#include "data/cache/device_images.hpp"
+#include "data/image/codec/decoder.hpp"
+#include "data/image/image.hpp"
+#include "data/loader/host_memory.hpp"
+#include "data/loader/loader.hpp"
+#include "data/loader/order.hpp"
+#include "data/loader/skipped_samples.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainctl::data {
+
+class AheadTile;
+
+/// The bytes of one slot: where each field begins.
+struct SlotShape {
+  std::vector<std::size_t> offsets;
+  std::size_t bytes = 0;
+
+  SlotShape(const Layout& layout, std::int64_t rows);
+};
+
+/// One batch to be made, as a worker sees it.
+struct TileJob {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  Extent extent;
+  int tile = 0;
+  std::span<std::byte> slot;
+  const AheadTile* ahead = nullptr;  // images that were read before, if any
+};
+
+/// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a
+/// Scratch is each thread's own. The same code runs in workers and in the caller.
+class TileMaker {
+ public:
+  struct Scratch {
+    std::int64_t epoch = -1;
+    std::shared_ptr<const Permutation> order;  // of that epoch
+    std::vector<std::int64_t> indices;
+    std::vector<std::span<std::byte>> rows;
+    std::vector<std::byte> stored;  // an image as the data set keeps it
+    ImageDecoder decoder;
+    std::vector<std::uint8_t> decoded;                 // the part of it that is needed
+    std::array<std::vector<std::uint8_t>, 2> between;  // images between transforms
+  };
+
+  /// Throws Error(config) where a transform cannot take its input.
+  TileMaker(Pipeline pipeline, const LoaderOptions& options);
+
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  /// The same with plans in place of images that a device keeps.
+  [[nodiscard]] const Layout& slot_layout() const { return slot_layout_; }
+  [[nodiscard]] const SlotShape& slot_shape() const { return slot_shape_; }
+  [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+  [[nodiscard]] int tiles() const { return tiles_; }
+  [[nodiscard]] std::int64_t tile_rows() const { return tile_rows_; }
+  [[nodiscard]] Scratch scratch() const;
+
+  [[nodiscard]] SkippedSamples& skipped() const { return *skipped_; }
+
+  void make(const TileJob& job, Scratch& scratch) const;
+
+ private:
+  /// A transform with the number that its draws are keyed by.
+  struct Step {
+    std::shared_ptr<const Transform> transform;
+    std::size_t operation = 0;
+  };
+  /// One row of a batch, to be made of some sample.
+  struct RowJob {
+    const TileJob& tile;
+    std::int64_t row = 0;
+    [[nodiscard]] std::uint64_t position() const {
+      return static_cast<std::uint64_t>(tile.extent.first + row * tile.extent.step);
+    }
+  };
+
+  void join_steps();
+  void make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
+                 Scratch& scratch) const;
+  void fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
+                  Scratch& scratch) const;
+  void fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
+                   Scratch& scratch) const;
+  void replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const;
+  void make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const;
+  [[nodiscard]] StoredImage stored_image(const RowJob& job, std::int64_t index,
+                                         Scratch& scratch) const;
+  void copy(const RowJob& job, const StoredImage& stored) const;
+  void make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const;
+  void decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
+              Scratch& scratch) const;
+  void transform(ImageView image, std::size_t first_step, const RowJob& job,
+                 Scratch& scratch) const;
+  [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
+  [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
+  [[nodiscard]] std::string name(std::int64_t index) const;
+  [[nodiscard]] bool transforms() const { return pipeline_.held || !pipeline_.transforms.empty(); }
+  /// Images come from the store one by one, and not from the data set's fill().
+  [[nodiscard]] bool makes_images(const TileJob& job) const {
+    return transforms() || job.ahead != nullptr;
+  }
+
+  Pipeline pipeline_;
+  std::vector<Step> steps_;
+  const CropTransform* crop_ = nullptr;  // the first step, if it is one
+  OnError on_error_;
+  std::unique_ptr<SkippedSamples> skipped_;
+  std::unique_ptr<SoundSamples> sound_;
+  std::uint64_t seed_;
+  Layout layout_;
+  Layout slot_layout_;
+  std::size_t image_ = 0;  // its field
+  ImageShape shape_;       // after the transforms
+  SlotShape slot_shape_;
+  std::optional<Mixer> mixer_;
+  std::int64_t batch_size_;
+  std::int64_t tile_rows_;
+  std::int64_t block_rows_;
+  int tiles_;
+};
+
+/// The layout behind the transforms. Throws Error(config) where one does not fit, or where images
+/// would be left that differ in size.
+Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
+
+/// The layout of the batches: behind the transforms of samples and of batches.
+Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options);
+
+}  // namespace trainctl::data

@@ -1,0 +1,80 @@
+#include "data/loader/order.hpp"
+
+#include "base/error.hpp"
+#include "data/loader/word_stream.hpp"
+#include "spec/experiment/limit.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace trainctl::data {
+
+void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch) {
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  WordStream words(seed, epoch, EpochStream::shuffle);
+  for (auto left = static_cast<std::uint32_t>(order.size()); left > 1; --left) {
+    std::swap(order[left - 1], order[words.below(left)]);
+  }
+}
+
+BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
+    : samples_(samples), batch_size_(options.batch_size), shard_(options.shard) {
+  ASSERT(shard_.world_size >= 1 && shard_.rank >= 0 && shard_.rank < shard_.world_size);
+  ENSURE(config, batch_size_ >= 1, "loader.batch_size is {}; it must be at least 1", batch_size_);
+  ENSURE(data, samples >= 1, "the data set has no samples");
+  ENSURE(data, samples < std::numeric_limits<std::uint32_t>::max(),
+         "the data set has {} samples; at most 4,294,967,294 can be put in order", samples);
+  const std::int64_t global = batch_size_ * shard_.world_size;
+  const bool keep = options.last_batch == LastBatch::keep;
+  const std::int64_t whole = keep ? (samples + global - 1) / global : samples / global;
+  ENSURE(config, whole >= 1,
+         "a batch of {} samples on each of {} ranks is more than the {} samples of the data set, "
+         "and drop_last leaves "
+         "out a batch that is not full; lower loader.batch_size to at most {}",
+         batch_size_, shard_.world_size, samples,
+         std::max<std::int64_t>(1, samples / shard_.world_size));
+  batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
+  ENSURE(config, batches_ >= 1, "the limit on batches leaves none; it must be at least 1");
+}
+
+Extent BatchPlan::extent(std::int64_t batch) const {
+  const std::int64_t ranks = shard_.world_size;
+  const std::int64_t start = batch * batch_size_ * ranks;
+  Extent extent;
+  extent.first = start + shard_.rank;
+  extent.step = ranks;
+  extent.global_valid = std::min(batch_size_ * ranks, samples_ - start);
+  extent.rows = (extent.global_valid + ranks - 1) / ranks;
+  extent.valid = (extent.global_valid - shard_.rank + ranks - 1) / ranks;
+  return extent;
+}
+
+std::int64_t sample_of(const Extent& extent, std::int64_t row, const Permutation* order) {
+  const std::int64_t position = row < extent.valid ? extent.first + row * extent.step
+                                                   : extent.first - extent.first % extent.step;
+  return order != nullptr ? (*order)[static_cast<std::size_t>(position)] : position;
+}
+
+Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
+    : samples_(dataset.size()), kind_(options.order), seed_(options.seed) {
+  if (options.sampling) sampler_.emplace(dataset, *options.sampling);
+}
+
+std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) {
+  if (!sampler_ && kind_ == Order::sequential) return nullptr;
+  const std::lock_guard lock(mutex_);
+  Kept& kept = kept_[epoch % 2];
+  if (kept.epoch != epoch) kept = {epoch, std::make_shared<const Permutation>(make(epoch))};
+  return kept.order;
+}
+
+Permutation Orders::make(std::int64_t epoch) const {
+  if (sampler_) return sampler_->draw(seed_, epoch);
+  Permutation order(static_cast<std::size_t>(samples_));
+  shuffle(order, seed_, epoch);
+  return order;
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,165 @@
+#include "data/pack/pack_format.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace trainctl::data {
+namespace {
+
+template <class T>
+T load(std::span<const std::byte> bytes, std::uint64_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+std::uint64_t hash_of(std::span<const std::byte> page) {
+  std::array<std::byte, kPackPage> copy;
+  std::copy(page.begin(), page.end(), copy.begin());
+  std::fill_n(copy.begin() + offsetof(PackHeader, header_hash), sizeof(std::uint64_t),
+              std::byte{0});
+  return hash_bytes(copy);
+}
+
+/// Whether header and index fill the file exactly. Each part is compared before it is added:
+/// nothing wraps.
+void check_length(const PackHeader& header, std::uint64_t size, const std::string& name) {
+  const std::uint64_t behind_header = size - kPackPage;
+  const auto samples = static_cast<std::uint64_t>(header.samples);
+  const bool possible = header.samples > 0 && samples <= size / sizeof(PackEntry) &&
+                        header.data_bytes <= size && header.names_bytes <= size &&
+                        header.notes_bytes <= size;
+  const std::uint64_t wanted =
+      possible ? header.data_bytes + header.index_bytes() + header.notes_bytes : ~std::uint64_t{0};
+  ENSURE(data, wanted == behind_header,
+         "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images, "
+         "{} of names and {} of notes: it is {}; make it anew with 'trainctl data pack'",
+         name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
+         behind_header < wanted ? "cut off" : "too long");
+}
+
+}  // namespace
+
+std::string_view PackHeader::recipe_text() const {
+  return {recipe.data(),
+          static_cast<std::size_t>(std::find(recipe.begin(), recipe.end(), '\0') - recipe.begin())};
+}
+
+std::string header_page(PackHeader header) {
+  std::string page(kPackPage, '\0');
+  header.header_hash = 0;
+  std::memcpy(page.data(), &header, sizeof header);
+  header.header_hash = hash_of(std::as_bytes(std::span(page)));
+  std::memcpy(page.data(), &header, sizeof header);
+  return page;
+}
+
+std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe) {
+  Hasher hasher;
+  hasher.add(std::uint64_t{kPackVersion});
+  hasher.add(static_cast<std::uint64_t>(fingerprint.size()));
+  hasher.add(fingerprint);
+  hasher.add(recipe);
+  return hasher.value();
+}
+
+PackHeader PackView::head(std::span<const std::byte> file, const std::string& name) {
+  const std::size_t magic = std::min(file.size(), kPackMagic.size());
+  ENSURE(data, magic > 0 && std::memcmp(file.data(), kPackMagic.data(), magic) == 0,
+         "{} is no pack file: it does not begin (byte 0) as 'trainctl data pack' writes them",
+         name);
+  ENSURE(data, file.size() >= kPackPage,
+         "{} ends at byte {}, inside its header of {} bytes: it is cut off; make it anew with "
+         "'trainctl data pack'",
+         name, file.size(), kPackPage);
+  const auto header = load<PackHeader>(file, 0);
+  ENSURE(data, header.version == kPackVersion,
+         "{} has version {} (byte 8) and this program reads version {}; make it anew with "
+         "'trainctl data pack'",
+         name, header.version, kPackVersion);
+  ENSURE(data, header.header_hash == hash_of(file.first(kPackPage)),
+         "{} is damaged: the checksum of its header (byte 0) is wrong; make it anew with 'trainctl "
+         "data pack'",
+         name);
+  check_length(header, file.size(), name);
+  const bool fixed = header.height > 0 && header.width > 0;
+  ENSURE(data,
+         header.channels >= 1 && header.channels <= kMostChannels && header.height <= kMostSide &&
+             header.width <= kMostSide && fixed == (header.height > 0 || header.width > 0) &&
+             header.classes >= 0,
+         "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name,
+         header.height, header.width, header.channels, header.classes);
+  return header;
+}
+
+PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& header,
+                          const std::string& name) {
+  const auto bytes = file.subspan(header.notes_offset(), header.notes_bytes);
+  ENSURE(data, hash_bytes(bytes) == header.notes_hash,
+         "{} is damaged: the checksum of its notes (byte {}) is wrong; make it anew with 'trainctl "
+         "data pack'",
+         name, header.notes_offset());
+  PackNotes notes = decode_notes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+  ENSURE(data, notes.class_names.empty() || std::ssize(notes.class_names) == header.classes,
+         "{} is damaged: it names {} of its {} classes", name, notes.class_names.size(),
+         header.classes);
+  return notes;
+}
+
+PackView::PackView(std::span<const std::byte> file, const std::string& name)
+    : file_(file), header_(head(file, name)), notes_(notes(file, header_, name)) {
+  const auto index = file.subspan(header_.index_offset(), header_.index_bytes());
+  ENSURE(data, hash_bytes(index) == header_.index_hash,
+         "{} is damaged: the checksum of its index (byte {}) is wrong; make it anew with 'trainctl "
+         "data pack'",
+         name, header_.index_offset());
+  check_entries(name);
+}
+
+void PackView::check_entries(const std::string& name) const {
+  std::uint64_t end = kPackPage;
+  std::uint64_t name_end = 0;
+  const bool fixed = header_.shape().fixed();
+  for (std::int64_t i = 0; i < header_.samples; ++i) {
+    const PackEntry found = entry(i);
+    const ImageShape shape{found.height, found.width, found.channels};
+    const bool raw = found.format == PackFormat::raw;
+    const bool pixels = raw && fits_pack(shape, header_.channels) && shape.bytes() == found.bytes;
+    const bool sound =
+        found.offset == end && found.bytes <= header_.index_offset() - end &&
+        found.name_end >= name_end && found.name_end <= header_.names_bytes &&
+        (pixels || (!raw && found.format == PackFormat::file)) &&
+        (!fixed || (raw && shape == header_.shape())) &&
+        (header_.classes == 0 || (found.label >= 0 && found.label < header_.classes));
+    ENSURE(data, sound, "{} is damaged: its entry of sample {} (byte {}) contradicts the file",
+           name, i, header_.index_offset() + static_cast<std::uint64_t>(i) * sizeof(PackEntry));
+    end += found.bytes;
+    name_end = found.name_end;
+  }
+  ENSURE(data, end == header_.index_offset() && name_end == header_.names_bytes,
+         "{} is damaged: its entries (byte {}) leave out a part of the file", name,
+         header_.index_offset());
+}
+
+PackEntry PackView::entry(std::int64_t index) const {
+  return load<PackEntry>(
+      file_, header_.index_offset() + static_cast<std::uint64_t>(index) * sizeof(PackEntry));
+}
+
+std::span<const std::byte> PackView::bytes(const PackEntry& entry) const {
+  return file_.subspan(entry.offset, entry.bytes);
+}
+
+std::string_view PackView::name(std::int64_t index) const {
+  const std::uint64_t begin = index == 0 ? 0 : entry(index - 1).name_end;
+  const std::uint64_t names =
+      header_.index_offset() + static_cast<std::uint64_t>(header_.samples) * sizeof(PackEntry);
+  return {reinterpret_cast<const char*>(file_.data() + names + begin),
+          entry(index).name_end - begin};
+}
+
+}  // namespace trainctl::data

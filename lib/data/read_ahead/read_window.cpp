@@ -1,0 +1,170 @@
+#include "data/read_ahead/read_window.hpp"
+
+#include "base/error.hpp"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+namespace trainctl::data {
+namespace {
+
+constexpr unsigned kDepth = 64;
+constexpr unsigned kThreads = 32;     // in the place of io_uring
+constexpr std::size_t kLooks = 32;    // into the page cache
+constexpr std::size_t kMostCold = 1;  // of them in what counts as warm
+
+bool is_cached(const FileReader& file, std::uint64_t offset) {
+  std::byte byte{};
+  iovec part{&byte, 1};
+  return ::preadv2(file.fd(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
+}
+
+/// What lies behind the range of a read is another sample's, somewhere in the epoch.
+void expect_random_reads(const FileReader& file) {
+  (void)::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_RANDOM);
+}
+
+}  // namespace
+
+void Window::clear(std::uint64_t first_batch) {
+  first = end = first_batch;
+  samples.clear();
+  range_of.clear();
+  ranges.clear();
+  bytes = 0;
+  plan.reads.clear();
+}
+
+void Window::plan_reads() {
+  plan.make(ranges, memory.size());
+  const std::size_t count = plan.reads.size();
+  if (states.size() < count) states = std::vector<std::atomic<ReadState>>(count);
+  for (std::size_t i = 0; i < count; ++i)
+    states[i].store(ReadState::pending, std::memory_order_relaxed);
+  next_read = 0;
+  reads_left = count;
+}
+
+void Window::settle(std::size_t read, ReadState state) {
+  states[read].store(state, std::memory_order_seq_cst);  // as in ring.cpp
+  states[read].notify_all();
+  --reads_left;
+}
+
+void Window::give_up() {
+  for (std::size_t i = 0; reads_left > 0 && i < plan.reads.size(); ++i) {
+    if (states[i].load(std::memory_order_relaxed) == ReadState::pending)
+      settle(i, ReadState::failed);
+  }
+}
+
+bool in_page_cache(const std::vector<FileRange>& ranges, const ImageRanges& files) {
+  std::size_t cold = 0;
+  std::optional<FileReader> open;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < ranges.size() && cold <= kMostCold; ++i) {
+    const FileRange& range = ranges[i];
+    try {
+      if (!open || number != range.file) {
+        open.reset();
+        open.emplace(files.open(range.file));
+        expect_random_reads(*open);
+      }
+      number = range.file;
+      cold += is_cached(*open, range.offset) ? 0 : 1;
+    } catch (const Error&) {
+      // A file that cannot be opened is the tile's to tell.
+    }
+  }
+  return cold <= std::min(kMostCold, ranges.size() / 2);
+}
+
+WindowReader::WindowReader(const ImageRanges& files, std::span<std::byte> memory)
+    : files_(files), queue_(uring_queue(kDepth, memory)) {
+  const unsigned depth = queue_ ? kDepth : kThreads;
+  if (!queue_) queue_ = thread_queue(kThreads);
+  flights_.resize(depth);
+  for (std::uint32_t tag = 0; tag < depth; ++tag) idle_.push_back(tag);
+}
+
+bool WindowReader::drain() {
+  try {
+    for (; in_flight_ > 0; in_flight_ -= results_.size()) {
+      results_.clear();
+      queue_->collect(1, results_);
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void WindowReader::step() {
+  begin_some();
+  if (in_flight_ == 0) return;
+  // Some at a time while there is more to do: each wake-up costs as much as several reads.
+  const std::size_t least = all_begun() ? 1 : std::max<std::size_t>(1, in_flight_ / 4);
+  results_.clear();
+  queue_->collect(static_cast<unsigned>(least), results_);
+  for (const ReadResult& result : results_) finish(result);
+}
+
+void WindowReader::begin_some() {
+  while (!idle_.empty() && !waiting_.empty()) {
+    Window& window = *waiting_.front();
+    if (window.next_read == window.plan.reads.size()) {
+      waiting_.erase(waiting_.begin());
+      continue;
+    }
+    const std::size_t read = window.next_read++;
+    auto file = open(window.plan.reads[read].file);
+    if (!file) {
+      window.settle(read, ReadState::failed);
+      continue;
+    }
+    const std::uint32_t tag = idle_.back();
+    idle_.pop_back();
+    flights_[tag] = {&window, read, 0, std::move(file)};
+    ++in_flight_;
+    submit(tag);
+  }
+}
+
+std::shared_ptr<const FileReader> WindowReader::open(std::size_t number) {
+  if (open_ && open_number_ == number) return open_;
+  open_.reset();
+  try {
+    open_ = std::make_shared<const FileReader>(files_.open(number));
+  } catch (const Error&) {
+    return nullptr;
+  }
+  open_number_ = number;
+  expect_random_reads(*open_);
+  return open_;
+}
+
+void WindowReader::submit(std::uint32_t tag) {
+  const Flight& flight = flights_[tag];
+  const PlannedRead& read = flight.window->plan.reads[flight.read];
+  const auto out = flight.window->memory.subspan(read.at + flight.done, read.bytes - flight.done);
+  queue_->submit({flight.file->fd(), read.offset + flight.done, out, tag});
+}
+
+void WindowReader::finish(const ReadResult& result) {
+  Flight& flight = flights_[result.tag];
+  const PlannedRead& read = flight.window->plan.reads[flight.read];
+  if (result.result > 0) flight.done += static_cast<std::uint64_t>(result.result);
+  const bool done = flight.done >= read.needed;
+  const bool again = result.result > 0 || result.result == -EINTR || result.result == -EAGAIN;
+  if (!done && again) return submit(result.tag);  // a short read; at the end of the file 0 comes
+  flight.window->settle(flight.read, done ? ReadState::done : ReadState::failed);
+  flight = {};
+  idle_.push_back(result.tag);
+  --in_flight_;
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,289 @@
+#include "data/remote/http_client.hpp"
+
+#include "base/error.hpp"
+#include "data/core/run_control.hpp"
+#include "data/core/workspace_pool.hpp"
+#include "data/remote/sigv4.hpp"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <ctime>
+#include <new>
+#include <string_view>
+
+// The macros of its header that check types would hide our pointers of the same names.
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+namespace trainctl::data {
+namespace {
+
+constexpr const char* kLibrary = "libcurl.so.4";
+constexpr long kConnectTimeoutMs = 15'000;
+constexpr long kMostRedirects = 5;
+constexpr std::size_t kMostOfAPage = std::size_t{64} << 10;  // of words about an error
+constexpr std::string_view kBytes = "bytes=";                // libcurl adds it
+
+/// The functions of libcurl that are used.
+struct Curl {
+  decltype(&::curl_global_init) global_init;
+  decltype(&::curl_easy_init) init;
+  decltype(&::curl_easy_cleanup) cleanup;
+  decltype(&::curl_easy_reset) reset;
+  decltype(&::curl_easy_setopt) set;
+  decltype(&::curl_easy_perform) perform;
+  decltype(&::curl_easy_getinfo) info;
+  decltype(&::curl_easy_strerror) text;
+  decltype(&::curl_slist_append) append;
+  decltype(&::curl_slist_free_all) free_list;
+};
+
+template <class Function>
+void find(void* library, const char* name, Function& out) {
+  void* symbol = ::dlsym(library, name);
+  ENSURE(resource, symbol != nullptr, "{} has no {}; install libcurl 7.85 or newer", kLibrary,
+         name);
+  out = reinterpret_cast<Function>(symbol);
+}
+
+Curl load() {
+  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  const char* cause = library == nullptr ? ::dlerror() : nullptr;
+  ENSURE(resource, library != nullptr,
+         "http and s3 paths need libcurl, and it cannot be loaded: {}; install it (Debian: "
+         "libcurl4)",
+         cause == nullptr ? "unknown cause" : cause);
+  Curl curl{};
+  find(library, "curl_global_init", curl.global_init);
+  find(library, "curl_easy_init", curl.init);
+  find(library, "curl_easy_cleanup", curl.cleanup);
+  find(library, "curl_easy_reset", curl.reset);
+  find(library, "curl_easy_setopt", curl.set);
+  find(library, "curl_easy_perform", curl.perform);
+  find(library, "curl_easy_getinfo", curl.info);
+  find(library, "curl_easy_strerror", curl.text);
+  find(library, "curl_slist_append", curl.append);
+  find(library, "curl_slist_free_all", curl.free_list);
+  ENSURE(resource, curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl cannot start");
+  return curl;
+}
+
+const Curl& curl() {
+  static const Curl functions = load();
+  return functions;
+}
+
+/// One easy handle: it keeps its connection between requests.
+struct Handle {
+  CURL* easy = curl().init();
+  Handle() { ENSURE(resource, easy != nullptr, "libcurl cannot start: out of memory"); }
+  ~Handle() { curl().cleanup(easy); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+/// Why our own functions broke off; none may throw through libcurl.
+enum class BrokenOff { no, content_too_long, error_page, no_memory };
+
+struct Answer {
+  HttpResponse& response;
+  std::uint64_t most;
+  BrokenOff broken_off = BrokenOff::no;
+};
+
+bool is_content(int status) { return status == 200 || status == 206; }
+
+std::uint64_t announced(const HttpResponse& response) {
+  const std::string text = response.header("content-length");
+  std::uint64_t length = 0;
+  std::from_chars(text.data(), text.data() + text.size(), length);
+  return length;
+}
+
+void add_body(std::string_view bytes, Answer& answer) {
+  HttpResponse& response = answer.response;
+  const bool content = is_content(response.status);
+  const std::uint64_t most = content ? answer.most : kMostOfAPage;
+  if (response.body.size() + bytes.size() > most) {
+    answer.broken_off = content ? BrokenOff::content_too_long : BrokenOff::error_page;
+    return;
+  }
+  if (response.body.empty()) response.body.reserve(std::min(announced(response), most));
+  response.body += bytes;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+/// "HTTP/1.1 200 OK", of a redirection several times: only the last answer counts.
+void begin_answer(std::string_view line, HttpResponse& response) {
+  response.headers.clear();
+  response.framed = !line.starts_with("HTTP/1");
+  const std::string_view code = trimmed(line.substr(std::min(line.find(' '), line.size())));
+  response.status = 0;
+  std::from_chars(code.data(), code.data() + code.size(), response.status);
+}
+
+void add_header(std::string_view line, Answer& answer) {
+  if (line.starts_with("HTTP/")) begin_answer(line, answer.response);
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  answer.response.headers[name] = trimmed(line.substr(colon + 1));
+}
+
+/// What libcurl calls: it breaks off where not all is taken.
+template <void (*kAdd)(std::string_view, Answer&)>
+std::size_t take(char* bytes, std::size_t, std::size_t count, void* user) noexcept {
+  auto& answer = *static_cast<Answer*>(user);
+  try {
+    kAdd({bytes, count}, answer);
+  } catch (const std::bad_alloc&) {
+    answer.broken_off = BrokenOff::no_memory;
+  }
+  return answer.broken_off == BrokenOff::no ? count : 0;
+}
+
+int look_for_stop(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
+  return stop_wanted() ? 1 : 0;
+}
+
+/// Headers for one request.
+class HeaderList {
+ public:
+  HeaderList() = default;
+  ~HeaderList() { curl().free_list(list_); }
+  HeaderList(const HeaderList&) = delete;
+  HeaderList& operator=(const HeaderList&) = delete;
+
+  void add(const std::string& line) {
+    curl_slist* longer = curl().append(list_, line.c_str());
+    ENSURE(resource, longer != nullptr, "libcurl cannot go on: out of memory");
+    list_ = longer;
+  }
+  [[nodiscard]] curl_slist* get() const { return list_; }
+
+ private:
+  curl_slist* list_ = nullptr;
+};
+
+/// A handle that goes back to its pool points to nothing of the request.
+class Reset {
+ public:
+  explicit Reset(CURL* easy) : easy_(easy) {}
+  ~Reset() { curl().reset(easy_); }
+  Reset(const Reset&) = delete;
+  Reset& operator=(const Reset&) = delete;
+
+ private:
+  CURL* easy_;
+};
+
+/// Of the code's two meanings; the other is an answer that does not begin as one of HTTP does, as
+/// where the one before it on the same connection was longer than announced.
+bool is_refused_redirect(CURLcode code, std::string_view told) {
+  return code == CURLE_UNSUPPORTED_PROTOCOL && told.find("HTTP/0.9") == std::string_view::npos;
+}
+
+/// What a further try would meet again.
+bool is_lasting(CURLcode code, std::string_view told) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL: return is_refused_redirect(code, told);
+    case CURLE_URL_MALFORMAT:
+    case CURLE_TOO_MANY_REDIRECTS:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE: return true;
+    default: return false;
+  }
+}
+
+std::string words_of(CURLcode code, const char* told) {
+  if (is_refused_redirect(code, told))
+    return "the server redirects to where it may not lead, as from https to http";
+  if (code == CURLE_TOO_MANY_REDIRECTS)
+    return fmt::format("the server redirects more than {} times", kMostRedirects);
+  return *told != '\0' ? told : curl().text(code);
+}
+
+class CurlClient final : public HttpClient {
+ public:
+  CurlClient() { curl(); }
+
+  HttpResponse perform(const HttpRequest& request) override {
+    Pool<Handle>::Lease handle(handles_);
+    HttpResponse response;
+    Answer answer{response, request.most};
+    std::array<char, CURL_ERROR_SIZE> text{};
+    HeaderList headers;
+    const Reset reset(handle->easy);
+    set_up(handle->easy, request, answer);
+    curl().set(handle->easy, CURLOPT_ERRORBUFFER, text.data());
+    add_headers(handle->easy, request, headers);
+    const CURLcode code = curl().perform(handle->easy);
+    ENSURE(resource, answer.broken_off != BrokenOff::no_memory,
+           "out of memory for an answer of the network; free some, or lower loader.num_workers");
+    long status = 0;
+    curl().info(handle->easy, CURLINFO_RESPONSE_CODE, &status);
+    response.status = static_cast<int>(status);
+    if (code == CURLE_OK || answer.broken_off == BrokenOff::error_page) return response;
+    response.failure = words_of(code, text.data());
+    response.lasting = is_lasting(code, text.data());
+    response.too_long = answer.broken_off == BrokenOff::content_too_long;
+    return response;
+  }
+
+ private:
+  static void set_up(CURL* easy, const HttpRequest& request, Answer& answer) {
+    const Curl& api = curl();
+    api.set(easy, CURLOPT_URL, request.url.c_str());
+    api.set(easy, CURLOPT_NOSIGNAL, 1L);
+    api.set(easy, CURLOPT_PATH_AS_IS, 1L);
+    api.set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    api.set(easy, CURLOPT_FOLLOWLOCATION, request.signing ? 0L : 1L);
+    api.set(easy, CURLOPT_MAXREDIRS, kMostRedirects);
+    const bool is_safe = request.url.starts_with("https:");
+    api.set(easy, CURLOPT_REDIR_PROTOCOLS_STR, is_safe ? "https" : "http,https");
+    if (const char* trusted = std::getenv("SSL_CERT_FILE"); trusted != nullptr && *trusted != '\0')
+      api.set(easy, CURLOPT_CAINFO, trusted);
+    api.set(easy, CURLOPT_USERAGENT, "trainctl");
+    api.set(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
+    api.set(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout_s * 1000) + 1);
+    // A name that is being looked up is not waited for either.
+    api.set(easy, CURLOPT_QUICK_EXIT, 1L);
+    api.set(easy, CURLOPT_NOPROGRESS, 0L);
+    api.set(easy, CURLOPT_XFERINFOFUNCTION, look_for_stop);
+    api.set(easy, CURLOPT_WRITEFUNCTION, take<add_body>);
+    api.set(easy, CURLOPT_WRITEDATA, &answer);
+    api.set(easy, CURLOPT_HEADERFUNCTION, take<add_header>);
+    api.set(easy, CURLOPT_HEADERDATA, &answer);
+    if (request.range)
+      api.set(easy, CURLOPT_RANGE, range_value(request).substr(kBytes.size()).c_str());
+  }
+
+  static void add_headers(CURL* easy, const HttpRequest& request, HeaderList& headers) {
+    headers.add("Accept-Encoding: identity");
+    if (request.signing) {
+      for (const std::string& line : sigv4_headers(request, std::time(nullptr))) headers.add(line);
+    }
+    curl().set(easy, CURLOPT_HTTPHEADER, headers.get());
+  }
+
+  Pool<Handle> handles_;
+};
+
+}  // namespace
+
+std::unique_ptr<HttpClient> curl_client() { return std::make_unique<CurlClient>(); }
+
+}  // namespace trainctl::data

@@ -1,0 +1,103 @@
+#include "data/transform/augment.hpp"
+
+#include "base/error.hpp"
+#include "data/image/color.hpp"
+#include "data/image/rotate.hpp"
+#include "data/image/round.hpp"
+#include "data/image/sharpness.hpp"
+#include "data/image/tone.hpp"
+
+#include <cmath>
+
+namespace trainctl::data {
+namespace {
+
+/// torch.linspace in float32: from both ends to the middle, each product and sum rounded once,
+/// which doubles give.
+float linspace(double first, double last, std::int64_t bin, std::int64_t bins) {
+  const auto begin = static_cast<float>(first);
+  const auto end = static_cast<float>(last);
+  const double step = (end - begin) / static_cast<float>(bins - 1);
+  const double from_end = end - step * static_cast<double>(bins - bin - 1);
+  return static_cast<float>(bin < bins / 2 ? begin + step * static_cast<double>(bin) : from_end);
+}
+
+/// The largest magnitude of an operation whose magnitudes begin at 0.
+double largest(AugmentSpace space, AugmentOp op, const ImageShape& image) {
+  const bool wide = space == AugmentSpace::wide;
+  switch (op) {
+    case AugmentOp::shear_x:
+    case AugmentOp::shear_y: return wide ? 0.99 : 0.3;
+    case AugmentOp::translate_x:
+      return wide ? 32.0 : 150.0 / 331.0 * static_cast<double>(image.width);
+    case AugmentOp::translate_y:
+      return wide ? 32.0 : 150.0 / 331.0 * static_cast<double>(image.height);
+    case AugmentOp::rotate: return wide ? 135.0 : 30.0;
+    default: return wide ? 0.99 : 0.9;
+  }
+}
+
+void move(const ImageView& input, const AffineMotion& motion, const Sampling& sampling,
+          ImageTarget& output) {
+  warp_affine(input, inverse_of(motion), input.shape, sampling, output);
+}
+
+/// Shears leave the upper left corner where it is.
+AffineMotion shear(const ImageShape& image, double x, double y) {
+  return {.shear_x = x,
+          .shear_y = y,
+          .center_x = -0.5 * static_cast<double>(image.width),
+          .center_y = -0.5 * static_cast<double>(image.height)};
+}
+
+}  // namespace
+
+MagnitudeKind magnitude_kind(AugmentOp op) {
+  switch (op) {
+    case AugmentOp::identity:
+    case AugmentOp::auto_contrast:
+    case AugmentOp::equalize:
+    case AugmentOp::invert: return MagnitudeKind::none;
+    case AugmentOp::posterize:
+    case AugmentOp::solarize: return MagnitudeKind::plain;
+    default: return MagnitudeKind::either_sign;
+  }
+}
+
+double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> bin_of_bins,
+                 const ImageShape& image) {
+  const auto [bin, bins] = bin_of_bins;
+  ASSERT(bin >= 0 && bin < bins && bins >= 2);
+  if (op == AugmentOp::solarize) return linspace(1.0, 0.0, bin, bins);
+  if (op == AugmentOp::posterize) {
+    const double lost = space == AugmentSpace::wide ? 6 : 4;  // bits, at the end of the table
+    const auto each = static_cast<float>(static_cast<double>(bins - 1) / lost);
+    return round_half_even(8.0F - static_cast<float>(bin) / each);
+  }
+  return linspace(0.0, largest(space, op, image), bin, bins);
+}
+
+void augment(const ImageView& input, AugmentOp op, double magnitude, const Sampling& sampling,
+             ImageTarget& output) {
+  switch (op) {
+    case AugmentOp::identity: return output.copy(input);
+    case AugmentOp::shear_x: return move(input, shear(input.shape, magnitude, 0), sampling, output);
+    case AugmentOp::shear_y: return move(input, shear(input.shape, 0, magnitude), sampling, output);
+    case AugmentOp::translate_x:
+      return move(input, {.translate_x = std::trunc(magnitude)}, sampling, output);
+    case AugmentOp::translate_y:
+      return move(input, {.translate_y = std::trunc(magnitude)}, sampling, output);
+    case AugmentOp::rotate: return rotate(input, {.degrees = magnitude}, sampling, output);
+    case AugmentOp::brightness: return adjust_brightness(input, 1 + magnitude, output);
+    case AugmentOp::color: return adjust_saturation(input, 1 + magnitude, output);
+    case AugmentOp::contrast: return adjust_contrast(input, 1 + magnitude, output);
+    case AugmentOp::sharpness: return adjust_sharpness(input, 1 + magnitude, output);
+    case AugmentOp::posterize: return posterize(input, static_cast<int>(magnitude), output);
+    case AugmentOp::solarize: return solarize(input, 255 * magnitude, output);
+    case AugmentOp::auto_contrast: return autocontrast(input, output);
+    case AugmentOp::equalize: return equalize(input, output);
+    case AugmentOp::invert: return invert(input, output);
+  }
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,88 @@
+#include "dist/torchrun_store.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace trainctl::dist {
+namespace {
+
+constexpr std::size_t kMostBytes = 64 << 10;
+// Of an attempt; c10d makes three. The store is there before any task of torchrun's.
+constexpr std::chrono::milliseconds kConnect{20'000};
+
+std::string name_of(const TcpStoreAddress& store) {
+  return fmt::format("torchrun's store at {}:{}", printable(store.host), store.port);
+}
+
+std::string first_line(const char* text) {
+  return printable(split(text, '\n').front().substr(0, 300));
+}
+
+/// What c10d throws becomes an Error. `body` gets the connected store.
+template <class Body>
+decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
+  try {
+    c10d::TCPStoreOptions options;
+    options.port = address.port;
+    options.isServer = false;
+    options.waitWorkers = false;
+    options.timeout = std::min(address.timeout, kConnect);
+    const auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
+    return std::forward<Body>(body)(*store);
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::rank_failed,
+                fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
+                            first_line(error.what_without_backtrace())));
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::rank_failed,
+                fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
+                            first_line(error.what())));
+  }
+}
+
+/// Any other failure is with_store()'s.
+void await(c10d::Store& store, const std::string& key, const TcpStoreAddress& address) {
+  using Seconds = std::chrono::duration<double>;
+  const auto begun = std::chrono::steady_clock::now();
+  try {
+    store.wait({key}, address.timeout);
+  } catch (const c10::Error&) {
+    // Of one kind for a connection that is lost and for one that has nothing to say.
+    if (std::chrono::steady_clock::now() - begun < address.timeout * 9 / 10) throw;
+    throw Error(ErrorKind::hang,
+                fmt::format("rank 0 has not said in {} within {} where it listens: see its log",
+                            name_of(address), human_duration(Seconds(address.timeout).count())));
+  }
+}
+
+}  // namespace
+
+void publish_text(const TcpStoreAddress& store, const std::string& key, const std::string& text) {
+  ASSERT(text.size() <= kMostBytes);
+  with_store(store, [&](c10d::Store& open) {
+    open.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+  });
+}
+
+std::string fetch_text(const TcpStoreAddress& store, const std::string& key) {
+  return with_store(store, [&](c10d::Store& open) {
+    await(open, key, store);
+    const std::vector<std::uint8_t> value = open.get(key);
+    ENSURE(config, value.size() <= kMostBytes, "{} holds {} for '{}': another program uses it",
+           name_of(store), human_bytes(static_cast<double>(value.size())), key);
+    return std::string(value.begin(), value.end());
+  });
+}
+
+}  // namespace trainctl::dist

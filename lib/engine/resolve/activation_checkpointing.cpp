@@ -1,0 +1,101 @@
+#include "engine/resolve/activation_checkpointing.hpp"
+
+#include "base/error.hpp"
+#include "base/machine/machine.hpp"
+#include "device/device.hpp"
+#include "engine/failure.hpp"
+#include "engine/resolve/model_meter.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace trainctl::engine {
+namespace {
+
+using spec::ActivationCheckpointing;
+
+constexpr std::int64_t kFewRows = 2;  // normalisation over a batch needs two
+
+ActivationCheckpointing wish_of(const RecomputeContext& context) {
+  return context.setup.experiment.trainer.activation_checkpointing;
+}
+
+bool is_auto(const RecomputeContext& context) {
+  return wish_of(context) == ActivationCheckpointing::automatic;
+}
+
+train::RecomputeChoice asked(const RecomputeContext& context) {
+  return {wish_of(context) == ActivationCheckpointing::blocks, ""};
+}
+
+std::int64_t free_bytes(const RecomputeContext& context) {
+  if (const auto bytes = device::cuda_available_memory(context.setup.device)) return *bytes;
+  const auto ranks = static_cast<std::uint64_t>(context.ranks_here);
+  const std::uint64_t share = available_memory() / ranks;
+  return static_cast<std::int64_t>(share - std::min(context.still_taken, share));
+}
+
+/// The whole batch is what may not fit: it is extrapolated from two small ones.
+StepCost cost_of_batch(ModelMeter& meter, std::int64_t rows) {
+  if (rows <= 2 * kFewRows) return meter.step(rows);
+  const StepCost less = meter.stacked_step(kFewRows);
+  return meter.extrapolated(less, meter.stacked_step(2 * kFewRows), rows);
+}
+
+/// What stays from step to step, the averaged and the best weights among it.
+std::int64_t kept_bytes(const KeptBytes& kept, const spec::Experiment& experiment,
+                        at::Device device) {
+  std::int64_t copies = train::averaging_of(experiment.trainer) ? 1 : 0;
+  if (device.is_cpu() && experiment.checkpoint.save_top_k != 0) ++copies;
+  return kept.weights * (1 + copies) + kept.gradients + kept.optimizer;
+}
+
+train::RecomputeChoice measured(const RecomputeContext& context, std::int64_t free) {
+  const spec::Experiment& experiment = context.setup.experiment;
+  data::Pipeline pipeline = context.train;
+  pipeline.batch_transforms.clear();  // they mix batches, and need more than one sample
+  ModelMeter meter(context.setup, pipeline);
+  if (!meter.model().has_blocks()) return {false, "the model is not made of blocks"};
+  const StepCost cost = cost_of_batch(meter, experiment.loader.batch_size);
+  const std::int64_t kept = kept_bytes(meter.kept(), experiment, context.setup.device);
+  return train::choose_recompute(
+      {.activations = cost.activation_bytes, .rest = kept + cost.batch_bytes, .free = free});
+}
+
+train::RecomputeChoice decide(const RecomputeContext& context, std::int64_t free) {
+  try {
+    return measured(context, free);
+  } catch (...) {
+    if (refused_memory(std::current_exception()))
+      return {true, "a step with few samples ran out of memory: blocks are recomputed"};
+    if (as_error(std::current_exception()).kind() != ErrorKind::diverged) throw;
+    return {false, "the loss of made-up samples is not finite, so that no step was measured"};
+  }
+}
+
+}  // namespace
+
+train::RecomputeChoice decide_recompute(const RecomputeContext& context) {
+  return is_auto(context) ? decide(context, free_bytes(context)) : asked(context);
+}
+
+train::RecomputeChoice decide_recompute(const RecomputeContext& context,
+                                        dist::Communicator& communicator) {
+  if (!is_auto(context)) return asked(context);
+  train::RecomputeChoice choice{false, "rank 0's choice"};
+  const std::int64_t free = train::least_of_ranks(free_bytes(context), communicator);
+  if (communicator.place().rank == 0) choice = decide(context, free);
+  const at::Tensor recomputes = at::full({1}, choice.recomputes ? 1 : 0, at::kInt);
+  communicator.broadcast(recomputes, "broadcast of whether blocks are recomputed");
+  choice.recomputes = *recomputes.const_data_ptr<std::int32_t>() != 0;
+  return choice;
+}
+
+ActivationCheckpointing mode_of(const train::RecomputeChoice& choice) {
+  return choice.recomputes ? ActivationCheckpointing::blocks : ActivationCheckpointing::off;
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,123 @@
+#include "engine/resolve/loader_workers.hpp"
+
+#include "base/error.hpp"
+#include "base/machine/core_use.hpp"
+#include "base/machine/gpus.hpp"
+#include "base/machine/machine.hpp"
+#include "base/machine/numa.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/loader/auto_loading.hpp"
+#include "engine/failure.hpp"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+
+namespace trainctl::engine {
+namespace {
+
+/// The cores of the rank's node, where there are several nodes.
+std::vector<int> own_cores(const LoadingContext& context) {
+  RankPlace place{context.local_rank, context.run.local_world_size, {}};
+  if (!context.run.device.is_cpu()) {
+    const auto gpus = visible_gpus(present_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
+    const auto index = static_cast<std::size_t>(context.local_rank);
+    if (index < gpus.size()) place.gpu_node = node_of_gpu(gpus[index]);
+  }
+  return near_cores(numa_nodes(), allowed_cores(), place);
+}
+
+data::LoadingLimits limits_of(const LoadingContext& context, const std::vector<int>& cores) {
+  const int share = cores_of_rank(context.run.local_world_size);
+  const auto near = static_cast<int>(cores.size());
+  return {.cores = near > 0 ? std::min(share, near) : share,
+          .trains_on_them = context.run.device.is_cpu()};
+}
+
+data::LoaderOptions options_for(const LoadingContext& context, data::Role role) {
+  const auto trains_on = context.run.device.is_cpu() ? data::TrainsOn::cpu : data::TrainsOn::gpu;
+  data::LoaderOptions options =
+      data::loader_options(context.run.experiment, role, context.data.shard, trains_on);
+  options.cores = own_cores(context);
+  return options;
+}
+
+/// Bytes that the batches of this process may take.
+std::uint64_t ring_bytes(const LoadingContext& context) {
+  return available_memory() / 2 / static_cast<std::uint64_t>(context.run.local_world_size);
+}
+
+/// Training says better than a probe that the memory does not suffice.
+double time_of_step(const LoadingContext& context) {
+  try {
+    return train::time_steps(throwaway_step(context.run), steady_clock());
+  } catch (...) {
+    if (!refused_memory(std::current_exception())) throw;
+    return 0;
+  }
+}
+
+data::LoadingChoice probe(const LoadingContext& context) {
+  const spec::Loader& wish = context.run.experiment.loader;
+  double step_s = 0;
+  if (wish.num_workers.is_auto())
+    step_s = context.step_s > 0 ? context.step_s : time_of_step(context);
+  data::LoaderOptions options = options_for(context, data::Role::train);
+  options.memory_budget = ring_bytes(context);
+  const CoreUseMeter others;
+  data::LoadingChoice choice = data::decide_loading(
+      wish, context.data.train, options, limits_of(context, options.cores), step_s, steady_clock());
+  const double taken = wish.num_workers.is_auto() ? others.taken() : 0;
+  if (taken > 0)
+    choice.why += fmt::format(", while others took {:.0f} % of the cores", 100 * taken);
+  return choice;
+}
+
+}  // namespace
+
+data::LoadingChoice choose_loading(const LoadingContext& context,
+                                   dist::Communicator& communicator) {
+  data::LoadingChoice choice{.why = "rank 0's choice"};
+  if (communicator.place().rank == 0) choice = probe(context);
+  const at::Tensor numbers = at::empty({2}, at::kInt);
+  auto* number = numbers.mutable_data_ptr<std::int32_t>();
+  number[0] = choice.num_workers;
+  number[1] = choice.prefetch_factor;
+  communicator.broadcast(numbers, "broadcast of the number of loader workers");
+  choice.num_workers = number[0];
+  choice.prefetch_factor = number[1];
+  return choice;
+}
+
+std::unique_ptr<data::Loader> build_evaluation_loader(const LoadingContext& context,
+                                                      const data::LoadingChoice& choice) {
+  data::LoaderOptions options = options_for(context, data::Role::evaluate);
+  options = with_choice(options, choice, limits_of(context, options.cores));
+  options.memory_budget = ring_bytes(context);
+  return std::make_unique<data::Loader>(context.data.train, options);
+}
+
+RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoice& choice) {
+  RunLoaders loaders;
+  std::uint64_t left = ring_bytes(context);
+  const auto build = [&](const data::Pipeline& pipeline, data::Role role) {
+    data::LoaderOptions options = options_for(context, role);
+    options = with_choice(options, choice, limits_of(context, options.cores));
+    options.memory_budget = left;
+    auto loader = std::make_unique<data::Loader>(pipeline, options);
+    left -= std::min(left, loader->memory().size());
+    return loader;
+  };
+  in_context("dataset.train",
+             [&] { loaders.train = build(context.data.train, data::Role::train); });
+  if (context.data.validation)
+    in_context("dataset.val",
+               [&] { loaders.validation = build(*context.data.validation, data::Role::evaluate); });
+  return loaders;
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,127 @@
+#include "engine/setup/provenance.hpp"
+
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/machine/machine.hpp"
+#include "base/version.hpp"
+#include "device/device.hpp"
+#include "dist/group.hpp"
+
+#include <fmt/ranges.h>
+#include <torch/version.h>
+
+#include <array>
+#include <charconv>
+#include <span>
+#include <system_error>
+
+namespace trainctl::engine {
+namespace {
+
+constexpr std::uint64_t kMostConfigBytes = 4 << 20;
+
+/// Those that decide numbers, and what messages call them.
+struct Fact {
+  const char* key;
+  const char* called;
+};
+constexpr std::array<Fact, 7> kFacts{{{"torch", "libtorch"},
+                                      {"threads", "the number of threads"},
+                                      {"device", "the device"},
+                                      {"gpu", "the GPU"},
+                                      {"cuda", "the version of CUDA"},
+                                      {"cpu", "the CPU"},
+                                      {"cpu_features", "what the CPU can do"}}};
+
+std::string fact(const checkpoint::Manifest& manifest, const char* key) {
+  const auto found = manifest.facts.find(key);
+  return found == manifest.facts.end() ? "" : found->second;
+}
+
+class Differences {
+ public:
+  void compare(const char* called, const std::string& before, const std::string& now) {
+    if (before == now) return;
+    const bool is_long = before.size() + now.size() > 60;
+    text_ +=
+        fmt::format("{}{} {}", text_.empty() ? "" : "; ", called,
+                    is_long ? "is another one" : fmt::format("was '{}' and is '{}'", before, now));
+  }
+  void add(const char* what) { text_ += std::string(text_.empty() ? "" : "; ") + what; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+checkpoint::Manifest origin_of(const OriginContext& context) {
+  const Machine machine = read_machine();
+  checkpoint::Manifest origin;
+  const std::string config =
+      read_file(context.run_dir / "config.resolved.yaml", kMostConfigBytes, ReadFailure::resource);
+  origin.version = program_version();
+  origin.config_hash = to_hex(hash_bytes(std::as_bytes(std::span(config))));
+  origin.facts = {{"torch", TORCH_VERSION},
+                  {"threads", std::to_string(context.threads)},
+                  {"channels_last", context.channels_last ? "true" : "false"},
+                  {"device", at::DeviceTypeName(context.device.type(), /*lower_case=*/true)},
+                  {"cpu", machine.cpu_model},
+                  {"cpu_features", fmt::format("{}", fmt::join(machine.cpu_features, " "))},
+                  {"config", config}};
+  if (context.device.is_cuda()) {
+    origin.facts["gpu"] =
+        fmt::format("{}, compute capability {}", device::cuda_device_name(context.device),
+                    device::cuda_capability(context.device));
+    origin.facts["cuda"] =
+        fmt::format("{}, NCCL {}", device::cuda_versions(context.device), dist::nccl_version());
+  }
+  for (const auto& [split, fingerprint] : context.data_fingerprints)
+    origin.facts["data." + split] = fingerprint;
+  return origin;
+}
+
+std::optional<int> threads_of(const checkpoint::Manifest& saved) {
+  const std::string text = fact(saved, "threads");
+  int threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && threads > 0;
+  return is_number ? std::optional(threads) : std::nullopt;
+}
+
+std::optional<bool> channels_last_of(const checkpoint::Manifest& saved) {
+  const std::string text = fact(saved, "channels_last");
+  return text.empty() ? std::nullopt : std::optional(text == "true");
+}
+
+std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Manifest& now) {
+  std::string text;
+  for (const char* split : {"train", "val"}) {
+    const std::string key = std::string("data.") + split;
+    const std::string before = fact(saved, key.c_str());
+    const std::string after = fact(now, key.c_str());
+    if (before.empty() || after.empty() || before == after) continue;
+    text += fmt::format("{}dataset.{}: {} -> {}", text.empty() ? "" : ", ", split, before, after);
+  }
+  return text;
+}
+
+std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {
+  Differences differences;
+  differences.compare("the world size", std::to_string(saved.world_size),
+                      std::to_string(now.world_size));
+  differences.compare("trainctl", saved.version, now.origin.version);
+  for (const Fact& one : kFacts)
+    differences.compare(one.called, fact(saved, one.key), fact(now.origin, one.key));
+  if (channels_last_of(saved))
+    differences.compare("trainer.channels_last", fact(saved, "channels_last"),
+                        fact(now.origin, "channels_last"));
+  if (saved.world_size == now.world_size)
+    differences.compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
+  if (now.local_sgd && saved.reason == "max_steps")
+    differences.add("the ranks of local_sgd met where max_steps had cut an epoch");
+  return differences.text();
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,272 @@
+#include "engine/setup/run_components.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/safetensors.hpp"
+#include "base/strings.hpp"
+#include "data/cache/image_cache.hpp"
+#include "data/core/dataset_split.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/core/roles.hpp"
+#include "data/core/unlabeled_split.hpp"
+#include "data/formats/table_columns.hpp"
+#include "data/loader/batch_assembler.hpp"
+#include "data/remote/mount.hpp"
+#include "device/device.hpp"
+#include "dist/group.hpp"
+#include "launch/rendezvous/store.hpp"
+#include "log/log.hpp"
+#include "spec/experiment/monitor.hpp"
+#include "spec/experiment/task.hpp"
+#include "spec/scheduler/momentum.hpp"
+#include "train/parallel/sharded_optimizer.hpp"
+#include "train/state/start.hpp"
+#include "train/step/forward.hpp"
+#include "weights/import.hpp"
+
+namespace trainctl::engine {
+namespace {
+
+data::Layout layout_of(const data::Pipeline& pipeline) {
+  return data::transformed(pipeline.dataset->layout(), pipeline.transforms);
+}
+
+void check_same_samples(const data::Pipeline& train, const data::Pipeline& validation) {
+  ENSURE(config, layout_of(train) == layout_of(validation),
+         "dataset.val: its samples have another shape than those of dataset.train; give both "
+         "splits the same size of image, or the same columns");
+  const std::int64_t classes = validation.dataset->classes();
+  ENSURE(config, train.dataset->classes() == classes,
+         "dataset.val and dataset.train have different numbers of classes: {} and {}", classes,
+         train.dataset->classes());
+}
+
+/// A line in the rank's log now and then, while a cache reads a data set at the start.
+data::Progress logged(const char* split) {
+  constexpr double kEveryS = 10;
+  return [split, next = steady_clock().now() + kEveryS](std::int64_t done,
+                                                        std::int64_t total) mutable {
+    if (steady_clock().now() < next) return;
+    next = steady_clock().now() + kEveryS;
+    log::get().info("dataset.{}: {} of {} images read into the cache", split, done, total);
+  };
+}
+
+/// From the file itself, or from what the supervisor has made of it.
+void load_weights(const StageSetup& setup, const spec::Weights& wish, const stage::Model& model,
+                  events::WeightsSet& told) {
+  const std::filesystem::path imported = setup.run_dir / weights::kImportedName;
+  const bool was_imported = std::filesystem::exists(imported);
+  told.path = wish.path.string();
+  told.format = was_imported ? "torch" : "safetensors";
+  const std::filesystem::path& file = was_imported ? imported : wish.path;
+  if (was_imported) {
+    const safetensors::File header(file);
+    const auto notes = header.metadata().find(weights::kNotesKey);
+    if (notes != header.metadata().end() && !notes->second.empty())
+      told.notes = split(notes->second, '\n');
+  }
+  train::load_weights(model, file,
+                      {.strict = wish.strict,
+                       .renaming = {.prefix = wish.prefix, .key_map = wish.key_map},
+                       .last_layer = {},
+                       .outputs = setup.model.outputs},
+                      told);
+}
+
+std::optional<events::WeightsSet> start_model(const StageSetup& setup, const stage::Model& model) {
+  if (!setup.experiment.weights && setup.experiment.freeze.empty()) return std::nullopt;
+  events::WeightsSet told;
+  if (const auto& wish = setup.experiment.weights) {
+    in_context("weights: " + printable(wish->path.string()),
+               [&] { load_weights(setup, *wish, model, told); });
+  }
+  told.frozen = train::freeze(model, setup.experiment.freeze);
+  return told;
+}
+
+/// With zero1 this rank's share of it.
+std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
+                                                  const stage::Model& model) {
+  const spec::Experiment& experiment = setup.experiment;
+  stage::OptimizerContext trained;
+  for (const stage::NamedTensor& parameter : model.parameters()) {
+    if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
+  }
+  const config::Stage optimizer =
+      spec::with_scheduled_momentum(experiment.optimizer, experiment.scheduler);
+  const auto build = [&] { return setup.catalogue.optimizers.build(optimizer, trained); };
+  const dist::Place place = setup.communicator ? setup.communicator->place() : dist::Place{};
+  if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
+  trained.owned =
+      train::owned_by(train::owners_of(trained.parameters, place.world_size), place.rank);
+  return std::make_unique<train::ShardedOptimizer>(build(), trained.parameters, *setup.communicator,
+                                                   buckets_of(experiment.distributed).cap_bytes);
+}
+
+data::Pipeline build_unlabelled(const spec::Experiment& experiment,
+                                const std::filesystem::path& input) {
+  const data::Unlabelled found =
+      data::unlabelled_split(input, spec::evaluating_transforms(experiment));
+  return data::build_pipeline(found.split, found.catalogue);
+}
+
+/// Throws if `dataset.split` no longer gives the training samples that the weights were trained on:
+/// then other parts may hold some of them.
+void expect_same_division(const spec::Experiment& experiment, const spec::Task& task) {
+  const spec::DataSplit& train = experiment.dataset.train;
+  if (task.division.empty() || !train.part || !task.input.empty()) return;
+  const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
+  ENSURE(checkpoint, now == task.division,
+         "dataset.split divides other data than the run was trained on, so samples of dataset.{} "
+         "may be training samples: the digest of the division was {} and is {}\nhint: bring the "
+         "old data back, or give the new samples a dataset.test with its own files; or add "
+         "--accept-data-change",
+         task.split, printable(task.division), now);
+}
+
+}  // namespace
+
+stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task) {
+  if (const auto& input = task.model_input) return {input->shape, input->outputs, input->kind};
+  data::mount_remote(experiment.dataset);
+  RunData data;
+  data.train =
+      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); });
+  return data.model_context();
+}
+
+stage::ModelContext RunData::model_context() const {
+  const data::Roles roles = data::roles_of(layout_of(train));
+  stage::ModelContext model{roles.input_shape, roles.outputs(train.dataset->classes()), roles.kind};
+  if (learnt) {
+    model.outputs = learnt->outputs;
+    model.kind.targets = learnt->targets;
+  }
+  return model;
+}
+
+RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
+                  at::Device device) {
+  data::mount_remote(experiment.dataset);
+  RunData out;
+  out.shard = shard;
+  const auto images = device::make_image_device(device);
+  auto cache = data::CacheBudget::of_run(experiment.dataset.cache, ranks_here, images.get());
+  in_context("dataset.train", [&] {
+    out.train =
+        data::with_cache(data::build_pipeline(experiment.dataset.train), cache, logged("train"));
+    out.fingerprints["train"] = out.train.dataset->fingerprint();
+    if (experiment.dataset.train.part)
+      out.fingerprints["split"] = data::division_digest(experiment.dataset.train);
+  });
+  if (!spec::validates(experiment)) return out;
+  in_context("dataset.val", [&] {
+    out.validation =
+        data::with_cache(data::build_pipeline(*experiment.dataset.val), cache, logged("val"));
+    out.fingerprints["val"] = out.validation->dataset->fingerprint();
+  });
+  check_same_samples(out.train, *out.validation);
+  return out;
+}
+
+RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard) {
+  data::mount_remote(experiment.dataset);
+  expect_same_division(experiment, task);
+  RunData out;
+  out.shard = shard;
+  out.learnt = task.learnt;
+  const bool is_part = task.input.empty();
+  in_context(is_part ? "dataset." + task.split : "predict", [&] {
+    out.train = is_part ? data::build_pipeline(spec::evaluated_split(experiment, task.split))
+                        : build_unlabelled(experiment, task.input);
+    const bool as_training = !is_part || task.split == "train";
+    for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
+      ENSURE(config, !as_training || !out.train.transforms[i]->random(),
+             "transform '{}' is random; add a dataset.val, whose transforms are taken in its place",
+             out.train.names[i]);
+    }
+  });
+  return out;
+}
+
+std::string changed_statistics(const spec::Experiment& experiment, const spec::Task& task) {
+  if (task.trained_on.empty() || !task.input.empty() ||
+      !data::learns_from_data(spec::split_called(experiment, task.split).dataset))
+    return {};
+  const std::string now = in_context("dataset.train", [&] {
+    return data::build_dataset(experiment.dataset.train, data::catalogue_in_use())->fingerprint();
+  });
+  if (now == task.trained_on) return {};
+  return fmt::format(
+      "dataset.{}: means, deviations or categories are learned from other training "
+      "data than the run was trained on, which changes its samples: the fingerprint "
+      "of dataset.train was {} and is {}",
+      task.split, printable(task.trained_on), now);
+}
+
+RunStages build_stages(const StageSetup& setup) {
+  const spec::Experiment& experiment = setup.experiment;
+  const stage::Catalogue& catalogue = setup.catalogue;
+  RunStages stages;
+  stages.model = catalogue.models.build(experiment.model, setup.model);
+  stages.model->to(setup.device);
+  stages.start = start_model(setup, *stages.model);
+  if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks) {
+    ENSURE(config, stages.model->checkpoint_activations(),
+           "trainer.activation_checkpointing: '{}' is not made of blocks; leave the key out",
+           experiment.model.type);
+  }
+  if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
+  stages.loss = catalogue.losses.build(
+      experiment.loss, {setup.model.outputs, setup.device, setup.model.kind.targets});
+  stages.optimizer = build_optimizer(setup, *stages.model);
+  const spec::RunLength& length = setup.schedule;
+  stages.scheduler = catalogue.schedulers.build(
+      experiment.scheduler,
+      {stages.optimizer->initial_lr(), length.epochs, length.steps_per_epoch, length.steps});
+  if (experiment.early_stopping)
+    stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
+  for (const config::Stage& metric : experiment.metrics) {
+    stages.metrics.push_back(catalogue.metrics.build(
+        metric, {setup.model.outputs, setup.device, setup.model.kind.targets}));
+  }
+  return stages;
+}
+
+dist::BucketOptions buckets_of(const spec::Distributed& options) {
+  dist::BucketOptions buckets;
+  buckets.cap_bytes = static_cast<std::size_t>(options.bucket_cap_mb * (1 << 20));
+  buckets.powersgd_rank = options.powersgd_rank;
+  buckets.find_unused = options.find_unused_parameters;
+  switch (options.compression) {
+    case spec::Compression::none: buckets.compression = dist::Compression::none; break;
+    case spec::Compression::bf16: buckets.compression = dist::Compression::bf16; break;
+    case spec::Compression::fp16: buckets.compression = dist::Compression::fp16; break;
+    case spec::Compression::powersgd: buckets.compression = dist::Compression::powersgd; break;
+  }
+  return buckets;
+}
+
+std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,
+                                                       const spec::Distributed& options,
+                                                       at::Device device,
+                                                       events::Heartbeat* heartbeat) {
+  using spec::Backend;
+  if (request.world_size == 1) return dist::make_single();
+  ENSURE(
+      config, options.backend != Backend::nccl || device.is_cuda(),
+      "distributed.backend=nccl exchanges between GPUs, but this run is on CPUs: use gloo or auto");
+  ENSURE(
+      config, options.backend != Backend::gloo || device.is_cpu(),
+      "distributed.backend=gloo exchanges between CPUs, but this run is on GPUs: use nccl or auto");
+  dist::GroupOptions group;
+  group.place = {request.rank, request.world_size};
+  group.store = std::make_shared<launch::StoreClient>(request.store_fd);
+  group.heartbeat = heartbeat;
+  if (request.group_address != nullptr) group.address = request.group_address;
+  group.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1e3));
+  return device.is_cuda() ? dist::make_nccl(group, device) : dist::make_gloo(group);
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,86 @@
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "engine/setup/plugins.hpp"
+#include "engine/setup/run_components.hpp"
+#include "engine/tasks/check_model_task.hpp"
+#include "spec/experiment/task.hpp"
+#include "train/state/start.hpp"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::engine {
+namespace {
+
+/// Runs the checks one after the other and collects what they throw.
+class ProblemList {
+ public:
+  template <class Check>
+  void collect(const char* key, Check check) {
+    try {
+      check();
+    } catch (const Error& error) {
+      problems_.push_back(
+          {{"key", key}, {"kind", static_cast<int>(error.kind())}, {"message", error.what()}});
+    }
+  }
+  [[nodiscard]] const Json& json() const { return problems_; }
+
+ private:
+  Json problems_ = Json::array();
+};
+
+/// The tensors of the file of weights, as the front half read them from its header.
+std::vector<weights::Entry> offered_in(const std::filesystem::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+  const Json list =
+      Json::parse(read_file(run_dir / spec::kOfferedFile, kMostBytes, ReadFailure::resource));
+  std::vector<weights::Entry> entries;
+  for (const Json& one : list) {
+    entries.push_back({one.at("name").get<std::string>(), one.at("dtype").get<std::string>(),
+                       one.at("shape").get<std::vector<std::int64_t>>()});
+  }
+  return entries;
+}
+
+void check_weights(const spec::Weights& weights, const stage::Model& model, std::int64_t outputs,
+                   const std::filesystem::path& run_dir) {
+  train::match_weights(model, offered_in(run_dir),
+                       {.strict = weights.strict,
+                        .renaming = {.prefix = weights.prefix, .key_map = weights.key_map},
+                        .last_layer = {},
+                        .outputs = outputs});
+}
+
+}  // namespace
+
+int check_model(const TaskSetup& setup) {
+  const std::filesystem::path run_dir = setup.request.run_dir;
+  const spec::Experiment& experiment = setup.experiment;
+  const stage::ModelContext shape = model_context(experiment, spec::read_task(run_dir));
+  const stage::Catalogue catalogue = catalogue_in_use();
+  ProblemList problems;
+  problems.collect("model", [&] {
+    const auto model = catalogue.models.build(experiment.model, shape);
+    if (experiment.weights) {
+      problems.collect("weights",
+                       [&] { check_weights(*experiment.weights, *model, shape.outputs, run_dir); });
+    }
+    problems.collect("freeze", [&] { train::freeze(*model, experiment.freeze); });
+    problems.collect("optimizer", [&] {
+      stage::OptimizerContext trained;
+      for (const stage::NamedTensor& parameter : model->parameters()) {
+        if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
+      }
+      (void)catalogue.optimizers.build(experiment.optimizer, trained);
+    });
+  });
+  write_atomically(run_dir / spec::kProblemsFile, to_line(problems.json()));
+  setup.emit(events::Finished{0, 0, {}, {}, "checked"});
+  return 0;
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,187 @@
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
+#include "engine/resolve/layout.hpp"
+#include "engine/resolve/loader_workers.hpp"
+#include "engine/resolve/step_probe.hpp"
+#include "engine/setup/plugins.hpp"
+#include "engine/setup/provenance.hpp"
+#include "engine/setup/run_components.hpp"
+#include "engine/tasks/part_writer.hpp"
+#include "engine/worker.hpp"
+#include "spec/experiment/task.hpp"
+#include "train/loop/evaluator.hpp"
+#include "train/parallel/stop_consensus.hpp"
+#include "train/state/start.hpp"
+#include "train/state/weights.hpp"
+#include "train/step/forward.hpp"
+#include "weights/import.hpp"
+
+#include <ATen/Context.h>
+
+// What a worker does for `eval` and `predict`: one split through one checkpoint.
+
+namespace trainctl::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Each sample of the split once, in its order: limits, samplers and the like are those of
+/// training. A prediction is of the sample in its place or of none.
+spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Task& task) {
+  experiment.trainer.limit_train_batches = {};
+  experiment.trainer.limit_val_batches = {};
+  experiment.trainer.overfit_batches = 0;
+  experiment.trainer.fast_dev_run = false;
+  experiment.loader.shuffle = false;
+  experiment.loader.drop_last = false;
+  experiment.loader.sampler = {};
+  if (task.kind == spec::TaskKind::predict) experiment.dataset.on_error = spec::OnError::fail;
+  return experiment;
+}
+
+/// What measures, and what is measured.
+struct Judged {
+  std::unique_ptr<stage::Model> model;
+  std::unique_ptr<stage::Loss> loss;
+  std::vector<std::unique_ptr<stage::Metric>> metrics;
+};
+
+void load_checkpoint(const stage::Model& model, const fs::path& run_dir, const fs::path& named) {
+  const fs::path imported = run_dir / weights::kImportedName;
+  events::WeightsSet told;
+  in_context("--checkpoint: " + printable(named.string()), [&] {
+    train::load_weights(model, fs::exists(imported) ? imported : named, {.whole = true}, told);
+  });
+}
+
+Judged build_judged(const ThreadContext& run, const fs::path& run_dir, const fs::path& checkpoint) {
+  const spec::Experiment& experiment = run.experiment;
+  at::manual_seed(experiment.seed);
+  Judged judged;
+  judged.model = run.catalogue.models.build(experiment.model, run.model);
+  judged.model->to(run.device);
+  load_checkpoint(*judged.model, run_dir, checkpoint);
+  if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*judged.model);
+  judged.loss = run.catalogue.losses.build(experiment.loss,
+                                           {run.model.outputs, run.device, run.model.kind.targets});
+  for (const config::Stage& metric : experiment.metrics) {
+    judged.metrics.push_back(run.catalogue.metrics.build(
+        metric, {run.model.outputs, run.device, run.model.kind.targets}));
+  }
+  return judged;
+}
+
+/// The memory format in which a checkpoint of the program was trained; none of other files.
+std::optional<bool> recorded_layout(const fs::path& weights) {
+  if (!fs::exists(weights / checkpoint::kManifestName)) return std::nullopt;
+  return channels_last_of(checkpoint::read_manifest(weights));
+}
+
+bool is_labelled(const spec::Task& task) { return !task.learnt || task.learnt->labelled; }
+
+events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
+                           const stage::ModelContext& model) {
+  const auto target = static_cast<std::size_t>(model.kind.targets);
+  events::Evaluated told;
+  told.split = task.input.empty() ? task.split : "input";
+  told.labelled = is_labelled(task);
+  told.checkpoint = task.weights.string();
+  told.samples = loader.samples();
+  told.outputs = model.outputs;
+  told.targets = enum_names(model.kind.targets).at(target);
+  if (model.kind.targets == spec::Targets::numbers) told.target_numbers = model.outputs;
+  return told;
+}
+
+}  // namespace
+
+int Worker::run_evaluation() {
+  const fs::path run_dir = request_.run_dir;
+  const spec::Task task = spec::read_task(run_dir);
+  const Place place = take_place();
+  spec::Experiment experiment = for_whole_split(place.experiment, task);
+  const RunData data = open_split(experiment, task, {request_.rank, request_.world_size});
+  if (request_.rank == 0) {
+    if (std::string changed = changed_statistics(experiment, task); !changed.empty())
+      emit_(events::Warning{std::move(changed), {}});
+  }
+  const stage::Catalogue catalogue = catalogue_in_use();
+  const stage::ModelContext shape = data.model_context();
+  const bool predicts = task.kind == spec::TaskKind::predict;
+  ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
+         "predict writes one row for each sample, and this model gives one for each token");
+  const auto communicator =
+      build_communicator(request_, experiment.distributed, place.device, heartbeat_);
+  experiment.trainer.channels_last.value =
+      choose_layout({experiment, catalogue, shape, place.device, recorded_layout(task.weights),
+                     /*trains=*/false},
+                    *communicator)
+          .channels_last;
+  const ThreadContext run{experiment, catalogue, shape, place.device, request_.local_world_size};
+  const train::ThreadChoice threads = choose_threads(run, *communicator);
+  const LoadingContext batches{run, data, threads.step_s, request_.local_rank};
+  const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));
+  Judged judged = build_judged(run, run_dir, task.weights);
+
+  events::Evaluated told = describe(task, *loader, shape);
+  std::optional<PartWriter> parts;
+  if (predicts) {
+    parts.emplace(run_dir, request_.rank,
+                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, told.labelled});
+  }
+  told.named = parts && parts->named();
+  train::Evaluator evaluator({*judged.model, *judged.loss, judged.metrics, *loader, told.split,
+                              experiment.loader.batch_size, *communicator, told.labelled},
+                             train::options_from(experiment, place.device));
+  const double begun = steady_clock().now();
+  const auto metrics =
+      evaluator.run(std::nullopt, watch_batches(*communicator, place, loader->batches_per_epoch()),
+                    [&](const data::Batch& batch, const at::Tensor& logits) {
+                      if (parts) parts->add(batch, logits);
+                    });
+  if (parts) parts->close();
+  if (request_.rank == 0 && metrics) {
+    told.metrics = *metrics;
+    told.wall_s = steady_clock().now() - begun;
+    for (const events::TableRow& row : evaluator.tables()) emit_(row);
+    emit_(told);
+  }
+  enter(events::Phase::shutdown);
+  const events::Finished finished{
+      .global_step = global_step_,
+      .parameter_digest = train::digest_weights(train::weights_of(*judged.model)),
+      .stop_reason = metrics ? "end_of_split" : "signal"};
+  emit_(finished);
+  return exit_code_for(finished);
+}
+
+train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, const Place& place,
+                                              std::int64_t batches) {
+  constexpr double kProgressEvery_s = 0.2;
+  using train::Agreement;
+  const auto cadence =
+      place.device.is_cpu() ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
+  const auto agreement = std::make_shared<Agreement>(
+      communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
+  const std::int64_t settle_every = place.experiment.trainer.log_every_n_steps;
+  return [this, agreement, batches, settle_every, told = 0.0](std::int64_t batch) mutable {
+    const double now = steady_clock().now();
+    global_step_ = batch + 1;
+    enter(events::Phase::validate);
+    if (request_.rank == 0 && now - told >= kProgressEvery_s) {
+      told = now;
+      emit_(events::Progress{.phase = events::Phase::validate,
+                             .step_in_epoch = batch + 1,
+                             .steps_in_epoch = batches,
+                             .global_step = global_step_});
+    }
+    const bool settles = global_step_ % settle_every == 0;
+    const auto at = settles ? Agreement::At::meeting_point : Agreement::At::step;
+    return agreement->after_step(at, now) != train::Stop::signal;
+  };
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,253 @@
+#include "base/error.hpp"
+#include "base/machine/core_use.hpp"
+#include "base/machine/machine.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/remote/mount.hpp"
+#include "device/device.hpp"
+#include "engine/resolve/activation_checkpointing.hpp"
+#include "engine/resolve/layout.hpp"
+#include "engine/resolve/model_meter.hpp"
+#include "engine/resolve/step_probe.hpp"
+#include "engine/setup/plugins.hpp"
+#include "engine/tasks/measure_task.hpp"
+#include "spec/experiment/placement.hpp"
+#include "spec/experiment/task.hpp"
+#include "train/loop/options.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/Parallel.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::engine {
+namespace {
+
+constexpr std::int64_t kFewRows = 4;
+constexpr double kLongestS = 20;  // of all steps with the whole batch
+constexpr double kSteps = 2;      // of them
+
+/// VmRSS or VmHWM of this process; 0 where the kernel does not tell.
+std::int64_t resident(std::string_view key) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::int64_t kib = 0;
+  while (status >> word) {
+    if (word == key && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+/// VmHWM begins anew.
+void restart_resident_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+/// What small batches left behind is no part of what a large one takes.
+void forget_peak() {
+  ::malloc_trim(0);
+  restart_resident_peak();
+}
+
+/// What the process has grown by on the host, less the memory that batches have given back.
+std::int64_t settled_growth(std::int64_t before) {
+  ::malloc_trim(0);
+  return std::max<std::int64_t>(resident("VmRSS:") - before, 0);
+}
+
+/// Half of what there is, on the GPU where that computes: a run may be using the rest.
+std::int64_t budget(at::Device device) {
+  if (device.is_cuda()) return device::cuda_available_memory(device).value_or(0) / 2;
+  return static_cast<std::int64_t>(available_memory() / 2);
+}
+
+struct Steps {
+  StepCost cost;                       // of the run's batch
+  std::vector<std::int64_t> measured;  // batches
+};
+
+/// Within the bytes and the seconds.
+bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, double seconds) {
+  const std::int64_t needed =
+      kept.weights + kept.gradients + kept.optimizer + cost.batch_bytes + cost.activation_bytes;
+  return needed <= bytes && kSteps * cost.seconds <= seconds;
+}
+
+/// Takes steps of several batches, and reads the memory of the process after each.
+class StepSeries {
+ public:
+  /// `before`: resident bytes of the process before any model was built.
+  StepSeries(ModelMeter& meter, at::Device device, std::int64_t before)
+      : meter_(meter), device_(device), before_(before), most_bytes_(budget(device)) {}
+
+  /// The run's own batch where that is cheap, else a small one and its double. They grow as long as
+  /// they stay cheap: of few rows, the gradients hide what the activations take.
+  Steps measure(std::int64_t batch_size) {
+    if (batch_size <= 2 * kFewRows) return {single(batch_size), {batch_size}};
+    StepCost less = stacked(kFewRows);
+    StepCost more = stacked(2 * kFewRows);
+    for (;;) {
+      const StepCost whole = meter_.extrapolated(less, more, batch_size);
+      if (is_cheap(whole, meter_.kept(), most_bytes_, kLongestS))
+        return {single(batch_size), {batch_size}};
+      const std::int64_t rows = 2 * more.rows;
+      const bool grows =
+          rows < batch_size && is_cheap(meter_.extrapolated(less, more, rows), meter_.kept(),
+                                        most_bytes_ / 4, kLongestS / 4);
+      if (!grows) return {whole, {less.rows, more.rows}};
+      less = more;
+      more = stacked(rows);
+    }
+  }
+
+ private:
+  StepCost single(std::int64_t rows) {
+    forget_peak();
+    return with_kernels(meter_.step(rows));
+  }
+  StepCost stacked(std::int64_t rows) {
+    forget_peak();
+    return with_kernels(meter_.stacked_step(rows));
+  }
+  /// Batches grow, so that the most bytes of all tensors are those of the last one.
+  StepCost with_kernels(StepCost cost) const {
+    const std::int64_t taken = device_.is_cuda() ? meter_.reserved() : resident("VmHWM:") - before_;
+    cost.kernel_bytes = std::max<std::int64_t>(taken - meter_.most_bytes(), 0);
+    return cost;
+  }
+
+  ModelMeter& meter_;
+  at::Device device_;
+  std::int64_t before_;
+  std::int64_t most_bytes_;
+};
+
+void count_parameters(const stage::Model& model, events::Measured& measured) {
+  for (const auto& [name, tensor] : model.parameters()) {
+    measured.parameters += tensor.numel();
+    if (!tensor.requires_grad()) continue;
+    measured.trainable_parameters += tensor.numel();
+    measured.parameter_bytes.push_back(static_cast<std::int64_t>(tensor.nbytes()));
+  }
+}
+
+/// In which products are computed.
+std::string precision_of(const spec::Trainer& trainer, at::Device device) {
+  const bool full = trainer.precision == spec::Precision::full;
+  const bool exact = trainer.float32_matmul_precision == spec::MatmulPrecision::highest;
+  if (full && !exact && device.is_cuda()) return "tf32";
+  return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
+}
+
+/// Of the state that rank 0 copies to the host for a checkpoint, and keeps room for.
+std::int64_t saved_bytes(const events::Measured& measured,
+                         const std::optional<train::Saving>& saving) {
+  if (!saving) return 0;
+  const std::int64_t weights = measured.weight_bytes + measured.average_bytes;
+  return saving->weights_only ? weights : weights + measured.optimizer_bytes + measured.best_bytes;
+}
+
+/// Of a step on a GPU, whose work the host's clock does not see: by the operations of the passes.
+double backward_share(const events::Measured& measured) {
+  if (measured.step_flops <= 0) return 0;
+  return 1 - static_cast<double>(measured.forward_flops) / static_cast<double>(measured.step_flops);
+}
+
+/// As in a run, all ranks of which share the cores: the number of threads is that of the steps that
+/// are timed.
+void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& measured) {
+  const std::int64_t rows = measured.measured_batches.back();
+  spec::Experiment experiment = setup.experiment;
+  experiment.loader.batch_size = rows;
+  const auto alone = dist::make_single();
+  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
+  measured.num_threads =
+      choose_threads({experiment, meter.catalogue(), meter.shape(), setup.device, ranks}, *alone)
+          .threads;
+  const CoreUseMeter others;
+  const TimedStep step = meter.time(rows);
+  measured.taken_cores = others.taken();
+  measured.step_s = step.seconds;
+  measured.step_rounds_s = step.rounds;
+  measured.backward_s =
+      step.seconds * (setup.device.is_cuda() ? backward_share(measured) : step.backward_share);
+}
+
+/// `before`: resident bytes of the process before any model was built.
+events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline,
+                             std::int64_t before) {
+  const spec::Experiment& experiment = setup.experiment;
+  ModelMeter meter(setup, pipeline);
+  const std::int64_t batch_size = experiment.loader.batch_size;
+  const Steps steps = StepSeries(meter, setup.device, before).measure(batch_size);
+  const bool on_gpu = setup.device.is_cuda();
+  const SampleFlops flops = meter.flops(std::min(kFewRows, batch_size));
+
+  events::Measured measured;
+  measured.device = setup.device.str();
+  measured.device_name = device::cuda_device_name(setup.device);
+  measured.precision = precision_of(experiment.trainer, setup.device);
+  count_parameters(meter.model(), measured);
+  measured.weight_bytes = meter.kept().weights;
+  measured.gradient_bytes = meter.kept().gradients;
+  measured.optimizer_bytes = meter.kept().optimizer;
+  measured.average_bytes = train::averaging_of(experiment.trainer) ? measured.weight_bytes : 0;
+  if (!on_gpu) measured.gpu_copy_bytes = meter.copies_on_gpu();
+  measured.best_bytes = experiment.checkpoint.save_top_k != 0 ? measured.weight_bytes : 0;
+  measured.saved_bytes =
+      saved_bytes(measured, train::options_from(experiment, setup.device).saving);
+  measured.activation_bytes = steps.cost.activation_bytes;
+  measured.batch_bytes = steps.cost.batch_bytes;
+  measured.kernel_bytes = steps.cost.kernel_bytes;
+  // CUDA and its libraries, and the model, which is built on the host before it is moved.
+  if (on_gpu) measured.process_bytes = settled_growth(before) + measured.weight_bytes;
+  measured.forward_flops = flops.forward;
+  measured.step_flops = flops.step;
+  measured.batch_size = batch_size;
+  measured.measured_batches = steps.measured;
+  if (spec::kind_called(setup.request.mode) == spec::TaskKind::probe)
+    time_steps(setup, meter, measured);
+  return measured;
+}
+
+/// As a run would choose it.
+bool layout_of(const TaskSetup& setup, const data::Pipeline& pipeline) {
+  const stage::Catalogue catalogue = catalogue_in_use();
+  RunData data;
+  data.train = pipeline;
+  return choose_layout({setup.experiment, catalogue, data.model_context(), setup.device})
+      .channels_last;
+}
+
+}  // namespace
+
+int measure(const TaskSetup& setup) {
+  spec::Experiment experiment = setup.experiment;
+  const std::int64_t process_bytes = resident("VmRSS:");
+  if (experiment.trainer.num_threads.value)
+    at::set_num_threads(*experiment.trainer.num_threads.value);
+  data::mount_remote(experiment.dataset);
+  const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
+  const data::Pipeline pipeline =
+      in_context("dataset.train", [&] { return data::build_pipeline(split); });
+  const std::int64_t before = resident("VmRSS:");
+  experiment.trainer.channels_last.value = layout_of(setup, pipeline);
+  const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
+  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
+  const train::RecomputeChoice recompute =
+      decide_recompute({.setup = resolved, .train = pipeline, .ranks_here = ranks});
+  experiment.trainer.activation_checkpointing = mode_of(recompute);
+  forget_peak();
+  events::Measured measured = measured_on(resolved, pipeline, before);
+  measured.recomputes = recompute.recomputes;
+  measured.recomputes_why = recompute.why;
+  measured.process_bytes += process_bytes;
+  setup.emit(measured);
+  setup.emit(events::Finished{0, 0, {}, {}, "measured"});
+  return 0;
+}
+
+}  // namespace trainctl::engine

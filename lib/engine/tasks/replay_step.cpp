@@ -1,0 +1,211 @@
+#include "base/error.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "engine/setup/plugins.hpp"
+#include "engine/tasks/replay_step_task.hpp"
+#include "spec/experiment/task.hpp"
+#include "train/debug/numerics_file.hpp"
+#include "train/debug/tensor_stats.hpp"
+#include "train/loop/options.hpp"
+#include "train/state/rng.hpp"
+#include "train/state/start.hpp"
+#include "train/state/weights.hpp"
+#include "train/step/clip.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trainctl::engine {
+namespace {
+
+using train::Numerics;
+using train::StepRecord;
+
+template <class Enum>
+Enum called(const std::string& name) {
+  const auto names = enum_names(Enum());
+  const auto found = std::ranges::find(names, std::string_view(name));
+  ENSURE(checkpoint, found != names.end(), "the dump's samples are {}, which is not known",
+         printable(name));
+  return static_cast<Enum>(found - names.begin());
+}
+
+stage::ModelContext shape_of(const StepRecord& record) {
+  return {{record.input_shape.begin(), record.input_shape.end()},
+          record.outputs,
+          {called<spec::Inputs>(record.inputs), called<spec::Targets>(record.targets)}};
+}
+
+/// The model with the weights of the dump.
+class Subject {
+ public:
+  Subject(const TaskSetup& setup, const Numerics& numerics)
+      : catalogue_(catalogue_in_use()), shape_(shape_of(numerics.record)) {
+    const spec::Experiment& experiment = setup.experiment;
+    at::manual_seed(experiment.seed);
+    model_ = catalogue_.models.build(experiment.model, shape_);
+    model_->to(setup.device);
+    train::freeze(*model_, experiment.freeze);
+    if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks)
+      model_->checkpoint_activations();
+    take_weights(numerics);
+    if (experiment.trainer.channels_last.value_or(numerics.record.channels_last))
+      train::lay_out_channels_last(*model_);
+    model_->set_mode(stage::RunMode::train);
+    loss_ = catalogue_.losses.build(experiment.loss,
+                                    {shape_.outputs, setup.device, shape_.kind.targets});
+  }
+
+  [[nodiscard]] stage::Model& model() const { return *model_; }
+  [[nodiscard]] stage::Loss& loss() const { return *loss_; }
+  [[nodiscard]] const std::vector<std::string>& drawn() const { return drawn_; }
+  [[nodiscard]] const stage::Catalogue& catalogue() const { return catalogue_; }
+
+ private:
+  void take_weights(const Numerics& numerics) {
+    const at::NoGradGuard guard;
+    for (const auto& [name, tensor] : train::weights_of(*model_)) {
+      const auto found = std::ranges::find(numerics.weights, name, &stage::NamedTensor::name);
+      if (found != numerics.weights.end() && found->tensor.sizes() == tensor.sizes()) {
+        tensor.copy_(found->tensor);
+      } else {
+        drawn_.push_back(name);
+      }
+    }
+  }
+
+  stage::Catalogue catalogue_;
+  stage::ModelContext shape_;
+  std::unique_ptr<stage::Model> model_;
+  std::unique_ptr<stage::Loss> loss_;
+  std::vector<std::string> drawn_;
+};
+
+device::DeviceBatch moved(const device::DeviceBatch& batch, at::Device device) {
+  const auto move = [device](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device) : tensor;
+  };
+  return {move(batch.inputs), move(batch.targets), move(batch.targets_b),
+          move(batch.lambda), batch.valid,         batch.global_valid};
+}
+
+/// Why the bits may be others; empty where nothing is known of.
+std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
+  const Machine machine = read_machine();
+  const spec::Precision precision = setup.experiment.trainer.precision;
+  const std::string now = enum_names(precision).at(static_cast<std::size_t>(precision));
+  std::vector<std::string> all;
+  const auto compare = [&](const char* what, const std::string& then, const std::string& here) {
+    if (then != here) all.push_back(fmt::format("{} was {}, is {}", what, then, here));
+  };
+  compare("device", record.device, setup.device.str());
+  compare("precision", record.precision, now);
+  compare("libtorch", record.torch, TORCH_VERSION);
+  compare("threads", std::to_string(record.num_threads), std::to_string(at::get_num_threads()));
+  compare("CPU", record.cpu, machine.cpu_model + " " + join(machine.cpu_features, " "));
+  if (!record.random_kept) all.emplace_back("the state of the random numbers was not kept");
+  if (!record.repeated) all.emplace_back("the dump does not tell what came out");
+  return join(all, "; ");
+}
+
+/// Those of the record, where the generators are the same.
+void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<std::string>& notes) {
+  at::manual_seed(setup.experiment.seed);
+  if (numerics.random.empty()) return;
+  try {
+    train::set_random_states(setup.device, numerics.random);
+  } catch (const Error& error) {
+    notes.push_back(fmt::format("random numbers are drawn from the seed: {}", error.message()));
+  }
+}
+
+/// A weight that one step of the experiment's optimizer, which has no history yet, would leave not
+/// finite; empty where there is none, or no such step would be taken.
+std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
+                           const train::RepeatedStep& step) {
+  if (!step.is_finite()) return {};
+  stage::OptimizerContext trained;
+  std::vector<at::Tensor> gradients;
+  for (const auto& [name, parameter] : subject.model().parameters()) {
+    if (!parameter.requires_grad()) continue;
+    trained.parameters.push_back({name, parameter});
+    const auto found = std::ranges::find(step.gradients, name, &stage::NamedTensor::name);
+    if (found == step.gradients.end()) continue;
+    gradients.push_back(found->tensor);
+    parameter.mutable_grad() = found->tensor;
+  }
+  const auto optimizer = subject.catalogue().optimizers.build(setup.experiment.optimizer, trained);
+  const spec::Trainer& trainer = setup.experiment.trainer;
+  if (trainer.gradient_clip_val)
+    train::Clipper(*trainer.gradient_clip_val, trainer.gradient_clip_algorithm)(gradients);
+  optimizer->set_lr(optimizer->initial_lr());
+  optimizer->step();
+  return train::not_finite(subject.model().parameters());
+}
+
+events::Replayed described(const Numerics& numerics) {
+  const StepRecord& record = numerics.record;
+  events::Replayed told;
+  told.rank = static_cast<int>(record.rank);
+  told.epoch = record.epoch;
+  told.global_step = record.global_step;
+  told.batch = record.batch;
+  told.rows = record.rows;
+  told.cause = record.cause;
+  told.recorded_loss = record.loss;
+  told.recorded_first = record.first;
+  if (!record.weights_before)
+    told.notes.emplace_back("the weights have taken the step in already, and perhaps later ones");
+  if (record.world_size > 1 || record.accumulate > 1)
+    told.notes.emplace_back("one batch of one rank, not the whole step, is repeated");
+  return told;
+}
+
+}  // namespace
+
+int replay(const TaskSetup& setup) {
+  const spec::Task task = spec::read_task(setup.request.run_dir);
+  Numerics numerics = train::read_numerics(task.replay);
+  const StepRecord& record = numerics.record;
+  ENSURE(config, numerics.batch.inputs.defined(),
+         "{}: it has no batch, since the run did not diverge in a step: {}",
+         printable(task.replay.string()), printable(record.cause));
+  const auto& threads = setup.experiment.trainer.num_threads.value;
+  at::set_num_threads(
+      threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));
+  const Subject subject(setup, numerics);
+  events::Replayed told = described(numerics);
+  told.drawn = subject.drawn();
+  told.why_not = what_differs(setup, record);
+  set_random(setup, numerics, told.notes);
+
+  const device::DeviceBatch batch = moved(numerics.batch, setup.device);
+  train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
+  forward.channels_last =
+      setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);
+  const bool scales = forward.precision == spec::Precision::fp16_mixed;
+  const train::RepeatedStep step = train::repeat_step({subject.model(), subject.loss()}, batch,
+                                                      {forward, scales ? record.loss_scale : 1});
+  told.loss = step.loss.item<double>();
+  told.first = step.first;
+  told.bitwise = record.repeated && train::digests_of(step) == record.digests;
+  told.layers = step.layers;
+  told.tensors = train::summaries_of(subject.model(), batch, step);
+  numerics.row_losses = step.row_losses;
+  told.bad_rows = train::bad_rows(numerics);
+  told.spoilt = spoilt_by_step(setup, subject, step);
+  setup.emit(told);
+  setup.emit(events::Finished{.global_step = record.global_step, .stop_reason = "replayed"});
+  return 0;
+}
+
+}  // namespace trainctl::engine

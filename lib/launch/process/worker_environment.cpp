@@ -1,0 +1,155 @@
+#include "launch/process/worker_environment.hpp"
+
+#include "base/strings.hpp"
+#include "launch/process/environment.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+namespace trainctl::launch {
+namespace {
+
+static_assert(std::is_same_v<std::sig_atomic_t, int>);
+volatile std::sig_atomic_t stop_flag = 0;
+
+// Who passes on what others may have sent to this process, too.
+pid_t supervisor_pid = 0;
+volatile std::sig_atomic_t heard = 0;  // from anybody else
+volatile std::int64_t heard_at_ns = 0;
+
+// ---- Async-signal-safe; the stop signals do not interrupt each other.
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+extern "C" void note_stop_signal(int signal, siginfo_t* info, void* /*context*/) {
+  constexpr std::int64_t kEchoNs = 200'000'000;
+  if (stop_flag == 0) stop_flag = signal;
+  if (supervisor_pid != 0 && info->si_pid == supervisor_pid) return;
+  const std::int64_t now = now_ns();
+  if (heard == 0) {
+    heard = signal;
+    heard_at_ns = now;
+  } else if (signal != heard || now - heard_at_ns >= kEchoNs) {
+    const bool interrupted = stop_flag == SIGINT;
+    ::_exit(static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated));
+  }
+}
+
+// ----
+
+struct Range {
+  int least;
+  int most;
+};
+
+std::optional<int> read_number(const char* name, Range range) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  int value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  const bool fits =
+      error == std::errc() && stop == end && value >= range.least && value <= range.most;
+  ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}",
+         name, printable(text), range.least, range.most);
+  return value;
+}
+
+int required_number(const char* name, Range range) {
+  const auto value = read_number(name, range);
+  ENSURE(config, value.has_value(),
+         "environment variable {} is not set; workers are started by `trainctl run`", name);
+  return *value;
+}
+
+int read_descriptor(const char* name) {
+  const int fd = read_number(name, {3, std::numeric_limits<int>::max()}).value_or(-1);
+  if (fd < 0) return fd;
+  ENSURE(config, ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0,
+         "environment variable {} names descriptor {}, which is not open", name, fd);
+  return fd;
+}
+
+std::string read_accelerator() {
+  const char* text = std::getenv(kAccelerator);
+  if (text == nullptr) return {};
+  const std::string_view word(text);
+  ENSURE(config, word == "cpu" || word == "gpu",
+         "environment variable {} is '{}', expected cpu or gpu", kAccelerator, printable(word));
+  return text;
+}
+
+std::string read_group_address() {
+  const char* text = std::getenv(kGroupAddress);
+  if (text == nullptr) return {};
+  in6_addr bytes{};
+  const bool numeric =
+      ::inet_pton(AF_INET, text, &bytes) == 1 || ::inet_pton(AF_INET6, text, &bytes) == 1;
+  ENSURE(config, numeric, "environment variable {} is '{}', expected a numeric address",
+         kGroupAddress, printable(text));
+  return text;
+}
+
+void check_parent() {
+  const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
+  if (!supervisor) return;
+  ENSURE(rank_failed, ::getppid() == *supervisor, "the supervisor (pid {}) is gone", *supervisor);
+}
+
+}  // namespace
+
+WorkerEnv read_worker_env() {
+  constexpr int kMostRanks = 1 << 16;
+  WorkerEnv env;
+  env.supervised = std::getenv(kEventFd) != nullptr;
+  if (!env.supervised) return env;
+  check_parent();
+  env.world_size = required_number(kWorldSize, {1, kMostRanks});
+  env.rank = required_number(kRank, {0, env.world_size - 1});
+  env.local_world_size = required_number(kLocalWorldSize, {1, env.world_size});
+  env.local_rank = required_number(kLocalRank, {0, env.local_world_size - 1});
+  env.event_fd = read_descriptor(kEventFd);
+  env.heartbeat_fd = read_descriptor(kHeartbeatFd);
+  env.store_fd = read_descriptor(kStoreFd);
+  env.stacks_fd = read_descriptor(kStacksFd);
+  env.accelerator = read_accelerator();
+  env.group_address = read_group_address();
+  return env;
+}
+
+void install_stop_flag() {
+  if (const char* text = std::getenv(kSupervisorPid))
+    supervisor_pid = static_cast<pid_t>(std::strtol(text, nullptr, 10));
+  struct sigaction action {};
+  action.sa_sigaction = note_stop_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : kSignals) ::sigaddset(&action.sa_mask, signal);
+  for (const int signal : kSignals) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    const bool kept = signal == SIGHUP && before.sa_handler == SIG_IGN;  // nohup
+    if (!kept) ::sigaction(signal, &action, nullptr);
+  }
+}
+
+const volatile int* stop_signal() { return &stop_flag; }
+
+}  // namespace trainctl::launch

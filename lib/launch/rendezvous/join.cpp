@@ -1,0 +1,263 @@
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "launch/rendezvous/address.hpp"
+#include "launch/rendezvous/handshake.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace trainctl::launch {
+namespace {
+
+// Patience; as long as join() may take, some for what a restart mends, little for what hardly
+// mends.
+constexpr double kEver = std::numeric_limits<double>::infinity();
+constexpr double kSomeS = 20;
+constexpr double kLittleS = 1;
+constexpr double kConnectS = 5;     // for one address
+constexpr double kHandshakeS = 15;  // the head may be busy
+constexpr double kSliceS = 0.1;     // between two questions whether to give up
+constexpr double kFirstPauseS = 0.05;
+constexpr double kLongestPauseS = 2;
+
+/// Why an attempt came to nothing, and how long it is worth being made again.
+struct Setback {
+  ErrorKind kind;
+  std::string what;
+  double patience_s;
+};
+
+struct Attempt {
+  std::optional<Joined> joined;
+  std::optional<Setback> setback;
+};
+
+Setback nobody_listens(const std::string& why) {
+  return {ErrorKind::hang,
+          fmt::format("nobody listens there ({}): is node 0 running, is the endpoint where others "
+                      "reach it, and does a firewall let the port through?",
+                      why),
+          kEver};
+}
+
+Setback unknown_name(const std::string& why) {
+  return {ErrorKind::config,
+          fmt::format("the name has no address here ({}): is it spelt right, and known to the name "
+                      "service of this machine?",
+                      why),
+          kEver};
+}
+
+Setback silence() {
+  return {
+      ErrorKind::hang,
+      "somebody listens there and has not answered: is it the head of a run, or is that stopped?",
+      kEver};
+}
+
+// An end of the connection before the head has proved anything may be the head's own end.
+Setback hung_up(const JoinHandshake& handshake) {
+  if (!handshake.has_proved())
+    return {ErrorKind::rank_failed,
+            "each connection was closed at once: node 0 ended, or what listens there is no head, "
+            "or one of another version of trainctl, which its log tells",
+            kSomeS};
+  return {ErrorKind::config,
+          "the head does not accept the token: on node 0 it is another one, or the run has another "
+          "id, which its log tells (TRAINCTL_RDZV_TOKEN or --rdzv-token-file, and --rdzv-id, have "
+          "to be the same on all nodes)",
+          kLittleS};
+}
+
+Setback stranger(const Error& error) {
+  return {ErrorKind::config,
+          fmt::format("what listens there is not the head of this run ({}): check port and token",
+                      error.message()),
+          kLittleS};
+}
+
+/// Nothing: welcome. One that is taken may be that of a rank that has just ended.
+std::optional<Setback> setback_of(const Answer& answer) {
+  if (answer.verdict == Verdict::welcome) return std::nullopt;
+  const bool is_taken = answer.verdict == Verdict::taken;
+  return Setback{ErrorKind::config,
+                 fmt::format("the head refuses: {} ({})", printable(answer.reason),
+                             is_taken ? "were two nodes started with one --node-rank?"
+                                      : "--nnodes and trainer.devices have to be the same on all "
+                                        "nodes"),
+                 is_taken ? kSomeS : 0};
+}
+
+/// One call of join().
+class Joining {
+ public:
+  Joining(const Join& request, double end) : request_(request), end_(end) {}
+
+  Attempt attempt();
+  /// False: the time is over.
+  bool pause(double seconds);
+  [[nodiscard]] bool is_over() const { return steady_clock().now() >= end_; }
+
+ private:
+  std::optional<Setback> connect(const Address& address, Fd& socket);
+  Attempt converse(Fd socket);
+  bool exchange(const Fd& socket, JoinHandshake& handshake, double end);
+  bool wait(const Fd& socket, short event, double end);
+  void check_whether_to_give_up() const;
+
+  const Join& request_;
+  double end_;
+};
+
+void Joining::check_whether_to_give_up() const {
+  ENSURE(interrupted, !request_.give_up || !request_.give_up(), "stopped while it joined {} as {}",
+         printable(to_text(request_.endpoint)), to_text(request_.claim));
+}
+
+bool Joining::pause(double seconds) {
+  const double until = std::min(steady_clock().now() + seconds, end_);
+  while (true) {
+    check_whether_to_give_up();
+    const double left = until - steady_clock().now();
+    if (left <= 0) return !is_over();
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kSliceS)));
+  }
+}
+
+/// False: `end` has come. The caller's next system call tells of errors.
+bool Joining::wait(const Fd& socket, short event, double end) {
+  while (true) {
+    check_whether_to_give_up();
+    const double left = end - steady_clock().now();
+    if (left <= 0) return false;
+    pollfd ready{socket.get(), event, 0};
+    const double slice_ms = std::ceil(std::min(left, kSliceS) * 1000);
+    if (::poll(&ready, 1, static_cast<int>(slice_ms)) > 0) return true;
+  }
+}
+
+Attempt Joining::attempt() {
+  const Resolved resolved = resolve(request_.endpoint);
+  if (resolved.addresses.empty()) return {{}, unknown_name(resolved.failure)};
+  std::optional<Setback> first;
+  for (const Address& address : resolved.addresses) {
+    Fd socket;
+    auto setback = connect(address, socket);
+    if (!setback) return converse(std::move(socket));
+    if (!first) first = std::move(setback);
+  }
+  return {{}, std::move(first)};
+}
+
+std::optional<Setback> Joining::connect(const Address& address, Fd& socket) {
+  socket = tcp_socket(address);
+  if (!socket.valid() && errno == EAFNOSUPPORT) return nobody_listens(std::strerror(errno));
+  ENSURE(resource, socket.valid(), "cannot connect to {}: {}", to_text(endpoint_of(address)),
+         std::strerror(errno));
+  int failure = ::connect(socket.get(), address.get(), address.size) == 0 ? 0 : errno;
+  if (failure == EINPROGRESS) {
+    const double end = std::min(end_, steady_clock().now() + kConnectS);
+    if (!wait(socket, POLLOUT, end)) return nobody_listens("no answer");
+    socklen_t size = sizeof failure;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
+  }
+  if (failure != 0) return nobody_listens(std::strerror(failure));
+  // Where nobody listens, a socket may meet itself at a port that it was given for its own end.
+  if (local_address(socket) == address) return nobody_listens("it met itself");
+  make_lively(socket);
+  return std::nullopt;
+}
+
+Attempt Joining::converse(Fd socket) {
+  JoinHandshake handshake(request_, make_nonce());
+  try {
+    const double end = std::min(end_, steady_clock().now() + kHandshakeS);
+    if (!exchange(socket, handshake, end)) return {{}, silence()};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unexpected) throw;
+    return {{}, stranger(error)};
+  }
+  if (!handshake.answer()) return {{}, hung_up(handshake)};
+  if (auto setback = setback_of(*handshake.answer())) return {{}, std::move(setback)};
+  const int flags = ::fcntl(socket.get(), F_GETFL);
+  ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK);
+  std::string host = endpoint_of(local_address(socket)).host;
+  return {Joined{std::move(socket), std::move(host)}, {}};
+}
+
+/// False: `end` has come. Without an answer afterwards, the other side has closed the connection.
+bool Joining::exchange(const Fd& socket, JoinHandshake& handshake, double end) {
+  std::string output;
+  while (handshake.wanted() > 0) {
+    output += handshake.take_output();
+    while (!output.empty()) {
+      const ssize_t sent = ::send(socket.get(), output.data(), output.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) return true;
+      if (sent > 0) output.erase(0, static_cast<std::size_t>(sent));
+      if (sent < 0 && !wait(socket, POLLOUT, end)) return false;
+    }
+    if (!wait(socket, POLLIN, end)) return false;
+    std::array<char, kMaxHandshakeBytes> buffer;
+    const std::size_t most = std::min(buffer.size(), handshake.wanted());
+    const ssize_t count = ::recv(socket.get(), buffer.data(), most, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) return true;
+    handshake.take({buffer.data(), static_cast<std::size_t>(count)});
+  }
+  return true;
+}
+
+[[noreturn]] void fail(const Join& request, const Setback& setback, double tried_s) {
+  throw Error(setback.kind,
+              fmt::format("cannot join the run at {} as {} (tried for {}): {}",
+                          printable(to_text(request.endpoint)), to_text(request.claim),
+                          human_duration(tried_s), setback.what));
+}
+
+}  // namespace
+
+Joined join(const Join& request) {
+  ENSURE(config, request.run_id.size() <= kMaxRunIdBytes,
+         "the rendezvous id has {} bytes, the limit is {}", request.run_id.size(), kMaxRunIdBytes);
+  ASSERT(request.claim.number >= 0);
+  const double began = steady_clock().now();
+  Joining joining(request, began + request.timeout_s);
+  double pause_s = kFirstPauseS;
+  double since = began;  // of setbacks in a row that are worth as long
+  Setback last{ErrorKind::hang, "there was no time", 0};
+  bool has_told = false;
+  std::optional<Setback> gone;
+  while (true) {
+    Attempt attempt = joining.attempt();
+    if (attempt.joined) return std::move(*attempt.joined);
+    // A head that was there and has ended: another one comes soon, or none.
+    if (attempt.setback->kind == ErrorKind::rank_failed) gone = attempt.setback;
+    if (gone && attempt.setback->patience_s == kEver) attempt.setback = gone;
+    // An attempt that the end cut short tells less than the one before.
+    const bool tells = !has_told || !joining.is_over() || attempt.setback->kind != ErrorKind::hang;
+    const double now = steady_clock().now();
+    if (tells) {
+      if (!has_told || last.patience_s != attempt.setback->patience_s) since = now;
+      last = std::move(*attempt.setback);
+      has_told = true;
+    }
+    const bool is_worth_it = now - since + pause_s <= last.patience_s;
+    if (!is_worth_it || !joining.pause(pause_s)) fail(request, last, now - began);
+    pause_s = std::min(pause_s * 1.5, kLongestPauseS);
+  }
+}
+
+}  // namespace trainctl::launch

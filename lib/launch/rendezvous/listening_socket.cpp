@@ -1,0 +1,172 @@
+#include "launch/rendezvous/listening_socket.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "launch/rendezvous/group_address.hpp"
+#include "launch/rendezvous/port_owner.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace trainctl::launch {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr double kPauseS = 0.1;
+
+/// Why it cannot be listened at one address.
+struct Obstacle {
+  ErrorKind kind = ErrorKind::config;
+  std::string what;
+  bool may_pass = false;
+  std::optional<Address> taken;  // whose owner is of interest
+};
+
+struct Attempt {
+  std::optional<Listening> listening;
+  Obstacle obstacle;
+};
+
+std::optional<Obstacle> forbidden(const Address& address, const Listener::Options& options) {
+  const std::string host = endpoint_of(address).host;
+  switch (reach_of(address)) {
+    case Reach::this_machine:
+    case Reach::private_network: return std::nullopt;
+    case Reach::every_address:
+      return Obstacle{.what = fmt::format("{} stands for all addresses of a machine; give the one "
+                                          "by which the other nodes reach this one",
+                                          host)};
+    case Reach::group: return Obstacle{.what = fmt::format("{} is no address of a machine", host)};
+    case Reach::public_network: break;
+  }
+  if (options.any_address) return std::nullopt;
+  return Obstacle{
+      .what = fmt::format("{} is a public address, and what nodes tell each other is not "
+                          "encrypted: give one of a private network, or --i-know where a firewall "
+                          "keeps others out",
+                          host)};
+}
+
+Obstacle obstacle_of(int cause, const Address& address) {
+  const Endpoint at = endpoint_of(address);
+  if (cause == EADDRINUSE)
+    return {ErrorKind::resource, fmt::format("port {} of {} is taken", at.port, at.host), true,
+            address};
+  if (cause == EADDRNOTAVAIL || cause == EAFNOSUPPORT)
+    return {.what = fmt::format("{} is no address of this machine ({}): the endpoint is where node "
+                                "0 is reached, and only node 0 listens",
+                                at.host, std::strerror(cause))};
+  return {.kind = ErrorKind::resource,
+          .what = fmt::format("port {} of {}: {}", at.port, at.host, std::strerror(cause))};
+}
+
+// On Linux SO_REUSEADDR lets a port be taken whose last connections are fading out, and never one
+// that somebody listens on. With port 0 it could hand out one that is in use already.
+int bind_and_listen(const Fd& socket, const Address& address) {
+  const int yes = 1;
+  const bool is_named = endpoint_of(address).port != 0;
+  if (is_named) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (address.storage.ss_family == AF_INET6)
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+  if (::bind(socket.get(), address.get(), address.size) != 0) return errno;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes,
+               sizeof yes);  // its connections have it, too
+  return ::listen(socket.get(), kBacklog) == 0 ? 0 : errno;
+}
+
+Attempt attempt_at(const Address& address, const Listener::Options& options) {
+  if (auto obstacle = forbidden(address, options)) return {{}, std::move(*obstacle)};
+  Fd socket = tcp_socket(address);
+  const int cause = socket.valid() ? bind_and_listen(socket, address) : errno;
+  if (cause != 0) return {{}, obstacle_of(cause, address)};
+  const Address bound = local_address(socket);
+  return {Listening{std::move(socket), bound}, {}};
+}
+
+bool is_local(const Address& address) { return reach_of(address) == Reach::this_machine; }
+
+// For a name that is this machine's own to itself, as 127.0.1.1 often is: other machines know it by
+// the address of an interface. Which, only somebody else could say where there are several.
+Resolved of_network(const Listener::Options& options) {
+  std::vector<Address> v4;
+  std::vector<Address> v6;
+  for (const std::string& text : interface_addresses()) {
+    for (const Address& address : resolve({text, options.endpoint.port}).addresses) {
+      if (is_local(address)) continue;
+      (address.storage.ss_family == AF_INET ? v4 : v6).push_back(address);
+    }
+  }
+  const std::vector<Address>& found = v4.empty() ? v6 : v4;
+  if (found.size() == 1) return {found, {}};
+  return {{},
+          fmt::format("but one that only this machine can reach, and {}; give the one by which the "
+                      "other hosts reach it with --rdzv-endpoint",
+                      found.empty() ? "there is no network" : "there are several networks")};
+}
+
+// A loopback address that is typed is the user's word.
+Resolved resolved_for(const Listener::Options& options) {
+  const std::string& host = options.endpoint.host;
+  Resolved resolved = resolve(options.endpoint);
+  const bool may_be_local = !options.other_hosts || is_numeric(host) || host == "localhost";
+  if (may_be_local || resolved.addresses.empty()) return resolved;
+  std::erase_if(resolved.addresses, is_local);
+  return resolved.addresses.empty() ? of_network(options) : resolved;
+}
+
+// The obstacle is the first that may pass, else the first.
+Attempt attempt(const Listener::Options& options) {
+  const Resolved resolved = resolved_for(options);
+  if (resolved.addresses.empty())
+    return {{},
+            {.what = fmt::format("the name {} has no address here ({})",
+                                 printable(options.endpoint.host), resolved.failure),
+             .may_pass = resolve(options.endpoint).addresses.empty()}};
+  std::optional<Obstacle> worst;
+  for (const Address& address : resolved.addresses) {
+    Attempt one = attempt_at(address, options);
+    if (one.listening) return one;
+    if (!worst || (one.obstacle.may_pass && !worst->may_pass)) worst = std::move(one.obstacle);
+  }
+  return {{}, std::move(*worst)};
+}
+
+[[noreturn]] void fail(const Obstacle& obstacle, const Listener::Options& options) {
+  std::string owner;
+  if (obstacle.taken) {
+    const std::string name = owner_of_port(*obstacle.taken);
+    owner = fmt::format("{}{}, and still was after {:g} s; choose another port",
+                        name.empty() ? "" : " by ", name, options.port_wait_s);
+  }
+  throw Error(obstacle.kind,
+              fmt::format("cannot listen for other nodes at {}: {}{}",
+                          printable(to_text(options.endpoint)), obstacle.what, owner));
+}
+
+}  // namespace
+
+bool is_numeric(const std::string& host) {
+  return host.find(':') != std::string::npos ||
+         host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+Listening listen_at(const Listener::Options& options) {
+  const double end = steady_clock().now() + options.port_wait_s;
+  while (true) {
+    Attempt one = attempt(options);
+    if (one.listening) return std::move(*one.listening);
+    if (!one.obstacle.may_pass || steady_clock().now() >= end) fail(one.obstacle, options);
+    ENSURE(interrupted, !options.give_up || !options.give_up(),
+           "stopped while it waited to listen at {}", printable(to_text(options.endpoint)));
+    std::this_thread::sleep_for(std::chrono::duration<double>(kPauseS));
+  }
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,142 @@
+#include "launch/supervise/job_ranks.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "launch/nodes/coordinator.hpp"
+#include "launch/process/stacks.hpp"
+#include "launch/supervise/conclude.hpp"
+#include "launch/supervise/shutdown.hpp"
+#include "log/log.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace trainctl::launch {
+namespace {
+
+// A worker that has said Finished may hang in the destructors of its libraries: its results are
+// safe.
+constexpr double kExitS = 10;
+
+// A worker's end of a new store socket; the other is the server's.
+Fd connect_store(StoreServer& store, int rank) {
+  std::array<int, 2> ends{};
+  const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
+  ENSURE(resource, made, "cannot make a store socket: {}", std::strerror(errno));
+  store.add_client(rank, Fd(ends[0]));
+  return Fd(ends[1]);
+}
+
+}  // namespace
+
+// Also where a handler has thrown: no node goes on alone.
+JobRanks::~JobRanks() {
+  if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
+}
+
+void JobRanks::start(const sigset_t& mask, StoreServer& store) {
+  for (int rank = spec_.first_rank(); rank < spec_.first_rank() + spec_.ranks_here(); ++rank) {
+    const Fd socket = spec_.world_size > 1 ? connect_store(store, rank) : Fd();
+    here_.push_back(std::make_unique<Rank>(Rank::Start{spec_, mask}, rank, socket));
+  }
+  for (const auto& rank : here_) {
+    log::get().debug("rank {} is process {}", rank->end().rank, rank->end().pid);
+    all_.push_back(rank.get());
+  }
+  finished_at_.resize(here_.size());
+  if (spec_.head == nullptr) return;
+  spec_.head->begin(spec_, clock_.now());
+  for (const auto& rank : spec_.head->nodes().ranks()) all_.push_back(rank.get());
+}
+
+void JobRanks::append_to(std::vector<pollfd>& polls) const {
+  for (const auto& rank : here_) rank->append_to(polls);
+}
+
+void JobRanks::read_events(const EventHandler& on_event, int round) {
+  for (const auto& rank : here_) rank->read_events(on_event, round);
+}
+
+void JobRanks::reap(const EventHandler& on_event, int round,
+                    const std::function<void(const RankEnd& end)>& on_end) {
+  for (const auto& rank : here_) {
+    if (!rank->is_alive()) continue;
+    rank->reap(on_event, round);
+    if (rank->is_alive()) continue;
+    const RankEnd end = rank->end();
+    log::get().debug("rank {} has gone: {}", end.rank,
+                     end.exit_code ? fmt::format("exit code {}", *end.exit_code)
+                                   : fmt::format("signal {}", end.signal.value_or(0)));
+    if (end.signal == SIGKILL && !end.killed_by_us)
+      rank->hint_at_memory(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
+    on_end(end);
+  }
+}
+
+bool JobRanks::none_alive() const {
+  return std::ranges::none_of(all_, [](const auto* rank) { return rank->is_alive(); });
+}
+
+double JobRanks::allowance_s() const {
+  if (spec_.stop_grace_s) return *spec_.stop_grace_s;
+  bool stepped = false;
+  double step_s = 0;
+  double save_s = 0;
+  for (const RankState* rank : all_) {
+    stepped = stepped || rank->pulse().has_stepped();
+    step_s = std::max(step_s, rank->pulse().step_s());
+    save_s = std::max(save_s, rank->pulse().longest_save_s());
+  }
+  // A stamp is of a batch; the stop is that of a step.
+  return stepped ? stop_allowance(step_s * spec_.batches_to_stop, save_s) : spec_.grace_s;
+}
+
+std::string JobRanks::start_hint() const {
+  if (spec_.head == nullptr) return "";
+  const std::vector<std::string> missing = spec_.head->nodes().missing();
+  if (missing.empty()) return "";
+  return fmt::format(
+      ": {}; start each with its --node-rank and --rdzv-endpoint {}, which it has to reach",
+      shortened(missing), to_text(spec_.head->endpoint()));
+}
+
+void JobRanks::terminate(int signal) {
+  for (const auto& rank : here_) rank->terminate();
+  if (spec_.head != nullptr) spec_.head->nodes().stop(signal, clock_.now());
+}
+
+void JobRanks::kill() {
+  for (const auto& rank : here_) rank->kill();
+  if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
+}
+
+void JobRanks::kill_finished() {
+  for (std::size_t i = 0; i < here_.size(); ++i) {
+    if (!here_[i]->is_alive() || !here_[i]->said_finished()) continue;
+    if (!finished_at_[i]) finished_at_[i] = clock_.now();
+    if (clock_.now() - *finished_at_[i] > kExitS) here_[i]->kill();
+  }
+}
+
+// The one to blame comes first: for the others the time may run out. Other nodes write theirs
+// meanwhile, before they heed the order to end.
+std::string JobRanks::write_stacks(const RankState& blamed) {
+  if (spec_.head != nullptr) spec_.head->nodes().ask_for_stacks(clock_.now());
+  std::vector<StackSource> sources;
+  for (const auto& rank : here_) {
+    if (!rank->is_alive()) continue;
+    const bool is_blamed = rank.get() == &blamed;
+    sources.insert(is_blamed ? sources.begin() : sources.end(), rank->stack_source());
+  }
+  const int number = blamed.number();
+  const std::vector<int> written = launch::write_stacks(spec_.log_folder, sources);
+  if (std::ranges::find(written, number) != written.end()) return stacks_note(spec_, number);
+  if (number >= spec_.first_rank() + spec_.ranks_here()) asked_for_stacks_ = number;
+  return "";
+}
+
+}  // namespace trainctl::launch

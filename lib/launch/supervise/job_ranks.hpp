@@ -1,0 +1,70 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "launch/rendezvous/store_server.hpp"
+#include "launch/supervise/memory_watch.hpp"
+#include "launch/supervise/rank.hpp"
+#include "launch/supervise/supervisor.hpp"
+
+#include <poll.h>
+
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainctl::launch {
+
+/// All ranks of a job: those of this node, which it starts and owns, and those of other nodes as
+/// their supervisors tell of them. What is asked of all reaches both. At its end none is left, on
+/// any node.
+class JobRanks {
+ public:
+  JobRanks(const LaunchSpec& spec, const Clock& clock) : spec_(spec), clock_(clock) {}
+  ~JobRanks();
+  JobRanks(const JobRanks&) = delete;
+  JobRanks& operator=(const JobRanks&) = delete;
+
+  /// Starts those of this node, with the signal mask, as clients of the store.
+  void start(const sigset_t& mask, StoreServer& store);
+
+  void append_to(std::vector<pollfd>& polls) const;
+  void read_events(const EventHandler& on_event, int round);
+  /// Calls `on_end` for each process of this node that has gone since the last call.
+  void reap(const EventHandler& on_event, int round,
+            const std::function<void(const RankEnd& end)>& on_end);
+
+  /// By number, those of other nodes last.
+  [[nodiscard]] std::span<RankState* const> all() const { return all_; }
+  [[nodiscard]] bool none_alive() const;
+  /// What a stop signal leaves them, in seconds, see LaunchSpec::stop_grace_s.
+  [[nodiscard]] double allowance_s() const;
+  /// Which nodes have not come, and how they do; empty: all are here.
+  [[nodiscard]] std::string start_hint() const;
+
+  /// `signal`: what the job was asked by; 0: a rank has failed.
+  void terminate(int signal);
+  void kill();
+  /// Those that have said Finished, and do not end.
+  void kill_finished();
+
+  /// Writes the stacks of all of this node, and asks the other nodes for theirs; returns what is
+  /// said of those of `blamed`.
+  [[nodiscard]] std::string write_stacks(const RankState& blamed);
+  /// The rank of another node that is to blame, once write_stacks() was asked for it.
+  [[nodiscard]] std::optional<int> asked_for_stacks() const { return asked_for_stacks_; }
+
+ private:
+  const LaunchSpec& spec_;
+  const Clock& clock_;
+  MemoryWatch memory_;
+  std::vector<std::unique_ptr<Rank>> here_;
+  std::vector<RankState*> all_;
+  std::vector<std::optional<double>> finished_at_;  // of those here
+  std::optional<int> asked_for_stacks_;
+};
+
+}  // namespace trainctl::launch

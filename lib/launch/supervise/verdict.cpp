@@ -1,0 +1,233 @@
+#include "launch/supervise/verdict.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <iterator>
+#include <tuple>
+
+namespace trainctl::launch {
+namespace {
+
+constexpr int code_of(ErrorKind kind) { return static_cast<int>(kind); }
+
+constexpr int kNotLoaded = 127;  // of the dynamic loader
+constexpr int kUnexpected = code_of(ErrorKind::unexpected);
+constexpr int kRankFailed = code_of(ErrorKind::rank_failed);
+
+// Codes that a worker may end the job with: what they name would repeat. Kind 1 counts only with a
+// report, since any program exits with 1.
+bool ends_job_with_itself(int code) {
+  constexpr std::array kCodes{ErrorKind::config, ErrorKind::diverged,   ErrorKind::hang,
+                              ErrorKind::data,   ErrorKind::checkpoint, ErrorKind::resource};
+  return std::ranges::any_of(kCodes, [&](ErrorKind kind) { return code_of(kind) == code; });
+}
+
+int kind_of(const RankEnd& end) {
+  if (end.report) {
+    return ends_job_with_itself(end.report->kind) || end.report->kind == kUnexpected
+               ? end.report->kind
+               : kRankFailed;
+  }
+  return end.exit_code && ends_job_with_itself(*end.exit_code) ? *end.exit_code : kRankFailed;
+}
+
+std::string sentence(const RankEnd& end) {
+  if (end.report) return one_line(end.report->message);
+  if (end.signal) {
+    const char* core = end.dumped_core ? " (core dumped)" : "";
+    return fmt::format("it was killed by {}{}{}", signal_name(*end.signal), core, end.memory_hint);
+  }
+  if (end.exit_code == 0) return "it ended without saying that it had finished";
+  if (end.exit_code == kNotLoaded)
+    return "it could not be started: a shared library is missing or cannot be loaded; its log says "
+           "which";
+  if (end.exit_code)
+    return fmt::format("it exited with code {} and said no reason", *end.exit_code);
+  return "it could not be ended: the kernel keeps it waiting, often for a disk or network file "
+         "system";
+}
+
+RankFailure failure_of(const RankEnd& end, const std::string& host) {
+  RankFailure failure;
+  failure.rank = end.rank;
+  failure.host = end.host.empty() && end.started ? host : end.host;
+  failure.pid = end.pid;
+  failure.signal = end.signal;
+  if (end.signal) failure.signal_name = signal_name(*end.signal);
+  failure.exit_code = end.exit_code;
+  failure.step = end.step;
+  failure.phase = end.phase;
+  failure.collective = end.collective;
+  failure.kind = kind_of(end);
+  failure.message = sentence(end);
+  return failure;
+}
+
+// No abort: libraries end so when they lose a peer.
+bool crashed(const RankEnd& end) {
+  constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+  if (!end.signal || end.report) return false;
+  if (*end.signal == SIGKILL) return !end.killed_by_us;
+  return std::ranges::find(kCrashes, *end.signal) != kCrashes.end();
+}
+
+// A rank that lost its peer reports that first when the kernel takes longer to bury the peer: such
+// a report gives way to what killed the peer.
+std::size_t first_cause(const std::vector<RankEnd>& failures) {
+  const RankEnd& first = failures.front();
+  const bool may_be_consequence =
+      lost_peer(first) || (!first.signal && kind_of(first) == kUnexpected) ||
+      (!first.report && first.exit_code && kind_of(first) == kRankFailed);
+  for (std::size_t i = 1; i < failures.size(); ++i) {
+    if (lost_peer(first) && !lost_peer(failures[i])) return i;
+    if (may_be_consequence && (crashed(failures[i]) || failures[i].node_lost)) return i;
+  }
+  return 0;
+}
+
+bool is_stop_signal(int signal) {
+  constexpr std::array kSignals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
+  return std::ranges::find(kSignals, signal) != kSignals.end();
+}
+
+bool said_saved(const RankEnd& end) { return end.exit_code == code_of(ErrorKind::stopped); }
+
+// A rank that had finished all the same does not gainsay the others.
+bool all_saved(const JobEnd& job) {
+  return std::ranges::any_of(job.ranks, said_saved) &&
+         std::ranges::all_of(job.ranks, [](const RankEnd& end) {
+           return !is_failure(end) && (said_saved(end) || (end.exit_code == 0 && end.finished));
+         });
+}
+
+// Nothing where no signal asked for the end.
+std::optional<ErrorKind> stopped_as(const JobEnd& job) {
+  if (!job.stop_signal) return std::nullopt;
+  const bool interrupted =
+      *job.stop_signal == SIGINT || std::ranges::any_of(job.ranks, [](const RankEnd& end) {
+        return stop_signal_of(end) == SIGINT;
+      });
+  if (interrupted) return ErrorKind::interrupted;
+  return all_saved(job) ? ErrorKind::stopped : ErrorKind::terminated;
+}
+
+std::string verdict_of(int code) {
+  switch (static_cast<ErrorKind>(code)) {
+    case ErrorKind::diverged: return "diverged";
+    case ErrorKind::hang: return "hang";
+    case ErrorKind::stopped: return "stopped";
+    case ErrorKind::interrupted: return "interrupted";
+    case ErrorKind::terminated: return "terminated";
+    default: return code == 0 ? "ok" : "failed";
+  }
+}
+
+std::string ranks_that(const JobEnd& job, bool (*did)(const RankEnd&)) {
+  std::vector<std::string> ranks;
+  for (const RankEnd& end : job.ranks) {
+    if (did(end)) ranks.push_back(std::to_string(end.rank));
+  }
+  return ranks.empty() ? "" : (ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ");
+}
+
+std::string stop_text(const JobEnd& job) {
+  std::string text = fmt::format("stopped by {}", signal_name(*job.stop_signal));
+  const auto finished = [](const RankEnd& end) { return end.finished && end.exit_code == 0; };
+  if (all_saved(job)) return text + " after a checkpoint was saved";
+  if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
+  const std::string killed =
+      ranks_that(job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
+  return killed.empty() ? text : text + "; killed before the end: " + killed;
+}
+
+// A process of another node may be lost before it has said its number.
+std::string place_of(const RankFailure& failure) {
+  if (failure.host.empty()) return "not started";
+  return failure.pid == 0 ? "on " + failure.host
+                          : fmt::format("pid {} on {}", failure.pid, failure.host);
+}
+
+std::string message_of(const Outcome& outcome, const JobEnd& job) {
+  std::string message;
+  if (job.stop_signal) message = stop_text(job);
+  if (outcome.first_failure) {
+    const RankFailure& failure = *outcome.first_failure;
+    if (!message.empty()) message += "; meanwhile ";
+    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank,
+                           place_of(failure), failure.step, failure.phase, failure.message);
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+bool is_stop_code(int code) {
+  return code == code_of(ErrorKind::stopped) || code == code_of(ErrorKind::interrupted) ||
+         code == code_of(ErrorKind::terminated);
+}
+
+std::optional<int> stop_signal_of(const RankEnd& end) {
+  if (end.report) return std::nullopt;
+  if (end.signal && is_stop_signal(*end.signal)) return *end.signal == SIGINT ? SIGINT : SIGTERM;
+  if (!end.exit_code || !is_stop_code(*end.exit_code)) return std::nullopt;
+  return *end.exit_code == code_of(ErrorKind::interrupted) ? SIGINT : SIGTERM;
+}
+
+bool left_unsaved(const RankEnd& end) {
+  return stop_signal_of(end) && (end.signal || end.exit_code == code_of(ErrorKind::terminated));
+}
+
+bool lost_peer(const RankEnd& end) {
+  return end.report && kind_of(end) == kRankFailed && !end.node_lost;
+}
+
+bool is_failure(const RankEnd& end) {
+  if (end.report) return true;
+  if (end.signal == SIGKILL) return !end.killed_by_us;
+  if (end.signal && is_stop_signal(*end.signal)) return false;
+  if (end.exit_code == 0) return !end.finished && !end.told_to_stop;
+  if (end.exit_code) return !is_stop_code(*end.exit_code);
+  return true;
+}
+
+Outcome judge(const JobEnd& job) {
+  Outcome outcome;
+  std::vector<RankEnd> failures;
+  std::ranges::copy_if(job.ranks, std::back_inserter(failures), is_failure);
+  std::ranges::sort(failures, {}, [](const RankEnd& end) {
+    return std::tuple(end.seen_in_round, end.signal ? 0 : 1, end.rank);
+  });
+  if (!failures.empty()) {
+    const auto cause = failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures));
+    std::rotate(failures.begin(), cause, cause + 1);
+  }
+  // Whom a rank has left that was asked to stop, that one has not failed by itself.
+  const bool left = job.stop_signal && std::ranges::any_of(job.ranks, left_unsaved);
+  for (const RankEnd& end : failures) {
+    const RankFailure failure = failure_of(end, job.host);
+    if (outcome.first_failure || (left && lost_peer(end))) {
+      outcome.consequences.push_back(failure);
+    } else {
+      outcome.first_failure = failure;
+    }
+  }
+  if (outcome.first_failure) outcome.exit_code = outcome.first_failure->kind;
+  outcome.stopped_by_signal = job.stop_signal;
+  if (const auto stopped = stopped_as(job)) outcome.exit_code = code_of(*stopped);
+  outcome.verdict = verdict_of(outcome.exit_code);
+  outcome.message = message_of(outcome, job);
+  return outcome;
+}
+
+}  // namespace trainctl::launch

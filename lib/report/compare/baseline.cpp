@@ -1,0 +1,230 @@
+#include "report/compare/baseline.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+#include "report/record/run_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace trainctl::report {
+namespace {
+
+constexpr const char* kSchema = "trainctl.bench/1";
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr std::array kMachineKeys{"cpu", "cores", "memory_gib", "gpus"};
+
+/// Walks a document that anybody may have written.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(printable(path)) {}
+
+  template <class... Values>
+  [[noreturn]] void fail(fmt::format_string<Values...> format, Values&&... values) const {
+    throw Error(ErrorKind::config,
+                fmt::format("the baseline {} {}", path_,
+                            fmt::format(format, std::forward<Values>(values)...)));
+  }
+
+  [[nodiscard]] const Json& member(const Json& object, const char* key,
+                                   const std::string& where) const {
+    if (!object.is_object()) fail("is no bench: {} is no object", where);
+    const auto found = object.find(key);
+    if (found == object.end()) fail("is no whole bench: {} has no '{}'", where, key);
+    return *found;
+  }
+
+  [[nodiscard]] std::string text(const Json& object, const char* key,
+                                 const std::string& where) const {
+    const Json& value = member(object, key, where);
+    if (!value.is_string()) fail("is no bench: '{}' of {} is no text", key, where);
+    return value.get<std::string>();
+  }
+
+  [[nodiscard]] const Json& list(const Json& object, const char* key,
+                                 const std::string& where) const {
+    const Json& value = member(object, key, where);
+    if (!value.is_array()) fail("is no bench: '{}' of {} is no list", key, where);
+    return value;
+  }
+
+  /// Numbers that are not finite travel as words.
+  [[nodiscard]] double number(const Json& value, const std::string& where) const {
+    if (value.is_number()) return value.get<double>();
+    if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (value == "inf") return std::numeric_limits<double>::infinity();
+    if (value == "-inf") return -std::numeric_limits<double>::infinity();
+    fail("is no bench: {} is no number", where);
+  }
+
+ private:
+  std::string path_;
+};
+
+std::optional<double> optional_number(const Reader& reader, const Json& trial, const char* key,
+                                      const std::string& where) {
+  const auto found = trial.find(key);
+  if (found == trial.end() || found->is_null()) return std::nullopt;
+  return reader.number(*found, fmt::format("'{}' of {}", key, where));
+}
+
+std::map<std::string, bool> read_layouts(const Reader& reader, const Json& document) {
+  std::map<std::string, bool> layouts;
+  const auto found = document.find("channels_last");
+  if (found == document.end() || found->is_null()) return layouts;
+  if (!found->is_object()) reader.fail("is no bench: 'channels_last' is no object");
+  for (const auto& [inputs, value] : found->items()) {
+    if (!value.is_boolean())
+      reader.fail("is no bench: '{}' of 'channels_last' is neither true nor false",
+                  printable(inputs));
+    layouts[inputs] = value.get<bool>();
+  }
+  return layouts;
+}
+
+Trial read_trial(const Reader& reader, const Json& json, const std::string& where) {
+  const auto needed = [&](const char* key) {
+    return reader.number(reader.member(json, key, where), fmt::format("'{}' of {}", key, where));
+  };
+  Trial trial{.total_s = needed("total_s"), .startup_s = needed("startup_s")};
+  trial.first_batch_s = needed("first_batch_s");
+  trial.samples_per_s = needed("samples_per_s");
+  for (const Json& seconds : reader.list(json, "epoch_s", where))
+    trial.epoch_s.push_back(reader.number(seconds, "a number in 'epoch_s' of " + where));
+  trial.rss_mb = optional_number(reader, json, "rss_mb", where).value_or(0);
+  trial.gpu_mem_mb = optional_number(reader, json, "gpu_mem_mb", where);
+  trial.exposed_s = optional_number(reader, json, "exposed_s", where);
+  const Json& metrics = reader.member(json, "metrics", where);
+  if (!metrics.is_object()) reader.fail("is no bench: 'metrics' of {} is no object", where);
+  for (const auto& [name, value] : metrics.items())
+    trial.metrics.emplace_back(name, reader.number(value, printable(name) + " of " + where));
+  return trial;
+}
+
+BaselineRow read_row(const Reader& reader, const Json& json, std::size_t number) {
+  const std::string where = fmt::format("row {}", number);
+  BaselineRow row{
+      .technique = reader.text(json, "technique", where), .settings = {}, .samples = {}};
+  const Json& settings = reader.member(json, "settings", where);
+  if (!settings.is_object()) reader.fail("is no bench: 'settings' of {} is no object", where);
+  for (const auto& [key, value] : settings.items()) {
+    if (!value.is_string())
+      reader.fail("is no bench: setting '{}' of {} is no text", printable(key), where);
+    row.settings[key] = value.get<std::string>();
+  }
+  if (!json.contains("trials"))
+    reader.fail("was saved by an older trainctl, which did not keep every run: save it anew");
+  std::vector<Trial> trials;
+  for (const Json& trial : reader.list(json, "trials", where))
+    trials.push_back(
+        read_trial(reader, trial, fmt::format("run {} of {}", trials.size() + 1, where)));
+  row.samples = samples_of(trials);
+  return row;
+}
+
+/// What is nested deeper than any bench is not kept: copies and comparisons of it would recurse.
+Json parse(const Reader& reader, const std::string& text) {
+  constexpr int kDeepest = 16;
+  bool deep = false;
+  Json document = Json::parse(
+      text,
+      [&](int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
+        deep = deep || depth > kDeepest;
+        return depth <= kDeepest;
+      },
+      false);
+  if (document.is_discarded() || deep) reader.fail("is no JSON document of a bench, or is cut off");
+  return document;
+}
+
+void check_schema(const Reader& reader, const Json& document) {
+  const std::string schema = reader.text(document, "schema", "the document");
+  if (schema == kSchema) return;
+  const bool newer = schema.starts_with("trainctl.bench/");
+  reader.fail("has the schema '{}', not '{}'{}", printable(schema), kSchema,
+              newer ? ": it is of another version of trainctl; save it anew"
+                    : ": give a file of bench --save, or a run folder");
+}
+
+std::string shown(const Json& value) {
+  return value.is_string() ? printable(value.get<std::string>()) : printable(to_line(value));
+}
+
+}  // namespace
+
+Json machine_key(const Machine& machine) {
+  Json key{{"cpu", machine.cpu_model},
+           {"cores", machine.cores},
+           {"memory_gib", std::llround(static_cast<double>(machine.memory_bytes) / kGiB)},
+           {"gpus", machine.gpu_models}};
+  Hasher hasher;
+  hasher.add(to_line(key));
+  key["hash"] = hasher.hex();
+  return key;
+}
+
+Json machine_of_manifest(const Json& manifest) {
+  const Json& hardware = member(manifest, "hardware");
+  if (!hardware.is_object()) return nullptr;
+  Json key = Json::object();
+  if (hardware.contains("cpu")) key["cpu"] = hardware["cpu"];
+  if (hardware.contains("cores")) key["cores"] = hardware["cores"];
+  if (const Json& bytes = member(hardware, "memory_bytes"); bytes.is_number())
+    key["memory_gib"] = std::llround(bytes.get<double>() / kGiB);
+  if (hardware.contains("gpu_models")) key["gpus"] = hardware["gpu_models"];
+  return key;
+}
+
+std::vector<std::string> machine_differences(const Json& there, const Json& here) {
+  if (!there.is_object()) return {"it does not say on which machine it was made"};
+  std::vector<std::string> differences;
+  bool told = false;
+  for (const char* key : kMachineKeys) {
+    const auto before = there.find(key);
+    const auto now = here.find(key);
+    if (before == there.end() || now == here.end()) continue;
+    told = true;
+    if (*before != *now)
+      differences.push_back(fmt::format("{}: {} there, {} here", key, shown(*before), shown(*now)));
+  }
+  if (!told) return {"it does not say on which machine it was made"};
+  return differences;
+}
+
+Baseline read_baseline(const std::string& text, const std::string& path) {
+  const Reader reader(path);
+  const Json document = parse(reader, text);
+  check_schema(reader, document);
+  Baseline baseline{.path = path, .config_resolved = {}, .rows = {}};
+  if (const auto machine = document.find("machine"); machine != document.end())
+    baseline.machine = *machine;
+  if (const auto config = document.find("config_resolved");
+      config != document.end() && config->is_string())
+    baseline.config_resolved = config->get<std::string>();
+  if (const auto threads = optional_number(reader, document, "num_threads", "the document");
+      threads && *threads >= 1 && *threads <= 4096)
+    baseline.num_threads = static_cast<int>(*threads);
+  baseline.channels_last = read_layouts(reader, document);
+  for (const Json& row : reader.list(document, "rows", "the document"))
+    baseline.rows.push_back(read_row(reader, row, baseline.rows.size() + 1));
+  std::erase_if(baseline.rows, [](const BaselineRow& row) { return row.samples.empty(); });
+  if (baseline.rows.empty()) reader.fail("holds no run that ended well");
+  return baseline;
+}
+
+const BaselineRow* row_for(const Baseline& baseline,
+                           const std::vector<std::pair<std::string, std::string>>& settings) {
+  const std::map<std::string, std::string> wanted(settings.begin(), settings.end());
+  const auto found = std::ranges::find(baseline.rows, wanted, &BaselineRow::settings);
+  if (found != baseline.rows.end()) return &*found;
+  const bool is_bare = baseline.rows.size() == 1 && baseline.rows.front().settings.empty();
+  return is_bare ? &baseline.rows.front() : nullptr;
+}
+
+}  // namespace trainctl::report

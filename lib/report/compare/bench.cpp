@@ -1,0 +1,233 @@
+#include "report/compare/bench.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainctl::report {
+namespace {
+
+template <class Value>
+std::vector<double> each(const BenchRow& row, const Value& value) {
+  std::vector<double> values;
+  for (const Trial& trial : row.trials) values.push_back(value(trial));
+  return values;
+}
+
+std::vector<double> median_epochs(const BenchRow& row) {
+  std::size_t epochs = 0;
+  for (const Trial& trial : row.trials) epochs = std::max(epochs, trial.epoch_s.size());
+  std::vector<double> medians;
+  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
+    std::vector<double> values;
+    for (const Trial& trial : row.trials) {
+      if (epoch < trial.epoch_s.size()) values.push_back(trial.epoch_s[epoch]);
+    }
+    medians.push_back(median(values));
+  }
+  return medians;
+}
+
+// NaN equals NaN here: a run that diverges in the same way is the same run.
+bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  return std::ranges::equal(a, b, same);
+}
+
+std::optional<bool> same_losses(const BenchRow& base, const BenchRow& row) {
+  if (base.trials.empty() || row.trials.empty() || base.trials.front().losses.empty())
+    return std::nullopt;
+  const std::vector<double>& wanted = base.trials.front().losses;
+  return std::ranges::all_of(
+      row.trials, [&](const Trial& trial) { return same_numbers(trial.losses, wanted); });
+}
+
+RowSummary summarize_row(const BenchRow& base, const BenchRow& row) {
+  const auto total_s = [](const Trial& trial) { return trial.total_s; };
+  return {
+      .total_s = quartiles(each(row, total_s)),
+      .epoch_s = median_epochs(row),
+      .steady_epoch_s = median(each(row, steady_epoch_s)),
+      .startup_s = median(each(row, [](const Trial& trial) { return trial.startup_s; })),
+      .first_batch_s = median(each(row, [](const Trial& trial) { return trial.first_batch_s; })),
+      .rss_mb = median(each(row, [](const Trial& trial) { return trial.rss_mb; })),
+      .samples_per_s = median(each(row, [](const Trial& trial) { return trial.samples_per_s; })),
+      .speedup = speedup(each(base, total_s), each(row, total_s)),
+      .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
+      .same_batches = same_batches(base, row),
+      .same_losses = same_losses(base, row)};
+}
+
+std::string duration_text(double seconds) {
+  return std::isfinite(seconds) ? human_duration(seconds) : "-";
+}
+
+// Seconds throughout: a median in minutes beside quartiles in seconds would not be comparable at a
+// glance.
+std::string seconds_text(double seconds) {
+  return fmt::format("{:.{}f}", seconds, seconds < 10 ? 2 : 1);
+}
+
+std::string total_text(const BenchRow& row, const Quartiles& total) {
+  if (row.trials.empty() && row.failure)
+    return fmt::format("failed (exit {})", row.failure->exit_code);
+  if (!std::isfinite(total.median)) return "-";
+  return fmt::format("{} s [{}, {}]", seconds_text(total.median), seconds_text(total.q1),
+                     seconds_text(total.q3));
+}
+
+std::string speedup_text(const Speedup& speedup) {
+  if (!speedup.value) return "-";
+  const std::string value = fmt::format("{:.2f}x", *speedup.value);
+  return speedup.ci95
+             ? value + fmt::format(" [{:.2f}, {:.2f}]", speedup.ci95->low, speedup.ci95->high)
+             : value;
+}
+
+std::string interval_note(std::size_t repeats) {
+  if (repeats < kFewestPairs) return ", without an interval below 3 repeats";
+  return " with its 95 % interval (Student's t of their logarithms)";
+}
+
+std::string same_text(const std::optional<bool>& same) {
+  if (!same) return "?";
+  return *same ? "same" : "differ";
+}
+
+/// The same bits, or as near as sums in another order are.
+std::string losses_text(const BenchRow& base, const BenchRow& row, const RowSummary& summary) {
+  if (!summary.same_losses || *summary.same_losses) return same_text(summary.same_losses);
+  const std::string text = loss_text(loss_gap(base, row));
+  return text.starts_with("within") ? text : "differ";
+}
+
+std::string final_loss(const BenchRow& row) {
+  const bool none = row.trials.empty() || row.trials.front().losses.empty();
+  return none ? "-" : metric_text(row.trials.front().losses.back());
+}
+
+std::size_t most_trials(std::span<const BenchRow> rows) {
+  std::size_t most = 0;
+  for (const BenchRow& row : rows) most = std::max(most, row.trials.size());
+  return most;
+}
+
+std::string memory_text(double mb) { return mb > 0 ? with_thousands(std::llround(mb)) : "-"; }
+
+/// The numbers of at most ten epochs, the first and the last among them.
+std::vector<std::size_t> shown_epochs(std::span<const BenchRow> rows) {
+  constexpr std::size_t kMost = 10;
+  std::size_t epochs = 0;
+  for (const BenchRow& row : rows) {
+    if (!row.trials.empty()) epochs = std::max(epochs, row.trials.front().losses.size());
+  }
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < std::min(epochs, kMost); ++i)
+    shown.push_back(epochs <= kMost ? i : i * (epochs - 1) / (kMost - 1));
+  return shown;
+}
+
+std::string first_epoch_text(const RowSummary& row) {
+  return row.epoch_s.empty() ? "-" : duration_text(row.epoch_s.front());
+}
+
+}  // namespace
+
+double steady_epoch_s(const Trial& trial) {
+  const std::span<const double> all = trial.epoch_s;
+  return median(all.size() > 1 ? all.subspan(1) : all);
+}
+
+std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
+  std::vector<RowSummary> summaries;
+  for (const BenchRow& row : rows) summaries.push_back(summarize_row(rows.front(), row));
+  return summaries;
+}
+
+Table bench_table(std::span<const BenchRow> rows) {
+  Table table({{"technique", Align::left},
+               {"total [quartiles]"},
+               {"epoch"},
+               {"samples/s"},
+               {"speed-up [95 %]"},
+               {"per epoch"},
+               {"final loss"},
+               {"batches", Align::left},
+               {"losses", Align::left}});
+  const std::vector<RowSummary> summaries = summarize(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowSummary& row = summaries[i];
+    const bool base = i == 0;
+    const Speedup epoch{.value = row.epoch_speedup.value};
+    table.add({printable(rows[i].technique), total_text(rows[i], row.total_s),
+               duration_text(row.steady_epoch_s),
+               rows[i].trials.empty() ? "-" : rate_text(row.samples_per_s),
+               base ? "baseline" : speedup_text(row.speedup), base ? "" : speedup_text(epoch),
+               final_loss(rows[i]), same_text(row.same_batches),
+               losses_text(rows.front(), rows[i], row)});
+  }
+  return table;
+}
+
+Table epochs_table(std::span<const BenchRow> rows) {
+  const std::vector<std::size_t> epochs = shown_epochs(rows);
+  std::vector<Column> columns{
+      {"technique", Align::left}, {"start-up"}, {"first batch"}, {"first epoch"}, {"peak MB"}};
+  for (const std::size_t epoch : epochs) columns.push_back({fmt::format("loss {}", epoch + 1)});
+  Table table(columns);
+  const std::vector<RowSummary> summaries = summarize(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowSummary& row = summaries[i];
+    std::vector<std::string> cells{printable(rows[i].technique), duration_text(row.startup_s),
+                                   duration_text(row.first_batch_s), first_epoch_text(row),
+                                   memory_text(row.rss_mb)};
+    for (const std::size_t epoch : epochs) {
+      const bool told = !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
+      cells.push_back(told ? metric_text(rows[i].trials.front().losses[epoch]) : "-");
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string contention_warning(std::span<const BenchRow> rows) {
+  std::size_t runs = 0;
+  std::size_t contended = 0;
+  double most = 0;
+  for (const BenchRow& row : rows) {
+    for (const Trial& trial : row.trials) {
+      ++runs;
+      contended += trial.taken > 0 ? 1 : 0;
+      most = std::max(most, trial.taken);
+    }
+  }
+  if (contended == 0) return {};
+  return fmt::format(
+      "other processes took up to {:.0f} % of the cores during {} of {} runs: the intervals are "
+      "wide, and speed-ups by threads or workers too small",
+      100 * most, contended, runs);
+}
+
+std::string bench_notes(std::span<const BenchRow> rows) {
+  if (rows.empty()) return "";
+  const std::size_t repeats = most_trials(rows);
+  std::string text = fmt::format(
+      "{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
+      repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
+  const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
+  text += warm ? "Epochs are those after the first.\n"
+               : "There is one epoch; its warm-up is included.\n";
+  for (const BenchRow& row : rows) {
+    if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
+  }
+  if (rows.size() < 2) return text;
+  text += fmt::format("Speed-up is against '{}': geometric mean of the paired repeats{}.\n",
+                      printable(rows.front().technique), interval_note(repeats));
+  return text;
+}
+
+}  // namespace trainctl::report

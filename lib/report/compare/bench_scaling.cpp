@@ -1,0 +1,207 @@
+#include "report/compare/bench_scaling.hpp"
+
+#include "base/statistics.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+namespace trainctl::report {
+namespace {
+
+constexpr const char* kDevices = "trainer.devices";
+constexpr const char* kBatch = "loader.batch_size";
+
+/// A setting that is a whole number above 0.
+std::optional<int> number_of(const BenchRow& row, const std::string& wanted) {
+  for (const auto& [key, value] : row.settings) {
+    if (key != wanted) continue;
+    int number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc() && end == value.data() + value.size() && number > 0;
+    return whole ? std::optional(number) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> devices_of(const BenchRow& row) { return number_of(row, kDevices); }
+
+/// All that is not the number of devices. With strong scaling the batch of a device follows from
+/// that; the batch of all tells settings apart.
+std::map<std::string, std::string> others(const BenchRow& row, Scaling mode) {
+  std::map<std::string, std::string> settings(row.settings.begin(), row.settings.end());
+  settings.erase(kDevices);
+  const auto batch = number_of(row, kBatch);
+  if (mode == Scaling::strong && batch)
+    settings[kBatch] = std::to_string(std::int64_t{*batch} * devices_of(row).value_or(1));
+  return settings;
+}
+
+/// Seconds of a training sample, of each repeat.
+std::vector<double> sample_seconds(const BenchRow& row) {
+  std::vector<double> seconds;
+  for (const Trial& trial : row.trials)
+    seconds.push_back(trial.samples_per_s > 0 ? 1 / trial.samples_per_s : 0);
+  return seconds;
+}
+
+Speedup divided(Speedup speedup, double by) {
+  if (speedup.value) *speedup.value /= by;
+  if (speedup.ci95) *speedup.ci95 = {speedup.ci95->low / by, speedup.ci95->high / by};
+  return speedup;
+}
+
+template <class Value>
+std::optional<double> middle(const BenchRow& row, const Value& value) {
+  std::vector<double> values;
+  for (const Trial& trial : row.trials) {
+    if (const std::optional<double> found = value(trial)) values.push_back(*found);
+  }
+  return values.empty() ? std::nullopt : std::optional(median(values));
+}
+
+std::optional<SlowRank> slowest_of(const BenchRow& row) {
+  std::optional<SlowRank> found;
+  for (const Trial& trial : row.trials) {
+    if (trial.slowest && (!found || trial.slowest->behind > found->behind)) found = trial.slowest;
+  }
+  return found;
+}
+
+ScalingRow scaled(std::span<const BenchRow> rows, std::size_t base, std::size_t row) {
+  ScalingRow found{.row = row, .base = base, .devices = devices_of(rows[row]).value_or(1)};
+  if (!rows[row].trials.empty()) found.global_batch = rows[row].trials.front().global_batch;
+  found.speedup = speedup(sample_seconds(rows[base]), sample_seconds(rows[row]));
+  const double times = static_cast<double>(found.devices) / devices_of(rows[base]).value_or(1);
+  found.efficiency = divided(found.speedup, times);
+  found.exposed_s = middle(rows[row], [](const Trial& trial) { return trial.exposed_s; });
+  found.exposed_share = middle(rows[row], [](const Trial& trial) { return trial.exposed_share; });
+  found.slowest = slowest_of(rows[row]);
+  found.loss_gap = loss_gap(rows[base], rows[row]);
+  return found;
+}
+
+std::string range_text(const Speedup& speedup, double scale, int digits) {
+  if (!speedup.value) return "-";
+  std::string text = fmt::format("{:.{}f}", scale * *speedup.value, digits);
+  if (speedup.ci95)
+    text += fmt::format(" [{:.{}f}, {:.{}f}]", scale * speedup.ci95->low, digits,
+                        scale * speedup.ci95->high, digits);
+  return text;
+}
+
+std::string exposed_text(const ScalingRow& row) {
+  if (!row.exposed_s) return "-";
+  const std::string share =
+      row.exposed_share ? " (" + percent_text(*row.exposed_share) + " %)" : "";
+  return human_duration(*row.exposed_s) + share;
+}
+
+std::string slowest_text(const ScalingRow& row) {
+  if (!row.slowest) return "-";
+  return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->behind);
+}
+
+std::string batches_text(std::span<const BenchRow> rows, const ScalingRow& row) {
+  const auto same = same_batches(rows[row.base], rows[row.row]);
+  return !same ? "?" : *same ? "same" : "differ";
+}
+
+Json interval_json(const Speedup& speedup) {
+  Json interval = nullptr;
+  if (speedup.ci95) interval = Json::array({speedup.ci95->low, speedup.ci95->high});
+  return {{"value", speedup.value ? Json(*speedup.value) : Json(nullptr)}, {"ci95", interval}};
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
+  Json slowest = nullptr;
+  if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"behind", row.slowest->behind}};
+  const bool ran = !rows[row.row].trials.empty();
+  return {{"technique", rows[row.row].technique},
+          {"base", rows[row.base].technique},
+          {"devices", row.devices},
+          {"global_batch", row.global_batch > 0 ? Json(row.global_batch) : Json(nullptr)},
+          {"num_threads", ran ? Json(rows[row.row].trials.front().num_threads) : Json(nullptr)},
+          {"speedup", interval_json(row.speedup)},
+          {"efficiency", interval_json(row.efficiency)},
+          {"exposed_s", or_null(row.exposed_s)},
+          {"exposed_share", or_null(row.exposed_share)},
+          {"slowest_rank", slowest},
+          {"same_batches", or_null(same_batches(rows[row.base], rows[row.row]))},
+          {"loss_gap", or_null(row.loss_gap)}};
+}
+
+}  // namespace
+
+std::vector<ScalingRow> scaling_rows(std::span<const BenchRow> rows, Scaling mode) {
+  std::vector<ScalingRow> found;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!devices_of(rows[i])) continue;
+    std::size_t base = 0;
+    while (!devices_of(rows[base]) || others(rows[base], mode) != others(rows[i], mode)) ++base;
+    found.push_back(scaled(rows, base, i));
+  }
+  return found.size() < 2 ? std::vector<ScalingRow>() : found;
+}
+
+Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling) {
+  Table table({{"technique", Align::left},
+               {"samples a step"},
+               {"samples/s"},
+               {"speed-up [95 %]"},
+               {"efficiency % [95 %]"},
+               {"exposed a step"},
+               {"slowest rank"},
+               {"batches", Align::left},
+               {"losses", Align::left}});
+  for (const ScalingRow& row : scaling) {
+    const bool is_base = row.row == row.base;
+    const auto rate = middle(rows[row.row],
+                             [](const Trial& trial) { return std::optional(trial.samples_per_s); });
+    table.add({printable(rows[row.row].technique),
+               row.global_batch > 0 ? with_thousands(row.global_batch) : "-",
+               rate ? rate_text(*rate) : "-", is_base ? "base" : range_text(row.speedup, 1, 2),
+               is_base ? "" : range_text(row.efficiency, 100, 0), exposed_text(row),
+               slowest_text(row), batches_text(rows, row), loss_text(row.loss_gap)});
+  }
+  return table;
+}
+
+std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode) {
+  if (scaling.empty()) return "";
+  std::string text =
+      mode == Scaling::strong
+          ? "Strong scaling: the samples of a step stay, and are divided among the devices.\n"
+          : "Weak scaling: each device keeps its batch, so that a step has more samples (and an "
+            "epoch fewer steps); --scaling strong keeps the step.\n";
+  text += fmt::format(
+      "Speed-up: training samples a second, without validation and saving, over those of {} "
+      "device{}; efficiency: over that many times the devices.\n",
+      scaling.front().devices, scaling.front().devices == 1 ? "" : "s");
+  const bool rounded = std::ranges::any_of(
+      scaling, [](const ScalingRow& row) { return row.loss_gap && *row.loss_gap > 0; });
+  if (mode == Scaling::strong && rounded)
+    text +=
+        "Sums over ranks round otherwise than those of one: losses are equal within the share that "
+        "the table tells, not bit by bit.\n";
+  return text;
+}
+
+Json scaling_json(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling,
+                  Scaling mode) {
+  if (scaling.empty()) return nullptr;
+  Json list = Json::array();
+  for (const ScalingRow& row : scaling) list.push_back(row_json(rows, row));
+  return {{"mode", enum_names(mode).at(static_cast<std::size_t>(mode))}, {"rows", list}};
+}
+
+}  // namespace trainctl::report

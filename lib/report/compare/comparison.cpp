@@ -1,0 +1,264 @@
+#include "report/compare/comparison.hpp"
+
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace trainctl::report {
+namespace {
+
+using Values = std::vector<std::pair<std::string, double>>;
+
+void add(Values& values, const std::string& name, double value) {
+  if (!std::isnan(value)) values.emplace_back(name, value);
+}
+
+double best_value(const RunFiles& run) { return number_at(member(run.result, "best"), "value"); }
+
+std::string best_metric(const RunFiles& run) {
+  return text_at(member(run.result, "best"), "metric");
+}
+
+double value_in(const Measures& measures, std::string_view name) {
+  const auto found = std::ranges::find(measures.values, name, &Values::value_type::first);
+  return found == measures.values.end() ? std::nan("") : found->second;
+}
+
+/// By seed; empty where a seed is not known or comes twice.
+std::map<std::string, double> by_seed(const Group& group, const std::string& name) {
+  std::map<std::string, double> values;
+  for (const Measures& member : group.members) {
+    const double value = value_in(member, name);
+    if (std::isnan(value)) continue;
+    if (member.seed.empty() || !values.emplace(member.seed, value).second) return {};
+  }
+  return values;
+}
+
+bool has_same_keys(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
+  const auto key = [](const auto& entry) { return entry.first; };
+  return std::ranges::equal(a, b, {}, key, key);
+}
+
+std::vector<double> numbers_of(const std::map<std::string, double>& values) {
+  std::vector<double> numbers;
+  for (const auto& [seed, value] : values) numbers.push_back(value);
+  return numbers;
+}
+
+/// A path into the run's own folder is none of its settings.
+std::string without_folder(const std::string& value, const RunFiles& run) {
+  const std::string folder = run.folder.string();
+  return !folder.empty() && value.starts_with(folder) ? "RUN" + value.substr(folder.size()) : value;
+}
+
+std::string setting_of(const RunFiles& run, const std::string& key) {
+  const auto value = run.value(key);
+  return value ? without_folder(*value, run) : "-";
+}
+
+/// All keys but the seed, in their order, of all runs.
+std::vector<std::string> keys_of(const Compared& compared) {
+  std::vector<std::string> keys;
+  std::set<std::string> seen;
+  for (const Group& group : compared.groups) {
+    for (const RunFiles& run : group.runs) {
+      for (const auto& [key, value] : run.values) {
+        if (seen.insert(key).second) keys.push_back(key);
+      }
+    }
+  }
+  return keys;
+}
+
+std::string setting_of(const Group& group, const std::string& key) {
+  std::vector<std::string> values;
+  for (const RunFiles& run : group.runs) {
+    std::string value = setting_of(run, key);
+    if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
+  }
+  std::ranges::sort(values);
+  return join(values, " | ");
+}
+
+std::string settings_of(const RunFiles& run) {
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : run.values) {
+    if (key != "seed") lines.push_back(key + "=" + without_folder(value, run));
+  }
+  std::ranges::sort(lines);
+  return join(lines, "\n");
+}
+
+std::string label_of(const RunFiles& run, const RunFiles& first) {
+  std::string label;
+  for (const auto& [key, value] : run.values) {
+    if (key == "seed" || setting_of(run, key) == setting_of(first, key)) continue;
+    label += (label.empty() ? "" : ", ") + key + "=" + value;
+  }
+  return label.empty() ? run.name : clip(label, 60);
+}
+
+void add_repeats(Group& group, const std::string& technique, const Json& row) {
+  const Json& repeats = member(row, "repeats_s");
+  if (!repeats.is_array()) return;
+  for (std::size_t i = 0; i < repeats.size(); ++i) {
+    if (group.members.size() <= i) group.members.emplace_back();
+    if (repeats[i].is_number())
+      add(group.members[i].values, technique + ": total_s", repeats[i].get<double>());
+  }
+}
+
+}  // namespace
+
+std::vector<const RunFiles*> runs_of(const Compared& compared) {
+  std::vector<const RunFiles*> runs;
+  for (const Group& group : compared.groups) {
+    for (const RunFiles& run : group.runs) runs.push_back(&run);
+  }
+  return runs;
+}
+
+Measures measures_of(const RunFiles& run) {
+  Measures measures{.seed = run.value("seed").value_or(""), .values = {}};
+  Values& values = measures.values;
+  if (!run.epochs.empty()) {
+    for (const auto& [name, value] : run.epochs.back().metrics) add(values, name, value);
+  }
+  if (!best_metric(run).empty()) add(values, "best/" + best_metric(run), best_value(run));
+  if (!run.epochs.empty()) {
+    const std::span<const events::EpochEnded> all = run.epochs;
+    const events::Timing steady = sum_timing(all.size() > 1 ? all.subspan(1) : all);
+    const auto epochs = static_cast<double>(std::max<std::size_t>(all.size() - 1, 1));
+    add(values, "samples_per_s", steady.samples_per_s);
+    add(values, "epoch_s", steady.wall_s / epochs);
+    add(values, "first_batch_s", all.front().timing.first_batch_s);
+    add(values, "rss_mb", steady.rss_mb);
+    if (steady.gpu_mem_mb) add(values, "gpu_mem_mb", *steady.gpu_mem_mb);
+    if (steady.gpu_util) add(values, "gpu_util", *steady.gpu_util);
+    add(values, "epochs", static_cast<double>(all.back().epoch + 1));
+  }
+  if (text_at(run.result, "verdict") != "unfinished")
+    add(values, "wall_s", number_at(run.result, "wall_s"));
+  return measures;
+}
+
+Group group_of(std::string label, std::vector<RunFiles> runs) {
+  Group group{.label = std::move(label), .runs = std::move(runs), .members = {}};
+  for (const RunFiles& run : group.runs) group.members.push_back(measures_of(run));
+  return group;
+}
+
+Group group_of_bench(std::string label, const Json& bench) {
+  Group group{.label = std::move(label),
+              .runs = {},
+              .members = {Measures{}},
+              .machine = member(bench, "machine")};
+  const Json& rows = member(bench, "rows");
+  if (!rows.is_array()) return group;
+  for (const Json& row : rows) {
+    const std::string technique = text_at(row, "technique");
+    add_repeats(group, technique, row);
+    Values& values = group.members.front().values;
+    add(values, technique + ": steady_epoch_s", number_at(row, "steady_epoch_s"));
+    add(values, technique + ": samples_per_s", number_at(row, "samples_per_s"));
+    const Json& losses = member(row, "loss");
+    if (losses.is_array() && !losses.empty() && losses.back().is_number())
+      add(values, technique + ": loss", losses.back().get<double>());
+  }
+  return group;
+}
+
+std::vector<Group> grouped(std::vector<RunFiles> runs) {
+  std::vector<std::pair<std::string, std::vector<RunFiles>>> found;
+  for (RunFiles& run : runs) {
+    const std::string settings = settings_of(run);
+    auto same = std::ranges::find(found, settings, &decltype(found)::value_type::first);
+    if (same == found.end()) same = found.insert(found.end(), {settings, {}});
+    same->second.push_back(std::move(run));
+  }
+  std::vector<Group> groups;
+  for (auto& [settings, members] : found) {
+    const RunFiles& first = groups.empty() ? members.front() : groups.front().runs.front();
+    std::string label = label_of(members.front(), first);
+    groups.push_back(group_of(std::move(label), std::move(members)));
+  }
+  return groups;
+}
+
+std::vector<std::string> measure_names(const Compared& compared) {
+  std::vector<std::string> names;
+  for (const Group& group : compared.groups) {
+    for (const Measures& member : group.members) {
+      for (const auto& [name, value] : member.values) {
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+      }
+    }
+  }
+  return names;
+}
+
+std::vector<std::vector<double>> values_of(const Compared& compared, std::string_view name) {
+  std::vector<std::vector<double>> all;
+  for (const Group& group : compared.groups) {
+    std::vector<double>& values = all.emplace_back();
+    for (const Measures& member : group.members) {
+      const double value = value_in(member, name);
+      if (!std::isnan(value)) values.push_back(value);
+    }
+  }
+  return all;
+}
+
+std::vector<std::optional<MeanDifference>> differences_of(const Compared& compared,
+                                                          const std::string& name) {
+  std::vector<std::optional<MeanDifference>> differences;
+  const auto values = values_of(compared, name);
+  const auto base = by_seed(compared.groups.front(), name);
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    if (values[0].empty() || values[i].empty()) {
+      differences.emplace_back();
+      continue;
+    }
+    const auto other = by_seed(compared.groups[i], name);
+    differences.push_back(!base.empty() && has_same_keys(base, other)
+                              ? paired_difference(numbers_of(base), numbers_of(other))
+                              : unpaired_difference(values[0], values[i]));
+  }
+  return differences;
+}
+
+std::vector<ConfigDifference> config_differences(const Compared& compared) {
+  std::vector<ConfigDifference> differences;
+  for (const std::string& key : keys_of(compared)) {
+    ConfigDifference difference{.key = key, .values = {}};
+    for (const Group& group : compared.groups) difference.values.push_back(setting_of(group, key));
+    const bool differs = std::ranges::any_of(difference.values, [&](const std::string& value) {
+      return value != difference.values.front();
+    });
+    if (differs) differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+std::vector<double> mean_curve(const Group& group, const std::string& metric) {
+  std::map<std::int64_t, std::vector<double>> by_epoch;
+  for (const RunFiles& run : group.runs) {
+    for (const events::EpochEnded& epoch : run.epochs) {
+      if (const auto value = find_metric(epoch.metrics, metric))
+        by_epoch[epoch.epoch].push_back(*value);
+    }
+  }
+  std::vector<double> curve;
+  for (const auto& [epoch, values] : by_epoch) curve.push_back(mean(values));
+  return curve;
+}
+
+}  // namespace trainctl::report

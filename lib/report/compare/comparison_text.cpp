@@ -1,0 +1,260 @@
+#include "base/strings.hpp"
+#include "report/compare/comparison.hpp"
+#include "report/compare/comparison_gate.hpp"
+#include "report/html/curves.hpp"
+#include "report/text/sparkline.hpp"
+#include "report/text/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainctl::report {
+namespace {
+
+std::string number_text(double value) {
+  return std::abs(value) >= 1000 && std::isfinite(value) ? rate_text(value) : metric_text(value);
+}
+
+std::string signed_text(double value) { return (value > 0 ? "+" : "") + number_text(value); }
+
+std::string share_text(const MeanDifference& difference) {
+  if (difference.base == 0 || !std::isfinite(difference.difference)) return "";
+  return fmt::format("{:+.1f} %", 100 * difference.difference / std::abs(difference.base));
+}
+
+std::string difference_text(const std::optional<MeanDifference>& difference) {
+  if (!difference) return "";
+  const double value = difference->difference;
+  return value == 0 ? "0" : signed_text(value);
+}
+
+std::string interval_text(const std::optional<MeanDifference>& difference) {
+  if (!difference || !difference->ci95) return "";
+  return fmt::format("[{}, {}]", signed_text(difference->ci95->low),
+                     signed_text(difference->ci95->high));
+}
+
+std::string heading(const Group& group) {
+  const std::string label = printable(group.label);
+  return group.members.size() > 1 ? fmt::format("{} (mean of {})", label, group.members.size())
+                                  : label;
+}
+
+bool has_intervals(const Compared& compared) {
+  return std::ranges::all_of(compared.groups,
+                             [](const Group& group) { return group.members.size() > 1; });
+}
+
+Table measures_table(const Compared& compared) {
+  const bool intervals = has_intervals(compared);
+  std::vector<Column> columns{{"measure", Align::left}, {heading(compared.groups.front())}};
+  for (std::size_t i = 1; i < compared.groups.size(); ++i) {
+    columns.push_back({heading(compared.groups[i])});
+    columns.push_back({"difference"});
+    if (intervals) columns.push_back({"95 %"});
+    columns.push_back({""});
+  }
+  Table table(columns);
+  for (const std::string& name : measure_names(compared)) {
+    const auto values = values_of(compared, name);
+    const auto differences = differences_of(compared, name);
+    const auto mean_text = [](const std::vector<double>& all) {
+      double sum = 0;
+      for (const double value : all) sum += value;
+      return all.empty() ? "-" : number_text(sum / static_cast<double>(all.size()));
+    };
+    std::vector<std::string> cells{printable(name), mean_text(values[0])};
+    for (std::size_t i = 1; i < values.size(); ++i) {
+      cells.push_back(mean_text(values[i]));
+      cells.push_back(difference_text(differences[i - 1]));
+      if (intervals) cells.push_back(interval_text(differences[i - 1]));
+      cells.push_back(differences[i - 1] ? share_text(*differences[i - 1]) : "");
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+Table config_table(const Compared& compared) {
+  std::vector<Column> columns{{"key", Align::left}};
+  for (const Group& group : compared.groups)
+    columns.push_back({printable(group.label), Align::left});
+  Table table(columns);
+  for (const ConfigDifference& difference : config_differences(compared)) {
+    std::vector<std::string> cells{printable(difference.key)};
+    for (const std::string& value : difference.values) cells.push_back(clip(printable(value), 60));
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+/// Seconds of a steady epoch by part; the mean over the runs.
+events::Timing mean_epoch(const Group& group) {
+  std::vector<events::EpochEnded> epochs;
+  for (const RunFiles& run : group.runs) {
+    const std::span<const events::EpochEnded> all = run.epochs;
+    const auto steady = all.size() > 1 ? all.subspan(1) : all;
+    epochs.insert(epochs.end(), steady.begin(), steady.end());
+  }
+  events::Timing sum = sum_timing(epochs);
+  const auto count = static_cast<double>(std::max<std::size_t>(epochs.size(), 1));
+  for (const TimePart& part : time_parts()) sum.*part.seconds /= count;
+  sum.wall_s /= count;
+  return sum;
+}
+
+Table time_table(const Compared& compared) {
+  std::vector<Column> columns{{"an epoch", Align::left}};
+  std::vector<events::Timing> epochs;
+  for (const Group& group : compared.groups) {
+    columns.push_back({printable(group.label)});
+    columns.push_back({"%"});
+    epochs.push_back(mean_epoch(group));
+  }
+  Table table(columns);
+  const auto row = [&](const std::string& name, double events::Timing::*seconds) {
+    std::vector<std::string> cells{name};
+    for (const events::Timing& epoch : epochs) {
+      cells.push_back(fmt::format("{:.3f} s", epoch.*seconds));
+      cells.push_back(epoch.wall_s > 0 ? percent_text(epoch.*seconds / epoch.wall_s) : "");
+    }
+    table.add(std::move(cells));
+  };
+  const std::vector<const RunFiles*> runs = runs_of(compared);
+  for (const TimePart& part : time_parts()) {
+    const bool is_there = std::ranges::any_of(
+        epochs, [&](const events::Timing& epoch) { return epoch.*part.seconds > 0; });
+    if (is_there) row(part_name(part, runs), part.seconds);
+  }
+  row("all", &events::Timing::wall_s);
+  return table;
+}
+
+std::string curves_text(const Compared& compared, const Style& style) {
+  std::string text;
+  std::vector<std::string> names;
+  for (const Group& group : compared.groups) {
+    for (const RunFiles& run : group.runs) {
+      for (const std::string& name : metric_names(run.epochs)) {
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+      }
+    }
+  }
+  int widest = 0;
+  for (const Group& group : compared.groups)
+    widest = std::max(widest, display_width(printable(group.label)));
+  for (const std::string& name : names) {
+    Interval range{HUGE_VAL, -HUGE_VAL};
+    std::vector<std::vector<double>> curves;
+    for (const Group& group : compared.groups) {
+      curves.push_back(mean_curve(group, name));
+      for (const double value : curves.back()) {
+        if (!std::isfinite(value)) continue;
+        range.low = std::min(range.low, value);
+        range.high = std::max(range.high, value);
+      }
+    }
+    if (range.low > range.high) continue;
+    text += paint(printable(name), Ink::cyan, style) + "\n";
+    for (std::size_t i = 0; i < curves.size(); ++i) {
+      if (curves[i].empty()) continue;
+      text += fmt::format("  {}  {}  {} -> {}\n",
+                          pad(printable(compared.groups[i].label), widest, Align::left),
+                          sparkline(curves[i], style.glyphs, {.scale = range, .gap = ' '}),
+                          metric_text(curves[i].front()), metric_text(curves[i].back()));
+    }
+  }
+  return text;
+}
+
+Json difference_json(const std::optional<MeanDifference>& difference, const std::string& label) {
+  if (!difference) return {{"group", label}, {"value", nullptr}};
+  const double base = difference->base;
+  Json interval = nullptr;
+  if (difference->ci95)
+    interval = {json_number(difference->ci95->low), json_number(difference->ci95->high)};
+  return {{"group", label},
+          {"value", json_number(difference->difference)},
+          {"relative",
+           base == 0 ? Json(nullptr) : json_number(difference->difference / std::abs(base))},
+          {"ci95", interval},
+          {"paired", difference->paired}};
+}
+
+Json measures_json(const Compared& compared) {
+  Json list = Json::array();
+  for (const std::string& name : measure_names(compared)) {
+    Json groups = Json::array();
+    for (const std::vector<double>& values : values_of(compared, name)) {
+      Json numbers = Json::array();
+      for (const double value : values) numbers.push_back(json_number(value));
+      groups.push_back(numbers);
+    }
+    Json differences = Json::array();
+    const auto found = differences_of(compared, name);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      differences.push_back(difference_json(found[i], compared.groups[i + 1].label));
+    list.push_back({{"name", name}, {"values", groups}, {"differences", differences}});
+  }
+  return list;
+}
+
+Json losses_json(const std::optional<LossComparison>& losses) {
+  if (!losses) return nullptr;
+  const auto hex = [](const std::optional<double>& value) {
+    return value ? Json(fmt::format("{:a}", *value)) : Json(nullptr);
+  };
+  Json first = nullptr;
+  if (const auto& difference = losses->difference)
+    first = {{"run", difference->run},
+             {"metric", difference->metric},
+             {"of", difference->of_epoch ? "epoch" : "step"},
+             {"epoch", difference->epoch},
+             {"step", difference->step},
+             {"expected", hex(difference->wanted)},
+             {"found", hex(difference->found)}};
+  return {{"equal", !losses->difference}, {"losses", losses->losses}, {"first_difference", first}};
+}
+
+}  // namespace
+
+std::string compare_text(const Compared& compared, const Style& style) {
+  std::string text;
+  const bool runs = compared.kind == "runs";
+  const Table config = config_table(compared);
+  if (runs && config.rows().empty()) text += "The configs are the same.\n";
+  if (!config.rows().empty()) text += to_text(config, style);
+  text += (text.empty() ? "" : "\n") + to_text(measures_table(compared), style);
+  if (!runs) return text;
+  text += "\n" + to_text(time_table(compared), style);
+  const std::string curves = curves_text(compared, style);
+  return curves.empty() ? text : text + "\n" + curves;
+}
+
+Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses) {
+  Json groups = Json::array();
+  for (const Group& group : compared.groups) {
+    Json runs = Json::array();
+    for (const RunFiles& run : group.runs)
+      runs.push_back({{"folder", run.folder.string()},
+                      {"name", run.name},
+                      {"seed", run.value("seed").value_or("")},
+                      {"verdict", text_at(run.result, "verdict")},
+                      {"notes", run.notes}});
+    groups.push_back({{"label", group.label}, {"members", group.members.size()}, {"runs", runs}});
+  }
+  Json config = Json::array();
+  for (const ConfigDifference& difference : config_differences(compared))
+    config.push_back({{"key", difference.key}, {"values", difference.values}});
+  return {{"schema", "trainctl.compare/1"},
+          {"kind", compared.kind},
+          {"groups", groups},
+          {"config", config},
+          {"metrics", measures_json(compared)},
+          {"equal_losses", losses_json(losses)},
+          {"warnings", machines_apart(compared)}};
+}
+
+}  // namespace trainctl::report

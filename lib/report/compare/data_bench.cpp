@@ -1,0 +1,111 @@
+#include "report/compare/data_bench.hpp"
+
+#include "base/statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainctl::report {
+namespace {
+
+std::vector<double> each(const LoaderRow& row, double LoaderTrial::*value) {
+  std::vector<double> values;
+  for (const LoaderTrial& trial : row.trials) values.push_back(trial.*value);
+  return values;
+}
+
+double middle(const LoaderRow& row, double LoaderTrial::*value) { return median(each(row, value)); }
+
+Quartiles rate(const LoaderRow& row) { return quartiles(each(row, &LoaderTrial::samples_per_s)); }
+
+double share_of_limit(const LoaderRow& row) { return rate(row).median / row.limit_samples_per_s; }
+
+const std::string& digest_of(const LoaderRow& row) { return row.trials.front().digest; }
+
+// Bitwise-equal batches are a promise; a row that breaks it is named.
+bool same_batches(const DataBench& bench, const LoaderRow& row) {
+  const std::string& wanted = digest_of(bench.rows.front());
+  return std::ranges::all_of(row.trials,
+                             [&](const LoaderTrial& trial) { return trial.digest == wanted; });
+}
+
+Json row_json(const DataBench& bench, const LoaderRow& row) {
+  const Quartiles samples_per_s = rate(row);
+  Json repeats = Json::array();
+  for (const LoaderTrial& trial : row.trials) repeats.push_back(json_number(trial.samples_per_s));
+  return {{"workers", row.workers},
+          {"auto", row.why.empty() ? Json(nullptr) : Json(row.why)},
+          {"samples_per_s",
+           {{"median", json_number(samples_per_s.median)},
+            {"q1", json_number(samples_per_s.q1)},
+            {"q3", json_number(samples_per_s.q3)}}},
+          {"cpu_s_per_1k", json_number(middle(row, &LoaderTrial::cpu_s_per_1k))},
+          {"p50_ms", json_number(middle(row, &LoaderTrial::p50_ms))},
+          {"p99_ms", json_number(middle(row, &LoaderTrial::p99_ms))},
+          {"rss_mb", json_number(middle(row, &LoaderTrial::rss_mb))},
+          {"digest", digest_of(row)},
+          {"identical", same_batches(bench, row)},
+          {"limit",
+           {{"name", bench.limit_name}, {"samples_per_s", json_number(row.limit_samples_per_s)}}},
+          {"repeats", repeats}};
+}
+
+}  // namespace
+
+Table data_bench_table(const DataBench& bench) {
+  Table table({{"workers"},
+               {"samples/s [quartiles]"},
+               {"per CPU second"},
+               {"p50 ms"},
+               {"p99 ms"},
+               {"peak MB"},
+               {"limit"},
+               {"of limit"},
+               {"batches", Align::left}});
+  for (const LoaderRow& row : bench.rows) {
+    const Quartiles samples_per_s = rate(row);
+    table.add({fmt::format("{}", row.workers),
+               fmt::format("{} [{}, {}]", rate_text(samples_per_s.median),
+                           rate_text(samples_per_s.q1), rate_text(samples_per_s.q3)),
+               rate_text(1000 / middle(row, &LoaderTrial::cpu_s_per_1k)),
+               metric_text(middle(row, &LoaderTrial::p50_ms)),
+               metric_text(middle(row, &LoaderTrial::p99_ms)),
+               rate_text(middle(row, &LoaderTrial::rss_mb)), rate_text(row.limit_samples_per_s),
+               percent_text(share_of_limit(row)) + " %",
+               same_batches(bench, row) ? digest_of(row) : digest_of(row) + " DIFFER"});
+  }
+  return table;
+}
+
+std::string data_bench_notes(const DataBench& bench) {
+  const std::size_t repeats = bench.rows.front().trials.size();
+  std::string text = fmt::format(
+      "{} interleaved measurement{} a row, each in a fresh process behind an epoch of warm-up; the "
+      "consumer reads\n"
+      "labels only. CPU and memory are the whole process's. ",
+      repeats, repeats == 1 ? "" : "s");
+  if (bench.limit_name == "gather") {
+    text += "The limit is one thread that copies the same rows.\n";
+  } else if (bench.limit_name == "decode") {
+    text += "The limit is one thread that only decodes, times the threads that run at once.\n";
+  } else {
+    text +=
+        "The limit is one thread of the transforms alone, times the threads that run at once.\n";
+  }
+  for (const LoaderRow& row : bench.rows) {
+    if (!row.why.empty()) text += fmt::format("auto took {} workers: {}\n", row.workers, row.why);
+  }
+  return text;
+}
+
+Json data_bench_document(const DataBench& bench) {
+  Json rows = Json::array();
+  for (const LoaderRow& row : bench.rows) rows.push_back(row_json(bench, row));
+  return {{"schema", "trainctl.data_bench/1"},
+          {"config", bench.config},
+          {"repeats", bench.rows.front().trials.size()},
+          {"rows", rows}};
+}
+
+}  // namespace trainctl::report

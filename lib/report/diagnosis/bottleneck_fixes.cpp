@@ -1,0 +1,379 @@
+#include "report/diagnosis/bottleneck_fixes.hpp"
+
+#include "base/strings.hpp"
+#include "report/diagnosis/bottleneck_gains.hpp"
+#include "report/text/format.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace trainctl::report::fixes {
+namespace {
+
+// What the experiment file allows; a test asks it.
+constexpr int kMostWorkers = 256;
+constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
+constexpr double kStalled = 0.25;    // of the time a thread waits for a core
+constexpr double kSavesWell = 0.02;  // of the time
+
+/// A sentence without a setting where the batch cannot grow.
+Proposals larger_batch(const Facts& facts, const char* why) {
+  const BottleneckContext& context = facts.context;
+  const int factor = gains::batch_factor(facts);
+  const std::int64_t batch = factor * context.batch_size;
+  if (factor == 0 || batch > kLargestBatch)
+    return {{"", "more work for each step would help, and the batch cannot grow here",
+             gains::unknown()}};
+  return {
+      {fmt::format("loader.batch_size={}", batch),
+       fmt::format(
+           "{}; a larger batch changes the training, so check the loss and the learning rate", why),
+       gains::of_larger_batch(facts, factor)},
+      {"", std::string(why) + " with a larger batch, which this experiment does not accept",
+       gains::unknown()}};
+}
+
+// "KEY=N", N above `now` and at most the epochs of the run; nothing where there is no such N.
+std::string every_n(const char* key, std::int64_t now, std::int64_t wanted,
+                    std::int64_t max_epochs) {
+  const std::int64_t n = max_epochs > 0 ? std::min(std::max(wanted, 2 * now), max_epochs) : 0;
+  return n > now ? fmt::format("{}={}", key, n) : std::string();
+}
+
+// Workers produce samples at a rate that is proportional to their number; the rest of the step asks
+// for wall / rest.
+int wanted_workers(int now, double wall_s, double wait_s, int most) {
+  const double rest_s = std::max(wall_s - wait_s, 1e-9);
+  const double wanted = now == 0 ? wait_s / rest_s : now * wall_s / rest_s;
+  return std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), now + 1, most);
+}
+
+int wanted_workers(const Facts& facts, int most) {
+  return wanted_workers(facts.context.num_workers, facts.timing.wall_s, facts.timing.data_wait_s,
+                        most);
+}
+
+bool has_mode(const Levers& levers, const char* mode) {
+  return std::ranges::find(levers.cache_modes, mode) != levers.cache_modes.end();
+}
+
+/// "settings that may help: a batch of 512: 1.12x to 1.90x as fast (replayed); compared: 2 threads:
+/// 0.92x to 1.19x as fast (replayed); not tried: trainer.precision".
+std::string compared_settings(const Facts& facts) {
+  constexpr double kMayHelp = 1.05;
+  std::vector<std::string> gaining;
+  std::vector<std::string> compared;
+  std::vector<std::string> untried;
+  for (const SettingCheck& check : gains::checks_of(facts)) {
+    if (!check.done) {
+      untried.push_back(check.key);
+    } else if (check.gain) {
+      (check.gain->low >= kMayHelp ? gaining : compared).push_back(check.text);
+    }
+  }
+  std::vector<std::string> parts;
+  if (!gaining.empty()) parts.push_back("settings that may help: " + join(gaining, ", "));
+  if (!compared.empty()) parts.push_back("compared: " + join(compared, ", "));
+  if (!untried.empty()) parts.push_back("not tried: " + join(untried, ", "));
+  return parts.empty() ? "rules exclude batch size, threads, precision and anomaly checks"
+                       : join(parts, "; ");
+}
+
+/// Of the settings that were compared, the most that one gains; without a bound where one of them
+/// was not tried.
+Gain gain_of_compared(const Facts& facts) {
+  Gain most{.low = 1, .high = 1};
+  for (const SettingCheck& check : gains::checks_of(facts)) {
+    if (!check.done) return gains::unknown();
+    if (!check.gain) continue;
+    if (!check.gain->high) return gains::unknown();
+    most.high = std::max(*most.high, *check.gain->high);
+    most.replayed = most.replayed || check.gain->replayed;
+  }
+  return most;
+}
+
+std::string worker_words(int workers) {
+  return fmt::format("{} loader worker{}", workers, workers == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Proposals free_cores(const Facts& facts) {
+  const auto& usage = facts.context.usage;
+  const double share =
+      usage ? usage->outside_cores.value_or(0) + usage->stolen_cores.value_or(0) : 0;
+  return {{"",
+           fmt::format("{} % of the cores' time goes to others: end or move them and run again, "
+                       "before any other number here is trusted",
+                       percent_text(share)),
+           gains::unknown()}};
+}
+
+Proposals inspect_rank(const Facts& facts) {
+  const RankRow& last = *facts.context.straggler;
+  return {{"",
+           fmt::format("look at {}: its load, clocks and disk; all other ranks wait for rank {}, "
+                       "and no setting changes that",
+                       last.host.empty() ? std::string("that machine") : printable(last.host),
+                       last.rank),
+           gains::without(facts, facts.part_s)}};
+}
+
+Proposals cool_gpu(const Facts& /*facts*/) {
+  return {{"", "better cooling or a higher power limit would let the GPU keep its clocks",
+           gains::unknown()}};
+}
+
+Proposals other_threads(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const int threads =
+      context.other_threads ? static_cast<int>(context.other_threads->value) : context.cores();
+  const std::string why =
+      threads > context.num_threads
+          ? fmt::format("the step computes with {} thread{} on {} cores", context.num_threads,
+                        context.num_threads == 1 ? "" : "s", context.cores())
+          : fmt::format("{} threads of the step get in each other's way", context.num_threads);
+  return {{fmt::format("trainer.num_threads={}", threads), why, gains::of_threads(facts, threads)}};
+}
+
+Proposals larger_steps(const Facts& facts) {
+  return larger_batch(facts, "the fixed cost of a step is spread over more samples");
+}
+
+Proposals untried_settings(const Facts& facts) {
+  return {{"", compared_settings(facts), gain_of_compared(facts)}};
+}
+
+Proposals less_cache(const Facts& facts) {
+  Proposals all;
+  constexpr double kSmall = 0.25;
+  const Levers& levers = facts.context.levers;
+  if (levers.cache_mode != "none" && levers.cache_share.value_or(1) > kSmall)
+    all.push_back({"dataset.cache.budget=25%", "the caches of samples leave more to the rest",
+                   gains::unknown()});
+  all.push_back({"", "less memory elsewhere on the machine, or a larger limit, would help",
+                 gains::unknown()});
+  return all;
+}
+
+Proposals fewer_threads(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const int cores = context.cores();
+  if (cores > 0 && !context.on_gpu && context.num_threads > cores)
+    return {{fmt::format("trainer.num_threads={}", cores),
+             fmt::format("{} threads share {} core{}, and wait for one another",
+                         context.num_threads, cores, cores == 1 ? "" : "s"),
+             gains::of_threads(facts, cores)}};
+  return {{"", "a larger CPU quota, or nothing else beside the run, would help", gains::unknown()}};
+}
+
+Proposals fewer_workers(const Facts& facts) {
+  const int cores = facts.context.cores();
+  const int workers = std::max(1, cores - std::max(facts.context.num_threads, 1));
+  return {{fmt::format("loader.num_workers={}", workers),
+           fmt::format("{} take the cores from the step, which does not wait for them",
+                       worker_words(facts.context.num_workers)),
+           gains::unknown()}};
+}
+
+Proposals more_workers(const Facts& facts) {
+  const int now = facts.context.num_workers;
+  const int cores = facts.context.cores();
+  const int most = std::min(cores > 0 ? cores : std::max(8, 2 * now), kMostWorkers);
+  if (now >= most)
+    return {{"", "the loader has as many workers as it may have", gains::of_loading(facts)}};
+  return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
+           fmt::format("the step waits for batches with {}", worker_words(now)),
+           gains::of_loading(facts)}};
+}
+
+Proposals waiting_workers(const Facts& facts) {
+  const int now = facts.context.num_workers;
+  const int most = std::min(std::max(4 * facts.context.cores(), 2 * now + 2), kMostWorkers);
+  if (now >= most)
+    return {{"", "the source of the samples is slow, and no setting changes that",
+             gains::of_loading(facts)}};
+  return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
+           "the workers wait, so more of them than cores wait at the same time",
+           gains::of_loading(facts)}};
+}
+
+Proposals workers_of_straggler(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const RankRow& last = *context.straggler;
+  const bool is_known = context.straggler_is_here && context.usage && context.usage->cpu_stalled;
+  const bool is_full = !is_known || *context.usage->cpu_stalled >= kStalled;
+  const int here = std::max(context.cores(), 1);
+  const int most = std::min(is_full ? here : 4 * here, kMostWorkers);
+  const std::string why = fmt::format("rank {} waits for batches with {}, and the others for it",
+                                      last.rank, worker_words(context.num_workers));
+  if (context.num_workers >= most)
+    return {{"", why + ": look at that machine and its disk", gains::of_loading(facts)}};
+  return {{fmt::format("loader.num_workers={}",
+                       wanted_workers(context.num_workers, last.own_s(), last.data_wait_s, most)),
+           why, gains::of_loading(facts)}};
+}
+
+Proposals one_thread(const Facts& facts) {
+  return {{"trainer.num_threads=1",
+           fmt::format("threads that wait for the next step burn the cores that load, since {} is "
+                       "set; unset it, or compute with one",
+                       facts.context.levers.spin_variable),
+           gains::unknown()}};
+}
+
+Proposals read_less(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  const Gain gain = gains::of_loading(facts);
+  Proposals all;
+  if (levers.cache_mode == "none" && has_mode(levers, "encoded"))
+    all.push_back(
+        {"dataset.cache.mode=encoded", "the files are read once, and then lie in memory", gain});
+  if (levers.read_ahead && *levers.read_ahead == 0)
+    all.push_back(
+        {"loader.read_ahead=32", "files are read before their turn, in the disk's order", gain});
+  all.push_back({"", "a faster disk, a pack file on it or smaller files would help", gain});
+  return all;
+}
+
+Proposals cache_decoded(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  const std::string all = fmt::format("all {} CPU cores load already", facts.context.cores());
+  const bool caches_less = levers.cache_mode == "none" || levers.cache_mode == "encoded";
+  Proposals proposals;
+  if (caches_less && has_mode(levers, "decoded"))
+    proposals.push_back({"dataset.cache.mode=decoded", all + "; a cache spares them the decoding",
+                         gains::of_loading(facts)});
+  proposals.push_back({"", all + ": fewer or cheaper transforms and smaller images would help",
+                       gains::of_loading(facts)});
+  return proposals;
+}
+
+Proposals pin(const Facts& facts) {
+  return {{"loader.pin_memory=true", "page-locked memory lets copies run beside the step",
+           gains::without(facts, facts.timing.h2d_s + facts.timing.eval_s)},
+          {"", "page-locked memory would help, and this experiment does not accept it",
+           gains::unknown()}};
+}
+
+Proposals keep_on_device(const Facts& facts) {
+  const Proposal smaller{"", "smaller samples, or samples of 8 bits, take less time to copy",
+                         gains::without(facts, facts.timing.h2d_s)};
+  const Levers& levers = facts.context.levers;
+  if (facts.context.on_gpu && levers.cache_mode != "device" && has_mode(levers, "device"))
+    return {{"dataset.cache.mode=device", "the GPU keeps the images and makes the batches itself",
+             gains::without(facts,
+                            facts.timing.h2d_s + facts.timing.data_wait_s + facts.timing.eval_s)},
+            smaller};
+  return {smaller};
+}
+
+Proposals smaller_buckets(const Facts& facts) {
+  double bytes = 0;
+  for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
+  constexpr double kBuckets = 8;
+  const double cap = std::max(std::floor(bytes / kBuckets / 1e6), 1.0);
+  return {{fmt::format("distributed.bucket_cap_mb={}", cap),
+           "the exchange of the first gradients begins while the others are computed",
+           gains::without(facts, facts.part_s)},
+          {"", "smaller buckets would let the exchange begin sooner", gains::unknown()}};
+}
+
+Proposals exchange_less(const Facts& facts) {
+  return larger_batch(facts, "half as many gradient exchanges per sample");
+}
+
+Proposals save_beside(const Facts& facts) {
+  return {{"checkpoint.async=true", "the state is copied in the step and written beside it",
+           gains::without(facts, facts.timing.checkpoint_s)},
+          {"", "checkpoints written next to the training would not hold it up",
+           gains::without(facts, facts.timing.checkpoint_s)}};
+}
+
+Proposals save_less(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  const Gain gain = gains::of_fewer_checkpoints(facts);
+  Proposals all;
+  const double share = std::clamp(facts.timing.checkpoint_s / facts.timing.wall_s, 0.0, 0.99);
+  if (levers.checkpoint_every_steps) {
+    const double ratio = std::clamp(share / (1 - share) / kSavesWell, 2.0, 1e6);
+    const double steps = std::ceil(static_cast<double>(*levers.checkpoint_every_steps) * ratio);
+    all.push_back({fmt::format("checkpoint.every_n_steps={:.0f}", steps),
+                   "fewer checkpoints; a crash then loses more", gain});
+  }
+  constexpr double kTenMinutes = 600;
+  if (levers.checkpoint_every_s && *levers.checkpoint_every_s < kTenMinutes)
+    all.push_back({"checkpoint.every_t=10m", "fewer checkpoints; a crash then loses more", gain});
+  const std::string epochs =
+      every_n("checkpoint.every_n_epochs", levers.checkpoint_every, 5, facts.context.max_epochs);
+  if (!epochs.empty()) all.push_back({epochs, "fewer checkpoints; a crash then loses more", gain});
+  if (levers.checkpoint_on_best)
+    all.push_back(
+        {"checkpoint.on_best=false", "not every epoch that is the best needs a save", gain});
+  all.push_back({"", "fewer checkpoints; a crash then loses more", gain});
+  return all;
+}
+
+Proposals validate_less(const Facts& facts) {
+  const std::string setting =
+      every_n("trainer.check_val_every_n_epoch", facts.context.levers.validate_every, 2,
+              facts.context.max_epochs);
+  return {{setting, "validation less often", gains::of_less_validation(facts)},
+          {"", "a smaller validation set or trainer.limit_val_batches would help",
+           gains::of_less_validation(facts)}};
+}
+
+Proposals no_forced_sync(const Facts& facts) {
+  if (facts.context.levers.detect_anomaly)
+    return {{"trainer.detect_anomaly=false", "looking at every value stops the GPU at each step",
+             gains::of_no_anomaly_checks(facts)}};
+  return {
+      {"trainer.log_every_n_steps=50", "each line of the log waits for the GPU", gains::unknown()}};
+}
+
+Proposals record_steps(const Facts& /*facts*/) {
+  return {{"trainer.cuda_graphs=true", "a step is launched as one graph in place of many kernels",
+           gains::unknown()},
+          {"", "larger steps would need fewer launches for each sample", gains::unknown()}};
+}
+
+Proposals fewer_steps(const Facts& facts) {
+  return larger_batch(facts, "the fixed cost of a step is spread over more samples");
+}
+
+Proposals no_anomaly_checks(const Facts& facts) {
+  return {{"trainer.detect_anomaly=false", "it checks every value of every operation",
+           gains::of_no_anomaly_checks(facts)}};
+}
+
+Proposals half_precision(const Facts& facts) {
+  Proposals all{{"trainer.precision=bf16-mixed",
+                 "16-bit products are several times as fast; they change the numbers, so check the "
+                 "loss",
+                 gains::of_bf16(facts)}};
+  const Proposals more = fill_device(facts);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Proposals fill_device(const Facts& facts) {
+  return larger_batch(facts, "a larger batch may fill the device better, while it fits");
+}
+
+Proposals fewer_updates(const Facts& facts) {
+  return larger_batch(facts, "half as many updates per sample");
+}
+
+Proposals more_devices(const Facts& facts) {
+  if (!facts.context.has_room_for_devices())
+    return {
+        {"", "the model itself is the work; " + compared_settings(facts), gain_of_compared(facts)}};
+  return {{"", "the model itself is the work: more devices may help; " + compared_settings(facts),
+           gains::unknown()}};
+}
+
+}  // namespace trainctl::report::fixes

@@ -1,0 +1,234 @@
+#include "report/diagnosis/bottleneck_gains.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainctl::report {
+namespace gains {
+namespace {
+
+constexpr double kReplayMargin = 0.15;  // by which a replay may differ from the run
+constexpr double kCoresBusy = 0.8;
+constexpr double kStalledShare = 0.10;     // of the time threads wait for a core
+constexpr std::int64_t kFewestSteps = 10;  // of an epoch with a larger batch
+constexpr double kTinyStep = 1e-3;         // seconds
+constexpr std::int64_t kTinyBatch = 8;
+
+double passes_s(const Facts& facts) { return facts.timing.forward_s + facts.timing.backward_s; }
+
+/// Whether threads of the run may take cores from one another.
+bool cores_are_contended(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const bool waits = context.usage && context.usage->cpu_stalled.value_or(0) >= kStalledShare;
+  const int cores = context.cores();
+  return waits || cores <= 0 || facts.timing.cpu_percent / 100 >= kCoresBusy * cores;
+}
+
+/// Passes that take `ratio` of their time. `most`: what the whole run gains at most.
+Gain replayed(const Facts& facts, double ratio, double most) {
+  const double wall_s = facts.timing.wall_s;
+  const double slow_s = wall_s - passes_s(facts) * (1 - ratio * (1 + kReplayMargin));
+  return {.low = std::min(wall_s / std::max(slow_s, 1e-9), most), .high = most, .replayed = true};
+}
+
+std::optional<double> ratio_of(const Facts& facts, double step_s) {
+  const auto& now_s = facts.context.replay_step_s;
+  if (!now_s || !(*now_s > 0) || !(step_s > 0)) return std::nullopt;
+  return step_s / *now_s;
+}
+
+SettingCheck check_of_batch(const Facts& facts) {
+  SettingCheck check{.key = "loader.batch_size"};
+  const BottleneckContext& context = facts.context;
+  if (context.larger_batch && context.replay_step_s && context.batch_size > 0) {
+    const auto factor =
+        static_cast<double>(context.larger_batch->value) / static_cast<double>(context.batch_size);
+    check.done = true;
+    check.gain = of_larger_batch(facts, factor);
+    check.text =
+        fmt::format("a batch of {}: {}", context.larger_batch->value, text_of(*check.gain));
+  }
+  return check;
+}
+
+SettingCheck check_of_threads(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  SettingCheck check{.key = "trainer.num_threads"};
+  const auto by_rule = [&](std::string text) {
+    check.done = true;
+    check.text = std::move(text);
+    return check;
+  };
+  if (context.on_gpu) return by_rule("the GPU computes, not CPU threads");
+  if (context.cores() == 1) return by_rule("there is one core");
+  if (context.other_threads && context.replay_step_s) {
+    const auto threads = static_cast<int>(context.other_threads->value);
+    check.gain = of_threads(facts, threads);
+    return by_rule(
+        fmt::format("{} thread{}: {}", threads, threads == 1 ? "" : "s", text_of(*check.gain)));
+  }
+  if (context.levers.threads_probed) return by_rule("auto compared them at the start");
+  return check;
+}
+
+SettingCheck check_of_precision(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  SettingCheck check{.key = "trainer.precision"};
+  const std::string& precision = context.levers.precision;
+  if (!precision.empty() && precision != "32-true") {
+    check.done = true;
+    check.text = "products have 16 bits already";
+  } else if (!context.on_gpu && !context.levers.native_bf16) {
+    check.done = true;
+    check.text = "this CPU has no bf16 instructions";
+  } else if (context.bf16_step_s && context.replay_step_s) {
+    check.done = true;
+    check.gain = of_bf16(facts);
+    check.text = "bf16-mixed: " + text_of(*check.gain);
+  }
+  return check;
+}
+
+SettingCheck check_of_anomaly(const Facts& facts) {
+  SettingCheck check{.key = "trainer.detect_anomaly", .done = true};
+  if (!facts.context.levers.detect_anomaly) {
+    check.text = "it is off";
+    return check;
+  }
+  check.gain = of_no_anomaly_checks(facts);
+  check.text = "off: " + text_of(*check.gain);
+  return check;
+}
+
+}  // namespace
+
+Gain unknown() { return {}; }
+
+Gain without(const Facts& facts, double seconds) {
+  const double wall_s = facts.timing.wall_s;
+  return {.low = 1, .high = wall_s / std::max(wall_s - seconds, 1e-3 * wall_s)};
+}
+
+Gain of_loading(const Facts& facts) {
+  const events::Timing& timing = facts.timing;
+  const BottleneckContext& context = facts.context;
+  const bool shares_cores = !context.on_gpu && context.num_workers > 0;
+  double won_s = timing.data_wait_s;
+  if (context.ranks_wait_s) won_s = timing.data_wait_s + timing.allreduce_exposed_s;
+  if (shares_cores && cores_are_contended(facts)) {
+    if (!context.replay_step_s || context.levers.detect_anomaly) return unknown();
+    const double least_s = facts.batches() * *context.replay_step_s * (1 - kReplayMargin);
+    const double shorter = std::min(least_s / std::max(passes_s(facts), 1e-9), 1.0);
+    // All that computes in the step may be as much slower as the passes are.
+    const double computing_s = passes_s(facts) + timing.optimizer_s + timing.other_s;
+    won_s += computing_s * (1 - shorter);
+  }
+  return without(facts, won_s + timing.eval_s);
+}
+
+Gain of_larger_batch(const Facts& facts, double factor) {
+  const BottleneckContext& context = facts.context;
+  if (!context.larger_batch) return {.low = 1, .high = factor};
+  const auto rows = static_cast<double>(context.larger_batch->value);
+  const auto ratio = ratio_of(facts, context.larger_batch->step_s);
+  if (!ratio || context.batch_size <= 0) return {.low = 1, .high = factor};
+  const double tried = rows / static_cast<double>(context.batch_size);
+  // A step takes a fixed time and one for each row: between the two batches on a straight line.
+  const double per_row = (*ratio - 1) / (tried - 1);
+  const double step = 1 + per_row * (factor - 1);
+  const double share = std::clamp(step / factor, 1 / factor, 2.0);
+  const double passes = passes_s(facts);
+  const double rest_s = facts.timing.wall_s - passes;
+  const double least_s = passes * share * (1 - kReplayMargin) + rest_s / factor;
+  return replayed(facts, share, std::min(facts.timing.wall_s / least_s, factor));
+}
+
+Gain of_threads(const Facts& facts, int threads) {
+  const BottleneckContext& context = facts.context;
+  if (context.other_threads && context.other_threads->value == threads) {
+    if (const auto ratio = ratio_of(facts, context.other_threads->step_s)) {
+      const double most = std::max(1 / (*ratio * (1 - kReplayMargin)), 1.0);
+      return replayed(facts, *ratio, most);
+    }
+  }
+  if (context.num_threads < 1 || threads <= context.num_threads) return unknown();
+  return {.low = 1, .high = static_cast<double>(threads) / context.num_threads};
+}
+
+Gain of_no_anomaly_checks(const Facts& facts) {
+  const auto& step_s = facts.context.replay_step_s;
+  if (!step_s || !(passes_s(facts) > 0)) return unknown();
+  const double ratio = facts.batches() * *step_s / passes_s(facts);
+  // Metrics and the update are checked, too.
+  const double most = std::max(1 / std::max(ratio * (1 - kReplayMargin), 1e-3), 1.0);
+  return replayed(facts, ratio, most);
+}
+
+Gain of_bf16(const Facts& facts) {
+  const auto& step_s = facts.context.bf16_step_s;
+  const auto ratio = step_s ? ratio_of(facts, *step_s) : std::nullopt;
+  if (!ratio) {
+    const events::Timing& timing = facts.timing;
+    return without(facts, passes_s(facts) + timing.eval_s + timing.h2d_s);
+  }
+  return replayed(facts, *ratio, std::max(1 / (*ratio * (1 - kReplayMargin)), 1.0));
+}
+
+Gain of_fewer_checkpoints(const Facts& facts) {
+  const bool beside = facts.context.levers.checkpoint_async && !facts.context.on_gpu;
+  if (beside && cores_are_contended(facts)) return unknown();
+  return without(facts, facts.timing.checkpoint_s);
+}
+
+Gain of_less_validation(const Facts& facts) {
+  // After a validation the loader starts the epoch without batches that were made ahead.
+  return without(facts, facts.timing.eval_s + facts.timing.data_wait_s);
+}
+
+std::vector<SettingCheck> checks_of(const Facts& facts) {
+  std::vector<SettingCheck> all{check_of_batch(facts), check_of_threads(facts),
+                                check_of_precision(facts), check_of_anomaly(facts)};
+  for (SettingCheck& check : all) {
+    if (!check.done) check.text = "not tried";
+  }
+  return all;
+}
+
+int batch_factor(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const auto fits = [&](std::int64_t factor, std::int64_t steps) {
+    return context.batch_size > 0 &&
+           factor * context.batch_size * context.world_size * steps <= context.train_samples;
+  };
+  if (const auto& tried = context.larger_batch; tried && context.batch_size > 0) {
+    for (std::int64_t factor = tried->value / context.batch_size; factor > 2; factor /= 2) {
+      if (fits(factor, kFewestSteps)) return static_cast<int>(factor);
+    }
+  } else if (has_tiny_steps(facts) && fits(8, kFewestSteps)) {
+    return 8;
+  }
+  return fits(2, 1) ? 2 : 0;
+}
+
+bool has_tiny_steps(const Facts& facts) {
+  const events::Timing& timing = facts.timing;
+  const double batches = facts.batches();
+  if (!(batches >= 1) || facts.context.batch_size <= 0) return false;
+  const double step_s =
+      (timing.wall_s - timing.eval_s - timing.checkpoint_s - timing.data_wait_s) / batches;
+  return step_s < kTinyStep || facts.context.batch_size < kTinyBatch;
+}
+
+}  // namespace gains
+
+std::string text_of(const Gain& gain) {
+  if (!gain.high) {
+    return gain.replayed || gain.low > 1.005 ? fmt::format("at least {:.2f}x as fast", gain.low)
+                                             : std::string("gain unknown until it is tried");
+  }
+  if (!gain.replayed) return fmt::format("at most {:.2f}x as fast", *gain.high);
+  return fmt::format("{:.2f}x to {:.2f}x as fast (replayed)", gain.low, *gain.high);
+}
+
+}  // namespace trainctl::report

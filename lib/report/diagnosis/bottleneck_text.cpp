@@ -1,0 +1,245 @@
+#include "report/diagnosis/bottleneck_text.hpp"
+
+#include "base/machine/core_use.hpp"
+#include "base/strings.hpp"
+#include "report/text/format.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::report {
+namespace {
+
+constexpr double kWorthTelling = 0.05;  // a share of stalls
+
+std::string percent(double share) { return percent_text(share) + " %"; }
+
+/// Evidence in the order in which it is told.
+class List {
+ public:
+  explicit List(std::string_view cause) : cause_(cause) {}
+
+  /// It is told where it is about one of the causes, which are apart by spaces.
+  void add(Evidence evidence, std::string_view causes = {}) {
+    for (const std::string& each : split(causes, ' '))
+      evidence.tells = evidence.tells || (!each.empty() && each == cause_);
+    all_.push_back(std::move(evidence));
+  }
+  [[nodiscard]] std::vector<Evidence> take() { return std::move(all_); }
+
+ private:
+  std::string cause_;
+  std::vector<Evidence> all_;
+};
+
+const char* words_of(Limit part, const BottleneckContext& context) {
+  switch (part) {
+    case Limit::machine: return "other processes";
+    case Limit::input: return "waiting for batches";
+    case Limit::transfer: return context.on_gpu ? "copying batches" : "converting batches";
+    case Limit::communication: return "waiting for other ranks";
+    case Limit::checkpoint: return "checkpoints";
+    case Limit::compute: return "forward and backward";
+    case Limit::optimizer: return "the optimizer";
+    case Limit::evaluation: return "validation";
+    case Limit::host: return "other work between the parts of a step";
+    case Limit::balanced: return "the largest part";
+  }
+  return "";
+}
+
+void add_time(const Facts& facts, List& list) {
+  const events::Timing& timing = facts.timing;
+  const double share = facts.part_s / timing.wall_s;
+  list.add(
+      {"part_share", share, "share",
+       fmt::format("{} of the time: {}", percent(share), words_of(facts.part, facts.context))});
+  const double batches = facts.batches();
+  if (batches < 1) return;
+  const bool input = facts.part == Limit::input;
+  const double wait_s = timing.data_wait_s / batches;
+  list.add({"data_wait_step", wait_s, "s",
+            fmt::format("a step waits {} for its batch", human_duration(wait_s)), input});
+  const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  const double step_s = training_s - timing.data_wait_s;
+  const double samples = facts.samples();
+  if (!(step_s > 0)) return;
+  list.add({"step_rate", samples / step_s, "samples/s",
+            fmt::format("the step could take {} samples/s", rate_text(samples / step_s)), input});
+  // A loader that is never waited for may be able to do more.
+  const int workers = facts.context.num_workers;
+  const double made_in_s = workers == 0 ? timing.data_wait_s : training_s;
+  if (made_in_s > 0 && (input || workers == 0)) {
+    const double rate = samples / made_in_s;
+    list.add({"loader_rate", rate, "samples/s",
+              fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate),
+                          workers, workers == 1 ? "" : "s"),
+              input});
+  }
+}
+
+void add_checkpoints(const Facts& facts, List& list) {
+  const auto& every = facts.context.levers.checkpoint_every_steps;
+  if (!every) return;
+  list.add({"checkpoint_every_n_steps", static_cast<double>(*every), "steps",
+            fmt::format("a checkpoint every {}",
+                        *every == 1 ? "step" : with_thousands(*every) + " steps")},
+           "saved_too_often saved_in_the_step");
+}
+
+void add_cores(const Facts& facts, List& list) {
+  const BottleneckContext& context = facts.context;
+  const int cores = context.cores();
+  if (!(facts.timing.cpu_percent > 0)) return;
+  const double busy = facts.timing.cpu_percent / 100;
+  std::string text = fmt::format("{:.1f} cores are busy", busy);
+  if (cores > 0)
+    text = fmt::format("{:.1f} of {} core{} busy", busy, cores, cores == 1 ? " is" : "s are");
+  constexpr const char* kCauses =
+      "slow_disk slow_source no_workers few_workers slow_decode threads_oversubscribed "
+      "spinning_threads few_threads";
+  list.add({"cpu_cores", busy, "cores", text}, kCauses);
+  if (context.num_threads > 0)
+    list.add({"num_threads", static_cast<double>(context.num_threads), "threads",
+              fmt::format("{} thread{} a rank", context.num_threads,
+                          context.num_threads == 1 ? "" : "s")},
+             "threads_oversubscribed spinning_threads");
+}
+
+void add_loader_cores(const events::Usage& usage, List& list) {
+  if (!usage.loader_cores || usage.loader_threads == 0) return;
+  list.add({"loader_cores", *usage.loader_cores, "cores",
+            fmt::format("{} loader thread{} keep{} {:.1f} cores busy", usage.loader_threads,
+                        usage.loader_threads == 1 ? "" : "s", usage.loader_threads == 1 ? "s" : "",
+                        *usage.loader_cores)},
+           "few_workers slow_decode slow_disk slow_source workers_oversubscribed spinning_threads");
+}
+
+struct Stall {
+  const char* name;
+  std::optional<double> events::Usage::*share;
+  const char* what;
+  const char* causes;
+};
+constexpr std::array kStalls{
+    Stall{"cpu_stalled", &events::Usage::cpu_stalled, "threads waited for a core",
+          "threads_oversubscribed workers_oversubscribed cpu_throttled"},
+    Stall{"io_stalled", &events::Usage::io_stalled, "threads waited for a disk", "slow_disk"},
+    Stall{"memory_stalled", &events::Usage::memory_stalled, "threads waited for memory",
+          "memory_pressure"}};
+
+void add_stalls(const events::Usage& usage, List& list) {
+  for (const Stall& stall : kStalls) {
+    const auto& share = usage.*stall.share;
+    if (!share) continue;
+    list.add({stall.name, *share, "share",
+              fmt::format("{} {} of the time", stall.what, percent(*share))},
+             *share >= kWorthTelling ? stall.causes : "");
+  }
+  if (usage.throttled)
+    list.add(
+        {"throttled", *usage.throttled, "share",
+         fmt::format("the CPU quota was used up in {} of its periods", percent(*usage.throttled))},
+        *usage.throttled >= kWorthTelling ? "cpu_throttled threads_oversubscribed" : "");
+  list.add(
+      {"involuntary_switches", usage.involuntary_switches_s, "1/s",
+       fmt::format("{} a second threads lost their core", rate_text(usage.involuntary_switches_s))},
+      "threads_oversubscribed workers_oversubscribed");
+}
+
+void add_others(const events::Usage& usage, List& list) {
+  if (usage.outside_cores)
+    list.add({"outside_cores", *usage.outside_cores, "share",
+              fmt::format("processes outside of the run take {} of the cores",
+                          percent(*usage.outside_cores))},
+             *usage.outside_cores >= kNotableOutsideShare
+                 ? "cores_taken threads_oversubscribed workers_oversubscribed"
+                 : "cores_taken");
+  if (usage.stolen_cores)
+    list.add(
+        {"stolen_cores", *usage.stolen_cores, "share",
+         fmt::format("the host withholds {} of the cores' time", percent(*usage.stolen_cores))},
+        *usage.stolen_cores >= kWorthTelling ? "cores_taken" : "");
+  if (usage.idle_cores)
+    list.add({"idle_cores", *usage.idle_cores, "share",
+              fmt::format("the cores are idle {} of the time", percent(*usage.idle_cores))},
+             "cores_taken few_threads");
+  if (usage.core_wait)
+    list.add({"core_wait", *usage.core_wait, "share",
+              fmt::format("threads that were ready waited for a core {} of the time",
+                          percent(*usage.core_wait))},
+             *usage.core_wait >= kWorthTelling ? "cores_taken" : "");
+}
+
+void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
+  list.add({"major_faults", usage.major_faults_s, "1/s",
+            fmt::format("{} pages a second came from a disk", rate_text(usage.major_faults_s))},
+           "memory_pressure");
+  if (usage.memory_taken)
+    list.add({"memory_taken", *usage.memory_taken, "share",
+              fmt::format("{} of the memory is taken", percent(*usage.memory_taken))},
+             "memory_pressure");
+  list.add({"read", facts.timing.read_mb_s, "MB/s",
+            fmt::format("{:.1f} MB/s were read", facts.timing.read_mb_s)},
+           "slow_disk");
+}
+
+void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
+  if (facts.timing.gpu_util)
+    list.add({"gpu_util", *facts.timing.gpu_util / 100, "share",
+              fmt::format("the GPU is busy {} of the time", percent(*facts.timing.gpu_util / 100))},
+             "forced_sync many_launches small_steps");
+  if (usage.gpu_power_w)
+    list.add({"gpu_power", *usage.gpu_power_w, "W",
+              usage.gpu_power_limit_w ? fmt::format("the GPU takes {:.0f} of {:.0f} W",
+                                                    *usage.gpu_power_w, *usage.gpu_power_limit_w)
+                                      : fmt::format("the GPU takes {:.0f} W", *usage.gpu_power_w)},
+             "gpu_throttled");
+  if (usage.pcie_mb_s)
+    list.add({"pcie", *usage.pcie_mb_s, "MB/s",
+              fmt::format("{} MB/s over PCIe", rate_text(*usage.pcie_mb_s))},
+             "large_copies unpinned_memory");
+}
+
+void add_ranks(const Facts& facts, List& list) {
+  const auto& last = facts.context.straggler;
+  if (last) {
+    list.add({"straggler_behind", last->behind, "share",
+              fmt::format("rank {}{} takes {} longer than the median", last->rank,
+                          last->host.empty() ? "" : " on " + printable(last->host),
+                          percent(last->behind))},
+             "slow_rank slow_loading_rank");
+    list.add({"straggler_data_wait", last->data_wait_s, "s",
+              fmt::format("it waits {} a step for its batch", human_duration(last->data_wait_s))},
+             "slow_loading_rank");
+  }
+  if (facts.context.overlap)
+    list.add({"overlap", *facts.context.overlap, "share",
+              fmt::format("{} of the exchange runs beside the backward pass",
+                          percent(*facts.context.overlap))},
+             "late_exchange slow_link");
+}
+
+}  // namespace
+
+std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule) {
+  List list(rule.cause);
+  add_time(facts, list);
+  add_checkpoints(facts, list);
+  add_ranks(facts, list);
+  add_cores(facts, list);
+  if (const auto& usage = facts.context.usage) {
+    add_loader_cores(*usage, list);
+    add_others(*usage, list);
+    add_stalls(*usage, list);
+    add_memory(facts, *usage, list);
+    add_gpu(facts, *usage, list);
+  }
+  return list.take();
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,247 @@
+#include "report/diagnosis/machine_grade.hpp"
+
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace trainctl::report {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kGiB = 1 << 30;
+constexpr int kCuda = 13000;
+
+std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+GradeLine governor(const MachineReadings& r) {
+  if (r.governors.empty())
+    return {"governor", Grade::ok, "the kernel does not tell (as in most virtual machines)", "",
+            ""};
+  std::vector<std::string> parts;
+  int slow = 0;
+  for (const auto& [name, cores] : r.governors) {
+    parts.push_back(fmt::format("{} on {} core{}", printable(name), cores, cores == 1 ? "" : "s"));
+    if (name == "powersave" || name == "conservative") slow += cores;
+  }
+  std::string found = join(parts, ", ");
+  if (r.turbo) found += *r.turbo ? ", turbo on" : ", turbo off";
+  if (slow == 0) return {"governor", Grade::ok, found, "", ""};
+  return {"governor", Grade::degraded, found,
+          "clocks rise late: loader threads and launches take longer, and times differ from run to "
+          "run",
+          "sudo cpupower frequency-set -g performance"};
+}
+
+GradeLine cpu_limit(const MachineReadings& r) {
+  std::string found = fmt::format("{} core{} of the affinity", r.cores, r.cores == 1 ? "" : "s");
+  if (!r.cpu_quota) return {"cpu limit", Grade::ok, found + ", no quota", "", ""};
+  found += fmt::format(", a quota of {:.2g}", *r.cpu_quota);
+  if (r.throttled > 0) found += fmt::format(", throttled in {} periods", r.throttled);
+  if (*r.cpu_quota < 1)
+    return {"cpu limit", Grade::bad, found, "every thread stands still for a part of the time",
+            "give the container a core or more: docker run --cpus 4, or resources.limits.cpu"};
+  if (r.throttled > 0 || *r.cpu_quota < r.cores)
+    return {"cpu limit", Grade::degraded, found,
+            "threads beyond the quota are stopped for up to 0.1 s at a time",
+            "raise the quota (docker run --cpus, resources.limits.cpu) or pin cores "
+            "(--cpuset-cpus)"};
+  return {"cpu limit", Grade::ok, found, "", ""};
+}
+
+GradeLine pressure(const MachineReadings& r) {
+  const std::string found =
+      fmt::format("a thread waited for a core in {:.0f} % of the last 10 s", r.pressure);
+  if (r.pressure < 10) return {"busy", Grade::ok, found, "", ""};
+  return {"busy", r.pressure < 50 ? Grade::degraded : Grade::bad, found,
+          "other programs use the cores: what is measured now is not what the machine can do",
+          "see who with: top -o %CPU"};
+}
+
+GradeLine features(const MachineReadings& r) {
+  const auto has = [&](const char* flag) {
+    return std::ranges::find(r.cpu_flags, flag) != r.cpu_flags.end();
+  };
+  if (r.cpu_flags.empty()) return {"instructions", Grade::ok, "the kernel does not tell", "", ""};
+  std::vector<std::string> found;
+  for (const char* flag : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"}) {
+    if (has(flag)) found.emplace_back(flag);
+  }
+  const std::string text = found.empty() ? "neither AVX2 nor AVX-512" : join(found, " ");
+  if (!has("avx2"))
+    return {"instructions", Grade::bad, text,
+            "matrix products on the CPU take several times longer",
+            "use a machine from after 2014, or a virtual CPU of type 'host'"};
+  const bool bf16 = has("avx512_bf16") || has("amx_bf16");
+  return {"instructions", Grade::ok,
+          bf16 ? text : text + "; no bfloat16, so keep trainer.precision: 32-true on the CPU", "",
+          ""};
+}
+
+GradeLine memory(const MachineReadings& r) {
+  std::string found =
+      fmt::format("{} of {} available", bytes_text(r.memory_available), bytes_text(r.memory_total));
+  if (r.memory_limit && *r.memory_limit < r.memory_total)
+    found += fmt::format(", limited to {} by a control group", bytes_text(*r.memory_limit));
+  if (r.swap_used > 0) found += fmt::format(", {} swapped out", bytes_text(r.swap_used));
+  if (r.memory_available < kGiB)
+    return {"memory", Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
+            "end other programs, or raise the limit: docker run --memory, resources.limits.memory"};
+  if (r.swap_used > r.memory_total / 10 && r.swap_used > kGiB)
+    return {"memory", Grade::degraded, found, "pages that come back from swap stop the loader",
+            "end what uses the memory, then: sudo swapoff -a && sudo swapon -a"};
+  return {"memory", Grade::ok, found, "", ""};
+}
+
+GradeLine huge_pages(const MachineReadings& r) {
+  const std::string found =
+      r.huge_pages.empty() ? "the kernel does not tell" : printable(r.huge_pages);
+  if (r.huge_pages != "never") return {"huge pages", Grade::ok, found, "", ""};
+  return {"huge pages", Grade::degraded, found,
+          "each row of a cache that is read in random order costs a walk of the page table",
+          "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
+}
+
+GradeLine open_files(const MachineReadings& r) {
+  if (!r.open_files) return {"limits", Grade::ok, "no limit, or not known", "", ""};
+  std::string found = fmt::format("{} open files", *r.open_files);
+  if (r.open_files_hard) found += fmt::format(" (up to {})", *r.open_files_hard);
+  if (*r.open_files >= 1024) return {"limits", Grade::ok, found, "", ""};
+  return {"limits", *r.open_files < 128 ? Grade::bad : Grade::degraded, found,
+          "data sets of many shards, and several ranks, run out of descriptors", "ulimit -n 4096"};
+}
+
+GradeLine locked_memory(const MachineReadings& r) {
+  const std::string found = r.locked_bytes ? bytes_text(*r.locked_bytes) : std::string("no limit");
+  if (!r.locked_bytes || !r.has_infiniband) return {"locked memory", Grade::ok, found, "", ""};
+  return {"locked memory", Grade::degraded, found + ", and there is InfiniBand",
+          "NCCL cannot register its buffers and falls back to TCP",
+          "ulimit -l unlimited, or docker run --ulimit memlock=-1"};
+}
+
+GradeLine shared_memory(const MachineReadings& r) {
+  if (!r.shm_bytes) return {"/dev/shm", Grade::ok, "not known", "", ""};
+  const std::string found = bytes_text(*r.shm_bytes);
+  if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB)
+    return {"/dev/shm", Grade::ok, found, "", ""};
+  return {"/dev/shm", Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
+          "NCCL needs it between ranks: a run of several GPUs may fail at its first exchange",
+          "docker run --shm-size 1g or --ipc host, or an emptyDir of medium Memory at /dev/shm"};
+}
+
+bool is_remote(const std::string& type) {
+  constexpr std::array kRemote{"nfs",  "cifs", "smb",    "fuse", "lustre",
+                               "ceph", "9p",   "beegfs", "gpfs", "glusterfs"};
+  return std::ranges::any_of(kRemote, [&](const char* name) { return type.starts_with(name); });
+}
+
+GradeLine disk(const MachineReadings& r) {
+  const DiskReading& d = r.disk;
+  std::string found = d.path.empty() ? "not known" : printable(d.path);
+  if (!d.type.empty()) found += ": " + printable(d.type);
+  if (!d.device.empty()) found += " on " + printable(d.device);
+  if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
+  if (d.writable == false)
+    return {"disk", Grade::bad, found + ", which cannot be written",
+            "runs are written below the current folder", "give --out DIR"};
+  if (d.free_bytes && *d.free_bytes < kGiB)
+    return {"disk", Grade::bad, found, "a checkpoint may not fit",
+            "make room, or give --out DIR on another disk"};
+  if (is_remote(d.type))
+    return {"disk", Grade::degraded, found, "each small file is a message over the network",
+            "set dataset.cache.local to a local folder, or pack the data: trainctl data pack"};
+  if (d.rotational == true)
+    return {"disk", Grade::degraded, found + ", a hard disk",
+            "reading samples in random order takes some 10 ms each until they are cached",
+            "pack the data (trainctl data pack), or copy it to an SSD"};
+  return {"disk", Grade::ok, found, "", ""};
+}
+
+GradeLine pcie(const MachineReadings& r) {
+  if (r.gpus.empty()) return {"pcie", Grade::ok, "no GPU", "", ""};
+  std::vector<std::string> parts;
+  bool narrow = false;
+  for (const PciGpu& gpu : r.gpus) {
+    parts.push_back(fmt::format("{} x{} of x{} at {:g} of {:g} GT/s", printable(gpu.address),
+                                gpu.width, gpu.width_max, gpu.speed, gpu.speed_max));
+    narrow = narrow || (gpu.width > 0 && gpu.width < gpu.width_max);
+  }
+  const std::string found = join(parts, "; ");
+  if (!narrow) return {"pcie", Grade::ok, found + " (an idle card lowers its speed)", "", ""};
+  return {"pcie", Grade::degraded, found, "batches reach the card over fewer lanes than it has",
+          "seat the card anew or in another slot; in a virtual machine this may be only what it "
+          "shows"};
+}
+
+GradeLine nvlink(const MachineReadings& r) {
+  const std::string found = fmt::format("{} active link{}", r.nvlinks, r.nvlinks == 1 ? "" : "s");
+  if (r.gpus.size() < 2 || r.nvlinks > 0) return {"nvlink", Grade::ok, found, "", ""};
+  return {"nvlink", Grade::ok,
+          found + ": gradients go over PCIe; 'trainctl doctor --link' tells how fast", "", ""};
+}
+
+GradeLine driver(const MachineReadings& r) {
+  if (r.kernel_driver.empty() && r.library_driver.empty())
+    return {"driver", Grade::ok, "no NVIDIA driver", "", ""};
+  std::string found = fmt::format("kernel module {}, library {}",
+                                  r.kernel_driver.empty() ? "-" : printable(r.kernel_driver),
+                                  r.library_driver.empty() ? "-" : printable(r.library_driver));
+  const bool differ =
+      !r.kernel_driver.empty() && !r.library_driver.empty() && r.kernel_driver != r.library_driver;
+  if (r.driver_mismatch || differ)
+    return {"driver", Grade::bad, found, "no program of CUDA starts",
+            "reboot after an upgrade of the driver, or: sudo rmmod nvidia_uvm nvidia && sudo "
+            "modprobe nvidia"};
+  if (!r.cuda) return {"driver", Grade::ok, found, "", ""};
+  found += fmt::format(", serves CUDA {}.{}", *r.cuda / 1000, *r.cuda % 1000 / 10);
+  if (*r.cuda >= kCuda) return {"driver", Grade::ok, found, "", ""};
+  return {"driver", Grade::bad, found, "libtorch is of CUDA 13.0: GPUs are not used",
+          "install driver 580 or newer"};
+}
+
+GradeLine threads(const MachineReadings& r) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : r.environment)
+    parts.push_back(fmt::format("{}={}", printable(name), printable(value)));
+  const std::string found = parts.empty() ? "nothing is set" : join(parts, " ");
+  const auto value_of = [&](const char* name) {
+    const auto at = r.environment.find(name);
+    std::string value = at == r.environment.end() ? std::string() : at->second;
+    std::ranges::transform(value, value.begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    });
+    return value;
+  };
+  if (value_of("OMP_WAIT_POLICY") == "active")
+    return {"threads", Grade::degraded, found,
+            "threads that spin without end slow down all that share their cores",
+            "unset OMP_WAIT_POLICY"};
+  if (value_of("GOMP_SPINCOUNT") == "infinity" || value_of("GOMP_SPINCOUNT") == "infinite")
+    return {"threads", Grade::degraded, found,
+            "threads that spin without end slow down all that share their cores",
+            "unset GOMP_SPINCOUNT"};
+  return {"threads", Grade::ok, found, "", ""};
+}
+
+}  // namespace
+
+const char* name_of(Grade grade) {
+  switch (grade) {
+    case Grade::ok: return "ok";
+    case Grade::degraded: return "degraded";
+    case Grade::bad: break;
+  }
+  return "bad";
+}
+
+std::vector<GradeLine> grade_machine(const MachineReadings& readings) {
+  std::vector<GradeLine> lines;
+  for (const auto grade : {governor, cpu_limit, pressure, features, memory, threads, huge_pages,
+                           open_files, locked_memory, shared_memory, disk, pcie, nvlink, driver})
+    lines.push_back(grade(readings));
+  return lines;
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,196 @@
+#include "report/diagnosis/ranks.hpp"
+
+#include "base/statistics.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace trainctl::report {
+namespace {
+
+constexpr double kStraggles = 0.10;
+constexpr std::size_t kMostRows = 16;
+constexpr std::size_t kRowsOfMany = 8;
+
+std::span<const events::RankEpoch> steady(const std::vector<events::RankEpoch>& epochs) {
+  const std::span<const events::RankEpoch> all = epochs;
+  return all.size() > 1 ? all.subspan(1) : all;
+}
+
+/// Means over the steps; nothing where there was none.
+std::optional<RankRow> row_of(int rank, std::span<const events::RankEpoch> epochs) {
+  RankRow row{.rank = rank};
+  double overlapped_s = 0;
+  double exchanged_s = 0;
+  for (const events::RankEpoch& epoch : epochs) {
+    row.steps += epoch.steps;
+    row.step_s += epoch.wall_s;
+    row.data_wait_s += epoch.data_wait_s;
+    row.work_s += epoch.step_s;
+    row.exposed_s += epoch.allreduce_exposed_s;
+    row.wire_bytes += epoch.wire_bytes;
+    overlapped_s += epoch.overlapped_s;
+    exchanged_s += epoch.overlapped_s + epoch.exposed_s;
+  }
+  if (row.steps <= 0) return std::nullopt;
+  const auto steps = static_cast<double>(row.steps);
+  for (double* seconds : {&row.step_s, &row.data_wait_s, &row.work_s, &row.exposed_s})
+    *seconds /= steps;
+  row.wire_bytes /= row.steps;
+  if (exchanged_s > 0) row.overlap = overlapped_s / exchanged_s;
+  return row;
+}
+
+void compare(std::vector<RankRow>& rows) {
+  std::vector<double> own;
+  std::vector<double> waits;
+  for (const RankRow& row : rows) {
+    own.push_back(row.own_s());
+    waits.push_back(row.data_wait_s);
+  }
+  const double middle = median(own);
+  const double wait = median(waits);
+  if (!(middle > 0)) return;
+  for (RankRow& row : rows) {
+    row.behind = row.own_s() / middle - 1;
+    row.wait_beyond_s = row.data_wait_s - wait;
+  }
+}
+
+bool on_several_hosts(std::span<const RankRow> rows) {
+  return std::ranges::any_of(rows, [&](const RankRow& row) { return row.host != rows[0].host; });
+}
+
+std::string name_of(const RankRow& row, std::span<const RankRow> rows) {
+  const bool tells_host = on_several_hosts(rows) && !row.host.empty();
+  return fmt::format("rank {}{}", row.rank, tells_host ? " on " + printable(row.host) : "");
+}
+
+std::string signed_percent(double share) {
+  const auto percent = static_cast<int>(100 * share + (share < 0 ? -0.5 : 0.5));
+  return fmt::format("{}{} %", percent > 0 ? "+" : "", percent);
+}
+
+/// All of few ranks in their order; of many the slowest ones, the slowest first.
+std::vector<RankRow> shown(std::span<const RankRow> rows) {
+  std::vector<RankRow> some(rows.begin(), rows.end());
+  if (rows.size() <= kMostRows) return some;
+  std::ranges::stable_sort(
+      some, [](const RankRow& a, const RankRow& b) { return a.own_s() > b.own_s(); });
+  some.resize(kRowsOfMany);
+  return some;
+}
+
+}  // namespace
+
+std::vector<RankRow> rank_rows(const RunRecord& record) {
+  std::vector<RankRow> rows;
+  for (const auto& [rank, epochs] : record.rank_epochs) {
+    auto row = row_of(rank, steady(epochs));
+    if (!row) continue;
+    if (const auto hello = record.hellos.find(rank); hello != record.hellos.end()) {
+      row->host = hello->second.host;
+      row->device = hello->second.device;
+    }
+    rows.push_back(std::move(*row));
+  }
+  if (rows.size() < 2) return {};
+  compare(rows);
+  return rows;
+}
+
+const RankRow* slowest(std::span<const RankRow> rows) {
+  const auto found = std::ranges::max_element(rows, {}, &RankRow::own_s);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const RankRow* straggler(std::span<const RankRow> rows) {
+  const RankRow* last = slowest(rows);
+  return last != nullptr && last->behind > kStraggles ? last : nullptr;
+}
+
+Table ranks_table(std::span<const RankRow> rows) {
+  const bool hosts = !rows.empty() && on_several_hosts(rows);
+  std::vector<Column> columns{{"rank"}};
+  if (hosts) columns.push_back({"host", Align::left});
+  for (const char* header :
+       {"step", "data wait", "work", "exposed all-reduce", "sent a step", "overlap", "own time"})
+    columns.push_back({header});
+  Table table(columns);
+  for (const RankRow& row : shown(rows)) {
+    std::vector<std::string> cells{std::to_string(row.rank)};
+    if (hosts) cells.push_back(printable(row.host));
+    for (const double seconds : {row.step_s, row.data_wait_s, row.work_s, row.exposed_s})
+      cells.push_back(human_duration(seconds));
+    cells.push_back(human_bytes(static_cast<double>(row.wire_bytes)));
+    cells.push_back(percent_text(row.overlap) + " %");
+    cells.push_back(signed_percent(row.behind));
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string ranks_verdict(std::span<const RankRow> rows) {
+  const RankRow* last = slowest(rows);
+  if (last == nullptr) return "";
+  const std::string more =
+      rows.size() > kMostRows
+          ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
+          : "";
+  if (straggler(rows) == nullptr)
+    return fmt::format("none is more than 10 % behind the median; slowest: {}, {}",
+                       name_of(*last, rows), signed_percent(last->behind)) +
+           more;
+  return fmt::format(
+             "{} is a straggler: its own work and its waits for data take {} a step, {} "
+             "more than the median; the others wait for it",
+             name_of(*last, rows), human_duration(last->own_s()),
+             percent_text(last->behind) + " %") +
+         more;
+}
+
+Json ranks_json(std::span<const RankRow> rows) {
+  Json list = Json::array();
+  for (const RankRow& row : rows) {
+    list.push_back({{"rank", row.rank},
+                    {"host", row.host},
+                    {"device", row.device},
+                    {"steps", row.steps},
+                    {"step_s", json_number(row.step_s)},
+                    {"data_wait_s", json_number(row.data_wait_s)},
+                    {"work_s", json_number(row.work_s)},
+                    {"allreduce_exposed_s", json_number(row.exposed_s)},
+                    {"overlap", json_number(row.overlap)},
+                    {"wire_bytes", row.wire_bytes},
+                    {"behind", json_number(row.behind)}});
+  }
+  return list;
+}
+
+Json straggler_json(std::span<const RankRow> rows) {
+  const RankRow* last = straggler(rows);
+  if (last == nullptr) return nullptr;
+  return {{"rank", last->rank}, {"host", last->host}, {"behind", json_number(last->behind)}};
+}
+
+std::vector<std::pair<std::string, std::string>> rank_columns(const events::RankEpoch& epoch) {
+  return {{"epoch", std::to_string(epoch.epoch + 1)},
+          {"rank", std::to_string(epoch.rank)},
+          {"step", std::to_string(epoch.global_step)},
+          {"steps", std::to_string(epoch.steps)},
+          {"wall_s", exact_text(epoch.wall_s)},
+          {"data_wait_s", exact_text(epoch.data_wait_s)},
+          {"work_s", exact_text(epoch.step_s)},
+          {"allreduce_exposed_s", exact_text(epoch.allreduce_exposed_s)},
+          {"overlapped_s", exact_text(epoch.overlapped_s)},
+          {"exposed_s", exact_text(epoch.exposed_s)},
+          {"overlap", exact_text(epoch.overlap)},
+          {"payload_bytes", std::to_string(epoch.payload_bytes)},
+          {"wire_bytes", std::to_string(epoch.wire_bytes)},
+          {"bucket_bytes", fmt::format("{}", fmt::join(epoch.bucket_bytes, " "))}};
+}
+
+}  // namespace trainctl::report

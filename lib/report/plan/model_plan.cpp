@@ -1,0 +1,256 @@
+#include "report/plan/model_plan.hpp"
+
+#include "base/strings.hpp"
+#include "report/plan/gpu_peaks.hpp"
+#include "report/text/table.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace trainctl::report {
+namespace {
+
+using events::Measured;
+
+constexpr double kGb =
+    1e9;  // a GPU of 24 GB has between 22.5 and 24 GiB: the smaller count is safe
+constexpr double kCudaGb = 0.6;  // context, and the workspaces of its libraries
+constexpr std::array kGpuSizesGb{8, 12, 16, 24, 40, 48, 80, 141};
+
+bool on_cpu(const Measured& model) { return model.device == "cpu"; }
+
+/// Tensors of a step, on any device.
+std::int64_t tensor_bytes(const Measured& model) {
+  return model.weight_bytes + model.gradient_bytes + model.optimizer_bytes + model.average_bytes +
+         model.activation_bytes + model.batch_bytes;
+}
+
+bool is_extrapolated(const Measured& model) { return model.measured_batches.size() > 1; }
+
+/// "3.63 G"
+std::string with_prefix(double value) {
+  constexpr std::array kPrefixes{" ", " k", " M", " G", " T", " P"};
+  std::size_t prefix = 0;
+  while (value >= 999.5 && prefix + 1 < kPrefixes.size()) {
+    value /= 1000;
+    ++prefix;
+  }
+  return fmt::format("{:.3g}{}", value, kPrefixes.at(prefix));
+}
+
+std::string parameters_text(const Measured& model) {
+  const std::string all = with_thousands(model.parameters);
+  if (model.trainable_parameters == model.parameters) return all + ", all of them trained";
+  return fmt::format("{}, {} of them trained", all, with_thousands(model.trainable_parameters));
+}
+
+std::string flops_text(const Measured& model) {
+  return fmt::format("{}FLOP a sample forward, {}FLOP with the backward pass",
+                     with_prefix(static_cast<double>(model.forward_flops)),
+                     with_prefix(static_cast<double>(model.step_flops)));
+}
+
+std::string measured_text(const Measured& model) {
+  const std::string where = "on " + model.device + ", ";
+  if (!is_extrapolated(model))
+    return where + fmt::format("in steps of {} made-up samples", with_thousands(model.batch_size));
+  return where + fmt::format("in steps of {} made-up samples; those of {} are extrapolated",
+                             fmt::join(model.measured_batches, " and "),
+                             with_thousands(model.batch_size));
+}
+
+std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+std::string gpus_text(const Plan& plan) {
+  const std::vector<int> sizes = gpus_that_fit(plan);
+  const std::string text = sizes.empty() ? fmt::format("of no size up to {} GB", kGpuSizesGb.back())
+                                         : fmt::format("of {} GB", fmt::join(sizes, ", "));
+  if (!on_cpu(*plan.model)) return text;
+  const std::int64_t copies = plan.model->gpu_copy_bytes;
+  const std::string more =
+      copies == 0 ? "" : fmt::format(" and {} of copies, to leave steps out", bytes_text(copies));
+  return text + ", by the tensors on the CPU" + more;
+}
+
+/// Of the device's peak: of all operations, or without those that are done twice.
+const char* utilisation_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
+
+std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
+  const Measured& model = *plan.model;
+  std::string text = human_duration(speed.step_s) + " a step";
+  if (speed.rounds > 1)
+    text += fmt::format(" ({} to {} in {} rounds)", human_duration(speed.range.low_s),
+                        human_duration(speed.range.high_s), speed.rounds);
+  text += fmt::format(", {} samples/s, {}FLOP/s", rate_text(speed.samples_per_s),
+                      with_prefix(speed.flops_per_s));
+  if (on_cpu(model))
+    text += fmt::format(" with {} thread{}", model.num_threads, model.num_threads == 1 ? "" : "s");
+  if (speed.utilisation)
+    text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilisation),
+                        printable(model.device_name), utilisation_name(plan));
+  return text;
+}
+
+/// "all 3", epochs; "250 steps" where they end within one.
+std::string whole_run(const Plan& plan) {
+  if (plan.epochs && *plan.steps == *plan.epochs * plan.steps_per_epoch)
+    return "all " + with_thousands(*plan.epochs);
+  return fmt::format("{} step{}", with_thousands(*plan.steps), *plan.steps == 1 ? "" : "s");
+}
+
+std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {
+  std::string text = human_duration(speed.epoch_s) + " an epoch";
+  if (speed.run_s) text += ", " + human_duration(*speed.run_s) + " for " + whole_run(plan);
+  return text + ", without validation and waiting for data";
+}
+
+}  // namespace
+
+std::uint64_t step_bytes(const Measured& model) {
+  return static_cast<std::uint64_t>(tensor_bytes(model) + model.kernel_bytes);
+}
+
+std::uint64_t host_bytes(const Measured& model) { return host_bytes(model, 1); }
+
+std::uint64_t host_bytes(const Measured& model, int ranks) {
+  const auto process = static_cast<std::uint64_t>(model.process_bytes + model.best_bytes);
+  const std::uint64_t each = on_cpu(model) ? process + step_bytes(model) : process;
+  return each * static_cast<std::uint64_t>(ranks) + static_cast<std::uint64_t>(model.saved_bytes);
+}
+
+std::vector<int> gpus_that_fit(const Plan& plan) {
+  const Measured& model = *plan.model;
+  double needed = kCudaGb * kGb + static_cast<double>(tensor_bytes(model) + model.gpu_copy_bytes);
+  if (!on_cpu(model)) needed += static_cast<double>(model.kernel_bytes);
+  for (const PlannedSplit& split : plan.splits) needed += static_cast<double>(split.device_bytes);
+  std::vector<int> sizes;
+  for (const int size : kGpuSizesGb) {
+    if (needed <= size * kGb) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::optional<PlannedSpeed> speed_of(const Plan& plan) {
+  if (!plan.model || !plan.model->step_s || plan.model->measured_batches.empty())
+    return std::nullopt;
+  const Measured& model = *plan.model;
+  const auto rows = static_cast<double>(model.measured_batches.back());
+  PlannedSpeed speed;
+  speed.samples_per_s = *model.step_s > 0 ? rows / *model.step_s : 0;
+  const double batches = static_cast<double>(model.batch_size) / rows;
+  speed.step_s = *model.step_s * batches;
+  speed.rounds = model.step_rounds_s.size();
+  speed.range = {speed.step_s, speed.step_s};
+  if (speed.rounds > 0) {
+    const auto [low, high] = std::ranges::minmax(model.step_rounds_s);
+    speed.range = {low * batches, high * batches};
+  }
+  speed.flops_per_s = speed.samples_per_s * static_cast<double>(model.step_flops);
+  speed.epoch_s = speed.step_s * static_cast<double>(plan.batches_per_epoch);
+  if (plan.steps && plan.steps_per_epoch > 0)
+    speed.run_s = speed.epoch_s * static_cast<double>(*plan.steps) /
+                  static_cast<double>(plan.steps_per_epoch);
+  if (const auto peak = peak_flops(model.device_name, model.precision))
+    speed.utilisation = speed.flops_per_s / *peak;
+  return speed;
+}
+
+std::string model_table_text(const Plan& plan, const Style& style) {
+  if (!plan.model) return {};
+  const Measured& model = *plan.model;
+  std::vector<Column> columns{{"the model on " + model.device, Align::left}, {"a process"}};
+  if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
+  Table table(columns);
+  const auto add_of = [&](int ranks, const char* part, std::int64_t bytes) {
+    if (bytes == 0) return;
+    std::vector<std::string> cells{part, bytes_text(bytes)};
+    if (plan.ranks_here > 1) cells.push_back(bytes_text(bytes * ranks));
+    table.add(std::move(cells));
+  };
+  const auto add = [&](const char* part, std::int64_t bytes) {
+    add_of(plan.ranks_here, part, bytes);
+  };
+  add("weights", model.weight_bytes);
+  add("gradients", model.gradient_bytes);
+  add("optimizer state", model.optimizer_bytes);
+  add("averaged weights", model.average_bytes);
+  add("activations", model.activation_bytes);
+  add("batch", model.batch_bytes);
+  add("kernels", model.kernel_bytes);
+  add("peak of a step", static_cast<std::int64_t>(step_bytes(model)));
+  add("best weights", model.best_bytes);
+  add_of(1, "state to save", model.saved_bytes);
+  add("libraries", model.process_bytes);
+  return to_text(table, style);
+}
+
+std::vector<std::pair<std::string, std::string>> model_facts(const Plan& plan) {
+  if (!plan.model) {
+    if (plan.no_model.empty()) return {};
+    return {{"model", "not measured: " + plan.no_model}};
+  }
+  const Measured& model = *plan.model;
+  std::vector<std::pair<std::string, std::string>> facts{{"parameters", parameters_text(model)},
+                                                         {"work", flops_text(model)},
+                                                         {"measured", measured_text(model)},
+                                                         {"GPUs", gpus_text(plan)}};
+  if (!model.recomputes_why.empty())
+    facts.emplace_back("activations", printable(model.recomputes_why));
+  if (const auto speed = speed_of(plan)) {
+    facts.emplace_back("speed", speed_text(plan, *speed));
+    facts.emplace_back("time", eta_text(plan, *speed));
+  }
+  return facts;
+}
+
+Json model_json(const Plan& plan) {
+  if (!plan.model) return nullptr;
+  const Measured& model = *plan.model;
+  Json speed;
+  if (const auto found = speed_of(plan)) {
+    const Json utilisation = found->utilisation ? Json(*found->utilisation) : Json(nullptr);
+    speed = {{"step_s", found->step_s},
+             {"step_low_s", found->range.low_s},
+             {"step_high_s", found->range.high_s},
+             {"rounds", found->rounds},
+             {"samples_per_s", found->samples_per_s},
+             {"flops_per_s", found->flops_per_s},
+             {"num_threads", model.num_threads},
+             {"taken_cores", model.taken_cores},
+             {"epoch_s", found->epoch_s},
+             {"run_s", found->run_s ? Json(*found->run_s) : Json(nullptr)},
+             {"mfu", plan.recomputes ? Json(nullptr) : utilisation},
+             {"hfu", plan.recomputes ? utilisation : Json(nullptr)}};
+  }
+  return {{"device", model.device},
+          {"device_name", model.device_name.empty() ? Json(nullptr) : Json(model.device_name)},
+          {"precision", model.precision},
+          {"parameters", model.parameters},
+          {"trainable_parameters", model.trainable_parameters},
+          {"flops", {{"forward", model.forward_flops}, {"step", model.step_flops}}},
+          {"memory",
+           {{"weights", model.weight_bytes},
+            {"gradients", model.gradient_bytes},
+            {"optimizer", model.optimizer_bytes},
+            {"averages", model.average_bytes},
+            {"gpu_copies", model.gpu_copy_bytes},
+            {"activations", model.activation_bytes},
+            {"batch", model.batch_bytes},
+            {"kernels", model.kernel_bytes},
+            {"best_weights", model.best_bytes},
+            {"saved_state", model.saved_bytes},
+            {"process", model.process_bytes}}},
+          {"step_bytes", step_bytes(model)},
+          {"host_bytes", host_bytes(model)},
+          {"measured_batches", model.measured_batches},
+          {"extrapolated", is_extrapolated(model)},
+          {"fits_gpus_gb", gpus_that_fit(plan)},
+          {"speed", speed}};
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,324 @@
+#include "report/plan/plan.hpp"
+
+#include "base/strings.hpp"
+#include "report/plan/model_plan.hpp"
+#include "report/text/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace trainctl::report {
+namespace {
+
+constexpr int kLabelWidth = 11;
+
+using Bytes = std::function<std::uint64_t(const PlannedSplit&)>;
+using Cell = std::function<std::string(const PlannedSplit&)>;
+
+std::string size_text(std::uint64_t bytes) {
+  return bytes == 0 ? "-" : human_bytes(static_cast<double>(bytes));
+}
+
+std::string times_text(int count, std::uint64_t bytes) {
+  if (count <= 1 || bytes == 0) return size_text(bytes);
+  return fmt::format("{} x {}", count, size_text(bytes));
+}
+
+std::uint64_t sum(const Plan& plan, const Bytes& bytes) {
+  std::uint64_t all = 0;
+  for (const PlannedSplit& split : plan.splits) all += bytes(split);
+  return all;
+}
+
+/// The rows of the table: one a part of the memory, with columns for the splits, a process and all
+/// processes.
+class MemoryTable {
+ public:
+  explicit MemoryTable(const Plan& plan) : plan_(plan), table_(columns(plan)) {}
+
+  /// Left out where no split has any of it.
+  void add(const std::string& name, const Bytes& bytes, const Cell& cell = {}) {
+    const std::uint64_t all = sum(plan_, bytes);
+    if (all == 0) return;
+    std::vector<std::string> cells{name};
+    for (const PlannedSplit& split : plan_.splits)
+      cells.push_back(cell ? cell(split) : size_text(bytes(split)));
+    cells.push_back(size_text(all));
+    if (plan_.ranks_here > 1)
+      cells.push_back(size_text(all * static_cast<std::uint64_t>(plan_.ranks_here)));
+    table_.add(std::move(cells));
+  }
+  /// Of files, once for all processes.
+  void add_mapped() {
+    const std::uint64_t all =
+        sum(plan_, [](const PlannedSplit& split) { return split.mapped_bytes; });
+    if (all == 0) return;
+    std::vector<std::string> cells{"mapped files"};
+    for (const PlannedSplit& split : plan_.splits) cells.push_back(size_text(split.mapped_bytes));
+    cells.emplace_back("shared");
+    if (plan_.ranks_here > 1) cells.emplace_back("shared");
+    table_.add(std::move(cells));
+  }
+  [[nodiscard]] const Table& table() const { return table_; }
+
+ private:
+  static std::vector<Column> columns(const Plan& plan) {
+    std::vector<Column> columns{{"memory", Align::left}};
+    for (const PlannedSplit& split : plan.splits) columns.push_back({split.name});
+    columns.push_back({"a process"});
+    if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
+    return columns;
+  }
+
+  const Plan& plan_;
+  Table table_;
+};
+
+Table memory_table(const Plan& plan) {
+  MemoryTable rows(plan);
+  rows.add("data set", [](const PlannedSplit& split) { return split.dataset_bytes; });
+  rows.add(
+      "cache", [](const PlannedSplit& split) { return split.cache_bytes; },
+      [](const PlannedSplit& split) {
+        return split.cache_bytes == 0 ? "-" : split.cache + " " + size_text(split.cache_bytes);
+      });
+  rows.add(
+      "batch slots", [](const PlannedSplit& split) { return split.ring_bytes(); },
+      [](const PlannedSplit& split) { return times_text(split.slots, split.slot_bytes); });
+  rows.add("sample orders", [](const PlannedSplit& split) { return split.order_bytes; });
+  rows.add(
+      "scratch of threads", [](const PlannedSplit& split) { return split.all_scratch_bytes(); },
+      [](const PlannedSplit& split) { return times_text(split.threads, split.scratch_bytes); });
+  rows.add("read ahead", [](const PlannedSplit& split) { return split.ahead_bytes; });
+  if (std::any_of(plan.splits.begin(), plan.splits.end(),
+                  [](const PlannedSplit& split) { return split.transfer_bytes > 0; }))
+    rows.add("transfers", [](const PlannedSplit& split) { return split.transfer_bytes; });
+  rows.add("total", [](const PlannedSplit& split) { return split.total(); });
+  rows.add_mapped();
+  rows.add("images on the GPU", [](const PlannedSplit& split) { return split.device_bytes; });
+  return rows.table();
+}
+
+std::string plural(std::int64_t count, const std::string& word) {
+  return fmt::format("{} {}{}", with_thousands(count), word, count == 1 ? "" : "s");
+}
+
+std::string processes_text(const Plan& plan) {
+  if (plan.ranks == 1) return "1 process";
+  const std::string text = fmt::format("{} processes", plan.ranks);
+  return plan.ranks_here < plan.ranks ? text + fmt::format(", {} of them here,", plan.ranks_here)
+                                      : text;
+}
+
+std::string headline(const Plan& plan) {
+  std::string text = fmt::format("{}: {} on {} with {}, {} a step", printable(plan.config),
+                                 processes_text(plan), plan.device, plural(plan.cores, "core"),
+                                 plural(plan.batch_size * plan.ranks * plan.accumulate, "sample"));
+  const std::string each = with_thousands(plan.batch_size);
+  if (plan.accumulate > 1) {
+    text +=
+        fmt::format(" ({} batches of {}{})", plan.accumulate, each, plan.ranks > 1 ? " each" : "");
+  } else if (plan.ranks > 1) {
+    text += fmt::format(" ({} each)", each);
+  }
+  text += fmt::format(", {} an epoch", plural(plan.steps_per_epoch, "step"));
+  if (plan.epochs) text += ", " + plural(*plan.epochs, "epoch");
+  return text + "\n";
+}
+
+std::string data_text(const PlannedSplit& split) {
+  return fmt::format("{} of {}", plural(split.samples, "sample"), split.dataset);
+}
+
+std::string workers_text(const Plan& plan) {
+  const std::string each = plan.ranks > 1 ? " in each process" : "";
+  std::string text = plan.auto_workers ? fmt::format("auto: measured at the start, at most {}{}",
+                                                     plan.workers, each)
+                                       : plural(plan.workers, "thread") + each;
+  if (!plan.auto_workers && plan.workers == 0) text = "none: the training thread makes its batches";
+  if (plan.workers == 0) return text;
+  text += plan.auto_prefetch
+              ? fmt::format("; prefetch factor auto, at most {}", plan.prefetch_factor)
+              : fmt::format("; prefetch factor {}", plan.prefetch_factor);
+  return plan.auto_workers || plan.auto_prefetch ? text + " (counted above)" : text;
+}
+
+std::string threads_by_step(const std::vector<PlannedProbe::Workers>& by_step) {
+  constexpr std::size_t kMostShown = 4;
+  if (by_step.size() == 1) return "; auto takes none for it";
+  std::string text = fmt::format("; auto takes none beside steps of {} or longer",
+                                 human_duration(by_step.front().least_step_s));
+  const std::size_t shown = std::min(by_step.size(), kMostShown) - 1;
+  for (std::size_t i = 1; i < shown; ++i)
+    text += fmt::format(", {} from {}", by_step[i].number, human_duration(by_step[i].least_step_s));
+  return text + fmt::format(", at most {} below {}", by_step.back().number,
+                            human_duration(by_step[by_step.size() - 2].least_step_s));
+}
+
+std::string probe_text(const PlannedProbe& probe) {
+  std::string text =
+      fmt::format("a batch takes {} to make on one thread", human_duration(probe.batch_s));
+  if (!probe.workers.empty()) text += threads_by_step(probe.workers);
+  text += fmt::format("; prefetch factor {}", probe.prefetch_factor);
+  if (probe.spread > 1)
+    text += fmt::format("; the slowest batch of 100 takes {:.2f}x the mean", probe.spread);
+  return text;
+}
+
+std::string available_text(const Plan& plan) {
+  const std::string caches = plan.cache_budget == 0 ? "no cache is asked for"
+                                                    : fmt::format("caches may take {} of it",
+                                                                  size_text(plan.cache_budget));
+  return fmt::format("{}; {}, batch slots may take {}", size_text(plan.available_bytes), caches,
+                     size_text(plan.available_bytes / 2));
+}
+
+Ink ink_of(const std::string& verdict) {
+  if (verdict == "refused") return Ink::red;
+  return verdict == "exceeds" ? Ink::yellow : Ink::green;
+}
+
+/// What lowers the larger of the two: the step of the model, or loading.
+std::string advice_text(const Plan& plan) {
+  const bool on_host = plan.model && plan.model->device == "cpu";
+  const auto ranks = static_cast<std::uint64_t>(plan.ranks_here);
+  if (!on_host || step_bytes(*plan.model) * ranks <= plan.node_bytes())
+    return "lower loader.batch_size, loader.num_workers or dataset.cache.budget";
+  std::string text =
+      "lower loader.batch_size, and raise trainer.accumulate_grad_batches to keep the samples of a "
+      "step";
+  if (!plan.recomputes) text += ", or set trainer.activation_checkpointing=blocks";
+  return text;
+}
+
+std::string verdict_text(const Plan& plan, const Style& style) {
+  const std::string verdict = verdict_of(plan);
+  const std::string word = paint(verdict == "shrinks" ? "fits" : verdict, ink_of(verdict), style);
+  if (verdict == "refused") return word + ": a run would end with exit code 11: " + plan.refusal;
+  const std::string needed = fmt::format("{}: {} of {}", word, size_text(plan.all_bytes()),
+                                         size_text(plan.available_bytes));
+  if (verdict != "exceeds") return needed;
+  return needed + ", more than there is; " + advice_text(plan);
+}
+
+std::string fact(const std::string& label, const std::string& text, const Style& style) {
+  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + "\n";
+}
+
+Json split_json(const PlannedSplit& split) {
+  return {{"name", split.name},
+          {"dataset", split.dataset},
+          {"samples", split.samples},
+          {"dataset_bytes", split.dataset_bytes},
+          {"mapped_bytes", split.mapped_bytes},
+          {"cache", {{"tier", split.cache}, {"bytes", split.cache_bytes}}},
+          {"device_bytes", split.device_bytes},
+          {"slots", {{"number", split.slots}, {"bytes_each", split.slot_bytes}}},
+          {"order_bytes", split.order_bytes},
+          {"scratch", {{"threads", split.threads}, {"bytes_each", split.scratch_bytes}}},
+          {"ahead_bytes", split.ahead_bytes},
+          {"transfer_bytes", split.transfer_bytes},
+          {"total_bytes", split.total()}};
+}
+
+Json probe_json(const PlannedProbe& probe) {
+  Json workers = Json::array();
+  for (const auto& [least_step_s, number] : probe.workers)
+    workers.push_back({{"least_step_s", least_step_s}, {"workers", number}});
+  return {{"batch_s", probe.batch_s},
+          {"batch_spread", probe.spread},
+          {"prefetch_factor", probe.prefetch_factor},
+          {"taken_cores", probe.taken_cores},
+          {"auto_workers", probe.workers.empty() ? Json(nullptr) : workers}};
+}
+
+}  // namespace
+
+std::string contention_warning(const Plan& plan) {
+  const double step = plan.model ? plan.model->taken_cores : 0;
+  const double batch = plan.probe ? plan.probe->taken_cores : 0;
+  if (!(std::max(step, batch) > 0)) return "";
+  const char* what = !(batch > 0)  ? "the step was timed"
+                     : !(step > 0) ? "batches were made for the probe"
+                                   : "batches and the step were timed";
+  return fmt::format(
+      "warning: other processes took {:.0f} % of the cores while {}: the times are too long; run "
+      "it again on a quiet machine\n",
+      100 * std::max(step, batch), what);
+}
+
+std::uint64_t Plan::rank_bytes() const {
+  return sum(*this, [](const PlannedSplit& split) { return split.total(); });
+}
+
+std::uint64_t Plan::node_bytes() const {
+  return rank_bytes() * static_cast<std::uint64_t>(ranks_here);
+}
+
+std::uint64_t Plan::all_bytes() const {
+  return node_bytes() + (model ? host_bytes(*model, ranks_here) : 0);
+}
+
+const char* verdict_of(const Plan& plan) {
+  if (!plan.refusal.empty()) return "refused";
+  if (plan.all_bytes() > plan.available_bytes) return "exceeds";
+  return plan.shrunk.empty() ? "fits" : "shrinks";
+}
+
+std::string plan_text(const Plan& plan, const Style& style) {
+  std::string text = headline(plan) + "\n";
+  text += to_text(memory_table(plan), style) + "\n";
+  if (plan.model) text += model_table_text(plan, style) + "\n";
+  for (const PlannedSplit& split : plan.splits) text += fact(split.name, data_text(split), style);
+  text += fact("workers", workers_text(plan), style);
+  if (plan.probe) text += fact("probe", probe_text(*plan.probe), style);
+  for (const auto& [label, words] : model_facts(plan)) text += fact(label, words, style);
+  text += fact("available", available_text(plan), style);
+  for (const std::string& change : plan.shrunk) text += fact("shrinks", change, style);
+  text += fact("verdict", verdict_text(plan, style), style);
+  if (!plan.model)
+    text += fact("", "beside it come the network, its optimizer and libtorch (0.5 GiB a process)",
+                 style);
+  if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
+  if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
+  if (!plan.no_scaling.empty())
+    text += "\n" + fact("scaling", "not foretold: " + printable(plan.no_scaling), style);
+  return text;
+}
+
+Json plan_document(const Plan& plan) {
+  Json splits = Json::array();
+  for (const PlannedSplit& split : plan.splits) splits.push_back(split_json(split));
+  return {{"schema", "trainctl.plan/1"},
+          {"config", plan.config},
+          {"verdict", verdict_of(plan)},
+          {"refusal", plan.refusal.empty() ? Json(nullptr) : Json(plan.refusal)},
+          {"shrunk", plan.shrunk},
+          {"device", plan.device},
+          {"ranks", plan.ranks},
+          {"ranks_here", plan.ranks_here},
+          {"cores", plan.cores},
+          {"batch_size", plan.batch_size},
+          {"global_batch", plan.batch_size * plan.ranks},
+          {"samples_per_step", plan.batch_size * plan.ranks * plan.accumulate},
+          {"steps_per_epoch", plan.steps_per_epoch},
+          {"epochs", plan.epochs ? Json(*plan.epochs) : Json(nullptr)},
+          {"num_workers", {{"auto", plan.auto_workers}, {"most", plan.workers}}},
+          {"prefetch_factor", {{"auto", plan.auto_prefetch}, {"most", plan.prefetch_factor}}},
+          {"probe", plan.probe ? probe_json(*plan.probe) : Json(nullptr)},
+          {"available_bytes", plan.available_bytes},
+          {"cache_budget_bytes", plan.cache_budget},
+          {"splits", splits},
+          {"rank_bytes", plan.rank_bytes()},
+          {"node_bytes", plan.node_bytes()},
+          {"all_bytes", plan.all_bytes()},
+          {"model", model_json(plan)},
+          {"no_model", plan.no_model.empty() ? Json(nullptr) : Json(plan.no_model)},
+          {"fake_ranks", plan.fake ? fake_ranks_json(*plan.fake) : Json(nullptr)},
+          {"scaling", plan.scaling ? scaling_json(*plan.scaling) : Json(nullptr)},
+          {"no_scaling", plan.no_scaling.empty() ? Json(nullptr) : Json(plan.no_scaling)}};
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,293 @@
+#include "report/record/history_files.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
+#include "report/text/csv_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <system_error>
+
+namespace trainctl::report {
+namespace {
+
+constexpr std::size_t kMostNotes = 5;  // of one file
+constexpr std::size_t kMostClasses = 1024;
+
+/// Splits off the first line.
+std::string_view next_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return line;
+}
+
+double number_in(std::string_view cell) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return error == std::errc() && end == cell.data() + cell.size() ? value : std::nan("");
+}
+
+bool is_number(std::string_view cell) {
+  return !std::isnan(number_in(cell)) || cell == "nan" || cell == "-nan";
+}
+
+std::int64_t whole(double value) {
+  return value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0;
+}
+
+/// Some sentences, and one that counts the rest.
+class Damage {
+ public:
+  Damage(std::string file, Notes& notes) : file_(std::move(file)), notes_(notes) {}
+  ~Damage() {
+    if (count_ > kMostNotes)
+      notes_.push_back(fmt::format("{}: {} more lines are damaged", file_, count_ - kMostNotes));
+  }
+  Damage(const Damage&) = delete;
+  Damage& operator=(const Damage&) = delete;
+
+  void add(std::size_t line, const std::string& what) { note(line, what + " and is left out"); }
+  /// Of a line that is used nevertheless.
+  void note(std::size_t line, const std::string& what) {
+    if (++count_ <= kMostNotes)
+      notes_.push_back(fmt::format("{}: line {} {}", file_, line, bounded(what)));
+  }
+
+ private:
+  std::string file_;
+  Notes& notes_;
+  std::size_t count_ = 0;
+};
+
+/// A line of a CSV file by the names of its columns.
+struct NamedCells {
+  std::map<std::string, std::string> cells;
+
+  [[nodiscard]] double number(const std::string& name) const {
+    const auto found = cells.find(name);
+    return found == cells.end() ? std::nan("") : number_in(found->second);
+  }
+};
+
+template <class Take>
+void each_row(const std::string& name, std::string_view text, Notes& notes, const Take& take) {
+  Damage damage(name, notes);
+  const std::vector<std::string> columns = csv_cells(next_line(text));
+  for (std::size_t number = 2; !text.empty(); ++number) {
+    const std::vector<std::string> cells = csv_cells(next_line(text));
+    if (cells.size() != columns.size()) {
+      damage.add(number, fmt::format("has {} cells in place of {}", cells.size(), columns.size()));
+      continue;
+    }
+    NamedCells row;
+    for (std::size_t i = 0; i < cells.size(); ++i) row.cells[columns[i]] = cells[i];
+    take(row);
+  }
+}
+
+events::RankEpoch rank_epoch(const NamedCells& row) {
+  const auto seconds = [&](const char* name) {
+    const double value = row.number(name);
+    return std::isfinite(value) ? value : 0;
+  };
+  const auto count = [&](const char* name) { return whole(row.number(name)); };
+  events::RankEpoch epoch;
+  epoch.rank = static_cast<int>(std::min<std::int64_t>(count("rank"), 1'000'000));
+  epoch.epoch = count("epoch") - 1;
+  epoch.global_step = count("step");
+  epoch.steps = count("steps");
+  epoch.wall_s = seconds("wall_s");
+  epoch.data_wait_s = seconds("data_wait_s");
+  epoch.step_s = seconds("work_s");
+  epoch.allreduce_exposed_s = seconds("allreduce_exposed_s");
+  epoch.overlapped_s = seconds("overlapped_s");
+  epoch.exposed_s = seconds("exposed_s");
+  epoch.overlap = seconds("overlap");
+  epoch.payload_bytes = count("payload_bytes");
+  epoch.wire_bytes = count("wire_bytes");
+  return epoch;
+}
+
+bool is_too_deep(std::string_view text) {
+  constexpr int kDeepest = 64;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '[' || c == '{')) {
+      if (++depth > kDeepest) return true;
+    } else if (!quoted && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+StepLine step_of(const Json& line) {
+  return {.epoch = whole(number_at(line, "epoch")),
+          .step = whole(number_at(line, "step")),
+          .elapsed_s = number_at(line, "elapsed_s"),
+          .lr = number_at(line, "lr"),
+          .loss = number_at(line, "train/loss"),
+          .grad_norm = number_at(line, "grad_norm"),
+          .param_norm = number_at(line, "param_norm")};
+}
+
+/// The counts of a line behind its first three cells; nothing where one is no number.
+std::vector<std::int64_t> counts_of(const std::vector<std::string>& cells) {
+  std::vector<std::int64_t> counts;
+  for (std::size_t i = 3; i < cells.size(); ++i) {
+    const double count = number_in(cells[i]);
+    if (!(count >= 0)) return {};
+    counts.push_back(whole(count));
+  }
+  return counts;
+}
+
+}  // namespace
+
+Json parse_bounded(std::string_view text) {
+  if (is_too_deep(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+void note_damage(const std::string& name, std::string_view text, Notes& notes) {
+  Damage damage(name, notes);
+  const std::vector<std::string> columns = csv_cells(next_line(text));
+  const auto is_bad = [](const std::string& cell) { return !cell.empty() && !is_number(cell); };
+  for (std::size_t number = 2; !text.empty(); ++number) {
+    const std::vector<std::string> cells = csv_cells(next_line(text));
+    if (cells.size() != columns.size()) {
+      damage.add(number, fmt::format("has {} cells in place of {}", cells.size(), columns.size()));
+    } else if (std::isnan(number_in(cells.front()))) {
+      damage.add(number, "does not begin with an epoch");
+    } else if (const auto bad = std::find_if(cells.begin() + 1, cells.end(), is_bad);
+               bad != cells.end()) {
+      const auto column = static_cast<std::size_t>(bad - cells.begin());
+      damage.note(number, fmt::format("has no number as {}", printable(columns[column])));
+    }
+  }
+}
+
+StepLines steps_of(std::string_view text, Notes& notes) {
+  Damage damage("metrics.jsonl", notes);
+  StepLines steps;
+  std::int64_t last = -1;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const bool is_whole = text.find('\n') != std::string_view::npos;
+    const std::string_view line = next_line(text);
+    if (line.empty()) continue;
+    const Json read = parse_bounded(line);
+    const std::string type = text_at(read, "type");
+    if (type != "step") {
+      const bool is_cut = !is_whole && !read.is_object();  // a run that goes on is writing it
+      if (type.empty() && !is_cut) damage.add(number, "is no line of metrics");
+      continue;
+    }
+    const StepLine step = step_of(read);
+    if (step.step <= last) {
+      damage.add(number, fmt::format("tells of step {} behind step {}", step.step, last));
+      continue;
+    }
+    last = step.step;
+    steps.add(step);
+  }
+  return steps;
+}
+
+std::vector<CountTable> tables_of(const std::string& metric, std::string_view text, Notes& notes) {
+  const std::size_t columns = csv_cells(next_line(text)).size();
+  if (columns < 4 || columns > 3 + kMostClasses) return {};
+  const std::size_t classes = columns - 3;
+  Damage damage(metric + ".csv", notes);
+  std::map<std::string, CountTable> found;
+  for (std::size_t number = 2; !text.empty(); ++number) {
+    const std::vector<std::string> cells = csv_cells(next_line(text));
+    const std::vector<std::int64_t> counts = counts_of(cells);
+    if (counts.size() != classes) {
+      damage.add(number, fmt::format("does not have {} counts", classes));
+      continue;
+    }
+    CountTable& table = found[cells[1]];
+    const std::int64_t epoch = whole(number_in(cells[0]));
+    const std::int64_t row = whole(number_in(cells[2]));
+    if (epoch != table.epoch || table.counts.empty())
+      table = {metric, cells[1], epoch, {classes, std::vector<std::int64_t>(classes)}};
+    if (row < static_cast<std::int64_t>(classes))
+      table.counts[static_cast<std::size_t>(row)] = counts;
+  }
+  std::vector<CountTable> tables;
+  for (auto& [split, table] : found) tables.push_back(std::move(table));
+  return tables;
+}
+
+std::vector<RankRow> ranks_of(std::string_view text, const Json& result, Notes& notes) {
+  if (text.empty()) return {};
+  RunRecord record;
+  each_row("ranks.csv", text, notes, [&](const NamedCells& row) {
+    const events::RankEpoch epoch = rank_epoch(row);
+    if (epoch.epoch >= 0) record.add(epoch.rank, epoch);
+  });
+  const Json& told = member(result, "ranks");
+  if (told.is_array()) {
+    for (const Json& rank : told) {
+      const double number = number_at(rank, "rank");
+      if (!(number >= 0 && number < 1e6)) continue;
+      events::Hello hello;
+      hello.rank = static_cast<int>(number);
+      hello.host = text_at(rank, "host");
+      hello.device = text_at(rank, "device");
+      record.add(hello.rank, hello);
+    }
+  }
+  return rank_rows(record);
+}
+
+std::vector<std::string> names_in(const fs::path& folder, std::string_view ending) {
+  constexpr std::size_t kMost = 10'000;
+  std::vector<std::string> names;
+  std::error_code failure;
+  fs::directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::directory_iterator() && names.size() < kMost;
+       entry.increment(failure)) {
+    std::string name = entry->path().filename().string();
+    if (name.ends_with(ending)) names.push_back(std::move(name));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::uint64_t bytes_in(const fs::path& path) {
+  std::error_code failure;
+  if (fs::is_regular_file(path, failure)) {
+    const std::uint64_t bytes = fs::file_size(path, failure);
+    return failure ? 0 : bytes;
+  }
+  std::uint64_t sum = 0;
+  for (const std::string& name : names_in(path, "")) {
+    if (!fs::is_regular_file(path / name, failure)) continue;
+    const std::uint64_t bytes = fs::file_size(path / name, failure);
+    if (!failure) sum += bytes;
+  }
+  return sum;
+}
+
+std::string latest_hint(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path latest = folder / "latest";
+  return fs::is_directory(latest, ignored)
+             ? fmt::format("; the runs are below it: take {}", printable(latest.string()))
+             : std::string();
+}
+
+}  // namespace trainctl::report

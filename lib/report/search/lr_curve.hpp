@@ -1,0 +1,81 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "report/text/format.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+// The learning-rate range test (Smith 2015, arXiv:1506.01186): pure functions of the losses of a
+// run whose learning rate rises with every step.
+
+namespace trainctl::report {
+
+/// A step of the sweep.
+struct RateStep {
+  double lr = 0;
+  double loss = 0;
+};
+
+struct SmoothedStep {
+  double lr = 0;
+  double loss = 0;
+  double smoothed = 0;  // the mean of the losses around this step, see read_lr_curve()
+};
+
+/// Learning rates that are likely to train well.
+struct RateRange {
+  double low = 0;
+  double high = 0;
+  double suggestion = 0;  // the rate to train with
+};
+
+/// The learning rates that a sweep suggests, and the curve they are read from.
+struct LrCurve {
+  std::vector<SmoothedStep> steps;    // the steps before the loss diverged
+  std::optional<double> diverged_at;  // the rate of the first step that is left out
+  std::optional<RateRange> range;     // absent: the loss does not clearly fall
+  std::optional<double> steepest;     // the rate at which the smoothed loss falls fastest
+  std::optional<double> minimum;      // the rate at which the smoothed loss is lowest
+  std::string remark;                 // why no rate is suggested, or what to try; may be empty
+  [[nodiscard]] std::optional<double> suggestion() const;
+  [[nodiscard]] std::optional<double> tenth_of_minimum() const;
+};
+
+inline constexpr double kSmoothing = 0.98;
+inline constexpr double kOutOfHand = 4;     // times the lowest mean, but
+inline constexpr double kLeastRise = 0.01;  // a smaller rise never counts as divergence
+inline constexpr int kFewestRates = 10;
+
+/// Reads the rates that train well from a sweep.
+///
+/// The sweep ends where the loss is not finite, or where its exponential mean (decay 0.98) exceeds
+/// the lowest one by three times its magnitude; the lowest is looked for from step `kFewestRates`
+/// on. That mean lags behind by more than a decade of rates, so that the suggestion is read
+/// from another one: a Gaussian mean centered on each step, 0.15 decades wide and at least 3 steps.
+/// A loss far above the first ones counts as just above them there, since one step that explodes
+/// would raise the means of the steps before it.
+///
+/// The suggestion lies 1.5 times below the rate at which the smoothed loss has made 80 % of its
+/// fall, and at least 4.5 times below the rate with the lowest loss: a constant rate has to stay
+/// stable for a whole training, and not for one step. The range starts where the loss has made a
+/// quarter of its fall, or at a third of the suggestion if that is lower, and ends at 90 % of the
+/// fall, or at a third of the rate with the lowest loss. docs/benchmarks compares both with the
+/// best rates of trainings. No rate is suggested where fewer than `kFewestRates` steps are left, or
+/// where the fall does not exceed the noise.
+LrCurve read_lr_curve(std::span<const RateStep> steps);
+
+/// Formats a rate with three digits, as it is suggested and typed: "0.00347", "1.2e-05".
+std::string rate_of(double lr);
+
+/// Formats the smoothed losses as rows and a line of bars, and the rates that are suggested.
+std::string lr_curve_text(const LrCurve& curve, const Style& style);
+/// Columns: step, lr, loss, smoothed.
+std::string lr_curve_csv(const LrCurve& curve);
+/// {"points": [...], "diverged_at", "suggestion": {"lr", "low", "high", "steepest",
+/// "tenth_of_minimum"}, "remark"}.
+Json lr_curve_json(const LrCurve& curve);
+
+}  // namespace trainctl::report

@@ -1,0 +1,247 @@
+#include "report/search/sweep.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace trainctl::report {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+using Runs = std::vector<const SweepRun*>;
+
+std::map<std::size_t, Runs> groups_of(const Sweep& sweep) {
+  std::map<std::size_t, Runs> groups;
+  for (const SweepRun& run : sweep.runs) groups[run.group].push_back(&run);
+  return groups;
+}
+
+bool any(const Runs& runs, SweepStatus status) {
+  return std::ranges::any_of(runs, [&](const SweepRun* run) { return run->status == status; });
+}
+
+SweepStatus status_of(const Runs& runs) {
+  for (const SweepStatus status :
+       {SweepStatus::failed, SweepStatus::running, SweepStatus::pending, SweepStatus::pruned}) {
+    if (any(runs, status)) return status;
+  }
+  return SweepStatus::ok;
+}
+
+/// The values of the monitor that count: of runs that have ended, or where none has, all there are.
+std::map<std::uint64_t, double> values_of(const Runs& runs) {
+  std::map<std::uint64_t, double> values;
+  for (const SweepRun* run : runs) {
+    if (run->value && run->status != SweepStatus::failed) values[run->seed] = *run->value;
+  }
+  return values;
+}
+
+std::vector<double> numbers(const std::map<std::uint64_t, double>& values) {
+  std::vector<double> list;
+  for (const auto& [seed, value] : values) list.push_back(value);
+  return list;
+}
+
+/// Seeds that one of them lacks are no pairs.
+MeanInterval difference_of(const Runs& base, const Runs& runs) {
+  const std::map<std::uint64_t, double> of_base = values_of(base);
+  std::vector<double> before;
+  std::vector<double> now;
+  for (const auto& [seed, value] : values_of(runs)) {
+    const auto found = of_base.find(seed);
+    before.push_back(found == of_base.end() ? kNone : found->second);
+    now.push_back(value);
+  }
+  return paired_interval(before, now);
+}
+
+SweepRow row_of(std::size_t group, const Runs& runs) {
+  SweepRow row;
+  row.group = group;
+  row.overrides = runs.front()->overrides;
+  row.status = status_of(runs);
+  row.runs = runs.size();
+  row.epochs = runs.front()->epochs;
+  for (const SweepRun* run : runs) {
+    row.epochs = std::min(row.epochs, run->epochs);
+    row.wall_s += run->wall_s / static_cast<double>(runs.size());
+  }
+  row.value = mean_interval(numbers(values_of(runs)));
+  return row;
+}
+
+/// How good a row's place is: the lower the better.
+std::tuple<int, std::int64_t, double, std::size_t> place_of(const SweepRow& row, Better better) {
+  const int rank = row.status == SweepStatus::ok       ? 0
+                   : row.status == SweepStatus::pruned ? 1
+                   : row.status == SweepStatus::failed ? 3
+                                                       : 2;
+  const double none = std::numeric_limits<double>::infinity();
+  const double value = row.value.mean.value_or(none);
+  const double cost = !row.value.mean ? none : better == Better::lower ? value : -value;
+  return {row.value.mean || rank > 1 ? rank : 2, rank == 1 ? -row.epochs : 0, cost, row.group};
+}
+
+/// Only a complete row is a measure of others.
+SweepRow* reference_of(std::vector<SweepRow>& rows, Against against) {
+  const auto first = [&]() -> SweepRow* {
+    const auto found = std::ranges::min_element(rows, {}, &SweepRow::group);
+    return found == rows.end() ? nullptr : &*found;
+  };
+  SweepRow* const row = against == Against::first ? first() : rows.empty() ? nullptr : &rows[0];
+  return row != nullptr && row->status == SweepStatus::ok && row->value.mean ? row : nullptr;
+}
+
+void compare(std::vector<SweepRow>& rows, const std::map<std::size_t, Runs>& groups,
+             Against against) {
+  SweepRow* const reference = reference_of(rows, against);
+  if (reference == nullptr) return;
+  reference->is_reference = true;
+  for (SweepRow& row : rows) {
+    if (row.is_reference || row.status != SweepStatus::ok) continue;
+    row.difference = difference_of(groups.at(reference->group), groups.at(row.group));
+    if (const auto& ci = row.difference.ci95) row.tied = ci->low <= 0 && 0 <= ci->high;
+  }
+}
+
+/// The last words of the keys, or whole keys where two would be the same.
+std::vector<std::string> short_names(const std::vector<std::string>& keys) {
+  std::vector<std::string> names;
+  for (const std::string& key : keys) names.push_back(key.substr(key.rfind('.') + 1));
+  const std::set<std::string> unique(names.begin(), names.end());
+  return unique.size() == names.size() ? names : keys;
+}
+
+std::string interval_text(const MeanInterval& value) {
+  if (!value.ci95) return "-";
+  return fmt::format("[{}, {}]", metric_text(value.ci95->low), metric_text(value.ci95->high));
+}
+
+std::string difference_text(const SweepRow& row) {
+  if (row.is_reference) return "reference";
+  if (!row.difference.mean) return "-";
+  const double mean = *row.difference.mean;
+  const std::string text = fmt::format("{}{}", mean < 0 ? "" : "+", metric_text(mean));
+  return row.difference.ci95 ? text + " " + interval_text(row.difference) : text;
+}
+
+std::string status_text(const SweepRow& row) {
+  const std::string name = name_of(row.status);
+  return row.status == SweepStatus::pruned ? fmt::format("{} at {}", name, row.epochs) : name;
+}
+
+std::string counts_text(const Sweep& sweep) {
+  std::string text;
+  for (const SweepStatus status : {SweepStatus::ok, SweepStatus::pruned, SweepStatus::failed,
+                                   SweepStatus::running, SweepStatus::pending}) {
+    const std::size_t runs = runs_with(sweep, status);
+    if (runs > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", runs, name_of(status));
+  }
+  return text;
+}
+
+std::string tied_text(const std::vector<SweepRow>& rows) {
+  std::size_t compared = 0;
+  std::size_t tied = 0;
+  bool has_one_seed = false;
+  const SweepRow* reference = nullptr;
+  for (const SweepRow& row : rows) {
+    if (row.is_reference) reference = &row;
+    if (row.tied) ++compared;
+    if (row.tied == true) ++tied;
+    has_one_seed = has_one_seed || (row.difference.mean && !row.difference.ci95);
+  }
+  if (compared > 0)
+    return fmt::format(
+        "{} of {} others are tied with the reference: the 95 % interval of the difference, paired "
+        "by seed, holds 0.\n",
+        tied, compared);
+  if (reference == nullptr || !has_one_seed) return "";
+  return "One seed tells no spread, so near settings may be in any order: add --seeds 0,1,2.\n";
+}
+
+}  // namespace
+
+const char* name_of(SweepStatus status) {
+  return enum_names(status).at(static_cast<std::size_t>(status));
+}
+
+std::vector<std::string> sweep_keys(const Sweep& sweep) {
+  std::vector<std::string> keys;
+  for (const SweepRun& run : sweep.runs) {
+    for (const auto& [key, value] : run.overrides) {
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+std::string override_of(const Overrides& overrides, const std::string& key) {
+  const auto found = std::ranges::find(overrides, key, &std::pair<std::string, std::string>::first);
+  return found == overrides.end() ? std::string() : found->second;
+}
+
+std::size_t runs_with(const Sweep& sweep, SweepStatus status) {
+  return static_cast<std::size_t>(std::ranges::count(sweep.runs, status, &SweepRun::status));
+}
+
+std::vector<SweepRow> sweep_rows(const Sweep& sweep) {
+  const std::map<std::size_t, Runs> groups = groups_of(sweep);
+  std::vector<SweepRow> rows;
+  for (const auto& [group, runs] : groups) rows.push_back(row_of(group, runs));
+  std::ranges::sort(rows, {}, [&](const SweepRow& row) { return place_of(row, sweep.better); });
+  compare(rows, groups, sweep.against);
+  return rows;
+}
+
+Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
+  const std::vector<std::string> keys = sweep_keys(sweep);
+  std::vector<Column> columns{{"rank"}};
+  for (const std::string& name : short_names(keys)) columns.push_back({printable(name)});
+  for (const std::string& name : {sweep.monitor, std::string("95 %"), std::string("difference"),
+                                  std::string("runs"), std::string("epochs"), std::string("time")})
+    columns.push_back({printable(name)});
+  columns.push_back({"status", Align::left});
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
+    std::vector<std::string> cells{std::to_string(i + 1)};
+    for (const std::string& key : keys) cells.push_back(printable(override_of(row.overrides, key)));
+    cells.push_back(row.value.mean ? metric_text(*row.value.mean) : "-");
+    cells.push_back(interval_text(row.value));
+    cells.push_back(difference_text(row));
+    cells.push_back(std::to_string(row.runs));
+    cells.push_back(std::to_string(row.epochs));
+    cells.push_back(row.wall_s > 0 ? human_duration(row.wall_s) : "-");
+    cells.push_back(status_text(row));
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
+  std::string text = fmt::format("{} runs: {}.\n", sweep.runs.size(), counts_text(sweep));
+  text += fmt::format(
+      "{} ({} is better) is that of the best epoch; the interval is Student's over "
+      "seeds.\n",
+      printable(sweep.monitor), sweep.better == Better::lower ? "lower" : "higher");
+  text += tied_text(rows);
+  for (const SweepRun& run : sweep.runs) {
+    if (run.status != SweepStatus::failed) continue;
+    text += fmt::format("Failed: {} (exit {}): {}; see {}\n", run.id, run.exit_code.value_or(1),
+                        one_line(run.message), printable(run.run_dir));
+  }
+  return text;
+}
+
+}  // namespace trainctl::report

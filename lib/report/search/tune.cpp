@@ -1,0 +1,230 @@
+#include "report/search/tune.hpp"
+
+#include "base/strings.hpp"
+#include "report/text/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainctl::report {
+namespace {
+
+template <class E>
+const char* word_of(E value) {
+  return enum_names(value).at(static_cast<std::size_t>(value));
+}
+
+std::string fact(const char* label, const std::string& value, const Style& style) {
+  return "  " + paint(pad(label, 12, Align::left), Ink::cyan, style) + printable(value) + '\n';
+}
+
+std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
+
+std::string verdict_text(const TuneVerdict& verdict) {
+  const std::string text =
+      fmt::format("{} ({} % of the time; {:.2f}x without all waits and overhead)", verdict.name,
+                  percent_text(verdict.share), verdict.headroom);
+  if (!(verdict.taken > 0)) return text;
+  return fmt::format("{}; other processes took {} % of the cores", text,
+                     percent_text(verdict.taken));
+}
+
+std::string runs_text(const TuneReport& report) {
+  const TuneBaseline& base = report.baseline;
+  const std::string epoch = base.part < 1
+                                ? fmt::format("{} batches of an epoch ({} %)",
+                                              with_thousands(base.batches), percent_text(base.part))
+                                : "whole epochs";
+  return fmt::format("{} samples/s; runs of {} epochs, {}, about {}", rate_text(base.samples_per_s),
+                     base.epochs, epoch, human_duration(base.run_s));
+}
+
+Table tries_table(const TuneReport& report) {
+  Table table({{"tried", Align::left},
+               {"was", Align::left},
+               {"gain [95 %]"},
+               {"losses", Align::left},
+               {"", Align::left}});
+  for (const TuneTry& one : report.tried) {
+    const bool accepted = one.ruling == Ruling::accepted;
+    table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
+               one.losses, printable(accepted ? "accepted" : one.why)});
+  }
+  return table;
+}
+
+std::string left_out_text(const TuneReport& report) {
+  std::string text;
+  for (const TuneLeftOut& one : report.left_out) {
+    const std::string what = one.value.empty() ? one.key : one.key + "=" + one.value;
+    text += fmt::format("Not tried: {}: {}\n", printable(what), printable(one.why));
+  }
+  return text;
+}
+
+std::string patch_line(const TuneReport& report) {
+  if (report.patch.empty()) {
+    if (report.end == TuneEnd::machine_busy) return "undecided: the machine is busy";
+    return report.end == TuneEnd::nothing_to_fix ? "nothing to fix" : "empty";
+  }
+  std::string text;
+  for (const TunePatchEntry& entry : report.patch)
+    text += (text.empty() ? "" : " ") + setting_of(entry.change);
+  return text;
+}
+
+Json or_null(const std::optional<double>& value) {
+  return value ? json_number(*value) : Json(nullptr);
+}
+
+Json interval_json(const Speedup& gain) {
+  if (!gain.ci95) return nullptr;
+  return Json::array({json_number(gain.ci95->low), json_number(gain.ci95->high)});
+}
+
+Json gain_json(const Speedup& gain) {
+  return {{"value", or_null(gain.value)}, {"ci95", interval_json(gain)}, {"pairs", gain.pairs}};
+}
+
+Json verdict_json(const TuneVerdict& verdict) {
+  return {{"verdict", verdict.name},
+          {"share", json_number(verdict.share)},
+          {"without_waits", json_number(verdict.headroom)},
+          {"advice", verdict.advice},
+          {"taken_cores", json_number(verdict.taken)},
+          {"cause", verdict.cause.empty() ? Json(nullptr) : Json(verdict.cause)},
+          {"setting", verdict.setting.empty() ? Json(nullptr) : Json(verdict.setting)}};
+}
+
+Json tries_json(const TuneReport& report) {
+  Json list = Json::array();
+  for (const TuneTry& one : report.tried) {
+    list.push_back({{"key", one.change.key},
+                    {"before", one.change.before},
+                    {"value", one.change.value},
+                    {"reason", one.reason},
+                    {"gain", or_null(one.gain.value)},
+                    {"ci95", interval_json(one.gain)},
+                    {"pairs", one.gain.pairs},
+                    {"losses", one.losses},
+                    {"accepted", one.ruling == Ruling::accepted},
+                    {"ruling", word_of(one.ruling)},
+                    {"why", one.why}});
+  }
+  return list;
+}
+
+Json patch_json(const TuneReport& report) {
+  Json patch = Json::object();
+  for (const TunePatchEntry& entry : report.patch) patch[entry.change.key] = entry.change.value;
+  return patch;
+}
+
+Json left_out_json(const TuneReport& report) {
+  Json list = Json::array();
+  for (const TuneLeftOut& one : report.left_out) {
+    list.push_back({{"key", one.key},
+                    {"value", one.value.empty() ? Json(nullptr) : Json(one.value)},
+                    {"why", one.why}});
+  }
+  return list;
+}
+
+Json undecided_json(const std::optional<TuneUndecided>& undecided) {
+  if (!undecided) return nullptr;
+  return {{"changes", undecided->changes},
+          {"untested", undecided->untested},
+          {"more_s", json_number(undecided->more_s)}};
+}
+
+Json baseline_json(const TuneBaseline& base) {
+  return {{"samples_per_s", json_number(base.samples_per_s)},
+          {"run_s", json_number(base.run_s)},
+          {"epochs", base.epochs},
+          {"batches", base.batches},
+          {"part_of_epoch", json_number(base.part)},
+          {"num_threads", base.num_threads},
+          {"num_workers", base.num_workers},
+          {"data_digest", base.data_digest}};
+}
+
+}  // namespace
+
+std::string gain_text(const Speedup& gain) {
+  if (!gain.value) return "-";
+  const std::string value = fmt::format("{:.2f}x", *gain.value);
+  if (!gain.ci95) return value;
+  return value + fmt::format(" [{:.2f}, {:.2f}]", gain.ci95->low, gain.ci95->high);
+}
+
+std::string more_time_text(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  const bool in_hours = seconds >= 2 * kHour;
+  const double count = std::max(std::ceil(seconds / (in_hours ? kHour : kMinute)), 1.0);
+  return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute",
+                     count == 1 ? "" : "s");
+}
+
+std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
+  std::string text;
+  if (!report.tried.empty()) text += to_text(tries_table(report), style);
+  text += left_out_text(report);
+  text += fact("baseline", runs_text(report), style);
+  text += fact("bottleneck", verdict_text(report.before), style);
+  if (!report.patch.empty()) text += fact("with patch", verdict_text(report.after), style);
+  text += fact("patch", patch_line(report), style);
+  if (!report.patch.empty()) {
+    const std::string gain = report.gain ? gain_text(*report.gain) + " over the original, proved"
+                                         : "not proved as a whole";
+    text += fact("gain", gain, style);
+  }
+  for (const std::string& line : report.advice) text += fact("advice", line, style);
+  text += fact("ended",
+               fmt::format("{}; {} of {}", report.ended, human_duration(report.used_s),
+                           human_duration(report.budget_s)),
+               style);
+  if (!commands.run.empty()) text += fact("next", commands.run, style);
+  if (!commands.check.empty()) text += fact("check", commands.check, style);
+  return text;
+}
+
+Json tune_document(const TuneReport& report, const TuneCommands& commands) {
+  Json entries = Json::array();
+  for (const TunePatchEntry& entry : report.patch) {
+    entries.push_back({{"key", entry.change.key},
+                       {"before", entry.change.before},
+                       {"value", entry.change.value},
+                       {"gain", gain_json(entry.gain)},
+                       {"reason", entry.reason}});
+  }
+  const auto or_none = [](const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+  };
+  return {{"schema", "trainctl.tune/1"},
+          {"config", report.config},
+          {"overrides", report.overrides},
+          {"exit_code", report.exit_code},
+          {"baseline", baseline_json(report.baseline)},
+          {"verdict", verdict_json(report.before)},
+          {"verdict_after", verdict_json(report.after)},
+          {"repeats", report.repeats},
+          {"tolerance", json_number(report.tolerance)},
+          {"tried", tries_json(report)},
+          {"left_out", left_out_json(report)},
+          {"advice", report.advice},
+          {"patch", patch_json(report)},
+          {"entries", entries},
+          {"gain", report.gain ? gain_json(*report.gain) : Json(nullptr)},
+          {"undecided", undecided_json(report.undecided)},
+          {"ended", word_of(report.end)},
+          {"ended_why", report.ended},
+          {"budget",
+           {{"seconds", json_number(report.budget_s)}, {"used_s", json_number(report.used_s)}}},
+          {"run_command", or_none(commands.run)},
+          {"check_command", or_none(commands.check)}};
+}
+
+}  // namespace trainctl::report

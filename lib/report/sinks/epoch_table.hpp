@@ -1,0 +1,67 @@
+#pragma once
+
+#include "events/records.hpp"
+#include "report/text/table.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace trainctl::report {
+
+struct EpochTableOptions {
+  std::int64_t max_epochs = 0;  // 0: not known, the epoch stands alone
+  std::vector<std::string>
+      metrics;  // names in the order of the columns; empty: those of the first epoch
+  Style style;
+  std::string transfer_name = "h2d";  // of the column of Timing::h2d_s; see transfer_name()
+};
+
+/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns
+/// are whole per cent of the epoch's wall time and sum to 100: what has no column of its own counts
+/// as other. Where the terminal is narrow, columns go in this order: parts that are zero, metrics
+/// of training but its loss, small parts, lr, all but the largest part, train/loss, all but the
+/// first metric of validation, the rest. An epoch that improved the monitored metric carries a
+/// mark.
+class EpochTable {
+ public:
+  explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}
+
+  /// Has an effect before the first epoch only.
+  void set_max_epochs(std::int64_t epochs) { options_.max_epochs = epochs; }
+  void set_transfer_name(std::string name) { options_.transfer_name = std::move(name); }
+  /// One or several lines, each with its newline; the first call brings the header.
+  std::string add(const events::EpochEnded& epoch);
+
+ private:
+  using Cell = std::function<std::string(const events::EpochEnded&)>;
+  using Seconds = double (*)(const events::Timing&);
+  struct Field {
+    Column column;
+    int width = 0;
+    int leave_out = 0;  // the highest goes first; 0 stays
+    Cell cell;
+    Seconds seconds = nullptr;  // of a part of the budget
+    bool budget = false;
+  };
+
+  void choose_fields(const events::EpochEnded& first);
+  void add_metric(const std::string& name);
+  void add_part(const char* header, Seconds seconds);
+  void add_other();
+  void rank_parts(const events::EpochEnded& first);
+  void fit_width();
+  [[nodiscard]] bool validates() const;
+  [[nodiscard]] double other_share(const events::EpochEnded& epoch) const;
+  [[nodiscard]] int total_width() const;
+  [[nodiscard]] std::string header() const;
+  [[nodiscard]] std::string budget_bracket() const;
+  [[nodiscard]] std::string epoch_text(std::int64_t epoch) const;
+  [[nodiscard]] std::string line(const std::vector<std::string>& cells) const;
+
+  EpochTableOptions options_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace trainctl::report

@@ -1,0 +1,220 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "report/sinks/exec_options.hpp"
+#include "report/sinks/listening_command.hpp"
+#include "report/text/format.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace trainctl::report {
+namespace {
+
+constexpr auto kPause = std::chrono::milliseconds(10);
+constexpr std::size_t kTailLines = 3;
+
+/// The last lines of a log, in one line.
+std::string tail_of(const std::filesystem::path& log) {
+  constexpr std::streamoff kBytes = 2048;
+  std::ifstream in(log, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : 0;
+  in.seekg(std::max<std::streamoff>(0, size - kBytes));
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty()) continue;
+    lines.push_back(printable(line));
+    if (lines.size() > kTailLines) lines.pop_front();
+  }
+  return join(std::vector<std::string>(lines.begin(), lines.end()), " | ");
+}
+
+Json line_of(const events::StepLogged& step) {
+  Json line{{"type", "step"},
+            {"epoch", step.epoch + 1},
+            {"step", step.global_step},
+            {"elapsed_s", json_number(step.elapsed_s)},
+            {"lr", json_number(step.lr)},
+            {"train/loss", json_number(step.loss)}};
+  if (step.grad_norm) line["grad_norm"] = json_number(*step.grad_norm);
+  if (step.param_norm) line["param_norm"] = json_number(*step.param_norm);
+  return line;
+}
+
+Json line_of(const events::EpochEnded& epoch) {
+  Json line{{"type", "epoch"},
+            {"epoch", epoch.epoch + 1},
+            {"step", epoch.global_step},
+            {"lr", json_number(epoch.lr)},
+            {"wall_s", json_number(epoch.timing.wall_s)},
+            {"samples_per_s", json_number(epoch.timing.samples_per_s)}};
+  for (const auto& [name, value] : epoch.metrics) line[name] = json_number(value);
+  return line;
+}
+
+class ExecSink final : public Sink {
+ public:
+  explicit ExecSink(ExecOptions options)
+      : options_(std::move(options)), command_(options_.command, options_.log) {
+    Json start{{"type", "start"}};
+    start.update(options_.start);
+    add("start", start);
+  }
+
+  void on_event(int rank, const events::Event& event) override {
+    if (const auto* warning = std::get_if<events::Warning>(&event))
+      add("warning", {{"type", "warning"}, {"rank", rank}, {"message", warning->message}});
+    if (rank != 0) return;
+    if (const auto* step = std::get_if<events::StepLogged>(&event)) add("step", line_of(*step));
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add("epoch", line_of(*epoch));
+  }
+
+  void on_tick(double /*now*/) override { look(); }
+  void close() override {}
+
+  void on_end(const Json& result) override {
+    const auto code = result.find("exit_code");
+    const bool well = code != result.end() && code->is_number_integer() && *code == 0;
+    const char* type = well ? "end" : "failed";
+    add(type, {{"type", type}, {"result", result}});
+    is_stopped_ = asks_to_stop();
+    patience_ = options_.stop_after_s;
+    if (is_stopped_) patience_ = std::min(patience_, options_.stopped_after_s);
+    deadline_ = options_.now() + patience_;
+    if (lines_.empty()) command_.close_input();
+  }
+
+  void finish() override {
+    if (!is_over_) stop();
+    const std::size_t unread = lines_.size() + dropped_;
+    if (unread > 0)
+      news_.push_back(fmt::format("the command '{}' of the logger exec has not read {} line{}",
+                                  printable(options_.command.front()), unread,
+                                  unread == 1 ? "" : "s"));
+  }
+
+  std::optional<std::string> news() override {
+    if (news_.empty()) return std::nullopt;
+    const std::string text = join(std::exchange(news_, {}), "; ");
+    return text;
+  }
+
+ private:
+  void add(const std::string& type, const Json& line) {
+    if (is_over_ || !options_.on.contains(type)) return;
+    lines_.push_back(to_line(line) + "\n");
+    bytes_ += lines_.back().size();
+    while (bytes_ > options_.most_bytes && drop()) {
+    }
+    pump();
+  }
+
+  // The oldest that it has not begun to read; never the newest. False: there is none.
+  bool drop() {
+    const auto oldest = lines_.begin() + (is_begun_ ? 1 : 0);
+    if (oldest == lines_.end() || std::next(oldest) == lines_.end()) return false;
+    bytes_ -= oldest->size();
+    lines_.erase(oldest);
+    ++dropped_;
+    return true;
+  }
+
+  void look() {
+    if (is_over_) return;
+    if (const auto ending = command_.ending()) {
+      is_over_ = true;
+      tell_end("ended before the run", *ending);
+    } else {
+      pump();
+    }
+  }
+
+  void pump() {
+    while (!lines_.empty()) {
+      const std::size_t before = lines_.front().size();
+      const auto taken = command_.take(lines_.front());
+      bytes_ -= before - lines_.front().size();
+      is_begun_ =
+          taken == ListeningCommand::Taken::some && (is_begun_ || lines_.front().size() < before);
+      if (taken != ListeningCommand::Taken::all) return;
+      lines_.pop_front();
+    }
+  }
+
+  void tell_end(const std::string& what, const std::string& ending) {
+    const std::string tail = tail_of(options_.log);
+    news_.push_back(fmt::format("the command '{}' of the logger exec {} ({}){}{}",
+                                printable(options_.command.front()), what, ending,
+                                tail.empty() ? "" : ": ", tail));
+  }
+
+  [[nodiscard]] bool asks_to_stop() const {
+    return options_.stop_is_asked && options_.stop_is_asked();
+  }
+
+  /// Until `is_done` or `deadline`.
+  template <class Done>
+  bool wait(double deadline, const Done& is_done) {
+    while (!is_done()) {
+      if (options_.now() >= deadline) return false;
+      std::this_thread::sleep_for(kPause);
+    }
+    return true;
+  }
+
+  void stop() {
+    is_over_ = true;
+    // One that came before has shortened the time already.
+    const auto is_cut = [this] { return !is_stopped_ && asks_to_stop(); };
+    wait(deadline_, [&] {
+      pump();
+      return lines_.empty() || command_.ending() || is_cut();
+    });
+    command_.close_input();
+    wait(deadline_, [&] { return command_.ending() || is_cut(); });
+    if (!command_.ending()) {
+      force();
+    } else if (!command_.ended_well()) {
+      tell_end("failed", *command_.ending());
+    }
+  }
+
+  void force() {
+    const auto has_ended = [this] { return command_.ending().has_value(); };
+    const bool in_time = options_.now() < deadline_;
+    command_.signal_group(SIGTERM);
+    const bool heeds = wait(options_.now() + options_.kill_after_s, has_ended);
+    if (!heeds) command_.signal_group(SIGKILL);
+    wait(options_.now() + options_.kill_after_s, has_ended);
+    const std::string when =
+        in_time ? "before trainctl was asked to stop" : "within " + human_duration(patience_);
+    tell_end(fmt::format("did not end {} and was {}", when, heeds ? "stopped" : "killed"),
+             command_.ending().value_or("it cannot be killed"));
+  }
+
+  ExecOptions options_;
+  ListeningCommand command_;
+  std::deque<std::string> lines_;
+  std::size_t bytes_ = 0;
+  bool is_begun_ = false;  // the first line is written in part
+  std::size_t dropped_ = 0;
+  bool is_over_ = false;
+  bool is_stopped_ = false;  // before the end was told
+  double patience_ = 0;      // seconds for it to end by itself
+  double deadline_ = 0;
+  std::vector<std::string> news_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_exec_sink(ExecOptions options) {
+  return std::make_unique<ExecSink>(std::move(options));
+}
+
+}  // namespace trainctl::report

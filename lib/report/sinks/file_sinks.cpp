@@ -1,0 +1,202 @@
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "report/diagnosis/ranks.hpp"
+#include "report/record/run_record.hpp"
+#include "report/sinks/backlog.hpp"
+#include "report/sinks/sink.hpp"
+#include "report/text/csv_file.hpp"
+#include "report/text/table.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <system_error>
+
+namespace trainctl::report {
+namespace {
+
+std::vector<CsvField> timing_fields(const events::Timing& timing) {
+  std::vector<CsvField> fields;
+  for (const auto& [name, value] : timing_columns(timing)) {
+    fields.push_back({name, value ? exact_text(*value) : std::string()});
+  }
+  return fields;
+}
+
+std::vector<CsvField> rank_fields(const events::RankEpoch& epoch) {
+  std::vector<CsvField> fields;
+  for (auto& [name, cell] : rank_columns(epoch)) fields.push_back({name, cell});
+  return fields;
+}
+
+/// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at
+/// each epoch, as checkpoints are: a run that goes on after a power cut has the history of its
+/// past.
+class FileSink : public Sink {
+ public:
+  void on_event(int rank, const events::Event& event) final {
+    if (rank == 0) take(event);
+    if (const auto* epoch = std::get_if<events::RankEpoch>(&event)) take_of_rank(*epoch);
+  }
+  void on_tick(double now) final { backlog_.on_tick(now); }
+  void close() final { backlog_.close(); }
+  std::optional<std::string> news() final { return backlog_.news(); }
+
+ protected:
+  virtual void take(const events::Event& event) = 0;
+  virtual void take_of_rank(const events::RankEpoch& /*epoch*/) {}
+  void later(Backlog::Write write) { backlog_.add(std::move(write)); }
+
+ private:
+  Backlog backlog_;
+};
+
+class CsvSink final : public FileSink {
+ public:
+  CsvSink(const fs::path& run_dir, std::vector<std::string> metrics)
+      : run_dir_(run_dir),
+        metrics_(std::move(metrics)),
+        epochs_(run_dir / "epochs.csv"),
+        timing_(run_dir / "timing.csv"),
+        ranks_(run_dir / "ranks.csv") {}
+
+ protected:
+  void take(const events::Event& event) override {
+    if (const auto* row = std::get_if<events::TableRow>(&event))
+      later([this, row = *row] { add_row(row); });
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add_epoch(*epoch);
+  }
+  void take_of_rank(const events::RankEpoch& epoch) override {
+    later([this, row = rank_fields(epoch)] { ranks_.append(row); });
+  }
+
+ private:
+  void add_epoch(const events::EpochEnded& epoch) {
+    const std::vector<CsvField> timing = timing_fields(epoch.timing);
+    const std::string number = std::to_string(epoch.epoch + 1);
+    std::vector<CsvField> row{{"epoch", number},
+                              {"step", std::to_string(epoch.global_step)},
+                              {"lr", exact_text(epoch.lr)}};
+    for (const std::string& name : metrics_) row.push_back({name, cell(epoch, name)});
+    for (const auto& metric : epoch.metrics) {
+      if (std::ranges::find(metrics_, metric.first) == metrics_.end())
+        row.push_back({metric.first, exact_text(metric.second)});
+    }
+    row.insert(row.end(), timing.begin(), timing.end());
+    std::vector<CsvField> timing_row{{"epoch", number}};
+    timing_row.insert(timing_row.end(), timing.begin(), timing.end());
+    later([this, row = std::move(row)] { epochs_.append(row); });
+    later([this, row = std::move(timing_row)] { timing_.append(row); });
+    later([this] { sync(); });
+  }
+
+  void sync() {
+    epochs_.sync();
+    timing_.sync();
+    ranks_.sync();
+    for (auto& [name, file] : tables_) file.sync();
+  }
+
+  /// "val/confusion_matrix" goes to confusion_matrix.csv: a line for each epoch, split and row.
+  void add_row(const events::TableRow& row) {
+    const std::size_t slash = row.metric.find('/');
+    table(row.metric.substr(slash + 1), row.counts.size())
+        .append_line(fmt::format("{},{},{},{}", row.epoch + 1, row.metric.substr(0, slash), row.row,
+                                 fmt::join(row.counts, ",")));
+  }
+
+  AppendFile& table(const std::string& name, std::size_t classes) {
+    const auto found = tables_.find(name);
+    if (found != tables_.end()) return found->second;
+    AppendFile file(run_dir_ / (name + ".csv"));
+    if (fs::file_size(file.path()) == 0) {
+      std::string header = "epoch,split,class";
+      for (std::size_t i = 0; i < classes; ++i) header += fmt::format(",{}", i);
+      file.append_line(header);
+    }
+    return tables_.emplace(name, std::move(file)).first->second;
+  }
+
+  static std::string cell(const events::EpochEnded& epoch, const std::string& name) {
+    const auto value = find_metric(epoch.metrics, name);
+    return value ? exact_text(*value) : std::string();
+  }
+
+  fs::path run_dir_;
+  std::vector<std::string> metrics_;
+  std::map<std::string, AppendFile> tables_;
+  CsvFile epochs_;
+  CsvFile timing_;
+  CsvFile ranks_;  // of several ranks: its first row makes the file
+};
+
+/// elapsed_s of the last epoch in metrics.jsonl; 0 where there is none.
+double elapsed_in(const fs::path& jsonl) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+  std::error_code ignored;
+  if (!fs::is_regular_file(jsonl, ignored)) return 0;
+  const std::string text = read_file(jsonl, kMostBytes, ReadFailure::resource);
+  const std::size_t found = text.rfind(R"({"type":"epoch")");
+  if (found == std::string::npos) return 0;
+  const std::size_t end = text.find('\n', found);
+  const Json line = Json::parse(text.substr(found, end - found), nullptr, false);
+  return line.is_object() && line.contains("elapsed_s") && line["elapsed_s"].is_number()
+             ? line["elapsed_s"].get<double>()
+             : 0;
+}
+
+class JsonlSink final : public FileSink {
+ public:
+  explicit JsonlSink(const fs::path& run_dir) : file_(run_dir / "metrics.jsonl") {
+    elapsed_s_ = elapsed_in(file_.path());
+  }
+
+ protected:
+  void take(const events::Event& event) override {
+    if (const auto* step = std::get_if<events::StepLogged>(&event)) {
+      Json line = head("step", step->epoch, step->global_step, step->elapsed_s);
+      line["lr"] = json_number(step->lr);
+      line["train/loss"] = json_number(step->loss);
+      if (step->grad_norm) line["grad_norm"] = json_number(*step->grad_norm);
+      if (step->param_norm) line["param_norm"] = json_number(*step->param_norm);
+      append(to_line(line));
+    } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
+      elapsed_s_ += epoch->timing.wall_s;
+      Json line = head("epoch", epoch->epoch, epoch->global_step, elapsed_s_);
+      line["lr"] = json_number(epoch->lr);
+      for (const auto& [name, value] : epoch->metrics) line[name] = json_number(value);
+      append(to_line(line));
+      later([this] { file_.sync(); });
+    }
+  }
+
+ private:
+  void append(std::string line) {
+    later([this, line = std::move(line)] { file_.append_line(line); });
+  }
+
+  static Json head(const char* type, std::int64_t epoch, std::int64_t step, double elapsed_s) {
+    return {{"type", type},
+            {"epoch", epoch + 1},
+            {"step", step},
+            {"elapsed_s", json_number(elapsed_s)}};
+  }
+
+  AppendFile file_;
+  double elapsed_s_ = 0;  // an epoch does not tell it: its epochs so far, over all starts
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::string> metrics) {
+  return std::make_unique<CsvSink>(run_dir, std::move(metrics));
+}
+
+std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) {
+  return std::make_unique<JsonlSink>(run_dir);
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,250 @@
+#include "report/sinks/prometheus_sink.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "report/record/run_record.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::report {
+namespace {
+
+using Type = PrometheusType;
+
+constexpr double kMebibyte = 1024.0 * 1024;
+constexpr double kTellAgain = 600;
+
+struct RankTimes {
+  double step_s = 0;
+  double data_wait_s = 0;
+};
+
+/// What is known of the run now.
+struct State {
+  double started = 0;
+  std::optional<double> ended;
+  std::optional<double> exit_code;
+  int restarts = 0;
+  std::optional<events::RunStarted> run;
+  std::optional<events::EpochEnded> epoch;
+  std::int64_t epochs = 0;  // complete
+  std::int64_t step = 0;
+  std::optional<double> loss;
+  std::optional<double> lr;
+  std::map<int, RankTimes> ranks;
+  std::optional<double> saved_at;
+  std::int64_t saved_step = 0;
+  std::int64_t warnings = 0;
+};
+
+template <class Number>
+PrometheusMetric one(std::string name, std::string help, Number value, Type type = Type::gauge) {
+  return {
+      std::move(name), std::move(help), type, {PrometheusSample{{}, static_cast<double>(value)}}};
+}
+
+template <class Number>
+PrometheusMetric maybe(std::string name, std::string help, const std::optional<Number>& value) {
+  if (!value) return {};
+  return one(std::move(name), std::move(help), *value);
+}
+
+std::vector<PrometheusMetric> of_run(const State& state, double now) {
+  return {
+      one("trainctl_up", "1 while the run lives, 0 once it has ended.", state.ended ? 0 : 1),
+      one("trainctl_start_timestamp_seconds", "When this start of the run began.", state.started),
+      one("trainctl_last_update_timestamp_seconds",
+          "When this file was written: old while trainctl_up is 1, the supervisor is gone.", now),
+      maybe("trainctl_end_timestamp_seconds", "When the run ended.", state.ended),
+      maybe("trainctl_exit_code", "Exit code of the run, once it has ended.", state.exit_code),
+      one("trainctl_restarts_total", "Starts of the run after the first.", state.restarts,
+          Type::counter),
+      one("trainctl_warnings_total", "Warnings of this start.", state.warnings, Type::counter)};
+}
+
+std::vector<PrometheusMetric> of_training(const State& state) {
+  std::optional<std::int64_t> planned;
+  if (state.run && state.run->max_epochs > 0) planned = state.run->max_epochs;
+  std::optional<int> world;
+  if (state.run) world = state.run->world_size;
+  std::optional<std::int64_t> saved_step;
+  if (state.saved_at) saved_step = state.saved_step;
+  return {one("trainctl_step_total", "Optimizer steps done.", state.step, Type::counter),
+          one("trainctl_epoch", "Epochs that are complete.", state.epochs),
+          maybe("trainctl_epochs_planned", "Epochs after which the run ends.", planned),
+          maybe("trainctl_world_size", "Ranks of the run.", world),
+          maybe("trainctl_loss", "Newest training loss.", state.loss),
+          maybe("trainctl_learning_rate", "Newest learning rate.", state.lr),
+          maybe("trainctl_last_checkpoint_timestamp_seconds",
+                "When the newest checkpoint was verified.", state.saved_at),
+          maybe("trainctl_last_checkpoint_step", "Step of that checkpoint.", saved_step)};
+}
+
+PrometheusMetric epoch_parts(const events::Timing& timing) {
+  PrometheusMetric parts{
+      "trainctl_epoch_seconds", "Where the time of the last epoch went.", Type::gauge, {}};
+  for (const auto& [name, value] : timing_columns(timing)) {
+    if (value && name.ends_with("_s") && name != "samples_per_s" && name != "first_batch_s" &&
+        name != "read_mb_s")
+      parts.samples.push_back({{{"part", name.substr(0, name.size() - 2)}}, *value});
+  }
+  return parts;
+}
+
+std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
+  const events::Timing& timing = epoch.timing;
+  PrometheusMetric metrics{"trainctl_metric", "Metrics of the last epoch.", Type::gauge, {}};
+  for (const auto& [name, value] : epoch.metrics)
+    metrics.samples.push_back({{{"metric", name}}, value});
+  std::optional<double> gpu_share;
+  if (timing.gpu_util) gpu_share = *timing.gpu_util / 100;
+  std::optional<double> gpu_bytes;
+  if (timing.gpu_mem_mb) gpu_bytes = *timing.gpu_mem_mb * kMebibyte;
+  return {
+      metrics,
+      epoch_parts(timing),
+      one("trainctl_samples_per_second", "Training samples a second in the last epoch.",
+          timing.samples_per_s),
+      one("trainctl_cpu_ratio", "CPU of rank 0 in the last epoch, 1 being one core.",
+          timing.cpu_percent / 100),
+      one("trainctl_resident_memory_bytes", "Highest memory of rank 0.", timing.rss_mb * kMebibyte),
+      maybe("trainctl_gpu_utilisation_ratio", "Share of the last epoch that the GPU computed.",
+            gpu_share),
+      maybe("trainctl_gpu_memory_bytes", "Highest memory on the GPU of rank 0.", gpu_bytes)};
+}
+
+std::vector<PrometheusMetric> of_ranks(const std::map<int, RankTimes>& ranks) {
+  PrometheusMetric steps{"trainctl_rank_step_seconds",
+                         "A rank's own work in a step of the last epoch.",
+                         Type::gauge,
+                         {}};
+  PrometheusMetric waits{"trainctl_rank_data_wait_seconds",
+                         "A rank's wait for data in a step of the last epoch.",
+                         Type::gauge,
+                         {}};
+  for (const auto& [rank, times] : ranks) {
+    const PrometheusLabels label{{"rank", std::to_string(rank)}};
+    steps.samples.push_back({label, times.step_s});
+    waits.samples.push_back({label, times.data_wait_s});
+  }
+  return {steps, waits};
+}
+
+class PrometheusSink final : public Sink {
+ public:
+  explicit PrometheusSink(PrometheusOptions options) : options_(std::move(options)) {
+    state_.started = options_.wall_time();
+    state_.restarts = options_.restarts;
+    write();
+  }
+
+  void on_event(int rank, const events::Event& event) override {
+    if (std::holds_alternative<events::Warning>(event)) ++state_.warnings;
+    if (const auto* epoch = std::get_if<events::RankEpoch>(&event)) note(*epoch);
+    if (rank == 0) std::visit([this](const auto& told) { note(told); }, event);
+  }
+
+  void on_tick(double now) override {
+    now_ = now;
+    if (now < next_) return;
+    next_ = now + options_.every_s;
+    write();
+  }
+
+  void close() override {}
+
+  void on_end(const Json& result) override {
+    state_.ended = options_.wall_time();
+    const auto code = result.find("exit_code");
+    if (code != result.end() && code->is_number_integer()) state_.exit_code = code->get<double>();
+    const auto restarts = result.find("restarts");
+    if (restarts != result.end() && restarts->is_number_integer())
+      state_.restarts = std::max(state_.restarts, restarts->get<int>());
+    write();
+  }
+
+  std::optional<std::string> news() override {
+    if (failure_.empty() || now_ < tell_again_) return std::nullopt;
+    tell_again_ = now_ + kTellAgain;
+    return failure_ + "; the run goes on, and Prometheus sees its old state";
+  }
+
+ private:
+  template <class Other>
+  void note(const Other& /*event*/) {}
+  void note(const events::RunStarted& run) { state_.run = run; }
+  void note(const events::Resumed& resumed) {
+    state_.step = resumed.global_step;
+    state_.epochs = resumed.epoch;
+  }
+  void note(const events::Progress& progress) {
+    state_.step = std::max(state_.step, progress.global_step);
+    if (progress.loss) state_.loss = progress.loss;
+  }
+  void note(const events::StepLogged& step) {
+    state_.step = std::max(state_.step, step.global_step);
+    state_.loss = step.loss;
+    state_.lr = step.lr;
+  }
+  void note(const events::CheckpointSaved& saved) {
+    if (!saved.verified) return;
+    state_.saved_at = options_.wall_time();
+    state_.saved_step = saved.global_step;
+  }
+  void note(const events::RankEpoch& epoch) {
+    const auto steps = static_cast<double>(epoch.steps);
+    if (steps > 0) state_.ranks[epoch.rank] = {epoch.step_s / steps, epoch.data_wait_s / steps};
+  }
+  void note(const events::EpochEnded& epoch) {
+    state_.epoch = epoch;
+    state_.epochs = epoch.epoch + 1;
+    state_.step = std::max(state_.step, epoch.global_step);
+    state_.lr = epoch.lr;
+    write();
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::vector<PrometheusMetric> all{{"trainctl_run_info",
+                                       "What the run is.",
+                                       Type::gauge,
+                                       {PrometheusSample{options_.info, 1}}}};
+    const auto add = [&](std::vector<PrometheusMetric> some) {
+      all.insert(all.end(), some.begin(), some.end());
+    };
+    add(of_run(state_, options_.wall_time()));
+    add(of_training(state_));
+    if (state_.epoch) add(of_epoch(*state_.epoch));
+    add(of_ranks(state_.ranks));
+    return prometheus_text(all, {{"run", options_.run}, {"host", options_.host}});
+  }
+
+  void write() {
+    try {
+      write_atomically(options_.file, text());
+      failure_.clear();
+      tell_again_ = 0;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;
+      failure_ = error.what();
+    }
+  }
+
+  PrometheusOptions options_;
+  State state_;
+  double now_ = 0;
+  double next_ = 0;
+  std::string failure_;  // of the last writing; empty: it went well
+  double tell_again_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_prometheus_sink(PrometheusOptions options) {
+  return std::make_unique<PrometheusSink>(std::move(options));
+}
+
+}  // namespace trainctl::report

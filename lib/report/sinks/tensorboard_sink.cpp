@@ -1,0 +1,236 @@
+#include "report/sinks/tensorboard_sink.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "report/record/run_record.hpp"
+#include "report/sinks/backlog.hpp"
+#include "report/sinks/matrix_picture.hpp"
+#include "report/sinks/tensorboard_file.hpp"
+#include "report/text/format.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::report {
+namespace {
+
+using tensorboard::Moment;
+using tensorboard::Scalars;
+
+Scalars scalars_of(const events::StepLogged& step) {
+  Scalars scalars{{"step/train_loss", step.loss}, {"step/lr", step.lr}};
+  if (step.grad_norm) scalars.emplace_back("step/grad_norm", *step.grad_norm);
+  if (step.param_norm) scalars.emplace_back("step/param_norm", *step.param_norm);
+  return scalars;
+}
+
+/// data_wait_s of the wall time as time_share/data_wait, and what is no time.
+void add_timing(const events::Timing& timing, Scalars& scalars) {
+  const std::map<std::string_view, std::string> others{
+      {"samples_per_s", "throughput/samples_per_s"},
+      {"first_batch_s", "throughput/first_batch_s"},
+      {"read_mb_s", "throughput/read_mb_s"},
+      {"cpu_percent", "machine/cpu_percent"},
+      {"rss_mb", "machine/rss_mb"},
+      {"gpu_util", "machine/gpu_util"},
+      {"gpu_mem_mb", "machine/gpu_mem_mb"},
+      {"wall_s", "throughput/epoch_wall_s"}};
+  for (const auto& [name, value] : timing_columns(timing)) {
+    if (!value || name == "samples") continue;
+    const auto other = others.find(name);
+    if (other != others.end()) {
+      scalars.emplace_back(other->second, *value);
+    } else if (name.ends_with("_s") && timing.wall_s > 0) {
+      scalars.emplace_back("time_share/" + name.substr(0, name.size() - 2), *value / timing.wall_s);
+    }
+  }
+}
+
+Scalars scalars_of(const events::EpochEnded& epoch) {
+  Scalars scalars(epoch.metrics.begin(), epoch.metrics.end());
+  scalars.emplace_back("lr", epoch.lr);
+  scalars.emplace_back("epoch", static_cast<double>(epoch.epoch + 1));
+  add_timing(epoch.timing, scalars);
+  return scalars;
+}
+
+int code_of(const Json& result) {
+  const auto code = result.find("exit_code");
+  return code != result.end() && code->is_number_integer()
+             ? code->get<int>()
+             : static_cast<int>(ErrorKind::unexpected);
+}
+
+/// Not of one that is to go on: by another start, or when it is requeued.
+bool is_over(const Json& result) {
+  return !result.value("goes_on", false) && code_of(result) != static_cast<int>(ErrorKind::stopped);
+}
+
+/// A run's end as Markdown.
+std::string ending_text(const Json& result) {
+  std::string text = fmt::format("**{}**", result.value("verdict", "unknown"));
+  const auto message = result.find("message");
+  if (message != result.end() && message->is_string() && !message->get<std::string>().empty())
+    text += ": " + printable_lines(message->get<std::string>());
+  const auto bottleneck = result.find("bottleneck");
+  if (bottleneck != result.end() && bottleneck->is_object())
+    text += "\n\n```json\n" + to_pretty(*bottleneck) + "\n```";
+  return text;
+}
+
+class TensorboardSink final : public Sink {
+ public:
+  explicit TensorboardSink(TensorboardOptions options) : options_(std::move(options)) {}
+
+  void on_event(int rank, const events::Event& event) override {
+    if (rank != 0 && !std::holds_alternative<events::RankEpoch>(event)) return;
+    std::visit([this](const auto& one) { take(one); }, event);
+  }
+  void on_tick(double now) override { backlog_.on_tick(now); }
+  void close() override { backlog_.close(); }
+  std::optional<std::string> news() override { return backlog_.news(); }
+  void on_end(const Json& result) override;
+
+ private:
+  template <class Other>
+  void take(const Other& /*event*/) {}
+  void take(const events::Resumed& resumed);
+  void take(const events::StepLogged& step);
+  void take(const events::EpochEnded& epoch);
+  void take(const events::RankEpoch& epoch);
+  void take(const events::TableRow& row);
+
+  void begin();
+  void open();
+  void write(std::string event);
+  void write_histograms(const events::EpochEnded& epoch, Moment moment);
+  void write_pictures(Moment moment);
+  [[nodiscard]] Moment at(std::int64_t step) const { return {options_.wall_time(), step}; }
+
+  TensorboardOptions options_;
+  Backlog backlog_;
+  std::optional<tensorboard::EventFile> file_;
+  bool has_begun_ = false;
+  std::int64_t first_step_ = 0;  // of this start
+  std::int64_t last_step_ = 0;
+  std::optional<events::StepLogged> last_logged_;
+  std::vector<double> step_times_;  // seconds, of this epoch
+  std::vector<double> rank_times_;  // seconds a step, of the ranks in this epoch
+  std::map<std::string, MatrixRows> matrices_;
+};
+
+void TensorboardSink::open() {
+  if (file_) return;
+  make_folder(options_.folder);
+  const double now = options_.wall_time();
+  file_.emplace(tensorboard::next_file(options_.folder, now, options_.host), now);
+}
+
+void TensorboardSink::write(std::string event) {
+  if (event.empty()) return;
+  backlog_.add([this, event = std::move(event)] {
+    open();
+    file_->append(event);
+  });
+}
+
+// Not before it is known whether the run goes on, and from where: with the first numbers.
+void TensorboardSink::begin() {
+  if (std::exchange(has_begun_, true)) return;
+  const bool tells_all = first_step_ == 0 || !tensorboard::has_files(options_.folder);
+  write(tensorboard::start_event(at(first_step_)));
+  if (!tells_all) return;
+  for (std::string& event : tensorboard::hparams_events(options_.wall_time(), options_.hparams))
+    write(std::move(event));
+  if (!options_.config.empty())
+    write(
+        tensorboard::text_event(at(first_step_), "config", "```yaml\n" + options_.config + "```"));
+}
+
+void TensorboardSink::take(const events::Resumed& resumed) {
+  first_step_ = resumed.global_step + 1;
+  last_step_ = resumed.global_step;
+}
+
+void TensorboardSink::take(const events::StepLogged& step) {
+  begin();
+  last_step_ = step.global_step;
+  write(tensorboard::scalars_event(at(step.global_step), scalars_of(step)));
+  if (last_logged_ && last_logged_->epoch == step.epoch &&
+      last_logged_->global_step < step.global_step)
+    step_times_.push_back((step.elapsed_s - last_logged_->elapsed_s) /
+                          static_cast<double>(step.global_step - last_logged_->global_step));
+  last_logged_ = step;
+}
+
+void TensorboardSink::take(const events::RankEpoch& epoch) {
+  if (epoch.steps > 0) rank_times_.push_back(epoch.step_s / static_cast<double>(epoch.steps));
+}
+
+void TensorboardSink::take(const events::EpochEnded& epoch) {
+  begin();
+  last_step_ = epoch.global_step;
+  const Moment moment = at(epoch.global_step);
+  write(tensorboard::scalars_event(moment, scalars_of(epoch)));
+  write_histograms(epoch, moment);
+  write_pictures(moment);
+  backlog_.add([this] {
+    if (file_) file_->sync();
+  });
+}
+
+void TensorboardSink::write_histograms(const events::EpochEnded& epoch, Moment moment) {
+  const std::int64_t every = options_.histograms_every_n_epochs;
+  if (every > 0 && (epoch.epoch + 1) % every == 0) {
+    write(tensorboard::histogram_event(moment, "step_seconds", step_times_));
+    if (rank_times_.size() > 1)
+      write(tensorboard::histogram_event(moment, "rank_step_seconds", rank_times_));
+  }
+  step_times_.clear();
+  rank_times_.clear();
+}
+
+void TensorboardSink::take(const events::TableRow& row) {
+  if (!options_.picture || row.counts.empty()) return;
+  matrices_[row.metric].add(row);
+}
+
+void TensorboardSink::write_pictures(Moment moment) {
+  for (const auto& [metric, rows] : matrices_) {
+    if (!rows.is_whole()) continue;
+    const Raster raster = rows.draw();
+    try {
+      write(tensorboard::image_event(moment, metric,
+                                     options_.picture(raster.width, raster.height, raster.rgb)));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;  // a picture is worth no run
+    }
+  }
+  matrices_.clear();
+}
+
+void TensorboardSink::on_end(const Json& result) {
+  begin();
+  write_pictures(at(last_step_));
+  write(tensorboard::text_event(at(last_step_), "result", ending_text(result)));
+  if (is_over(result)) {
+    const bool well = code_of(result) == 0;
+    write(tensorboard::hparams_end_event(
+        options_.wall_time(), well ? tensorboard::Success::yes : tensorboard::Success::no));
+  }
+  backlog_.add([this] {
+    if (file_) file_->sync();
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Sink> make_tensorboard_sink(TensorboardOptions options) {
+  return std::make_unique<TensorboardSink>(std::move(options));
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,223 @@
+#include "report/text/run_summary.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
+#include "report/diagnosis/bottleneck.hpp"
+#include "report/diagnosis/ranks.hpp"
+#include "report/record/transfer_name.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::report {
+namespace {
+
+constexpr int kLabelWidth = 12;
+
+std::string fact(const char* label, const std::string& text, const Style& style) {
+  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
+}
+
+std::string headline(const RunRecord& record, const Ending& ending, const Style& style) {
+  const std::int64_t epochs = epochs_done(record);
+  std::string reason;
+  if (record.stopped_early) {
+    reason = ", stopped early: " + record.stopped_early->reason;
+  } else if (ending.verdict != "ok" && !ending.message.empty()) {
+    reason = ": " + one_line(ending.message);
+  }
+  const bool ok = ending.exit_code == 0;
+  return fmt::format("{} {} epoch{}, {} steps in {}{}\n",
+                     paint(ok ? "Finished" : "Ended (" + ending.verdict + ")",
+                           ok ? Ink::green : Ink::yellow, style),
+                     epochs, epochs == 1 ? "" : "s", with_thousands(record.last_step),
+                     human_duration(ending.wall_s), printable(reason));
+}
+
+std::string last_text(const RunRecord& record) {
+  std::string text;
+  for (const auto& [name, value] : record.epochs.back().metrics) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", printable(name), metric_text(value));
+  }
+  return text;
+}
+
+/// " (max, inferred from the name)"
+std::string mode_text(const BestMode& mode) {
+  if (mode.name.empty()) return {};
+  return fmt::format(" ({}{})", mode.name, mode.inferred ? ", inferred from the name" : "");
+}
+
+std::string best_text(const Best& best, const BestMode& mode) {
+  return fmt::format("{} {}{} at epoch {}{}{}", printable(best.metric), metric_text(best.value),
+                     mode_text(mode), best.epoch + 1, best.checkpoint.empty() ? "" : "  ",
+                     printable(best.checkpoint));
+}
+
+std::string speed_text(const RunRecord& record) {
+  const auto steady = steady_epochs(record);
+  const events::Timing sum = sum_timing(steady);
+  const double each_s = sum.wall_s / static_cast<double>(steady.size());
+  const std::string rate = fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s),
+                                       human_duration(each_s));
+  if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
+  return rate +
+         fmt::format(" ({}, without the first)",
+                     steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
+}
+
+std::string skipped_text(const RunRecord& record) {
+  const std::size_t count = record.skipped.size();
+  return fmt::format("{} damaged sample{}, named in logs/rank_0.log; others took {} place{}", count,
+                     count == 1 ? "" : "s", count == 1 ? "its" : "their", count == 1 ? "" : "s");
+}
+
+std::string warm_up_text(const RunRecord& record, double wall_s) {
+  std::vector<std::string> parts;
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
+    parts.push_back("start-up " + human_duration(hello->second.startup_s));
+  }
+  const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
+  if (outside_s > 0) parts.push_back("all outside epochs " + human_duration(outside_s));
+  const events::Timing& first = record.epochs.front().timing;
+  parts.push_back("first batch " + human_duration(first.first_batch_s));
+  parts.push_back("first epoch " + human_duration(first.wall_s));
+  return join(parts, ", ");
+}
+
+std::string budget_text(const events::Timing& sum, const RunRecord& record) {
+  const std::pair<const char*, double> parts[] = {{"data", sum.data_wait_s},
+                                                  {transfer_name(record), sum.h2d_s},
+                                                  {"forward", sum.forward_s},
+                                                  {"backward", sum.backward_s},
+                                                  {"all-reduce", sum.allreduce_exposed_s},
+                                                  {"optimizer", sum.optimizer_s},
+                                                  {"evaluation", sum.eval_s},
+                                                  {"checkpoint", sum.checkpoint_s},
+                                                  {"other", sum.other_s}};
+  std::string text;
+  for (const auto& [name, seconds] : parts) {
+    if (!(seconds / sum.wall_s >= 0.005)) continue;
+    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name,
+                        percent_text(seconds / sum.wall_s));
+  }
+  return text;
+}
+
+std::string bottleneck_text(const Bottleneck& found) {
+  const int percent = static_cast<int>(100 * found.share + 0.5);
+  const std::string verdict = name_of(found.limit);
+  const std::string word = verdict.substr(0, verdict.find('_'));
+  if (found.limit != found.part) return word + ": " + found.diagnosis;
+  if (found.limit == Limit::balanced)
+    return fmt::format("none: the largest part takes {} % of the time", percent);
+  if (found.limit == Limit::compute)
+    return fmt::format("compute: forward and backward take {} % of the time", percent);
+  return fmt::format("{}: {} % of the time", word, percent);
+}
+
+/// What the verdict rests on; empty where the time budget says it all.
+std::string evidence_text(const Bottleneck& found) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> texts;
+  for (const Evidence& each : found.evidence) {
+    if (each.tells && texts.size() < kMost) texts.push_back(each.text);
+  }
+  return join(texts, "; ");
+}
+
+std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
+  std::string text = fact("bottleneck", bottleneck_text(found), style);
+  const std::string evidence = evidence_text(found);
+  if (!evidence.empty()) text += fact("", evidence, style);
+  if (!found.advice.empty()) text += fact("", found.advice, style);
+  if (!found.setting.empty()) text += fact("gain", text_of(found.gain), style);
+  for (const Bottleneck& quiet : found.otherwise) {
+    text += fact("otherwise", bottleneck_text(quiet), style);
+    if (!quiet.advice.empty()) text += fact("", quiet.advice, style);
+  }
+  if (found.perfect_loader) text += fact("loading", text_of(*found.perfect_loader), style);
+  return text;
+}
+
+// "++a.b=c" -> "a.b"
+std::string key_of(std::string_view override_text) {
+  const std::size_t first = std::min(override_text.find_first_not_of("+~"), override_text.size());
+  return std::string(override_text.substr(first, override_text.find('=') - first));
+}
+
+// The command that was typed, without its value of the key that is to be tried now.
+std::string like_before(const Command& typed, const char* verb, const std::string& key,
+                        std::initializer_list<std::string> added) {
+  std::vector<std::string> words{typed.program, verb, typed.config};
+  for (const std::string& text : typed.overrides) {
+    if (key_of(text) != key) words.push_back(text);
+  }
+  words.insert(words.end(), added);
+  if (!typed.out.empty()) words.insert(words.end(), {"--out", typed.out});
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
+}
+
+std::string next_command(const Bottleneck& found, const BottleneckContext& context,
+                         const Ending& ending) {
+  if (!ending.resume_command.empty()) return ending.resume_command;
+  const std::string key = key_of(found.setting);
+  if (key == "loader.num_workers") {
+    const std::string values =
+        fmt::format("{},{}", context.num_workers, found.setting.substr(key.size() + 1));
+    return like_before(ending.command, "bench", key, {"--workers", values});
+  }
+  if (!key.empty()) return like_before(ending.command, "run", key, {found.setting});
+  switch (found.next) {
+    case Next::more_devices:
+      return like_before(
+          ending.command, "bench", "trainer.devices",
+          {"--devices", fmt::format("{},{}", context.world_size, 2 * context.world_size)});
+    case Next::run_again: return like_before(ending.command, "run", "", {});
+    case Next::doctor: return shell_word(ending.command.program) + " doctor";
+    case Next::tune: break;
+  }
+  return like_before(ending.command, "tune", "", {});
+}
+
+/// Where the ranks' time went, below the facts of the run; empty for one rank.
+std::string ranks_text(const RunRecord& record, const Style& style) {
+  const std::vector<RankRow> rows = rank_rows(record);
+  if (rows.empty()) return "";
+  return fact("ranks", ranks_verdict(rows), style) + "\n" + to_text(ranks_table(rows), style) +
+         "\n";
+}
+
+}  // namespace
+
+std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
+  std::string text = headline(record, ending, style);
+  const BottleneckContext context = context_of(record, ending.levers);
+  Bottleneck found;
+  if (!record.epochs.empty()) {
+    const events::Timing steady = sum_timing(steady_epochs(record));
+    found = find_bottleneck(steady, context);
+    if (const auto best = best_of(record))
+      text += fact("best", best_text(*best, ending.best_mode), style);
+    text += fact("last", last_text(record), style);
+    text += fact("speed", speed_text(record), style);
+    text += fact("warm-up", warm_up_text(record, ending.wall_s), style);
+    if (steady.wall_s > 0) text += fact("time", budget_text(steady, record), style);
+    text += bottleneck_lines(found, style);
+  }
+  text += ranks_text(record, style);
+  if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);
+  if (!ending.profile.empty()) text += fact("profile", printable(ending.profile), style);
+  if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
+  return text +
+         fact("next",
+              paint(printable(bounded(next_command(found, context, ending))), Ink::bold, style),
+              style);
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "report/text/format.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainctl::report {
+
+struct Column {
+  std::string header;
+  Align align = Align::right;
+};
+
+/// Cells of text under headers; rendered for a terminal, for a web page and for a spreadsheet.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  /// One cell a column; missing ones are empty.
+  void add(std::vector<std::string> cells);
+  [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
+  [[nodiscard]] const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Header, rule, rows; columns two spaces apart; each line ends with a newline and has no trailing
+/// space.
+std::string to_text(const Table& table, const Style& style);
+/// GitHub's table syntax; a | in a cell is escaped.
+std::string to_markdown(const Table& table);
+/// RFC 4180, with \n as the line end.
+std::string to_csv(const Table& table);
+
+/// One line of a terminal table without the newline: a leading space, cells padded to `widths`, two
+/// spaces between.
+std::string text_line(std::span<const std::string> cells, std::span<const Column> columns,
+                      std::span<const int> widths);
+/// A rule below a header of the given widths.
+std::string rule_line(std::span<const int> widths, const Style& style);
+
+/// RFC 4180: quoted where it holds a comma, a quote, a line end or outer space.
+std::string csv_cell(const std::string& text);
+std::string csv_line(std::span<const std::string> cells);
+
+}  // namespace trainctl::report

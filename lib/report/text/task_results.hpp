@@ -1,0 +1,28 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "report/record/run_record.hpp"
+#include "report/record/run_result.hpp"
+#include "report/text/table.hpp"
+
+#include <string>
+#include <vector>
+
+// What `eval` and `predict` tell: the values of one checkpoint on one split.
+
+namespace trainctl::report {
+
+/// A line a metric: its name without the split, and its value.
+Table evaluation_table(const events::Evaluated& evaluated);
+
+/// A metric that is a table, as such: a row for each class, a column for each that was predicted.
+std::vector<Table> metric_tables(const RunRecord& record);
+
+/// The table below a line that names split, samples and checkpoint; then the metrics that are
+/// tables, where they are small enough for the width.
+std::string evaluation_text(const RunRecord& record, const Style& style);
+
+/// Schema "trainctl.evaluation/1". What is not known is null, no key is missing.
+Json evaluation_document(const RunRecord& record, const Ending& ending);
+
+}  // namespace trainctl::report

@@ -1,0 +1,240 @@
+#include "report/text/top.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
+#include "report/text/progress_bar.hpp"
+#include "report/text/sparkline.hpp"
+#include "report/text/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace trainctl::report {
+namespace {
+
+constexpr int kBar = 20;
+constexpr int kSpark = 48;
+constexpr double kSilent = 5;  // seconds after which a rank's silence is worth a column
+constexpr const char* kUnknown = "-";
+
+template <class Text>
+std::string text_or_dash(const std::optional<double>& value, const Text& text) {
+  return value && std::isfinite(*value) ? text(*value) : std::string(kUnknown);
+}
+
+std::string percent(double value) { return fmt::format("{:.0f}%", value); }
+
+std::string state_line(const TopView& view, const Style& style) {
+  const std::string where =
+      view.host.empty() ? "" : fmt::format(", pid {} on {}", view.pid, printable(view.host));
+  const std::string since = view.since.empty() ? "" : ", since " + printable(view.since);
+  switch (view.state) {
+    case TopState::running: return paint("running", Ink::green, style) + where + since;
+    case TopState::elsewhere:
+      return paint("on another host", Ink::yellow, style) + where + since +
+             ": only what its files tell is shown";
+    case TopState::gone:
+      return paint("gone", Ink::red, style) + ": no process has it and no end is written" + where;
+    case TopState::ended: break;
+  }
+  const bool well = view.exit_code == 0;
+  return paint(printable(view.verdict), well ? Ink::green : Ink::red, style) +
+         (view.exit_code ? fmt::format(", exit code {}", *view.exit_code) : "") +
+         (view.message.empty() ? "" : ": " + one_line(view.message));
+}
+
+/// The epoch, from 1, that is trained; of a run that has ended the last one. A failed run may have
+/// ended in the epoch after those that are complete.
+std::int64_t current_epoch(const TopView& view) {
+  if (view.state != TopState::ended) return view.epoch + 1;
+  const bool is_cut_short = view.exit_code != 0 && view.steps_per_epoch > 0 &&
+                            view.step > view.epoch * view.steps_per_epoch;
+  return std::max<std::int64_t>(1, view.epoch + (is_cut_short ? 1 : 0));
+}
+
+std::string progress_line(const TopView& view, const Style& style) {
+  std::string line = fmt::format("epoch {}", current_epoch(view));
+  const std::int64_t total = view.max_epochs * view.steps_per_epoch;
+  if (view.max_epochs > 0) line += fmt::format("/{}", view.max_epochs);
+  line += fmt::format("  step {}", with_thousands(view.step));
+  if (total <= 0) return line;
+  const double share =
+      std::clamp(static_cast<double>(view.step) / static_cast<double>(total), 0.0, 1.0);
+  return line + fmt::format("/{}  {}% |{}|", with_thousands(total), percent_text(share),
+                            bar_text(share, kBar, style.glyphs));
+}
+
+std::string pace_line(const TopView& view) {
+  std::string line =
+      fmt::format("{} steps/s  {} samples/s", text_or_dash(view.steps_per_s, rate_text),
+                  text_or_dash(view.samples_per_s, rate_text));
+  if (view.data_wait_share)
+    line += fmt::format("  waits for data {}%", percent_text(*view.data_wait_share));
+  if (view.eta_s && view.state == TopState::running)
+    line += "  left about " + human_duration(*view.eta_s);
+  return line;
+}
+
+std::string loss_line(const TopView& view, const Style& style) {
+  std::string line = fmt::format(
+      "loss {}  {}", metric_text(view.losses.back()),
+      sparkline(view.losses, style.glyphs,
+                {.width = static_cast<std::size_t>(std::clamp(style.width - 40, 8, kSpark))}));
+  if (view.lr) line += "  lr " + exact_text(*view.lr);
+  return line;
+}
+
+std::string metrics_line(const TopView& view) {
+  std::string line = fmt::format("epoch {}:", view.epoch);
+  for (const auto& [name, value] : view.metrics)
+    line += fmt::format("  {} {}", printable(name), metric_text(value));
+  return line;
+}
+
+Table ranks_table(const TopView& view) {
+  Table table({{"rank"},
+               {"pid"},
+               {"phase", Align::left},
+               {"step"},
+               {"steps/s"},
+               {"CPU"},
+               {"memory"},
+               {"silent"}});
+  for (const TopRank& rank : view.ranks) {
+    const bool silent = rank.idle_s && *rank.idle_s >= kSilent;
+    table.add({std::to_string(rank.rank), std::to_string(rank.pid),
+               rank.phase.empty() ? kUnknown : rank.phase,
+               rank.step < 0 ? kUnknown : with_thousands(rank.step),
+               text_or_dash(rank.steps_per_s, rate_text), text_or_dash(rank.cpu_percent, percent),
+               human_bytes(static_cast<double>(rank.rss_bytes)),
+               silent ? human_duration(*rank.idle_s) : ""});
+  }
+  return table;
+}
+
+std::string gpu_line(const TopGpu& gpu) {
+  return fmt::format("GPU {}  {}  {}  {} of {}", gpu.index, printable(gpu.name),
+                     text_or_dash(gpu.percent, percent),
+                     human_bytes(static_cast<double>(gpu.used_bytes)),
+                     human_bytes(static_cast<double>(gpu.total_bytes)));
+}
+
+std::vector<std::string> lines_of(const TopView& view, const Style& style) {
+  std::vector<std::string> lines{
+      paint(printable(view.name), Ink::bold, style) + "  " + printable(view.run_dir),
+      state_line(view, style), progress_line(view, style)};
+  if (view.state != TopState::ended) lines.push_back(pace_line(view));
+  if (!view.losses.empty()) lines.push_back(loss_line(view, style));
+  if (!view.metrics.empty()) lines.push_back(metrics_line(view));
+  if (const auto& saved = view.checkpoint)
+    lines.push_back(fmt::format("checkpoint {}, step {}, {} ago", printable(saved->name),
+                                with_thousands(saved->step), human_duration(saved->age_s)));
+  if (!view.ranks.empty()) {
+    lines.emplace_back();
+    std::string table = to_text(ranks_table(view), style);
+    if (table.ends_with('\n')) table.pop_back();
+    for (std::string& line : split(table, '\n')) lines.push_back(std::move(line));
+  }
+  for (const TopGpu& gpu : view.gpus) lines.push_back(gpu_line(gpu));
+  if (!view.warnings.empty()) lines.emplace_back();
+  for (const std::string& warning : view.warnings)
+    lines.push_back(clip(printable(warning), style.width));
+  return lines;
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? json_number(*value) : Json(nullptr);
+}
+
+Json ranks_json(const TopView& view) {
+  Json ranks = Json::array();
+  for (const TopRank& rank : view.ranks)
+    ranks.push_back({{"rank", rank.rank},
+                     {"pid", rank.pid},
+                     {"phase", rank.phase.empty() ? Json(nullptr) : Json(rank.phase)},
+                     {"step", rank.step < 0 ? Json(nullptr) : Json(rank.step)},
+                     {"steps_per_s", optional_json(rank.steps_per_s)},
+                     {"silent_s", optional_json(rank.idle_s)},
+                     {"cpu_percent", optional_json(rank.cpu_percent)},
+                     {"rss_bytes", rank.rss_bytes}});
+  return ranks;
+}
+
+Json gpus_json(const TopView& view) {
+  Json gpus = Json::array();
+  for (const TopGpu& gpu : view.gpus)
+    gpus.push_back({{"index", gpu.index},
+                    {"name", gpu.name},
+                    {"percent", optional_json(gpu.percent)},
+                    {"used_bytes", gpu.used_bytes},
+                    {"total_bytes", gpu.total_bytes}});
+  return gpus;
+}
+
+Json known(std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
+
+}  // namespace
+
+const char* name_of(TopState state) {
+  switch (state) {
+    case TopState::running: return "running";
+    case TopState::elsewhere: return "elsewhere";
+    case TopState::gone: return "gone";
+    case TopState::ended: break;
+  }
+  return "ended";
+}
+
+std::string top_text(const TopView& view, const Style& style, int height) {
+  std::vector<std::string> lines = lines_of(view, style);
+  if (height > 0 && std::ssize(lines) > height) {
+    const auto kept = static_cast<std::size_t>(std::max(height - 1, 0));
+    const std::size_t left_out = lines.size() - kept;
+    lines.resize(kept);
+    lines.push_back(fmt::format("... {} lines more", left_out));
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+Json top_json(const TopView& view) {
+  Json losses = Json::array();
+  for (const double loss : view.losses) losses.push_back(json_number(loss));
+  Json metrics = Json::object();
+  for (const auto& [name, value] : view.metrics) metrics[name] = json_number(value);
+  Json checkpoint = nullptr;
+  if (const auto& saved = view.checkpoint)
+    checkpoint = {{"name", saved->name}, {"step", saved->step}, {"age_s", saved->age_s}};
+  return {{"schema", "trainctl.top/1"},
+          {"run_dir", view.run_dir},
+          {"name", view.name},
+          {"state", name_of(view.state)},
+          {"host", view.host.empty() ? Json(nullptr) : Json(view.host)},
+          {"pid", known(view.pid)},
+          {"since", view.since.empty() ? Json(nullptr) : Json(view.since)},
+          {"epoch", current_epoch(view)},
+          {"epochs_done", view.epoch},
+          {"max_epochs", known(view.max_epochs)},
+          {"steps_per_epoch", known(view.steps_per_epoch)},
+          {"step", view.step},
+          {"steps_per_s", optional_json(view.steps_per_s)},
+          {"samples_per_s", optional_json(view.samples_per_s)},
+          {"eta_s", optional_json(view.eta_s)},
+          {"data_wait_share", optional_json(view.data_wait_share)},
+          {"lr", optional_json(view.lr)},
+          {"losses", losses},
+          {"metrics", metrics},
+          {"ranks", ranks_json(view)},
+          {"gpus", gpus_json(view)},
+          {"checkpoint", checkpoint},
+          {"warnings", view.warnings},
+          {"verdict", view.verdict.empty() ? Json(nullptr) : Json(view.verdict)},
+          {"exit_code", view.exit_code ? Json(*view.exit_code) : Json(nullptr)},
+          {"message", view.message.empty() ? Json(nullptr) : Json(view.message)}};
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,253 @@
+#include "base/strings.hpp"
+#include "spec/checks/check_data_decl.hpp"
+#include "spec/checks/checker.hpp"
+#include "spec/compatibility.hpp"
+#include "spec/experiment/placement.hpp"
+#include "spec/loss/cross_entropy.hpp"
+#include "spec/metric/accuracy.hpp"
+#include "spec/metric/f1.hpp"
+#include "spec/metric/precision.hpp"
+#include "spec/metric/recall.hpp"
+#include "spec/metric/top_k_accuracy.hpp"
+#include "spec/model/lenet.hpp"
+#include "spec/sampler/class_balanced.hpp"
+#include "spec/sampler/weighted_random.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainctl::spec {
+namespace {
+
+void check_batch(Checker& checker, std::int64_t samples, int ranks) {
+  const std::int64_t batch = checker.experiment().loader.batch_size;
+  const bool readable = checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
+                                       "trainer.num_nodes", "trainer.accelerator"});
+  if (!readable || batch * ranks <= samples) return;
+  const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
+  const std::string larger =
+      fmt::format("a batch of {}{} is larger than the training data: {} samples",
+                  with_thousands(batch), product, with_thousands(samples));
+  const std::int64_t most = std::max<std::int64_t>(1, samples / ranks);
+  if (checker.experiment().loader.drop_last) {
+    checker.error("loader.batch_size", larger + ", and drop_last leaves none",
+                  fmt::format("set loader.drop_last=false, or write {} or less", most));
+  } else {
+    checker.warning("loader.batch_size", larger + "; each epoch is one short batch",
+                    fmt::format("write {} or less for full batches", most));
+  }
+}
+
+/// The average of precision, recall and f1; null for other metrics.
+const metric::Averaged* averaged(const config::Stage& stage) {
+  if (stage.options_type == typeid(metric::Precision)) return &stage.as<metric::Precision>();
+  if (stage.options_type == typeid(metric::Recall)) return &stage.as<metric::Recall>();
+  if (stage.options_type == typeid(metric::F1)) return &stage.as<metric::F1>();
+  return nullptr;
+}
+
+void check_metric(Checker& checker, const config::Stage& stage, const std::string& path,
+                  std::int64_t classes) {
+  if (stage.options_type == typeid(metric::TopKAccuracy)) {
+    const int k = stage.as<metric::TopKAccuracy>().k;
+    if (k <= classes) return;
+    checker.error(path + ".k", fmt::format("k is {}, but the data has {} classes", k, classes),
+                  fmt::format("write {} or less", std::max<std::int64_t>(1, classes - 1)));
+  }
+  const metric::Averaged* options = averaged(stage);
+  if (options == nullptr || options->average != metric::Average::binary || classes == 2) return;
+  checker.error(path + ".average",
+                fmt::format("'binary' scores class 1 of two, but the data has {} class{}", classes,
+                            classes == 1 ? "" : "es"),
+                "write macro, weighted or micro");
+}
+
+void check_classes(Checker& checker, std::int64_t classes) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.loss.options_type == typeid(loss::CrossEntropy) && checker.sound("loss")) {
+    const std::size_t weights = experiment.loss.as<loss::CrossEntropy>().weight.size();
+    if (weights != 0 && static_cast<std::int64_t>(weights) != classes) {
+      checker.error(
+          "loss.weight",
+          fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
+          "give one for every class");
+    }
+  }
+  for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
+    const std::string path = fmt::format("metrics.{}", i);
+    if (checker.sound(path)) check_metric(checker, experiment.metrics[i], path, classes);
+  }
+}
+
+/// Samples of an epoch: a sampler may draw another number than there are.
+std::int64_t epoch_samples(const Experiment& experiment, std::int64_t samples) {
+  const config::Stage& stage = experiment.loader.sampler;
+  if (stage.options_type == typeid(sampler::WeightedRandom))
+    return stage.as<sampler::WeightedRandom>().num_samples.value_or(samples);
+  if (stage.options_type == typeid(sampler::ClassBalanced))
+    return stage.as<sampler::ClassBalanced>().num_samples.value_or(samples);
+  return samples;
+}
+
+void check_sampler(Checker& checker, std::int64_t classes) {
+  const config::Stage& stage = checker.experiment().loader.sampler;
+  if (!stage) return;
+  if (classes == 0) {
+    checker.error("loader.sampler", "samples are drawn by their classes, and this data has none",
+                  "remove 'sampler'");
+    return;
+  }
+  if (stage.options_type != typeid(sampler::WeightedRandom)) return;
+  const std::size_t weights = stage.as<sampler::WeightedRandom>().weights.size();
+  if (static_cast<std::int64_t>(weights) == classes) return;
+  checker.error(
+      "loader.sampler.weights",
+      fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
+      "give one for every class");
+}
+
+const char* text(Inputs inputs) { return enum_names(inputs)[static_cast<std::size_t>(inputs)]; }
+
+std::string taken_by(const config::Stage& model) {
+  std::string all;
+  for (const Inputs inputs : {Inputs::images, Inputs::numbers, Inputs::tokens}) {
+    if (takes(model, inputs)) all += (all.empty() ? "" : " or ") + std::string(text(inputs));
+  }
+  return all;
+}
+
+void check_inputs(Checker& checker, Inputs inputs) {
+  const config::Stage& model = checker.experiment().model;
+  if (!model || takes(model, inputs) || !checker.sound("model.type")) return;
+  const char* hint = "choose model mlp or linear";
+  if (inputs == Inputs::tokens)
+    hint = "choose model gpt, or a sequential that begins with an embedding";
+  if (takes(model, Inputs::tokens)) hint = "choose dataset tokens, or another model";
+  checker.error("model",
+                fmt::format("the model '{}' takes {}, but the samples of dataset.train are {}",
+                            model.type, taken_by(model), text(inputs)),
+                hint);
+}
+
+const char* text(Targets targets) { return enum_names(targets)[static_cast<std::size_t>(targets)]; }
+
+std::string taken_of(const config::Stage& stage) {
+  for (const Targets targets : {Targets::classes, Targets::numbers}) {
+    if (takes(stage, targets)) return text(targets);
+  }
+  return text(Targets::tokens);
+}
+
+/// Whether it means anything for the labels. Of a loss that cannot be read nothing is known: it may
+/// learn answers.
+bool counts(Checker& checker, const config::Stage& stage, Targets targets) {
+  if (takes(stage, targets)) return true;
+  if (targets != Targets::numbers || !takes(stage, Answers{})) return false;
+  return !checker.sound("loss") || takes(checker.experiment().loss, Answers{});
+}
+
+double threshold_of(const config::Stage& stage) {
+  if (stage.options_type == typeid(metric::Accuracy)) return stage.as<metric::Accuracy>().threshold;
+  const metric::Averaged* options = averaged(stage);
+  return options == nullptr ? metric::kEvenChance : options->threshold;
+}
+
+/// Options that go with classes alone, or with answers alone.
+void check_counting(Checker& checker, const config::Stage& stage, const std::string& path,
+                    Targets targets) {
+  if (targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
+    checker.error(path + ".threshold",
+                  fmt::format("'threshold' is of yes-or-no answers, but the labels of "
+                              "dataset.train are {}",
+                              text(targets)),
+                  "remove it");
+  }
+  const metric::Averaged* options = averaged(stage);
+  if (targets != Targets::numbers || options == nullptr ||
+      options->average != metric::Average::binary)
+    return;
+  checker.error(path + ".average",
+                "'binary' scores class 1 of two, but the labels of dataset.train are numbers",
+                "write macro, weighted or micro");
+}
+
+void check_metric_targets(Checker& checker, const config::Stage& stage, const std::string& path,
+                          Targets targets) {
+  if (counts(checker, stage, targets)) {
+    check_counting(checker, stage, path, targets);
+    return;
+  }
+  std::string hint = "remove it: the loss is measured on both splits";
+  if (targets == Targets::numbers && takes(stage, Answers{}))
+    hint += "; or choose loss bce_with_logits or focal, whose numbers are yes-or-no answers";
+  checker.error(path,
+                fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
+                            stage.type, taken_of(stage), text(targets)),
+                hint);
+}
+
+/// What fits the labels is said, and what the loss or the metric takes instead.
+void check_targets(Checker& checker, Targets targets) {
+  const Experiment& experiment = checker.experiment();
+  if (!takes(experiment.loss, targets) && checker.sound("loss")) {
+    checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
+                  fmt::format("the loss '{}' takes {}, but the labels of dataset.train are {}",
+                              experiment.loss.type, taken_of(experiment.loss), text(targets)),
+                  targets == Targets::numbers ? "choose a loss of numbers, such as mse, or labels "
+                                                "that are classes"
+                                              : "choose a loss of classes, such as cross_entropy");
+  }
+  for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
+    const std::string path = fmt::format("metrics.{}", i);
+    if (experiment.metrics[i] && checker.sound(path))
+      check_metric_targets(checker, experiment.metrics[i], path, targets);
+  }
+}
+
+void check_kind(Checker& checker, const SampleKind& kind) {
+  check_inputs(checker, kind.inputs);
+  check_targets(checker, kind.targets);
+}
+
+void check_image_size(Checker& checker, const ImageSize& image) {
+  const config::Stage& model = checker.experiment().model;
+  if (model.options_type != typeid(model::Lenet) || !checker.sound("model.type")) return;
+  if (model::Lenet::takes(image.height, image.width)) return;
+  checker.error(
+      "model",
+      fmt::format("the images are {}x{}: lenet needs 28x28 or 32x32", image.height, image.width),
+      "let a transform bring them to that size, or choose model mlp");
+}
+
+void check_length(Checker& checker, std::optional<std::int64_t> samples, int ranks) {
+  const bool knows_epoch =
+      checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
+                     "trainer.num_nodes", "trainer.accelerator", "trainer.limit_train_batches",
+                     "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
+  const RunLength length =
+      schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks);
+  check_scheduler(checker, length);
+  check_averages(checker, length);
+}
+
+}  // namespace
+
+void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& train,
+                        config::Diagnostics& diagnostics) {
+  if (loaded.tree.broken) return;
+  Checker checker(loaded.experiment, loaded.tree, diagnostics);
+  const int ranks = placement_of(loaded.experiment.trainer, read_machine()).ranks;
+  std::optional<std::int64_t> samples;
+  if (train) {
+    samples = epoch_samples(loaded.experiment, train->samples);
+    check_batch(checker, *samples, ranks);
+    check_sampler(checker, train->classes);
+    if (train->classes > 0) check_classes(checker, train->classes);
+    if (train->kind) check_kind(checker, *train->kind);
+    if (train->image) check_image_size(checker, *train->image);
+  }
+  check_length(checker, samples, ranks);
+}
+
+}  // namespace trainctl::spec

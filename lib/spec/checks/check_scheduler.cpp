@@ -1,0 +1,178 @@
+#include "spec/checks/checker.hpp"
+#include "spec/stage_headers.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace trainctl::spec {
+namespace {
+
+using scheduler::counted;
+using scheduler::Interval;
+
+void check_milestones(Checker& checker, const std::vector<std::int64_t>& milestones,
+                      Interval interval, std::optional<std::int64_t> run) {
+  for (std::size_t i = 0; i < milestones.size(); ++i) {
+    const std::string path = fmt::format("scheduler.milestones.{}", i);
+    if (i > 0 && milestones[i] <= milestones[i - 1]) {
+      checker.error(path, fmt::format("the milestones must rise, but {} follows {}", milestones[i],
+                                      milestones[i - 1]));
+    } else if (run && milestones[i] >= *run) {
+      checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}",
+                                        milestones[i], counted(*run, interval)));
+    }
+  }
+}
+
+void check_drops(Checker& checker, const config::Stage& stage, std::optional<std::int64_t> run) {
+  if (stage.options_type == typeid(scheduler::MultiStepLr)) {
+    const auto& options = stage.as<scheduler::MultiStepLr>();
+    check_milestones(checker, options.milestones, options.interval, run);
+  } else if (stage.options_type == typeid(scheduler::StepLr)) {
+    const auto& options = stage.as<scheduler::StepLr>();
+    if (run && options.step_size >= *run) {
+      checker.warning("scheduler.step_size",
+                      fmt::format("the rate never drops: step_size is {}, the run has {}",
+                                  options.step_size, counted(*run, options.interval)));
+    }
+  } else if (stage.options_type == typeid(scheduler::ReduceLrOnPlateau) &&
+             stage.as<scheduler::ReduceLrOnPlateau>().interval == Interval::step) {
+    checker.error("scheduler.interval",
+                  "reduce_lr_on_plateau counts epochs: it watches a value that comes once an epoch",
+                  "write 'interval: epoch'");
+  }
+}
+
+/// A length that the stage has under `key`, and whether it is left to the run.
+struct OpenLength {
+  const char* key;
+  bool open;
+};
+
+template <class Options>
+OpenLength open_length(const config::Stage& stage, const char* key,
+                       config::Auto<std::int64_t> Options::*member) {
+  const bool has_it = stage.options_type == typeid(Options);
+  return {key, has_it && (stage.as<Options>().*member).is_auto()};
+}
+
+void check_end(Checker& checker, const config::Stage& stage) {
+  const Trainer& trainer = checker.experiment().trainer;
+  const bool ends = trainer.epoch_limit() || trainer.max_steps;
+  if (ends || !checker.sound("trainer")) return;
+  if (stage.options_type == typeid(scheduler::Wsd)) {
+    checker.error("scheduler",
+                  "wsd falls at the end of the run, and max_time alone does not tell it",
+                  "set 'trainer.max_epochs' or 'trainer.max_steps'");
+  }
+  for (const OpenLength& length :
+       {open_length(stage, "t_max", &scheduler::CosineAnnealingLr::t_max),
+        open_length(stage, "total_iters", &scheduler::LinearLr::total_iters),
+        open_length(stage, "total_iters", &scheduler::PolynomialLr::total_iters),
+        open_length(stage, "total_steps", &scheduler::OneCycleLr::total_steps)}) {
+    if (!length.open) continue;
+    checker.error(fmt::format("scheduler.{}", length.key),
+                  "'auto' is the whole run, and max_time alone does not tell its length",
+                  fmt::format("set '{}', 'trainer.max_epochs' or 'trainer.max_steps'", length.key));
+  }
+}
+
+std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& length,
+                                      Interval interval) {
+  if (!checker.sound({"trainer.max_epochs", "trainer.max_steps"})) return std::nullopt;
+  return interval == Interval::epoch ? length.known_epochs() : length.steps;
+}
+
+void check_momentum(Checker& checker, const config::Stage& stage, const std::string& path) {
+  const bool is_cycle = stage.options_type == typeid(scheduler::OneCycleLr);
+  if (!is_cycle || !checker.sound(path) || !checker.sound("optimizer")) return;
+  const auto& cycle = stage.as<scheduler::OneCycleLr>();
+  const config::Stage& optimizer = checker.experiment().optimizer;
+  if (!cycle.cycle_momentum) return;
+  if (cycle.base_momentum > cycle.max_momentum) {
+    checker.error(path + ".base_momentum",
+                  fmt::format("base_momentum is {}, above max_momentum {}", cycle.base_momentum,
+                              cycle.max_momentum),
+                  "write the lower one as base_momentum");
+  }
+  // Optimizers of plug-ins are checked once they are built.
+  if (optimizer.options_type != typeid(optimizer::Adagrad)) return;
+  checker.error(path + ".cycle_momentum",
+                fmt::format("the optimizer '{}' has no momentum to cycle", optimizer.type),
+                "write 'cycle_momentum: false', or choose another optimizer");
+}
+
+void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
+                    const RunLength& length) {
+  const std::size_t wanted = options.schedulers.size() - 1;
+  if (options.milestones.size() != wanted) {
+    checker.error("scheduler.milestones",
+                  fmt::format("{} schedulers need {} milestone{}, found {}", wanted + 1, wanted,
+                              wanted == 1 ? "" : "s", options.milestones.size()),
+                  "give one where the second scheduler begins, the third, and so on");
+  }
+  check_milestones(checker, options.milestones, options.interval,
+                   intervals(checker, length, options.interval));
+  for (std::size_t i = 0; i < options.schedulers.size(); ++i) {
+    check_momentum(checker, options.schedulers[i], fmt::format("scheduler.schedulers.{}", i));
+    if (options.schedulers[i].options_type != typeid(scheduler::ReduceLrOnPlateau)) continue;
+    checker.error(fmt::format("scheduler.schedulers.{}", i),
+                  "reduce_lr_on_plateau watches a value, and cannot be one of a sequence",
+                  "choose one that follows a curve");
+  }
+}
+
+bool is_whole(double value) {
+  constexpr double kRounding = 1e-9;  // of a fraction times a number of epochs
+  return std::abs(value - std::round(value)) < kRounding * std::max(1.0, value);
+}
+
+void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunLength& length) {
+  using Unit = scheduler::WarmupLength::Unit;
+  const Trainer& trainer = checker.experiment().trainer;
+  const scheduler::WarmupLength& warmup = options.warmup;
+  const std::optional<std::int64_t> run = intervals(checker, length, options.interval);
+  std::optional<double> epochs;
+  if (warmup.unit == Unit::epochs) epochs = warmup.value;
+  if (warmup.unit == Unit::run && run) epochs = warmup.value * static_cast<double>(*run);
+  if (options.interval == Interval::epoch && epochs && !is_whole(*epochs)) {
+    checker.error("scheduler.warmup",
+                  fmt::format("a warm-up of {:.4g} epochs ends within an epoch, but the scheduler "
+                              "counts epochs",
+                              *epochs),
+                  "write 'interval: step', or a whole number of epochs");
+    return;
+  }
+  const bool ends = trainer.epoch_limit() || trainer.max_steps;
+  if (warmup.unit == Unit::run && !ends && checker.sound("trainer")) {
+    checker.error("scheduler.warmup",
+                  "a fraction of the run has no length where max_time alone ends the run",
+                  "write a number of steps or epochs, or set 'trainer.max_epochs'");
+    return;
+  }
+  const auto rise =
+      scheduler::intervals_of(warmup, {options.interval, length.steps_per_epoch, run});
+  if (!run || !rise || *rise == 0 || *rise < *run) return;
+  checker.error("scheduler.warmup",
+                fmt::format("the warm-up of {} must be shorter than the run of {}",
+                            counted(*rise, options.interval), counted(*run, options.interval)));
+}
+
+}  // namespace
+
+void check_scheduler(Checker& checker, const RunLength& length) {
+  const config::Stage& stage = checker.experiment().scheduler;
+  if (!checker.sound("scheduler")) return;
+  if (stage.options_type == typeid(scheduler::SequentialLr))
+    check_sequence(checker, stage.as<scheduler::SequentialLr>(), length);
+  const scheduler::Warmup* options = scheduler::warmup_of(stage);
+  if (options == nullptr) return;
+  const std::optional<std::int64_t> run = intervals(checker, length, options->interval);
+  check_warmup(checker, *options, length);
+  check_drops(checker, stage, run);
+  check_momentum(checker, stage, "scheduler");
+  check_end(checker, stage);
+}
+
+}  // namespace trainctl::spec

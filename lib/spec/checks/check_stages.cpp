@@ -1,0 +1,225 @@
+#include "base/url.hpp"
+#include "spec/checks/checker.hpp"
+#include "spec/compatibility.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/parquet.hpp"
+#include "spec/experiment/monitor.hpp"
+#include "spec/loss/cross_entropy.hpp"
+#include "spec/loss/nll.hpp"
+#include "spec/metric/top_k_accuracy.hpp"
+#include "spec/model/sequential.hpp"
+#include "spec/model/torchscript.hpp"
+#include "spec/optimizer/sgd.hpp"
+#include "spec/transform/normalize.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace trainctl::spec {
+namespace {
+
+void check_optimizer(Checker& checker) {
+  const config::Stage& stage = checker.experiment().optimizer;
+  const bool readable = checker.sound("optimizer.momentum") && checker.sound("optimizer.dampening");
+  if (stage.options_type != typeid(optimizer::Sgd) || !readable) return;
+  const auto& sgd = stage.as<optimizer::Sgd>();
+  if (!sgd.nesterov) return;
+  if (sgd.momentum == 0) {
+    checker.error("optimizer.nesterov", "nesterov needs a momentum above 0", "add 'momentum: 0.9'");
+  } else if (sgd.dampening != 0) {
+    checker.error("optimizer.nesterov",
+                  fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening),
+                  "remove 'dampening'");
+  }
+}
+
+void check_loss(Checker& checker) {
+  const config::Stage& stage = checker.experiment().loss;
+  if (stage.options_type != typeid(loss::CrossEntropy) || !checker.sound("loss.weight")) return;
+  const std::vector<double>& weight = stage.as<loss::CrossEntropy>().weight;
+  if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
+  checker.error("loss.weight", "the loss weighs no class: every weight is 0",
+                "give at least one class a weight above 0");
+}
+
+/// A module of the user's may end in anything.
+bool may_end_in_log_softmax(const Experiment& experiment) {
+  const config::Stage& model = experiment.model;
+  if (model.options_type == typeid(model::Sequential))
+    return model.as<model::Sequential>().layers.back().type == "log_softmax";
+  return model.options_type == typeid(model::Torchscript) || !experiment.plugins.empty();
+}
+
+void check_nll(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.loss.options_type != typeid(loss::Nll) || !checker.sound({"loss", "model"}))
+    return;
+  if (may_end_in_log_softmax(experiment)) return;
+  checker.warning("loss",
+                  "nll takes log-probabilities, and this model gives logits: the loss would fall "
+                  "without end",
+                  "choose loss cross_entropy, or end the layers of a sequential model with "
+                  "log_softmax");
+}
+
+void check_mixing(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  const bool mixes = !experiment.dataset.train.batch_transforms.empty();
+  if (!mixes || takes(experiment.loss, MixedLabels{})) return;
+  if (!checker.sound({"loss", "dataset.train.batch_transforms"})) return;
+  checker.error("loss",
+                fmt::format("the loss '{}' does not take the mixed labels of "
+                            "dataset.train.batch_transforms",
+                            experiment.loss.type),
+                "choose loss cross_entropy, nll or bce_with_logits, or remove 'batch_transforms'");
+}
+
+void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
+  for (std::size_t i = 0; i < split.transforms.size(); ++i) {
+    const std::string place = fmt::format("{}.transforms.{}", path, i);
+    if (split.transforms[i].options_type != typeid(transform::Normalize) || !checker.sound(place))
+      continue;
+    const auto& options = split.transforms[i].as<transform::Normalize>();
+    if (options.mean.size() == options.std.size()) continue;
+    checker.error(place + ".std",
+                  fmt::format("normalize has {} value(s) of mean, but {} of std",
+                              options.mean.size(), options.std.size()),
+                  "give one of each for every channel");
+  }
+}
+
+bool same(const config::Node& a, const config::Node& b) {
+  return a.type == b.type && a.text == b.text && std::ranges::equal(a.items, b.items, same) &&
+         std::ranges::equal(a.entries, b.entries,
+                            [](const config::Entry& x, const config::Entry& y) {
+                              return x.key == y.key && same(x.value, y.value);
+                            });
+}
+
+// The tree of its normalize; null where it has none.
+config::Node normalization_of(const DataSplit& split) {
+  for (const config::Stage& stage : split.transforms) {
+    if (stage.options_type == typeid(transform::Normalize)) return config::write_stage(stage);
+  }
+  return {};
+}
+
+// Its options; null where the data set is no table.
+const dataset::Table* table_of(const config::Stage& stage) {
+  if (stage.options_type == typeid(dataset::Csv)) return &stage.as<dataset::Csv>();
+  if (stage.options_type == typeid(dataset::Parquet)) return &stage.as<dataset::Parquet>();
+  return nullptr;
+}
+
+void check_standardized(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  const dataset::Table* train = table_of(data.train.dataset);
+  const dataset::Table* val = table_of(data.val->dataset);
+  if (train == nullptr || val == nullptr) return;
+  const bool same_numbers = !train->standardize || train->statistics_from == val->statistics_from;
+  if (train->standardize == val->standardize && same_numbers) return;
+  checker.warning("dataset.val", "validation rows are not standardized as the training rows are",
+                  "give both splits the same 'standardize' and 'statistics_from'");
+}
+
+void check_splits(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  check_normalize(checker, "dataset.train", data.train);
+  if (data.val) check_normalize(checker, "dataset.val", *data.val);
+  if (data.test) check_normalize(checker, "dataset.test", *data.test);
+  if (!data.val || !checker.sound("dataset") || !data.train.dataset || !data.val->dataset) return;
+  if (!same(normalization_of(data.train), normalization_of(*data.val))) {
+    checker.warning("dataset.val",
+                    "validation samples are not normalized as the training samples are",
+                    "give both splits the same 'normalize'");
+  }
+  check_standardized(checker);
+  if (!data.val->part &&
+      same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
+    checker.warning("dataset.val", "validation uses the very samples that are trained on",
+                    "give it another split, e.g. 'split: test'");
+  }
+}
+
+void check_metrics(Checker& checker) {
+  std::map<std::string, int> seen;
+  const std::vector<config::Stage>& metrics = checker.experiment().metrics;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const std::string path = fmt::format("metrics.{}", i);
+    if (metrics[i] && checker.sound(path) && seen[metric_name(metrics[i])]++ > 0) {
+      checker.error(path, fmt::format("the metric '{}' is listed twice", metric_name(metrics[i])),
+                    "remove one of them");
+    }
+  }
+}
+
+void check_cache(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.dataset.cache.mode != CacheMode::device || !checker.sound("dataset.cache")) return;
+  if (checker.sound("trainer") && experiment.trainer.accelerator == Accelerator::cpu) {
+    checker.error(
+        "dataset.cache.mode",
+        "'device' keeps the images in the memory of a GPU, and trainer.accelerator is cpu",
+        "write 'mode: decoded', which keeps them in the memory of the host");
+  }
+  if (!experiment.dataset.train.batch_transforms.empty()) {
+    checker.error("dataset.cache.mode",
+                  "'device' keeps the images as they are, and batch_transforms mix their pixels",
+                  "remove dataset.train.batch_transforms, or write 'mode: decoded'");
+  }
+}
+
+void check_endpoint(Checker& checker, const std::string& endpoint) {
+  const auto error = [&](const char* message, const char* hint) {
+    checker.error("dataset.remote.endpoint", message, hint);
+  };
+  if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://"))
+    error("the address of an S3 server begins with http:// or https://",
+          "write it as http://localhost:9000");
+  if (endpoint.find('@') != std::string::npos)
+    error("an address holds no user and no password",
+          "remove what stands before the '@', and write access_key and secret_key as "
+          "${secret:NAME}");
+  if (endpoint.find_first_of("?#") != std::string::npos)
+    error("an address holds no query and no fragment", "end it before the '?' or '#'");
+}
+
+void check_remote(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  if (checker.sound("dataset.cache") && data.cache.local && is_remote(*data.cache.local)) {
+    checker.error("dataset.cache.local", "the folder for local copies is remote itself",
+                  "write a folder of a local disk");
+  }
+  const Remote& remote = data.remote;
+  if (remote.endpoint) check_endpoint(checker, *remote.endpoint);
+  if (!checker.sound("dataset.remote")) return;
+  if (remote.access_key.has_value() == remote.secret_key.has_value()) return;
+  checker.error(remote.access_key ? "dataset.remote.access_key" : "dataset.remote.secret_key",
+                "'access_key' and 'secret_key' belong together", "write both, or none");
+}
+
+void check_sampler(Checker& checker) {
+  const Loader& loader = checker.experiment().loader;
+  if (!loader.sampler || loader.shuffle) return;
+  checker.error("loader.shuffle",
+                "'sampler' draws the samples at random, and 'shuffle: false' keeps their order",
+                "remove one of them");
+}
+
+}  // namespace
+
+void check_stages(Checker& checker) {
+  check_optimizer(checker);
+  check_loss(checker);
+  check_nll(checker);
+  check_mixing(checker);
+  check_splits(checker);
+  check_metrics(checker);
+  check_cache(checker);
+  check_remote(checker);
+  check_sampler(checker);
+}
+
+}  // namespace trainctl::spec

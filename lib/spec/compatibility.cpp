@@ -1,0 +1,68 @@
+#include "spec/compatibility.hpp"
+
+#include "spec/plugins.hpp"
+#include "spec/said_by.hpp"
+#include "spec/stage_headers.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace trainctl::spec {
+namespace {
+
+template <class Asked>
+std::optional<bool> said_by_builtin(const config::Stage& stage, Asked asked) {
+  std::optional<bool> said;
+#define TRAINCTL_TAKES(kind, name, Type) \
+  if (!said) said = said_by<Asked, kind::Type>(stage, asked);
+  TRAINCTL_FOR_EACH_STAGE(TRAINCTL_TAKES)
+#undef TRAINCTL_TAKES
+  return said;
+}
+
+bool has(const Plugin& plugin, const config::Stage& stage) {
+  config::Vocabulary own;
+  if (plugin.entry->describe != nullptr) plugin.entry->describe(own);
+  return own.find(stage.kind, stage.type) != nullptr;
+}
+
+bool is_of_plugin(const config::Stage& stage) {
+  return std::ranges::any_of(plugins_in_use(),
+                             [&](const Plugin& plugin) { return has(plugin, stage); });
+}
+
+/// Whose stage it is, is asked: types of one name are one type, even where two libraries have them.
+/// `member`: of the entry of a plug-in, which may be null.
+template <class Asked>
+std::optional<bool> said_by_any(const config::Stage& stage, Asked asked,
+                                std::optional<bool> (*PluginEntry::*member)(const config::Stage&,
+                                                                            Asked)) {
+  for (const Plugin& plugin : plugins_in_use()) {
+    if (!has(plugin, stage)) continue;
+    const auto ask = plugin.entry->*member;
+    return ask == nullptr ? std::nullopt : ask(stage, asked);
+  }
+  return said_by_builtin(stage, asked);
+}
+
+}  // namespace
+
+bool takes(const config::Stage& stage, Targets targets) {
+  return said_by_any(stage, targets, &PluginEntry::takes_targets)
+      .value_or(targets == Targets::classes);
+}
+
+bool takes(const config::Stage& stage, Answers answers) {
+  if (is_of_plugin(stage)) return stage.kind == "loss" && takes(stage, Targets::numbers);
+  return said_by_builtin(stage, answers).value_or(false);
+}
+
+bool takes(const config::Stage& loss, MixedLabels mixed) {
+  return is_of_plugin(loss) || said_by_builtin(loss, mixed).value_or(false);
+}
+
+bool takes(const config::Stage& model, Inputs inputs) {
+  return said_by_any(model, inputs, &PluginEntry::takes_inputs).value_or(inputs != Inputs::tokens);
+}
+
+}  // namespace trainctl::spec

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "spec/experiment/experiment.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace trainctl::spec {
+
+/// How long a run is at most. `steps` are the optimizer's; nothing where they are not known.
+struct RunLength {
+  std::int64_t epochs = 0;  // 0: not known, as with max_time alone
+  std::optional<std::int64_t> steps;
+  std::int64_t steps_per_epoch = 0;  // 0: not known
+
+  [[nodiscard]] std::optional<std::int64_t> known_epochs() const {
+    return epochs > 0 ? std::optional(epochs) : std::nullopt;
+  }
+};
+
+/// Batches of a training epoch, the same on every rank: the arithmetic of data::BatchPlan.
+std::int64_t train_batches(const Experiment& experiment, std::int64_t samples, int ranks);
+
+/// Rows for which a rank needs room: the batch size, or fewer where all samples make one short
+/// batch. Even then, as mixed batches are halved.
+std::int64_t rows_of_batch(std::int64_t batch_size, std::int64_t samples, int ranks);
+
+/// The run that a schedule is laid over: the shorter of max_epochs and max_steps, after limits,
+/// overfit_batches and accumulation. fast_dev_run does not shorten it: its one step is the first of
+/// the same schedule. Without `samples` max_steps alone bounds the steps.
+RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples,
+                          int ranks);
+
+}  // namespace trainctl::spec

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "config/diagnostics.hpp"
+#include "config/schema/describe.hpp"
+#include "config/tree/node.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+// One data set divided into train, val and test: `dataset.split`.
+
+namespace trainctl::spec {
+
+struct Experiment;
+
+/// The file in the run folder that lists the samples of each part.
+inline constexpr const char* kSplitFile = "split.json";
+
+enum class Part { train, val, test };
+constexpr std::array<const char*, 3> enum_names(Part) { return {"train", "val", "test"}; }
+
+struct SplitOptions {
+  static constexpr auto kSummary =
+      "Divides the data set of dataset.train into train, val and test; every sample is in one of "
+      "them.";
+
+  double val = 0;
+  double test = 0;
+  std::uint64_t seed = 0;
+  bool stratify = false;
+  std::optional<std::string> group_by;
+
+  /// The share of each part, in the order of `Part`; together 1.
+  [[nodiscard]] std::vector<double> shares() const { return {1 - val - test, val, test}; }
+  [[nodiscard]] double share(Part part) const { return shares()[static_cast<std::size_t>(part)]; }
+
+  bool operator==(const SplitOptions&) const = default;
+  static void describe(config::Describe<SplitOptions>& options);
+};
+
+/// A data set that several parts read: opened once, kept while one of them is in use.
+struct SharedSource {
+  std::mutex mutex;
+  std::weak_ptr<const void> value;
+};
+
+/// Which part of its data set a split has.
+struct PartOfSet {
+  Part part = Part::train;
+  SplitOptions options;
+  config::Position position;       // of dataset.split
+  bool copies_transforms = false;  // of dataset.train, as the file names none for it
+  std::shared_ptr<SharedSource> source = std::make_shared<SharedSource>();
+};
+
+/// Carries out `dataset.split`: `val` and `test` get the data set of `train`, and all three know
+/// their parts. Also reports a split that names no data set. Problems go into `diagnostics`.
+void apply_split(Experiment& experiment, const config::Node& tree,
+                 config::Diagnostics& diagnostics);
+
+/// Removes from the written tree of that experiment what apply_split() added, so that it is read
+/// back as it was.
+void remove_applied_split(config::Node& tree, const Experiment& experiment);
+
+}  // namespace trainctl::spec

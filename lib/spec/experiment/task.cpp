@@ -1,0 +1,201 @@
+#include "spec/experiment/task.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <system_error>
+
+namespace trainctl::spec {
+namespace {
+
+constexpr const char* kSchema = "trainctl.task/1";
+constexpr std::array kKeys{"schema",     "kind",   "split",       "weights",
+                           "input",      "learnt", "model_input", "trained_on",
+                           "division",   "resume", "replay",      "accepts_data_change",
+                           "until_epoch"};
+constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs"};
+constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
+constexpr std::array kSplits{"train", "val", "test"};
+
+std::string text_of(const Json& json, const char* key) {
+  ENSURE(config, json.contains(key) && json[key].is_string(), "{}: '{}' is no text", kTaskFile,
+         key);
+  return json[key].get<std::string>();
+}
+
+bool flag_of(const Json& json, const char* key) {
+  ENSURE(config, json.contains(key) && json[key].is_boolean(), "{}: '{}' is neither true nor false",
+         kTaskFile, key);
+  return json[key].get<bool>();
+}
+
+void check_keys(const Json& json, std::span<const char* const> known) {
+  ENSURE(config, json.is_object(), "{}: it is no JSON object", kTaskFile);
+  for (const auto& [key, value] : json.items()) {
+    ENSURE(config, std::ranges::find(known, key) != known.end(), "{}: unknown key '{}'", kTaskFile,
+           printable(key));
+  }
+}
+
+std::int64_t epoch_of(const Json& json) {
+  ENSURE(config, json.is_number_unsigned(), "{}: 'until_epoch' is no number", kTaskFile);
+  const auto epoch = json.get<std::uint64_t>();
+  ENSURE(config, epoch > 0 && epoch <= INT32_MAX, "{}: 'until_epoch' is {}", kTaskFile, epoch);
+  return static_cast<std::int64_t>(epoch);
+}
+
+Json json_of(const Learnt& learnt) {
+  return {{"targets", enum_names(learnt.targets).at(static_cast<std::size_t>(learnt.targets))},
+          {"outputs", learnt.outputs},
+          {"labelled", learnt.labelled}};
+}
+
+/// One of the names of an enumeration.
+template <class Enum>
+Enum named(const Json& json, const char* key) {
+  const std::string name = text_of(json, key);
+  const auto names = enum_names(Enum());
+  const auto* found = std::ranges::find(names, name);
+  ENSURE(config, found != names.end(), "{}: there are no {} '{}'", kTaskFile, key, printable(name));
+  return static_cast<Enum>(found - names.begin());
+}
+
+/// A number of outputs or an extent: at least 1.
+std::int64_t size_of(const Json& json, const char* key) {
+  ENSURE(config, json.is_number_unsigned(), "{}: '{}' is no number", kTaskFile, key);
+  const auto size = json.get<std::uint64_t>();
+  ENSURE(config, size > 0 && size <= INT32_MAX, "{}: '{}' is {}", kTaskFile, key, size);
+  return static_cast<std::int64_t>(size);
+}
+
+std::int64_t outputs_in(const Json& json) {
+  return size_of(json.contains("outputs") ? json["outputs"] : Json(), "outputs");
+}
+
+Learnt parse_learnt(const Json& json) {
+  check_keys(json, kLearntKeys);
+  return {named<Targets>(json, "targets"), outputs_in(json), flag_of(json, "labelled")};
+}
+
+Json json_of(const ModelInput& input) {
+  return {{"inputs", enum_names(Inputs()).at(static_cast<std::size_t>(input.kind.inputs))},
+          {"targets", enum_names(Targets()).at(static_cast<std::size_t>(input.kind.targets))},
+          {"shape", input.shape},
+          {"outputs", input.outputs}};
+}
+
+ModelInput parse_input(const Json& json) {
+  check_keys(json, kInputKeys);
+  ModelInput input{
+      {named<Inputs>(json, "inputs"), named<Targets>(json, "targets")}, {}, outputs_in(json)};
+  ENSURE(config, json.contains("shape") && json["shape"].is_array() && !json["shape"].empty(),
+         "{}: 'shape' is no list of numbers", kTaskFile);
+  for (const Json& extent : json["shape"]) input.shape.push_back(size_of(extent, "shape"));
+  return input;
+}
+
+}  // namespace
+
+bool operator==(const ModelInput& one, const ModelInput& other) {
+  return one.kind.inputs == other.kind.inputs && one.kind.targets == other.kind.targets &&
+         one.shape == other.shape && one.outputs == other.outputs;
+}
+
+const char* name_of(TaskKind kind) { return enum_names(kind).at(static_cast<std::size_t>(kind)); }
+
+TaskKind kind_called(const std::string& name) {
+  const auto names = enum_names(TaskKind());
+  const auto* found = std::ranges::find(names, name);
+  ENSURE(config, found != names.end(), "{}: there is no kind '{}'", kTaskFile, printable(name));
+  return static_cast<TaskKind>(found - names.begin());
+}
+
+std::string dump_task(const Task& task) {
+  Json json{{"schema", kSchema},
+            {"kind", name_of(task.kind)},
+            {"split", task.split},
+            {"weights", task.weights.string()}};
+  if (!task.input.empty()) json["input"] = task.input.string();
+  if (!task.replay.empty()) json["replay"] = task.replay.string();
+  if (task.learnt) json["learnt"] = json_of(*task.learnt);
+  if (task.model_input) json["model_input"] = json_of(*task.model_input);
+  if (!task.trained_on.empty()) json["trained_on"] = task.trained_on;
+  if (!task.division.empty()) json["division"] = task.division;
+  if (!task.resume.empty()) json["resume"] = task.resume.string();
+  if (task.accepts_data_change) json["accepts_data_change"] = true;
+  if (task.until_epoch) json["until_epoch"] = *task.until_epoch;
+  return to_pretty(json) + "\n";
+}
+
+Task parse_task(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  check_keys(json, kKeys);
+  ENSURE(config, text_of(json, "schema") == kSchema, "{}: its schema is not {}", kTaskFile,
+         kSchema);
+  Task task{kind_called(text_of(json, "kind")), text_of(json, "split"), text_of(json, "weights")};
+  ENSURE(config, std::ranges::find(kSplits, task.split) != kSplits.end(),
+         "{}: there is no split '{}'", kTaskFile, printable(task.split));
+  if (json.contains("input")) task.input = text_of(json, "input");
+  if (json.contains("replay")) task.replay = text_of(json, "replay");
+  if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
+  if (json.contains("model_input")) task.model_input = parse_input(json["model_input"]);
+  if (json.contains("trained_on")) task.trained_on = text_of(json, "trained_on");
+  if (json.contains("division")) task.division = text_of(json, "division");
+  if (json.contains("resume")) task.resume = text_of(json, "resume");
+  if (json.contains("accepts_data_change"))
+    task.accepts_data_change = flag_of(json, "accepts_data_change");
+  if (json.contains("until_epoch")) task.until_epoch = epoch_of(json["until_epoch"]);
+  ENSURE(config, !task.until_epoch || task.kind == TaskKind::train,
+         "{}: 'until_epoch' is of training", kTaskFile);
+  ENSURE(config, task.resume.empty() || task.resume.is_absolute(),
+         "{}: 'resume' is no absolute path", kTaskFile);
+  ENSURE(config, task.resume.empty() || task.kind == TaskKind::train,
+         "{}: only training can be resumed", kTaskFile);
+  ENSURE(config, !task.accepts_data_change || !task.resume.empty(),
+         "{}: 'accepts_data_change' is of a run that is resumed", kTaskFile);
+  return task;
+}
+
+Task read_task(const std::filesystem::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 1 << 16;
+  std::error_code ignored;
+  const std::filesystem::path file = run_dir / kTaskFile;
+  if (!std::filesystem::exists(file, ignored)) return {};
+  return parse_task(read_file(file, kMostBytes, ReadFailure::config));
+}
+
+const DataSplit& split_called(const Experiment& experiment, const std::string& split) {
+  const Dataset& dataset = experiment.dataset;
+  if (split == "train") return dataset.train;
+  const std::optional<DataSplit>& found = split == "val" ? dataset.val : dataset.test;
+  ENSURE(config, found.has_value(),
+         "the experiment has no dataset.{}; add it, or choose another --split", split);
+  return *found;
+}
+
+DataSplit evaluated_split(const Experiment& experiment, const std::string& split) {
+  const Dataset& dataset = experiment.dataset;
+  if (split == "train") {
+    DataSplit train = dataset.train;
+    train.transforms = evaluating_transforms(experiment);
+    return train;
+  }
+  return split_called(experiment, split);
+}
+
+const std::vector<config::Stage>& evaluating_transforms(const Experiment& experiment) {
+  const Dataset& dataset = experiment.dataset;
+  return dataset.val ? dataset.val->transforms : dataset.train.transforms;
+}
+
+std::filesystem::path part_file(const std::filesystem::path& run_dir, std::string_view what,
+                                int rank) {
+  return run_dir / "parts" / fmt::format("rank_{}.{}", rank, what);
+}
+
+}  // namespace trainctl::spec

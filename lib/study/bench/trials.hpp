@@ -1,0 +1,48 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "report/compare/bench.hpp"
+#include "study/bench/parameter_grid.hpp"
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trainctl::study {
+
+/// Makes the `repeat`-th run (from 0) of the `setting`-th setting, in fresh processes.
+using TrialResult = std::variant<report::Trial, report::TrialFailure>;
+using RunTrial = std::function<TrialResult(std::size_t setting, int repeat)>;
+
+/// How long a bench goes on.
+struct Rounds {
+  int repeats = 5;
+  std::optional<double> ends_at = {};  // of the clock; none: when all repeats are made
+  const Clock* clock = nullptr;        // where there is such an end
+};
+
+/// Rounds: A B C, C B A, A B C, ... so that a slow minute of the machine falls on all settings
+/// alike, and none always runs first. A
+/// run that fails is noted in its row, with setting and repeat, and the row is not run again; one
+/// that was stopped by a signal ends the bench. With an end no round begins that would pass it if
+/// it took as long as the longest so far; in the first round, whose length nobody knows yet, no run
+/// begins after it, the first neither. A run that `run_trial` ended there (overdue) ends the bench,
+/// and its row is as it was before.
+std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, const Rounds& rounds,
+                                         const RunTrial& run_trial);
+
+/// Whether every setting has run once, well or badly.
+bool is_whole_round(std::span<const report::BenchRow> rows);
+
+/// The note of a bench that its budget has ended: with how many of its repeats; empty: with all.
+std::string budget_note(std::span<const report::BenchRow> rows, int repeats,
+                        const std::string& budget);
+
+/// 0, or the code of the failure that the bench ends with: a stop, else the first in the order of
+/// the rows.
+int exit_code_of(std::span<const report::BenchRow> rows);
+
+}  // namespace trainctl::study

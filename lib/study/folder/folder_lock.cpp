@@ -1,0 +1,156 @@
+#include "study/folder/folder_lock.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "log/log.hpp"
+#include "study/folder/unfinished.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+namespace trainctl::study {
+namespace {
+
+constexpr int kAttempts = 200;
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+std::string content_of(int fd) {
+  std::array<char, 4096> bytes{};
+  const ssize_t count = ::pread(fd, bytes.data(), bytes.size(), 0);
+  return count > 0 ? std::string(bytes.data(), static_cast<std::size_t>(count)) : std::string();
+}
+
+bool lies_at(const fs::path& path, int fd) {
+  struct stat there {};
+  struct stat open {};
+  return ::lstat(path.c_str(), &there) == 0 && ::fstat(fd, &open) == 0 &&
+         there.st_ino == open.st_ino && there.st_dev == open.st_dev;
+}
+
+// "pid 12 on host since ...".
+std::string told(const std::string& content) {
+  if (const auto holder = read_lock_line(content))
+    return fmt::format("pid {} on {} since {}", holder->pid, printable(holder->host),
+                       printable(holder->since));
+  const std::string first = printable(split(content, '\n').front());
+  return first.empty() ? "another run" : fmt::format("another run ('{}')", first.substr(0, 200));
+}
+
+// Appears with its content, so that nobody finds it empty. False: there is one.
+bool link_new(const fs::path& path, const std::string& line) {
+  const Fd fd(::open(path.parent_path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644));
+  if (!fd.valid()) return false;
+  write_all(fd.get(), line, path.string());
+  const std::string open = fmt::format("/proc/self/fd/{}", fd.get());
+  return ::linkat(AT_FDCWD, open.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+// False: there is one already.
+bool create(const fs::path& path, const std::string& line) {
+  if (link_new(path, line)) return true;
+  // Not every file system knows files without a name, as NFS does not.
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  ENSURE(resource, fd.valid() || errno == EEXIST,
+         "cannot write {}: {}; choose a writable folder with --out", path.string(),
+         std::strerror(errno));
+  if (!fd.valid()) return false;
+  try {
+    write_all(fd.get(), line, path.string());
+  } catch (const Error&) {
+    ::unlink(path.c_str());
+    throw;
+  }
+  return true;
+}
+
+// In place: the file is never absent, so no third run can make one of its own meanwhile.
+void overwrite(int fd, const fs::path& path, const std::string& line) {
+  const auto length = static_cast<ssize_t>(line.size());
+  ENSURE(resource,
+         ::pwrite(fd, line.data(), line.size(), 0) == length && ::ftruncate(fd, length) == 0,
+         "cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+struct Claim {
+  fs::path path;
+  std::string line;
+  IfLocked if_locked;
+
+  [[noreturn]] void refuse(const std::string& content) const {
+    throw Error(ErrorKind::resource,
+                fmt::format("the run folder {} is in use by {}; choose another --run-dir, or take "
+                            "it with --break-lock if that process is gone",
+                            path.parent_path().string(), told(content)));
+  }
+
+  void say(const std::string& content, const std::string& why) const {
+    log::get().warn("the run folder {} was locked by {}; its lock is taken over: {}",
+                    path.parent_path().string(), told(content), why);
+  }
+
+  // What is judged and changed is what this run alone holds: the file itself is locked meanwhile.
+  // False: another run is at it, or it has gone.
+  [[nodiscard]] bool take_over() const {
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd.valid() && errno == ENOENT) return false;
+    if (!fd.valid()) refuse("");
+    const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno == EWOULDBLOCK) return false;
+    const std::string content = content_of(fd.get());
+    if (!locked) refuse(content);  // the file system has no such locks
+    if (!lies_at(path, fd.get())) return false;
+    const auto holder = read_lock_line(content);
+    const auto gone = holder ? why_gone(*holder, this_process()) : std::nullopt;
+    if (!gone && if_locked == IfLocked::refuse) refuse(content);
+    overwrite(fd.get(), path, line);
+    say(content, gone.value_or("--break-lock asks for it"));
+    if (gone) remove_unfinished(path.parent_path());
+    return true;
+  }
+};
+
+std::string content_at(const fs::path& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return fd.valid() ? content_of(fd.get()) : "";
+}
+
+}  // namespace
+
+bool is_in_use(const fs::path& folder) {
+  const auto holder = read_lock_line(content_at(folder / FolderLock::kFileName));
+  return holder && surely_lives(*holder, this_process());
+}
+
+FolderLock::FolderLock(const fs::path& folder, IfLocked if_locked)
+    : path_(fs::absolute(folder) / kFileName), line_(lock_line(this_process())) {
+  const Claim claim{path_, line_, if_locked};
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (create(path_, line_) || claim.take_over()) return;
+    std::this_thread::sleep_for(kPause);
+  }
+  claim.refuse(content_at(path_));
+}
+
+FolderLock::~FolderLock() {
+  if (path_.empty()) return;
+  const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.valid()) return;
+  // Whoever judges it now finds that its holder lives, and lets go.
+  for (int i = 0; i < kAttempts && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  if (lies_at(path_, fd.get()) && content_of(fd.get()) == line_) ::unlink(path_.c_str());
+}
+
+}  // namespace trainctl::study

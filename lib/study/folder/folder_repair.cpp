@@ -1,0 +1,175 @@
+#include "study/folder/folder_repair.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "config/tree/yaml.hpp"
+#include "report/record/history_files.hpp"
+#include "spec/experiment/task.hpp"
+#include "study/folder/folder_lock.hpp"
+#include "study/folder/run_needs.hpp"
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostDocument = 64 << 20;
+constexpr const char* kResolved = "config.resolved.yaml";
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::string json_damage(const fs::path& file) {
+  const Json read = report::parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
+  return read.is_object() ? "" : "it is not a JSON object";
+}
+
+std::string yaml_damage(const fs::path& file) {
+  const std::string text = read_file(file, config::kMaxFileBytes, ReadFailure::config);
+  config::Diagnostics problems;
+  const config::Node tree =
+      config::parse_yaml(config::make_source(kResolved, text), text, problems);
+  const bool is_map = tree.type == config::Node::Type::map && !tree.entries.empty();
+  return problems.error_count() > 0 || tree.broken || !is_map ? "it is not a YAML map" : "";
+}
+
+std::string task_file_damage(const fs::path& file) { return task_damage(file.parent_path()); }
+
+/// Why the file is damaged; empty where it is not, or is not there.
+std::string damage_of(const fs::path& file,
+                      const std::function<std::string(const fs::path&)>& check) {
+  if (!is_file(file)) return "";
+  try {
+    return check(file);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::resource) throw;
+    return error.what();
+  }
+}
+
+/// "corrupt-task.json", or with a number where that is taken.
+fs::path move_aside(const fs::path& file) {
+  const std::string name = "corrupt-" + file.filename().string();
+  fs::path free = file.parent_path() / name;
+  std::error_code failure;
+  for (int number = 2; fs::exists(free, failure); ++number)
+    free = file.parent_path() / fmt::format("{}-{}", name, number);
+  fs::rename(file, free, failure);
+  ENSURE(resource, !failure, "cannot move {} aside: {}", printable(file.string()),
+         failure.message());
+  return free;
+}
+
+std::string moved(const fs::path& file, const std::string& why) {
+  const fs::path place = move_aside(file);
+  return fmt::format("{} is damaged ({}): moved to {} and written again", printable(file.string()),
+                     one_line(why), place.filename().string());
+}
+
+/// The resolved config of the newest checkpoint that has one.
+std::optional<std::string> saved_config(const fs::path& run_dir) {
+  std::error_code ignored;
+  if (!fs::is_directory(run_dir / "checkpoints", ignored)) return std::nullopt;
+  for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+    if (!found.manifest) continue;
+    const auto config = found.manifest->facts.find("config");
+    if (config != found.manifest->facts.end()) return config->second;
+  }
+  return std::nullopt;
+}
+
+struct DamagedFile {
+  fs::path path;
+  std::string why;
+};
+
+std::vector<DamagedFile> find_damaged(const fs::path& run_dir) {
+  struct File {
+    const char* name;
+    std::string (*check)(const fs::path&);
+  };
+  constexpr std::array kFiles{File{spec::kTaskFile, task_file_damage},
+                              File{"result.json", json_damage}, File{"manifest.json", json_damage},
+                              File{kResolved, yaml_damage}};
+  std::vector<DamagedFile> damaged;
+  for (const File& each : kFiles) {
+    std::string why = damage_of(run_dir / each.name, each.check);
+    if (!why.empty()) damaged.push_back({run_dir / each.name, std::move(why)});
+  }
+  return damaged;
+}
+
+}  // namespace
+
+std::vector<std::string> damaged_files(const fs::path& run_dir) {
+  std::vector<std::string> notes;
+  for (const DamagedFile& file : find_damaged(run_dir))
+    notes.push_back(
+        fmt::format("{} is damaged ({})", printable(file.path.string()), one_line(file.why)));
+  return notes;
+}
+
+std::vector<std::string> move_damaged_aside(const fs::path& run_dir) {
+  std::vector<std::string> notes;
+  for (const DamagedFile& file : find_damaged(run_dir)) notes.push_back(moved(file.path, file.why));
+  return notes;
+}
+
+std::optional<std::string> resolved_config_of(const fs::path& run_dir) {
+  const fs::path file = run_dir / kResolved;
+  if (is_file(file) && damage_of(file, yaml_damage).empty())
+    return read_file(file, config::kMaxFileBytes, ReadFailure::config);
+  return saved_config(run_dir);
+}
+
+std::string restore_if_possible(const fs::path& run_dir) {
+  const fs::path file = run_dir / kResolved;
+  const std::string why = damage_of(file, yaml_damage);
+  if ((is_file(file) && why.empty()) || is_in_use(run_dir)) return "";
+  const std::optional<std::string> config = saved_config(run_dir);
+  if (!config) return "";
+  std::string note = why.empty()
+                         ? fmt::format("{} is missing: written again", printable(file.string()))
+                         : moved(file, why);
+  write_atomically(file, *config);
+  return note + " from the newest checkpoint";
+}
+
+std::string restore_resolved_config(const fs::path& run_dir) {
+  std::string note = restore_if_possible(run_dir);
+  const fs::path file = run_dir / kResolved;
+  const std::string why = damage_of(file, yaml_damage);
+  if (!note.empty() || (is_file(file) && why.empty()) || is_in_use(run_dir)) return note;
+  throw Error(
+      ErrorKind::config,
+      fmt::format("cannot use {0} by its folder alone: its {1} is {2} and no checkpoint has "
+                  "a copy\nhint: name the experiment file as CONFIG, with --run-dir {0}",
+                  printable(run_dir.string()), kResolved,
+                  why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why))));
+}
+
+std::vector<std::string> damaged_history(const fs::path& run_dir) {
+  std::vector<std::string> notes;
+  const auto text_of = [&](const std::string& name) {
+    return is_file(run_dir / name) ? read_file(run_dir / name, kMostBytes, ReadFailure::resource)
+                                   : std::string();
+  };
+  (void)report::steps_of(text_of("metrics.jsonl"), notes);
+  for (const std::string& name : report::names_in(run_dir, ".csv")) {
+    std::string text = text_of(name);
+    text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
+    if (name == "epochs.csv" || name == "timing.csv") report::note_damage(name, text, notes);
+  }
+  return notes;
+}
+
+}  // namespace trainctl::study

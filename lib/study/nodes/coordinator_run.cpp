@@ -1,0 +1,101 @@
+#include "study/nodes/coordinator_run.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "log/log.hpp"
+#include "study/folder/folder_lock.hpp"
+#include "study/workers/devices.hpp"
+#include "study/workers/gpu_probe.hpp"
+#include "study/workers/node_launch.hpp"
+
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+// Longer than the pause between two tries of a node, shorter than a person waits for a prompt.
+constexpr double kLatecomersS = 5;
+
+// One folder on two machines may have the same path and not be the same.
+std::string mark_of(const fs::path& folder) {
+  constexpr std::uint64_t kMostBytes = 1 << 16;
+  return read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource);
+}
+
+}  // namespace
+
+HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::SignalGuard& guard)
+    : plan_(*request.nodes), guard_(guard) {
+  const DeviceChoice devices = choose_devices(request.loaded.experiment.trainer, read_machine(),
+                                              [] { return launch::probe_gpus(); });
+  launch::Listener listener({.endpoint = plan_.endpoint,
+                             .token = plan_.token,
+                             .run_id = plan_.run_id,
+                             .world_size = plan_.nodes * devices.ranks,
+                             .nodes = plan_.nodes,
+                             .any_address = request.any_address,
+                             .other_hosts = plan_.has_other_hosts(),
+                             .give_up = [&guard] { return guard.has_heard(); }});
+  const launch::Endpoint bound = listener.endpoint();
+  launch::JobFacts facts{.nodes = plan_.nodes,
+                         .ranks_per_node = devices.ranks,
+                         .version = request.version,
+                         .config = config_digest(request.loaded),
+                         .accelerator = devices.gpu ? "gpu" : "cpu"};
+  head_.emplace(std::move(listener), std::move(facts), beat_times());
+  head_->set_folder(folder.string(), mark_of(folder));
+  announce(plan_, bound, request.make_exchange);
+  log::get().info(
+      "node 0 of {} listens at {}; what ranks exchange is neither encrypted nor "
+      "authenticated: the network has to be a private one",
+      plan_.nodes, launch::to_text(bound));
+}
+
+HeadRun::~HeadRun() {
+  try {
+    report::Ending none;
+    none.exit_code = static_cast<int>(ErrorKind::rank_failed);
+    none.verdict = "failed";
+    none.message = "the head left without a result";
+    if (!has_ended_) end(none);
+    withdraw(plan_);  // where that end was cut short
+  } catch (const std::exception& error) {
+    log::get().warn("other nodes may not know that the run is over: {}", error.what());
+  }
+}
+
+void HeadRun::end(const report::Ending& ending) {
+  has_ended_ = true;
+  // Before the others are told: once one of them ends, its launcher may kill this process.
+  if (!head_->nodes().lacks_nodes()) withdraw(plan_);
+  head_->end({ending.exit_code, ending.verdict, ending.message}, kLatecomersS,
+             [this] { return guard_.has_heard(); });
+  withdraw(plan_);
+}
+
+void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard) {
+  NodePlan plan = *request.nodes;
+  const auto give_up = [&guard] { return guard.has_heard(); };
+  const bool is_told = plan.meeting_file || (plan.task && plan.task->agent_store);
+  if (is_told) plan.endpoint.port = 0;  // the one it was to be may be what it failed for
+  try {
+    launch::Listener listener({.endpoint = plan.endpoint,
+                               .token = plan.token,
+                               .run_id = plan.run_id,
+                               .world_size = plan.nodes,
+                               .nodes = plan.nodes,
+                               .any_address = request.any_address,
+                               .other_hosts = plan.has_other_hosts(),
+                               .port_wait_s = 0,
+                               .give_up = give_up});
+    const launch::Endpoint bound = listener.endpoint();
+    launch::Head head(std::move(listener), {.nodes = plan.nodes}, beat_times());
+    announce(plan, bound, request.make_exchange);
+    head.end({error.exit_code(), "failed", error.what()}, kLatecomersS, give_up);
+  } catch (const Error& obstacle) {
+    log::get().debug("other nodes are not told of the failure: {}", obstacle.message());
+  }
+  withdraw(plan);
+}
+
+}  // namespace trainctl::study

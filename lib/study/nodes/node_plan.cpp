@@ -1,0 +1,339 @@
+#include "study/nodes/node_plan.hpp"
+
+#include "base/error.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "study/nodes/rendezvous_file.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace trainctl::study {
+namespace {
+
+using launch::Launcher;
+using launch::TaskPlace;
+using Task = std::optional<TaskPlace>;
+
+constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr const char* kLoopback = "127.0.0.1";
+
+bool is_one_host(const TaskPlace& task) { return task.local_world_size == task.world_size; }
+
+/// What is told of the launcher and not heeded, behind `text`.
+std::string with_ignored(std::string text, const TaskPlace& task) {
+  if (task.ignored.empty()) return text;
+  if (!text.empty()) text += "; ";
+  return text + "not heeded: " + join(task.ignored, "; ");
+}
+
+void check_wishes_of_a_task(const PlacementWish& wish, const TaskPlace& task) {
+  const char* launcher = name_of(task.launcher);
+  const int hosts = std::max(1, task.world_size / task.local_world_size);
+  ENSURE(
+      config, !wish.nodes || *wish.nodes == task.world_size || *wish.nodes == hosts,
+      "--nnodes (trainer.num_nodes) is {}, but {} has started {} task(s) on {} host(s): leave it "
+      "out",
+      wish.nodes.value_or(0), launcher, task.world_size, hosts);
+  ENSURE(config, !wish.node || *wish.node == task.rank,
+         "--node-rank is {}, but this is task {} of {}: leave it out", wish.node.value_or(0),
+         task.rank, launcher);
+  const bool fits = task.whole_node || !wish.devices || *wish.devices == 1 ||
+                    *wish.devices == task.local_world_size;
+  ENSURE(config, fits,
+         "trainer.devices is {}, but {} has started {} tasks on this host, one for each device: "
+         "start as many tasks as devices, or one a host",
+         wish.devices.value_or(0), launcher, task.local_world_size);
+}
+
+NodePlan stand_of_task(const PlacementWish& wish, const TaskPlace& task) {
+  check_wishes_of_a_task(wish, task);
+  NodePlan plan;
+  plan.task = task;
+  plan.nodes = task.world_size;
+  plan.node = task.rank;
+  plan.devices_per_node = task.whole_node ? 0 : 1;
+  plan.local_rank = task.local_rank;
+  plan.local_world_size = task.local_world_size;
+  plan.said = with_ignored(fmt::format("{} {} of {} under {}", task.whole_node ? "node" : "rank",
+                                       task.rank, task.world_size, name_of(task.launcher)),
+                           task);
+  return plan;
+}
+
+NodePlan stand_by_hand(const PlacementWish& wish) {
+  NodePlan plan;
+  plan.nodes = wish.nodes.value_or(1);
+  ENSURE(config, plan.nodes >= 1, "--nnodes is {}, expected 1 or more", plan.nodes);
+  if (plan.nodes == 1) {
+    ENSURE(config, wish.node.value_or(0) == 0,
+           "--node-rank is {}, but there is one node: add "
+           "--nnodes",
+           wish.node.value_or(0));
+    return plan;
+  }
+  ENSURE(config, wish.node.has_value(),
+         "the run has {} nodes: say which of them this is with --node-rank 0 to {}", plan.nodes,
+         plan.nodes - 1);
+  plan.node = *wish.node;
+  ENSURE(config, plan.node >= 0 && plan.node < plan.nodes,
+         "--node-rank is {}, expected 0 to {}, since the run has {} nodes", plan.node,
+         plan.nodes - 1, plan.nodes);
+  ENSURE(config, !wish.endpoint.empty(),
+         "the run has {} nodes: say where node 0 listens with --rdzv-endpoint HOST:PORT",
+         plan.nodes);
+  plan.said = fmt::format("node {} of {}", plan.node, plan.nodes);
+  return plan;
+}
+
+/// A place that is typed in full is the user's word, whatever started this.
+bool is_typed(const PlacementWish& wish) {
+  return wish.nodes && wish.node && !wish.endpoint.empty();
+}
+
+NodePlan stand(const PlacementWish& wish, const Task& task) {
+  if (!task) return stand_by_hand(wish);
+  if (task->launcher == Launcher::none || is_typed(wish)) {
+    NodePlan plan = stand_by_hand(wish);
+    TaskPlace told = *task;
+    if (told.launcher != Launcher::none)
+      told.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given", told.rank,
+                                  told.world_size, name_of(told.launcher))};
+    plan.said = with_ignored(plan.said, told);
+    return plan;
+  }
+  return stand_of_task(wish, *task);
+}
+
+void take_token(const PlacementWish& wish, NodePlan& plan) {
+  ENSURE(config, wish.token_digits.empty() || wish.token_file.empty(),
+         "both {} and --rdzv-token-file are given: leave one out", kTokenVariable);
+  plan.token_is_given = true;
+  if (!wish.token_digits.empty()) {
+    plan.token = launch::parse_token(wish.token_digits, kTokenVariable);
+  } else if (!wish.token_file.empty()) {
+    plan.token = launch::read_token_file(wish.token_file);
+  } else {
+    plan.token_is_given = false;
+    if (plan.is_head()) plan.token = launch::make_token();
+  }
+}
+
+/// Of the head, as the others know it; port 0 where it is free to choose and says so. False: not
+/// even the host is known.
+bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
+  if (!wish.endpoint.empty()) {
+    plan.endpoint = launch::parse_endpoint(wish.endpoint);
+    return plan.endpoint.port != 0;
+  }
+  const TaskPlace& task = *plan.task;
+  plan.endpoint = {task.master_addr, 0};
+  if (task.agent_store) {  // MASTER_PORT is its own
+    if (is_one_host(task)) plan.endpoint.host = kLoopback;
+    return false;
+  }
+  if (task.master_addr.empty()) {
+    plan.endpoint.host = read_machine().host;
+    return false;
+  }
+  if (task.launcher == Launcher::mpi && !task.master_port) return false;
+  plan.endpoint.port = task.master_port.value_or(launch::kRendezvousPort);
+  // Pod 0 may have that name for a service, or for "localhost".
+  if (task.launcher == Launcher::kubernetes && plan.is_head())
+    plan.endpoint.host = read_machine().host;
+  return true;
+}
+
+// Nodes may call one endpoint by several names. Who has the token of a run and reaches its head
+// needs no further name for it; a meeting file needs one.
+std::string id_of_endpoint(const NodePlan& plan) {
+  if (plan.token_is_given && plan.endpoint.port != 0) return "by-token";
+  std::string id = launch::to_text(plan.endpoint);
+  std::ranges::transform(id, id.begin(), [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+  return id;
+}
+
+std::string id_of(const PlacementWish& wish, const NodePlan& plan) {
+  constexpr std::size_t kMostBytes = 200;  // the handshake takes 256
+  std::string id = wish.id;
+  if (id.empty() && plan.task) id = plan.task->job_id;
+  const bool has_address = plan.task && !plan.task->master_addr.empty() && plan.task->master_port;
+  if (id.empty() && plan.task && plan.task->launcher == Launcher::kubernetes) id = "kubernetes";
+  if (id.empty() && has_address)
+    id = fmt::format("{}-{}", plan.task->master_addr, *plan.task->master_port);
+  if (id.empty() && !wish.endpoint.empty()) id = id_of_endpoint(plan);
+  ENSURE(
+      config, !id.empty(),
+      "{} does not say what tells this run from others: give all of its tasks the same --rdzv-id",
+      plan.task ? name_of(plan.task->launcher) : "the command line");
+  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id has {} letters, at most {} are allowed",
+         id.size(), kMostBytes);
+  return id;
+}
+
+bool uses_agent_store(const NodePlan& plan) { return plan.task && plan.task->agent_store; }
+
+/// In torchrun's store, which outlives restarts of its tasks.
+std::string key_of(const NodePlan& plan) {
+  return fmt::format("trainctl/{}/{}", plan.run_id, plan.nodes);
+}
+
+void take_meeting(const Meeting& meeting, NodePlan& plan) {
+  plan.endpoint = meeting.endpoint;
+  if (plan.token_is_given) return;
+  ENSURE(config, meeting.token.has_value(),
+         "node 0 was given a token, and this node was not: give all of them the same {}, or the "
+         "same --rdzv-token-file",
+         kTokenVariable);
+  plan.token = *meeting.token;
+}
+
+/// What the head has said by now.
+std::optional<Meeting> found_meeting(const NodePlan& plan) {
+  auto meeting = read_meeting(*plan.meeting_file);
+  return meeting && meeting->run_id == plan.run_id ? meeting : std::nullopt;
+}
+
+Meeting fetched_meeting(const NodePlan& plan, const MakeExchange& make_exchange) {
+  const std::string text = make_exchange(*plan.task).fetch(key_of(plan));
+  return parse_meeting(text, "torchrun's store");
+}
+
+void wait_for_file(const PlacementWish& wish, NodePlan& plan) {
+  const Clock& clock = steady_clock();
+  const double deadline = clock.now() + wish.timeout_s;
+  for (;;) {
+    if (const auto meeting = found_meeting(plan)) return take_meeting(*meeting, plan);
+    ENSURE(interrupted, !wish.give_up || !wish.give_up(), "stopped while it waited for node 0");
+    const char* hint = plan.task ? "" : ", and give the same endpoint text, or --rdzv-id, to all";
+    ENSURE(hang, clock.now() < deadline,
+           "node 0 has not said within {} where it listens: {} is not there. Check that it runs, "
+           "and that --out is a folder that all nodes see{}",
+           human_duration(wish.timeout_s), plan.meeting_file->string(), hint);
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+/// Whether a join that failed may do better later: nobody listens yet, or what was told is of a run
+/// before, whose file lies there.
+bool may_pass(const Error& error, const NodePlan& plan) {
+  if (error.kind() == ErrorKind::hang || error.kind() == ErrorKind::rank_failed) return true;
+  if (error.kind() != ErrorKind::config || !plan.meeting_file) return false;
+  const auto meeting = found_meeting(plan);
+  return !meeting || !surely_lives(meeting->head, this_process());
+}
+
+}  // namespace
+
+NodePlan plan_node(const PlacementWish& wish, const Task& task, const MakeExchange& make_exchange) {
+  NodePlan plan = stand(wish, task);
+  if (plan.is_alone()) return plan;
+  take_token(wish, plan);
+  const bool knows_endpoint = take_endpoint(wish, plan);
+  plan.run_id = id_of(wish, plan);
+  if (knows_endpoint && plan.token_is_given) return plan;
+  if (uses_agent_store(plan)) {
+    if (!plan.is_head()) take_meeting(fetched_meeting(plan, make_exchange), plan);
+    return plan;
+  }
+  plan.meeting_file = meeting_path(wish.out, plan.run_id);
+  if (!plan.is_head()) wait_for_file(wish, plan);
+  return plan;
+}
+
+void announce(NodePlan& plan, const launch::Endpoint& bound, const MakeExchange& make_exchange) {
+  if (plan.is_alone() || !plan.is_head()) return;
+  const auto token = plan.token_is_given ? std::nullopt : std::optional(plan.token);
+  const Meeting meeting{plan.run_id, bound, token, this_process()};
+  if (plan.meeting_file) {
+    write_meeting(*plan.meeting_file, meeting);
+    plan.token_file_made = plan.meeting_file;
+  } else if (uses_agent_store(plan)) {
+    make_exchange(*plan.task).publish(key_of(plan), meeting_text(meeting));
+  }
+}
+
+void withdraw(NodePlan& plan) {
+  if (!plan.token_file_made) return;
+  remove_meeting(*plan.token_file_made);
+  plan.token_file_made.reset();
+}
+
+bool look_again(NodePlan& plan, const MakeExchange& make_exchange) {
+  if (plan.is_alone() || plan.is_head()) return false;
+  std::optional<Meeting> meeting;
+  if (plan.meeting_file) {
+    meeting = found_meeting(plan);
+  } else if (uses_agent_store(plan) && make_exchange) {
+    meeting = fetched_meeting(plan, make_exchange);
+  }
+  if (!meeting) return false;
+  const auto before = std::pair(launch::to_text(plan.endpoint), plan.token);
+  take_meeting(*meeting, plan);
+  return before != std::pair(launch::to_text(plan.endpoint), plan.token);
+}
+
+launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
+  constexpr double kSlice = 5;
+  constexpr double kAnotherHeadS = 20;  // as launch::join()
+  const Clock& clock = steady_clock();
+  const double deadline = clock.now() + wish.timeout_s;
+  const bool is_told = plan.meeting_file || uses_agent_store(plan);
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double gone_at = kNever;  // when a head was there and hung up
+  for (;;) {
+    const double left = std::max(deadline - clock.now(), 0.1);
+    try {
+      return launch::join({.endpoint = plan.endpoint,
+                           .token = plan.token,
+                           .run_id = plan.run_id,
+                           .claim = wish.claim,
+                           .timeout_s = is_told ? std::min(left, kSlice) : left,
+                           .give_up = wish.give_up});
+    } catch (const Error& error) {
+      if (!is_told || clock.now() >= deadline || !may_pass(error, plan)) throw;
+      if (error.kind() == ErrorKind::rank_failed) gone_at = std::min(gone_at, clock.now());
+      if (clock.now() - gone_at > kAnotherHeadS) throw;
+    }
+    if (look_again(plan, wish.make_exchange)) {
+      gone_at = kNever;
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus) {
+  WorkerPlace place{plan.local_rank, plan.local_world_size, {}};
+  if (gpus.count == 0) return place;
+  place.local_rank = 0;
+  // Slurm, or a script around each task, shows every task its own.
+  const bool is_torchrun = plan.task && plan.task->launcher == Launcher::torchrun;
+  const bool shows_own = gpus.count == 1 && !gpus.list.empty() && !is_torchrun;
+  if (shows_own || plan.local_world_size == 1) return place;
+  ENSURE(resource, plan.local_rank < gpus.count,
+         "{} has started {} tasks on this host, which has {} GPU(s): start as many tasks as GPUs, "
+         "or set trainer.accelerator=cpu",
+         plan.task ? name_of(plan.task->launcher) : "a launcher", plan.local_world_size,
+         gpus.count);
+  const auto own = static_cast<std::size_t>(plan.local_rank);
+  const std::vector<std::string> names = split(gpus.list, ',');
+  const bool is_listed = !gpus.list.empty() && own < names.size();
+  place.environment["CUDA_VISIBLE_DEVICES"] = is_listed ? names[own] : std::to_string(own);
+  return place;
+}
+
+int cores_of(const NodePlan& plan, int usable, int online) {
+  if (!plan.task) return 0;
+  const int together =
+      plan.task->may_bind ? std::max(plan.task->cores_here.value_or(online), usable) : usable;
+  return std::max(1, std::min(usable, together / plan.local_world_size));
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,170 @@
+#include "study/nodes/rendezvous_file.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/sha256.hpp"
+#include "base/strings.hpp"
+#include "log/log.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace trainctl::study {
+namespace {
+
+constexpr const char* kSchema = "trainctl.meeting/1";
+constexpr std::size_t kMostBytes = 8192;
+
+bool is_plain(char letter) {
+  const bool is_alphanumeric = (letter >= 'a' && letter <= 'z') ||
+                               (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
+  return is_alphanumeric || letter == '.' || letter == '_' || letter == '-';
+}
+
+std::string cause() { return std::strerror(errno); }
+
+// The file's bytes; nothing where it is gone.
+std::optional<std::string> content_of(const fs::path& path) {
+  // A folder that is looked into is asked for anew on NFS, whose clients remember what was not
+  // there.
+  const Fd folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    ENSURE(config, errno == ENOENT, "cannot read {}: {}", path.string(), cause());
+    return std::nullopt;
+  }
+  struct stat info {};
+  ENSURE(config, ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode), "{} is no file",
+         path.string());
+  constexpr unsigned kOthers = 077;
+  ENSURE(config, info.st_uid == ::geteuid() && (info.st_mode & kOthers) == 0,
+         "{} belongs to another user, or others may read or write it: it is not used; remove it",
+         path.string());
+  std::array<char, kMostBytes> bytes{};
+  const ssize_t count = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
+  return count > 0 ? std::optional(std::string(bytes.data(), static_cast<std::size_t>(count)))
+                   : std::nullopt;
+}
+
+// One that makes no sense is nobody's: it may be half written.
+std::optional<Meeting> meeting_at(const fs::path& path) {
+  const auto text = content_of(path);
+  if (!text || !text->ends_with('\n')) return std::nullopt;
+  return parse_meeting(*text, path.string());
+}
+
+fs::path write_beside(const fs::path& path, const std::string& text) {
+  const fs::path temporary =
+      path.parent_path() / fmt::format("{}.tmp.{}", path.filename().string(), ::getpid());
+  ::unlink(temporary.c_str());
+  const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ENSURE(resource, fd.valid(),
+         "cannot write {}: {}; the other nodes are told by it where this one listens: choose a "
+         "writable folder that all of them see with --out",
+         temporary.string(), cause());
+  try {
+    write_all(fd.get(), text, temporary.string());
+    ENSURE(resource, ::fsync(fd.get()) == 0, "cannot write {}: {}", temporary.string(), cause());
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  return temporary;
+}
+
+std::optional<LockHolder> holder_of(const fs::path& path) {
+  try {
+    const auto meeting = meeting_at(path);
+    return meeting ? std::optional(meeting->head) : std::nullopt;
+  } catch (const Error&) {  // of another kind or owner: renaming over it will tell
+    return std::nullopt;
+  }
+}
+
+void refuse_a_living_head(const fs::path& path) {
+  const auto holder = holder_of(path);
+  if (!holder) return;
+  ENSURE(resource, !surely_lives(*holder, this_process()),
+         "another run with this id is under way: {} is of pid {} on {} since {}; give this run "
+         "another --rdzv-id",
+         path.string(), holder->pid, printable(holder->host), printable(holder->since));
+  if (holder->pid == ::getpid()) return;
+  log::get().warn("{} of pid {} on {} since {} is replaced: that run has left it behind",
+                  path.string(), holder->pid, printable(holder->host), printable(holder->since));
+}
+
+}  // namespace
+
+fs::path meeting_path(const fs::path& out, const std::string& run_id) {
+  constexpr std::size_t kMostLetters = 100;
+  constexpr std::size_t kDigestLetters = 12;
+  std::string name = run_id.substr(0, kMostLetters);
+  for (char& letter : name) letter = is_plain(letter) ? letter : '_';
+  if (name != run_id) name += "-" + to_hex(sha256(run_id)).substr(0, kDigestLetters);
+  return fs::absolute(out) / (".rendezvous-" + name);
+}
+
+std::string meeting_text(const Meeting& meeting) {
+  Json json{{"schema", kSchema},
+            {"run_id", meeting.run_id},
+            {"endpoint", launch::to_text(meeting.endpoint)},
+            {"head", Json::parse(lock_line(meeting.head))}};
+  if (meeting.token) json["token"] = launch::token_digits(*meeting.token);
+  return to_line(json) + "\n";
+}
+
+Meeting parse_meeting(const std::string& text, const std::string& where) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto word = [&](const char* key) {
+    const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
+    ENSURE(config, is_there, "{} does not say where node 0 listens: it has no text '{}'", where,
+           key);
+    return json[key].get<std::string>();
+  };
+  ENSURE(config, word("schema") == kSchema, "{} was written by another version of trainctl", where);
+  Meeting meeting;
+  meeting.run_id = word("run_id");
+  meeting.endpoint = launch::parse_endpoint(word("endpoint"));
+  if (json.contains("token")) meeting.token = launch::parse_token(word("token"), where);
+  const auto head = json.contains("head") ? read_lock_line(to_line(json["head"])) : std::nullopt;
+  ENSURE(config, head.has_value(), "{} does not say which process is node 0", where);
+  meeting.head = *head;
+  return meeting;
+}
+
+void write_meeting(const fs::path& path, const Meeting& meeting) {
+  make_folder(path.parent_path());
+  const fs::path temporary = write_beside(path, meeting_text(meeting));
+  try {
+    if (::link(temporary.c_str(), path.c_str()) != 0) {
+      refuse_a_living_head(path);
+      ENSURE(resource, ::rename(temporary.c_str(), path.c_str()) == 0, "cannot write {}: {}",
+             path.string(), cause());
+    }
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  ::unlink(temporary.c_str());
+}
+
+std::optional<Meeting> read_meeting(const fs::path& path) {
+  auto meeting = meeting_at(path);
+  if (!meeting || why_gone(meeting->head, this_process())) return std::nullopt;
+  return meeting;
+}
+
+void remove_meeting(const fs::path& path) {
+  const auto holder = holder_of(path);
+  const LockHolder here = this_process();
+  const bool is_ours = holder && holder->host == here.host && holder->pid == here.pid &&
+                       holder->started == here.started && holder->boot_id == here.boot_id;
+  if (is_ours) ::unlink(path.c_str());
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,277 @@
+#include "study/resume/config_changes.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "config/schema/dump.hpp"
+#include "config/tree/yaml.hpp"
+#include "spec/plugins.hpp"
+#include "spec/scheduler/cosine_annealing_lr.hpp"
+#include "spec/scheduler/linear_lr.hpp"
+#include "spec/scheduler/one_cycle_lr.hpp"
+#include "spec/scheduler/polynomial_lr.hpp"
+#include "spec/scheduler/sequential_lr.hpp"
+#include "spec/scheduler/wsd.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <typeinfo>
+
+namespace trainctl::study {
+namespace {
+
+struct Rule {
+  std::string_view path;  // itself, and what is below it
+  Effect effect;
+};
+
+// What is not listed is refused, but for what judge() knows. Where the samples of a split lie may
+// change: that they are the same ones is told by their fingerprints.
+constexpr std::array kRules{
+    Rule{"name", Effect::harmless},
+    Rule{"loggers", Effect::harmless},
+    Rule{"profiler", Effect::harmless},
+    Rule{"checkpoint", Effect::harmless},
+    Rule{"dataset.cache", Effect::harmless},
+    Rule{"dataset.remote", Effect::harmless},
+    Rule{"dataset.train.root", Effect::harmless},
+    Rule{"dataset.train.path", Effect::harmless},
+    Rule{"dataset.val.root", Effect::harmless},
+    Rule{"dataset.val.path", Effect::harmless},
+    Rule{"dataset.test", Effect::harmless},
+    Rule{"loader.num_workers", Effect::harmless},
+    Rule{"loader.prefetch_factor", Effect::harmless},
+    Rule{"loader.read_ahead", Effect::harmless},
+    Rule{"loader.pin_memory", Effect::harmless},
+    Rule{"distributed.timeout_s", Effect::harmless},
+    Rule{"distributed.interface", Effect::harmless},
+    Rule{"trainer.max_epochs", Effect::harmless},
+    Rule{"trainer.max_steps", Effect::harmless},
+    Rule{"trainer.max_time", Effect::harmless},
+    Rule{"trainer.max_restarts", Effect::harmless},
+    Rule{"trainer.hang_timeout", Effect::harmless},
+    Rule{"trainer.log_every_n_steps", Effect::harmless},
+    Rule{"trainer.log_norms", Effect::harmless},
+    Rule{"trainer.num_sanity_val_steps", Effect::harmless},
+    Rule{"trainer.allocator", Effect::harmless},
+    Rule{"trainer.allow_slow_precision", Effect::harmless},
+    Rule{"trainer.on_divergence", Effect::harmless},
+    Rule{"trainer.devices", Effect::not_bitwise},
+    Rule{"trainer.num_nodes", Effect::not_bitwise},
+    Rule{"trainer.num_threads", Effect::not_bitwise},
+    Rule{"trainer.deterministic", Effect::not_bitwise},
+    Rule{"trainer.channels_last", Effect::not_bitwise},
+    Rule{"trainer.cuda_graphs", Effect::not_bitwise},
+    Rule{"trainer.activation_checkpointing", Effect::not_bitwise},
+    Rule{"distributed.backend", Effect::not_bitwise},
+    Rule{"distributed.bucket_cap_mb", Effect::not_bitwise},
+    Rule{"distributed.find_unused_parameters", Effect::not_bitwise},
+    Rule{"distributed.sync_every", Effect::not_bitwise},
+};
+
+/// Path -> value in one line. Lists are one value: what stands where in them matters.
+void flatten(const config::Node& node, const std::string& path,
+             std::map<std::string, std::string>& values) {
+  if (node.type != config::Node::Type::map || node.entries.empty()) {
+    values[path] = config::flow_text(node);
+    return;
+  }
+  for (const config::Entry& entry : node.entries)
+    flatten(entry.value, path.empty() ? entry.key : path + "." + entry.key, values);
+}
+
+std::map<std::string, std::string> values_of(const std::string& text) {
+  config::Diagnostics problems;
+  const config::Node tree =
+      config::parse_yaml(config::make_source("the checkpoint's config", text), text, problems);
+  ENSURE(checkpoint, problems.error_count() == 0 && !tree.broken,
+         "the config of the checkpoint cannot be read: {}", problems.render());
+  std::map<std::string, std::string> values;
+  flatten(tree, "", values);
+  return values;
+}
+
+/// `{}` in the place of values, or `~`, once there are values below it: those tell the change.
+void drop_parents(std::map<std::string, std::string>& values,
+                  const std::map<std::string, std::string>& others) {
+  std::erase_if(values, [&](const auto& value) {
+    const auto below = others.lower_bound(value.first + ".");
+    return (value.second == "~" || value.second == "{}") && below != others.end() &&
+           below->first.starts_with(value.first + ".");
+  });
+}
+
+/// The paths whose values the file or an override gives, and no default.
+std::set<std::string> chosen_paths(const spec::Loaded& loaded) {
+  const config::Node chosen = config::without_defaults(
+      spec::resolved_tree(loaded), spec::experiment_schema(), spec::vocabulary_in_use());
+  std::map<std::string, std::string> values;
+  flatten(chosen, "", values);
+  std::set<std::string> paths;
+  for (const auto& [path, value] : values) paths.insert(path);
+  return paths;
+}
+
+/// It, or what it lies in: a stage without options of its own is one word.
+bool is_chosen(const std::set<std::string>& chosen, std::string path) {
+  while (!chosen.contains(path)) {
+    const std::size_t dot = path.rfind('.');
+    if (dot == std::string::npos) return false;
+    path.resize(dot);
+  }
+  return true;
+}
+
+template <class Options>
+bool is_open(const config::Stage& stage, config::Auto<std::int64_t> Options::*length) {
+  return stage.options_type == typeid(Options) && (stage.as<Options>().*length).is_auto();
+}
+
+/// Whether the rate of a step depends on the length of the run.
+bool takes_length(const config::Stage& stage) {
+  namespace scheduler = spec::scheduler;
+  if (stage.options_type == typeid(scheduler::SequentialLr)) {
+    const auto& all = stage.as<scheduler::SequentialLr>().schedulers;
+    return !all.empty() && takes_length(all.back());  // milestones end the others
+  }
+  const scheduler::Warmup* warmup = scheduler::warmup_of(stage);
+  const bool warms_up_for_a_fraction =
+      warmup != nullptr && warmup->warmup.unit == scheduler::WarmupLength::Unit::run;
+  return warms_up_for_a_fraction || stage.options_type == typeid(scheduler::Wsd) ||
+         is_open(stage, &scheduler::CosineAnnealingLr::t_max) ||
+         is_open(stage, &scheduler::LinearLr::total_iters) ||
+         is_open(stage, &scheduler::PolynomialLr::total_iters) ||
+         is_open(stage, &scheduler::OneCycleLr::total_steps);
+}
+
+/// There is a scale factor, or a look at each gradient, whatever detect_anomaly says.
+bool always_scales(const spec::Trainer& trainer) {
+  const bool is_fp16 = trainer.precision == spec::Precision::fp16_mixed;
+  return is_fp16 || trainer.skip_nonfinite_steps.value_or(0) > 0;
+}
+
+/// A GPU keeps its own random numbers, sums and scale factor, and looks out for bad gradients in
+/// another way: a state that was saved without them does not fit.
+Effect effect_on(const std::string& device, const ConfigChange& change,
+                 const spec::Trainer& trainer) {
+  const bool on_cpu = device == "cpu";
+  const bool stays = change.path == "trainer.detect_anomaly"
+                         ? on_cpu || always_scales(trainer)
+                         : !device.empty() && change.now == (on_cpu ? "cpu" : "gpu");
+  return stays ? Effect::harmless : Effect::refused;
+}
+
+/// Of two ways to spread a run over its ranks: zero1 has the numbers of ddp, and a state in which
+/// each looks for its own by name.
+Effect effect_of_type(const ConfigChange& change) {
+  const auto averages_gradients = [](std::string_view type) {
+    return type == "~" || type == "ddp" || type == "zero1";
+  };
+  const bool alike = averages_gradients(change.before) && averages_gradients(change.now);
+  return alike ? Effect::harmless : Effect::refused;
+}
+
+/// What the path alone does not tell.
+void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
+  if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
+    change.effect = effect_on(device, change, now.trainer);
+  // Left to itself a resumed run has the layout of its checkpoint.
+  if (change.path == "trainer.channels_last" && change.now == "auto")
+    change.effect = Effect::harmless;
+  if (change.path == "distributed.type") change.effect = effect_of_type(change);
+  const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
+  if (is_length && takes_length(now.scheduler)) {
+    change.effect = Effect::not_bitwise;
+    change.why = "the schedule has another length now";
+  }
+}
+
+std::string line_of(const ConfigChange& change) {
+  return fmt::format("{}: {} -> {}", change.path, printable(change.before), printable(change.now));
+}
+
+}  // namespace
+
+std::map<std::string, std::string> resolved_values(const std::string& resolved) {
+  return values_of(resolved);
+}
+
+Effect effect_of(std::string_view path) {
+  const auto* rule = std::ranges::find_if(kRules, [&](const Rule& each) {
+    return path == each.path ||
+           (path.starts_with(each.path) && path.substr(each.path.size()).starts_with('.'));
+  });
+  return rule == kRules.end() ? Effect::refused : rule->effect;
+}
+
+std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
+                                         const std::string& device) {
+  std::map<std::string, std::string> old_values = values_of(before);
+  std::map<std::string, std::string> new_values = values_of(spec::dump_resolved(now));
+  const auto all_old = old_values;
+  drop_parents(old_values, new_values);
+  drop_parents(new_values, all_old);
+  const std::set<std::string> chosen = chosen_paths(now);
+  std::vector<ConfigChange> changes;
+  const auto add = [&](const std::string& path, const std::string& was, const std::string& is) {
+    judge(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}), now.experiment,
+          device);
+  };
+  for (const auto& [path, value] : old_values) {
+    const auto found = new_values.find(path);
+    if (found == new_values.end()) {
+      add(path, value, "~");
+    } else if (found->second != value) {
+      add(path, value, found->second);
+    }
+  }
+  for (const auto& [path, value] : new_values) {
+    if (!old_values.contains(path) && is_chosen(chosen, path)) add(path, "~", value);
+  }
+  std::ranges::sort(changes, {}, &ConfigChange::path);
+  return changes;
+}
+
+void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint,
+                    const std::string& batch_hint) {
+  std::string lines;
+  for (const ConfigChange& change : changes) {
+    if (change.effect != Effect::refused) continue;
+    lines += "\n  " + line_of(change);
+    if (change.path == "loader.batch_size") lines += batch_hint;
+  }
+  ENSURE(
+      config, lines.empty(),
+      "{} was made with another config, and a run that goes on cannot change:{}\nhint: set these "
+      "back, "
+      "or leave --resume out: then a new run begins",
+      printable(checkpoint), lines);
+}
+
+std::string changes_text(std::span<const ConfigChange> changes) {
+  std::string text;
+  for (const ConfigChange& change : changes) {
+    if (change.effect == Effect::refused) continue;
+    const std::string why = change.why.empty() ? "" : ": " + change.why;
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", line_of(change),
+                        change.effect == Effect::not_bitwise ? " (not bitwise" + why + ")" : "");
+  }
+  if (text.empty()) return "";
+  const char* note = why_not_bitwise(changes).empty()
+                         ? ""
+                         : "; from here on the numbers differ from those without a change";
+  return "the config has changed since the checkpoint: " + text + note;
+}
+
+std::string why_not_bitwise(std::span<const ConfigChange> changes) {
+  std::string text;
+  for (const ConfigChange& change : changes) {
+    if (change.effect != Effect::not_bitwise) continue;
+    const std::string why = change.why.empty() ? "" : fmt::format(" ({})", change.why);
+    text += (text.empty() ? "" : "; ") + line_of(change) + why;
+  }
+  return text;
+}
+
+}  // namespace trainctl::study

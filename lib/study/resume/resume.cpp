@@ -1,0 +1,241 @@
+#include "study/resume/resume.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/store.hpp"
+#include "checkpoint/verify.hpp"
+#include "spec/experiment/task.hpp"
+#include "study/folder/folder_repair.hpp"
+#include "study/folder/run_lookup.hpp"
+#include "study/resume/resolved_value.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+constexpr const char* kCheckpoints = "checkpoints";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_checkpoint(const fs::path& path) {
+  return is_there(path / checkpoint::kManifestName) ||
+         checkpoint::parse_folder_name(path.filename().string()).has_value();
+}
+
+/// The run that a checkpoint's folder belongs to; nothing where it lies elsewhere.
+std::optional<fs::path> run_of(const fs::path& checkpoint) {
+  const fs::path parent = checkpoint.parent_path();
+  if (parent.filename() != kCheckpoints) return std::nullopt;
+  return parent.parent_path();
+}
+
+FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
+  asked.fixed = real_folder(run_dir);  // `latest` may lead to another run later
+  asked.if_used = IfUsed::go_on;
+  return asked;
+}
+
+/// The request as it was if no run of that name can be resumed.
+FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
+  const RunNeeds needs = from == ResumeFrom::best ? RunNeeds::resumable_best : RunNeeds::resumable;
+  RunSearch search = newest_run(asked.root, asked.name, needs);
+  FolderRequest folder = search.run ? within(asked, *search.run) : asked;
+  folder.skipped = std::move(search.skipped);
+  folder.skipped_why = lacking(needs);
+  ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
+         "no run of '{}' below {} has a checkpoint {}; --resume auto starts from scratch",
+         printable(asked.name), printable(asked.root.string()),
+         from == ResumeFrom::best ? "'best'" : "to resume from");
+  return folder;
+}
+
+/// The one that each run writes before anything else.
+bool tells_of_no_end(const fs::path& result) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  try {
+    const Json document =
+        Json::parse(read_file(result, kMostBytes, ReadFailure::resource), nullptr, false);
+    return document.is_object() && document.value("verdict", Json()) == "unfinished";
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// What is there already of a run that was killed in its first milliseconds.
+bool is_of_a_beginning(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code ignored;
+  if (name == "result.json") return tells_of_no_end(path);
+  if (name == "logs") return fs::is_directory(path, ignored) && fs::is_empty(path, ignored);
+  const bool is_temporary =
+      name.find(".tmp.") != std::string::npos || name.find(".reserved.") != std::string::npos;
+  return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
+}
+
+void expect_training(const fs::path& run_dir) {
+  const std::string shown = printable(run_dir.string());
+  std::error_code ignored;
+  bool is_new = true;
+  for (fs::directory_iterator at(run_dir, ignored), end; is_new && at != end; at.increment(ignored))
+    is_new = is_of_a_beginning(at->path());
+  ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
+         "{} is not empty and no run folder: nothing there can be resumed", shown);
+  if (is_training(run_dir)) return;
+  const std::string damage = task_damage(run_dir);
+  ENSURE(config, damage.empty(),
+         "{} cannot be resumed: its {} is damaged ({}) and it has no checkpoints; remove the "
+         "folder, or choose another --run-dir",
+         shown, spec::kTaskFile, damage);
+  throw Error(
+      ErrorKind::config,
+      fmt::format("{} is the folder of an evaluation: only training can be resumed", shown));
+}
+
+FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
+  std::error_code failure;
+  const fs::path found = fs::canonical(path, failure);
+  ENSURE(checkpoint, !failure, "--resume: there is no {}; write auto, last, best or a folder",
+         printable(path.string()));
+  ENSURE(checkpoint, fs::is_directory(found, failure),
+         "--resume: {} is a file; a run goes on from the folder of a checkpoint or of a run. "
+         "Weights alone are what a new run may start from: weights={}",
+         printable(path.string()), printable(path.string()));
+  if (!is_checkpoint(found)) {
+    ENSURE(config, !asked.fixed || fs::equivalent(*asked.fixed, found, failure),
+           "--resume {} and --run-dir {} are two folders: leave one of them out",
+           printable(path.string()), printable(asked.fixed->string()));
+    return within(asked, found);
+  }
+  const std::optional<fs::path> run = run_of(found);
+  const bool elsewhere =
+      asked.fixed && (!run || !fs::equivalent(*asked.fixed, *run, failure) || failure);
+  if (elsewhere) return asked;
+  ENSURE(checkpoint, run.has_value(),
+         "--resume: {} lies in no run folder; say with --run-dir where the new run goes",
+         printable(path.string()));
+  return within(asked, *run);
+}
+
+/// Of a checkpoint that was found whole.
+Origin origin_at(const fs::path& checkpoint) {
+  Origin origin{fs::canonical(checkpoint), checkpoint::read_manifest(checkpoint), {}};
+  ENSURE(checkpoint, !has_weights_only(origin.manifest),
+         "{} holds weights only (checkpoint.save_weights_only): no run can go on from it",
+         printable(checkpoint.string()));
+  return origin;
+}
+
+Origin verified_at(const fs::path& checkpoint) {
+  checkpoint::verify(checkpoint);
+  return origin_at(checkpoint);
+}
+
+Origin newest_in(const fs::path& run_dir, bool must_be) {
+  checkpoint::Store store(run_dir / kCheckpoints);
+  std::vector<std::string> damaged;
+  const auto told = [&](const fs::path& moved, const std::string& why) {
+    damaged.push_back(fmt::format("a checkpoint is damaged: {}; it lies in {} now", why,
+                                  printable(moved.string())));
+  };
+  const std::optional<fs::path> newest = store.newest_valid(told);
+  ENSURE(checkpoint, newest || !must_be,
+         "there is no checkpoint in {}; --resume auto starts from the beginning",
+         printable((run_dir / kCheckpoints).string()));
+  Origin origin = newest ? origin_at(*newest) : Origin{};
+  if (newest && !damaged.empty())
+    damaged.back() += fmt::format("; {} is used", newest->filename().string());
+  origin.damaged = std::move(damaged);
+  return origin;
+}
+
+/// Never replaced by another: who asks for the best does not want the newest.
+Origin best_in(const fs::path& run_dir) {
+  const auto best = checkpoint::Store(run_dir / kCheckpoints).pointed(checkpoint::Link::best);
+  ENSURE(checkpoint, best.has_value(), "{} has no checkpoint 'best'; write --resume last",
+         printable((run_dir / kCheckpoints).string()));
+  return verified_at(*best);
+}
+
+}  // namespace
+
+bool has_weights_only(const checkpoint::Manifest& manifest) {
+  const auto fact = manifest.facts.find("weights_only");
+  return fact != manifest.facts.end() && fact->second == "true";
+}
+
+ResumeWish parse_resume(const std::string& text) {
+  if (text == "auto") return {.from = ResumeFrom::automatic};
+  if (text == "last") return {.from = ResumeFrom::last};
+  if (text == "best") return {.from = ResumeFrom::best};
+  ENSURE(config, !text.empty(), "--resume: write auto, last, best or a folder");
+  return {.from = ResumeFrom::path, .path = fs::absolute(text).lexically_normal()};
+}
+
+fs::path run_folder_of(const ResumeWish& wish) {
+  ENSURE(config, wish.from == ResumeFrom::path,
+         "no experiment file is given: write its path after the verb, or --run-dir with the folder "
+         "of the run");
+  return *folder_of_path({}, wish.path).fixed;
+}
+
+FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish) {
+  FolderRequest folder = asked;
+  if (wish.from == ResumeFrom::path) {
+    folder = folder_of_path(asked, wish.path);
+  } else if (asked.fixed) {
+    folder = within(asked, *asked.fixed);
+  } else {
+    folder = newest_resumable(asked, wish.from);
+  }
+  if (folder.if_used == IfUsed::go_on) expect_training(*folder.fixed);
+  return folder;
+}
+
+std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
+                          const Origin& origin) {
+  const std::string shown = printable(run_dir.string());
+  std::string skipped;
+  if (!folder.skipped.empty())
+    skipped = fmt::format("; skipped {} newer {} {}: {}", folder.skipped.size(),
+                          folder.skipped.size() == 1 ? "run" : "runs", folder.skipped_why,
+                          printable(folder.skipped.front().string()));
+  if (!origin.checkpoint.empty() && folder.if_used == IfUsed::go_on)
+    return fmt::format("resuming {} from checkpoint {}{}", shown,
+                       origin.checkpoint.filename().string(), skipped);
+  if (!origin.checkpoint.empty())
+    return fmt::format("starting {} from checkpoint {}", shown,
+                       printable(origin.checkpoint.string()));
+  if (folder.if_used == IfUsed::go_on)
+    return fmt::format("{} has no checkpoint: training starts from scratch", shown);
+  return fmt::format(
+      "no run of '{}' below {} has a checkpoint to resume from: training starts from scratch in {}",
+      printable(folder.name), printable(folder.root.string()), shown);
+}
+
+Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
+  switch (wish.from) {
+    case ResumeFrom::automatic: return newest_in(run_dir, false);
+    case ResumeFrom::last: return newest_in(run_dir, true);
+    case ResumeFrom::best: return best_in(run_dir);
+    case ResumeFrom::path: break;
+  }
+  const fs::path found = fs::canonical(wish.path);
+  return is_checkpoint(found) ? verified_at(found) : newest_in(run_dir, true);
+}
+
+std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish) {
+  const FolderRequest folder = resumed_folder(asked, wish);
+  if (folder.if_used != IfUsed::go_on) return std::nullopt;
+  const std::optional<std::string> config = resolved_config_of(*folder.fixed);
+  return config ? resolved_number(*config, "loader.batch_size") : std::nullopt;
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,170 @@
+#include "study/resume/run_history.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/names.hpp"
+#include "study/resume/superseded.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+constexpr std::array kRewritten{"config.yaml", "config.resolved.yaml", "manifest.json",
+                                "result.json"};
+
+using Stays = std::function<bool(std::string_view line)>;
+
+std::optional<std::int64_t> first_cell(std::string_view line) {
+  std::int64_t number = 0;
+  const std::string_view cell = line.substr(0, line.find(','));
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  return error == std::errc() && end == cell.data() + cell.size() ? std::optional(number)
+                                                                  : std::nullopt;
+}
+
+/// People count epochs from 1: rows of the first `epoch` epochs stay.
+bool csv_row_stays(std::string_view line, const Point& point) {
+  const auto epoch = first_cell(line);
+  return epoch && *epoch <= point.epoch;
+}
+
+bool json_line_stays(std::string_view line, const Point& point) {
+  const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto number = [&](const char* key) {
+    return row.is_object() && row.contains(key) && row[key].is_number_integer()
+               ? row[key].get<std::int64_t>()
+               : std::numeric_limits<std::int64_t>::max();
+  };
+  if (row.is_object() && row.contains("type") && row["type"] == "epoch")
+    return number("epoch") <= point.epoch;
+  return number("step") <= point.global_step;
+}
+
+struct Sorted {
+  std::string kept;
+  std::string moved;
+};
+
+/// `lines`: without a header. A last line without its end was cut off.
+Sorted sort_lines(std::string_view lines, const Stays& stays) {
+  Sorted sorted;
+  while (!lines.empty()) {
+    const std::size_t end = lines.find('\n');
+    const bool whole = end != std::string_view::npos;
+    const std::string_view line = lines.substr(0, whole ? end : lines.size());
+    const bool keep = whole && stays(line);
+    (keep ? sorted.kept : sorted.moved).append(line).push_back('\n');
+    lines.remove_prefix(whole ? end + 1 : lines.size());
+  }
+  return sorted;
+}
+
+/// The rows are written to their new place first: killed between the two they are in both.
+void cut(const fs::path& file, bool has_header, const Stays& stays, Aside& aside) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return;
+  const std::string text = read_file(file, kMostBytes, ReadFailure::resource);
+  const std::size_t header_end = has_header ? text.find('\n') : 0;
+  const std::size_t first =
+      header_end == std::string::npos ? text.size() : header_end + (has_header ? 1 : 0);
+  const Sorted sorted = sort_lines(std::string_view(text).substr(first), stays);
+  if (sorted.moved.empty()) return;
+  const std::string header = text.substr(0, first);
+  write_atomically(aside.folder() / file.filename(), header + sorted.moved);
+  aside.rewrite(file, header + sorted.kept);
+}
+
+bool counts_epochs(const fs::path& csv) {
+  const std::string text = read_file(csv, kMostBytes, ReadFailure::resource);
+  return text.starts_with("epoch,");
+}
+
+void copy_rewritten(const fs::path& run_dir, Aside& aside) {
+  for (const char* name : kRewritten) {
+    std::error_code failure;
+    if (!fs::is_regular_file(run_dir / name, failure)) continue;
+    fs::copy_file(run_dir / name, aside.folder() / name, failure);
+    ENSURE(resource, !failure, "cannot copy {} to {}: {}", name, printable(aside.folder().string()),
+           failure.message());
+  }
+}
+
+}  // namespace
+
+std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
+  Aside aside(run_dir, point.of_this_run
+                           ? std::optional(checkpoint::Moment{point.global_step, point.epoch})
+                           : std::nullopt);
+  for (const std::string& name : checkpoint::names_in(run_dir)) {
+    const fs::path file = run_dir / name;
+    const bool is_history =
+        file.extension() == ".csv" && fs::is_regular_file(file) && counts_epochs(file);
+    if (is_history)
+      cut(
+          file, true, [&](std::string_view line) { return csv_row_stays(line, point); }, aside);
+  }
+  cut(
+      run_dir / "metrics.jsonl", false,
+      [&](std::string_view line) { return json_line_stays(line, point); }, aside);
+  aside.move_checkpoints();
+  copy_rewritten(run_dir, aside);
+  return aside.made();
+}
+
+std::map<std::string, std::string> recorded_fingerprints(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostManifestBytes = 16 << 20;
+  std::error_code ignored;
+  const fs::path file = run_dir / "manifest.json";
+  std::map<std::string, std::string> found;
+  if (!fs::is_regular_file(file, ignored)) return found;
+  const Json manifest =
+      Json::parse(read_file(file, kMostManifestBytes, ReadFailure::resource), nullptr, false);
+  if (!manifest.is_object() || !manifest.contains("data_fingerprints")) return found;
+  const Json& splits = manifest["data_fingerprints"];
+  if (!splits.is_object()) return found;
+  for (const auto& [split, hex] : splits.items()) {
+    if (hex.is_string()) found[split] = hex.get<std::string>();
+  }
+  return found;
+}
+
+std::map<std::string, std::string> recorded_fingerprints(const checkpoint::Manifest& manifest) {
+  constexpr std::string_view kData = "data.";
+  std::map<std::string, std::string> found;
+  for (const auto& [name, value] : manifest.facts) {
+    if (name.starts_with(kData)) found[name.substr(kData.size())] = value;
+  }
+  return found;
+}
+
+void expect_same_data(const std::map<std::string, std::string>& before,
+                      const std::map<std::string, std::string>& now) {
+  std::string lines;
+  for (const auto& [split, hex] : before) {
+    const auto found = now.find(split);
+    // "split" follows from the fingerprint of train.
+    if (split == "test" || split == "split" || found == now.end() || found->second == hex) continue;
+    lines +=
+        fmt::format("\n  dataset.{}: {} -> {}", split, printable(hex), printable(found->second));
+  }
+  ENSURE(
+      checkpoint, lines.empty(),
+      "the data is not what the run began with, by its fingerprints:{}\nhint: bring the old data "
+      "back; "
+      "or add --accept-data-change: the epoch under way starts again with the new data; or leave "
+      "--resume out: then a new run begins",
+      lines);
+}
+
+}  // namespace trainctl::study

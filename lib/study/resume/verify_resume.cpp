@@ -1,0 +1,258 @@
+#include "study/resume/verify_resume.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "launch/process/signals.hpp"
+#include "launch/supervise/verdict.hpp"
+#include "study/resume/kill_points.hpp"
+#include "study/resume/killer.hpp"
+#include "study/resume/metrics_history.hpp"
+#include "study/resume/resume_findings.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+using report::Kill;
+using report::Sameness;
+
+/// The request with further overrides.
+RunRequest overridden(RunRequest request, const std::vector<std::string>& overrides) {
+  config::Diagnostics problems;
+  request.loaded = spec::overridden(std::move(request.loaded), overrides, problems);
+  problems.throw_if_errors();
+  request.overrides.insert(request.overrides.end(), overrides.begin(), overrides.end());
+  return request;
+}
+
+/// The same run in the same folder, from its newest checkpoint that is whole; from the beginning
+/// where there is none.
+RunRequest resumed(RunRequest request) {
+  request.resume = ResumeWish{};
+  return request;
+}
+
+std::string why_of(const RunOutcome& run) {
+  if (!run.ending.message.empty()) return run.ending.message;
+  return fmt::format("it ended with exit code {}", run.ending.exit_code);
+}
+
+std::string parameter_digest_of(const RunOutcome& run) {
+  const auto found = run.record.finished.find(0);
+  return found == run.record.finished.end() ? "" : found->second.parameter_digest;
+}
+
+class Verification {
+ public:
+  Verification(const RunRequest& request, const VerifyResume& wish, const Clock& clock)
+      : request_(request), wish_(wish), clock_(clock) {}
+
+  report::ResumeCheck execute() {
+    run_uninterrupted();
+    const auto last = std::max<std::int64_t>(check_.steps - 1, 0);
+    const auto first = std::min(check_.every_n_steps, std::max<std::int64_t>(last, 1));
+    const auto points = draw_kill_points(wish_.seed, wish_.kills, {first, last});
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      check_.kills.push_back(try_kill(static_cast<int>(i), points[i]));
+      tell(check_.kills.back());
+    }
+    return std::move(check_);
+  }
+
+ private:
+  void run_uninterrupted() {
+    base_dir_ = wish_.scratch / "uninterrupted";
+    const RunOutcome run = started(request_, base_dir_, nullptr);
+    if (run.ending.exit_code != 0)
+      throw Error(static_cast<ErrorKind>(run.ending.exit_code),
+                  "the uninterrupted run failed: " + why_of(run));
+    learn(run);
+    wish_.say(fmt::format("uninterrupted: {} steps in {}; a checkpoint every {} steps",
+                          with_thousands(check_.steps), human_duration(check_.wall_s),
+                          check_.every_n_steps));
+  }
+
+  void learn(const RunOutcome& run) {
+    ENSURE(unexpected, run.record.started.has_value() && run.record.finished.contains(0),
+           "no rank told how the run went");
+    const events::RunStarted& began = *run.record.started;
+    const events::Finished& ended = run.record.finished.at(0);
+    check_.seed = wish_.seed;
+    check_.steps = ended.global_step;
+    check_.epochs = ended.epochs;
+    check_.wall_s = run.ending.wall_s;
+    check_.world_size = began.world_size;
+    check_.parameter_digest = ended.parameter_digest;
+    check_.data_digest = ended.data_digest;
+    check_.every_n_steps = checkpoint_interval(ended.global_step, began.steps_per_epoch);
+    metrics_ = read_metrics(base_dir_);
+    digests_ = batch_digests({&run.record});
+    resumed_ =
+        overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
+    // One that goes on takes what it chose from its checkpoint.
+    killed_ = overridden(resumed_, choices_of(began));
+  }
+
+  /// One rank after the other, then all of them at once.
+  [[nodiscard]] std::optional<int> rank_of(int index) const {
+    const int turns = check_.world_size == 1 ? 1 : check_.world_size + 1;
+    const int turn = index % turns;
+    return turn == check_.world_size ? std::nullopt : std::optional(turn);
+  }
+
+  /// A run that is faster than its events is killed again, at an earlier step.
+  Kill try_kill(int index, std::int64_t step) {
+    constexpr int kTries = 4;
+    Kill kill;
+    kill.number = index + 1;
+    kill.step = step;
+    const std::optional<int> rank = rank_of(index);
+    kill.killed = rank ? fmt::format("rank {}", *rank) : "all ranks";
+    for (int attempt = 0; attempt < kTries; ++attempt) {
+      const fs::path folder = wish_.scratch / fmt::format("kill-{}-{}", kill.number, attempt + 1);
+      const RunOutcome run = started(killed_, folder, std::make_unique<Killer>(step, rank));
+      if (died(run, kill)) {
+        finish(folder, run, kill);
+        return kill;
+      }
+      if (!kill.failure.empty()) {
+        check_.folder = wish_.scratch.string();
+        return kill;
+      }
+      drop(folder);
+      step = std::max<std::int64_t>(1, step / 2);
+    }
+    kill.failure = "the run was over before it could be killed: train longer";
+    return kill;
+  }
+
+  /// As it was meant to; else it ended well, or the failure is noted.
+  static bool died(const RunOutcome& run, Kill& kill) {
+    const auto& failure = run.ending.first_failure;
+    if (failure && failure->signal == SIGKILL) {
+      kill.died_at = failure->step;
+      kill.epoch = static_cast<std::int64_t>(run.record.epochs.size());
+      kill.phase = failure->phase;
+      return true;
+    }
+    if (run.ending.exit_code != 0) kill.failure = "before it was killed: " + why_of(run);
+    return false;
+  }
+
+  void finish(const fs::path& folder, const RunOutcome& killed, Kill& kill) {
+    try {
+      note_origin(folder, kill);
+      const bool begins_anew = kill.resumed_from.empty();
+      const RunOutcome run = started(resumed(begins_anew ? killed_ : resumed_), folder, nullptr);
+      kill.ran_to_its_end = run.ending.exit_code == 0;
+      if (kill.ran_to_its_end) {
+        judge(folder, killed, run, kill);
+      } else {
+        kill.failure = "resumed: " + why_of(run);
+      }
+    } catch (const Error& error) {
+      if (launch::is_stop_code(error.exit_code())) throw;
+      kill.failure = error.what();
+    }
+    if (report::is_identical(kill)) return drop(folder);
+    check_.folder = wish_.scratch.string();
+  }
+
+  /// A checkpoint that does not verify was lost: that counts, even where an older one is found.
+  static void note_origin(const fs::path& folder, Kill& kill) {
+    checkpoint::Store store(folder / "checkpoints");
+    const auto newest = store.newest_valid([&](const fs::path& moved, const std::string& why) {
+      kill.failure = fmt::format("{} was damaged: {}", moved.filename().string(), why);
+    });
+    if (newest) kill.resumed_from = newest->filename().string();
+  }
+
+  void judge(const fs::path& folder, const RunOutcome& killed, const RunOutcome& run,
+             Kill& kill) const {
+    kill.weights = compare_section(base_dir_, folder, {{"model", "averager", "keeper"}, {}});
+    const std::string digest = parameter_digest_of(run);
+    if (digest != check_.parameter_digest && kill.weights.sameness != Sameness::different)
+      kill.weights = {Sameness::different, fmt::format("their digest is {} and was {}", digest,
+                                                       check_.parameter_digest)};
+    kill.optimizer = compare_section(base_dir_, folder,
+                                     {{"optimizer", "scaler", "sync"}, {"optimizer", "scheduler"}});
+    kill.losses = finding(first_difference(metrics_, read_metrics(folder)));
+    kill.batches = compare(digests_, batch_digests({&killed.record, &run.record}));
+  }
+
+  RunOutcome started(RunRequest request, const fs::path& folder,
+                     std::unique_ptr<report::Sink> listener) {
+    request.folder.fixed = folder;
+    const std::vector<std::string> columns = metric_columns(request.loaded.experiment);
+    const auto make_sinks = [&](const fs::path& run_dir) {
+      Sinks sinks;
+      sinks.push_back(report::make_csv_sink(run_dir, columns));
+      sinks.push_back(report::make_jsonl_sink(run_dir));
+      if (listener) sinks.push_back(std::move(listener));
+      return sinks;
+    };
+    RunOutcome run = run_experiment(request, make_sinks, clock_);
+    if (launch::is_stop_code(run.ending.exit_code))
+      throw Error(static_cast<ErrorKind>(run.ending.exit_code), "stopped");
+    ENSURE(interrupted, !guard_.has_heard(), "stopped");
+    return run;
+  }
+
+  static void drop(const fs::path& folder) {
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+
+  void tell(const Kill& kill) const {
+    const std::string verdict =
+        !kill.failure.empty() ? kill.failure
+                              : std::string(report::is_identical(kill) ? "identical" : "different");
+    wish_.say(fmt::format("kill {} of {}: {} at step {}, resumed from {}: {}", kill.number,
+                          wish_.kills, kill.killed, with_thousands(kill.died_at),
+                          kill.resumed_from.empty() ? "the beginning" : kill.resumed_from,
+                          printable(verdict)));
+  }
+
+  const RunRequest& request_;
+  const VerifyResume& wish_;
+  const Clock& clock_;
+  launch::SignalGuard guard_;  // a signal between two runs must end all of them
+  RunRequest killed_;          // as they start at first
+  RunRequest resumed_;         // as they go on
+  report::ResumeCheck check_;
+  fs::path base_dir_;
+  std::vector<MetricsLine> metrics_;
+  BatchDigests digests_;
+};
+
+}  // namespace
+
+std::vector<std::string> comparable_run() {
+  return {"++trainer.log_every_n_steps=1",
+          "++trainer.max_time=~",
+          "++trainer.max_restarts=0",
+          "++trainer.on_divergence=[]",
+          "++profiler=~",
+          "++checkpoint.save_last=true",
+          "++checkpoint.save_weights_only=false",
+          "++checkpoint.every_t=~"};
+}
+
+std::vector<std::string> choices_of(const events::RunStarted& began) {
+  return {fmt::format("++trainer.num_threads={}", began.num_threads),
+          fmt::format("++trainer.channels_last={}", began.channels_last)};
+}
+
+report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,
+                                  const Clock& clock) {
+  return Verification(request, wish, clock).execute();
+}
+
+}  // namespace trainctl::study

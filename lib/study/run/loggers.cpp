@@ -1,0 +1,160 @@
+#include "study/run/loggers.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "config/schema/dump.hpp"
+#include "config/schema/json_schema.hpp"
+#include "launch/process/signals.hpp"
+#include "report/sinks/exec_options.hpp"
+#include "report/sinks/prometheus_sink.hpp"
+#include "spec/experiment/task.hpp"
+#include "spec/logger/exec.hpp"
+#include "spec/logger/prometheus.hpp"
+#include "spec/logger/tensorboard.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <variant>
+
+namespace trainctl::study {
+namespace {
+
+using report::tensorboard::HParam;
+using report::tensorboard::HParams;
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Json config_of(const spec::Loaded& loaded) { return config::to_json(spec::resolved_tree(loaded)); }
+
+std::unique_ptr<report::Sink> tensorboard_sink(const spec::logger::Tensorboard& options,
+                                               const LoggerPlace& place) {
+  report::TensorboardOptions made;
+  made.folder = place.run_dir / "tensorboard";
+  made.host = place.host;
+  made.wall_time = wall_time;
+  made.histograms_every_n_epochs = options.histograms_every_n_epochs;
+  if (options.images) made.picture = place.picture;
+  made.config = config::dump(spec::resolved_tree(place.loaded));
+  made.hparams = hparams_of(place.loaded);
+  made.hparams.metrics = place.console.metrics;
+  return report::make_tensorboard_sink(std::move(made));
+}
+
+std::unique_ptr<report::Sink> prometheus_sink(const spec::logger::Prometheus& options,
+                                              const LoggerPlace& place) {
+  return report::make_prometheus_sink(
+      {.file = options.file.value_or(place.run_dir / "trainctl.prom"),
+       .every_s = options.every_s,
+       .run = place.loaded.experiment.name,
+       .host = place.host,
+       .info = {{"run_dir", place.run_dir.string()}, {"version", place.version}},
+       .restarts = place.restarts,
+       .wall_time = wall_time});
+}
+
+std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
+                                        const LoggerPlace& place) {
+  report::ExecOptions made;
+  made.command = options.command;
+  for (const spec::logger::ExecEvent event : options.events)
+    made.on.insert(enum_names(event).at(static_cast<std::size_t>(event)));
+  made.stop_after_s = options.stop_after_s;
+  make_folder(place.run_dir / "logs");
+  made.log = place.run_dir / "logs" /
+             fmt::format("exec_{}.log", fs::path(options.command.front()).filename().string());
+  made.start = {{"schema", "trainctl.events/1"},     {"name", place.loaded.experiment.name},
+                {"run_dir", place.run_dir.string()}, {"host", place.host},
+                {"version", place.version},          {"started_at", utc_timestamp()},
+                {"restarts", place.restarts},        {"config", config_of(place.loaded)}};
+  made.now = [] { return steady_clock().now(); };
+  made.stop_is_asked = launch::stop_is_asked;
+  return report::make_exec_sink(std::move(made));
+}
+
+std::unique_ptr<report::Sink> made(const config::Stage& stage, const LoggerPlace& place) {
+  if (stage.type == "console") return report::make_console_sink(place.console);
+  if (stage.type == "csv") return report::make_csv_sink(place.run_dir, place.console.metrics);
+  if (stage.type == "jsonl") return report::make_jsonl_sink(place.run_dir);
+  if (stage.type == "html") return report::make_html_sink(place.run_dir, place.class_names);
+  if (stage.type == "tensorboard")
+    return tensorboard_sink(stage.as<spec::logger::Tensorboard>(), place);
+  if (stage.type == "prometheus")
+    return prometheus_sink(stage.as<spec::logger::Prometheus>(), place);
+  ASSERT(stage.type == "exec");
+  return exec_sink(stage.as<spec::logger::Exec>(), place);
+}
+
+/// Numbers, truths and words below `value`, by their path; lists as one word.
+void add_values(const Json& value, const std::string& path, HParams& params) {
+  if (value.is_object()) {
+    for (const auto& [key, below] : value.items()) add_values(below, path + "." + key, params);
+  } else if (value.is_boolean()) {
+    params.values.emplace_back(path, HParam(value.get<bool>()));
+  } else if (value.is_number()) {
+    params.values.emplace_back(path, HParam(value.get<double>()));
+  } else if (value.is_string()) {
+    params.values.emplace_back(path, HParam(value.get<std::string>()));
+  } else if (value.is_array()) {
+    params.values.emplace_back(path, HParam(to_line(value)));
+  }
+}
+
+/// TensorBoard shows the runs of a group as one row, with the values of the first.
+std::string group_of(const HParams& params) {
+  Hasher hasher;
+  for (const auto& [name, value] : params.values) {
+    hasher.add(name);
+    hasher.add(std::uint64_t{value.index()});
+    if (const auto* number = std::get_if<double>(&value)) {
+      hasher.add(std::bit_cast<std::uint64_t>(*number));
+    } else if (const auto* truth = std::get_if<bool>(&value)) {
+      hasher.add(std::uint64_t{*truth});
+    } else {
+      hasher.add(std::get<std::string>(value));
+    }
+  }
+  return hasher.hex();
+}
+
+}  // namespace
+
+HParams hparams_of(const spec::Loaded& loaded) {
+  constexpr std::array kPaths{"/seed",
+                              "/loader/batch_size",
+                              "/model",
+                              "/loss",
+                              "/optimizer",
+                              "/scheduler",
+                              "/trainer/precision",
+                              "/trainer/max_epochs",
+                              "/trainer/max_steps",
+                              "/trainer/accumulate_grad_batches",
+                              "/trainer/gradient_clip_val"};
+  const Json config = config_of(loaded);
+  HParams params;
+  for (const std::string path : kPaths) {
+    const Json::json_pointer place(path);
+    std::string key = path.substr(1);
+    std::ranges::replace(key, '/', '.');
+    if (config.contains(place)) add_values(config.at(place), key, params);
+  }
+  params.group = group_of(params);
+  return params;
+}
+
+Sinks make_loggers(const LoggerPlace& place) {
+  Sinks sinks;
+  for (const config::Stage& stage : place.loaded.experiment.loggers)
+    sinks.push_back(made(stage, place));
+  return sinks;
+}
+
+}  // namespace trainctl::study

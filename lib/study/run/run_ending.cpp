@@ -1,0 +1,211 @@
+#include "study/run/run_ending.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/store.hpp"
+#include "log/log.hpp"
+#include "report/text/profile.hpp"
+#include "spec/experiment/duration.hpp"
+#include "spec/experiment/monitor.hpp"
+#include "study/workers/slow_variables.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <system_error>
+#include <vector>
+
+namespace trainctl::study {
+namespace {
+
+constexpr std::array kRepeat{ErrorKind::config, ErrorKind::diverged, ErrorKind::checkpoint};
+
+std::string below(const fs::path& run_dir, const fs::path& path) {
+  std::error_code failure;
+  const fs::path real = fs::canonical(path, failure);
+  const fs::path relative = real.lexically_relative(fs::weakly_canonical(run_dir, failure));
+  return relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
+}
+
+}  // namespace
+
+report::FirstFailure told(const launch::RankFailure& failure) {
+  return {.rank = failure.rank,
+          .host = failure.host,
+          .pid = failure.pid,
+          .signal = failure.signal,
+          .signal_name = failure.signal_name,
+          .exit_code = failure.exit_code,
+          .step = failure.step,
+          .phase = failure.phase,
+          .collective = failure.collective,
+          .message = failure.message,
+          .log_tail = failure.log_tail};
+}
+
+report::Command typed(const RunRequest& request) {
+  report::Command command;
+  if (!request.argv.empty()) command.program = request.argv.front();
+  command.config = request.config_file.string();
+  command.overrides = request.overrides;
+  const fs::path& out = request.folder.root;
+  if (!request.folder.fixed && out != FolderRequest().root) command.out = out.string();
+  return command;
+}
+
+report::BestMode best_mode(const spec::Experiment& experiment) {
+  const config::Auto<spec::Mode>& asked = experiment.checkpoint.mode;
+  const spec::Mode mode = spec::resolve_mode(asked, spec::checkpoint_monitor(experiment));
+  return {enum_names(mode).at(static_cast<std::size_t>(mode)), asked.is_auto()};
+}
+
+namespace {
+
+/// A problem of any kind: the setting is not proposed.
+bool accepts(const spec::Loaded& loaded, const std::string& setting) {
+  try {
+    config::Diagnostics diagnostics;
+    (void)spec::overridden(loaded, {setting}, diagnostics);
+    return diagnostics.error_count() == 0;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::optional<double> cache_share(const spec::Cache& cache, const Machine& machine) {
+  const spec::Budget budget = cache.of_memory();
+  if (!budget.bytes) return budget.share;
+  if (machine.memory_bytes == 0) return std::nullopt;
+  return static_cast<double>(*budget.bytes) / static_cast<double>(machine.memory_bytes);
+}
+
+bool has_native_bf16(const Machine& machine) {
+  return std::ranges::any_of(machine.cpu_features, [](const std::string& feature) {
+    return feature == "avx512_bf16" || feature == "amx_bf16";
+  });
+}
+
+std::string precision_of(const spec::Trainer& trainer) {
+  return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
+}
+
+}  // namespace
+
+report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
+  const spec::Experiment& experiment = loaded.experiment;
+  const spec::Trainer& trainer = experiment.trainer;
+  const spec::CacheMode mode = experiment.dataset.cache.mode;
+  const auto modes = enum_names(mode);
+  const auto& every_t = experiment.checkpoint.every_t;
+  return {.cpu_cores = machine.cores,
+          .checkpoint_every = experiment.checkpoint.every_n_epochs,
+          .validate_every = experiment.trainer.check_val_every_n_epoch,
+          .cache_mode = modes.at(static_cast<std::size_t>(mode)),
+          .cache_modes = {modes.begin(), modes.end()},
+          .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
+          .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
+          .checkpoint_async = experiment.checkpoint.asynchronous,
+          .checkpoint_on_best = experiment.checkpoint.on_best,
+          .log_every_steps = trainer.log_every_n_steps,
+          .detect_anomaly = trainer.detect_anomaly,
+          .cuda_graphs = trainer.cuda_graphs.value,
+          .pin_memory = experiment.loader.pin_memory.value.value_or(true),
+          .read_ahead = experiment.loader.read_ahead.value,
+          .precision = precision_of(trainer),
+          .threads_probed = trainer.num_threads.is_auto(),
+          .native_bf16 = has_native_bf16(machine),
+          .cache_share = cache_share(experiment.dataset.cache, machine),
+          .spin_variable = spin_variable(),
+          .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
+}
+
+std::string profile_of(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 64 << 20;
+  std::error_code ignored;
+  const fs::path table = run_dir / "profile" / "operators.csv";
+  const std::uint64_t bytes = fs::exists(table, ignored) ? fs::file_size(table, ignored) : 0;
+  if (bytes == 0 || bytes > kMostBytes) return "";
+  const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
+  return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);
+}
+
+std::optional<report::SavedState> state_of(const Origin& origin, const fs::path& run_dir) {
+  if (origin.checkpoint.empty()) return std::nullopt;
+  return report::SavedState{below(run_dir, origin.checkpoint), origin.manifest.global_step, true};
+}
+
+std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
+  try {
+    for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+      if (found.manifest && !has_weights_only(*found.manifest))
+        return report::SavedState{below(run_dir, found.path), found.moment.global_step, true};
+    }
+  } catch (const Error& error) {
+    log::get().warn("the checkpoints cannot be listed: {}", error.what());
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// From the start that wrote `result` to its last checkpoint or line of its tables and logs.
+double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
+  std::error_code failure;
+  const fs::file_time_type begin = fs::last_write_time(result, failure);
+  if (failure) return 0;
+  fs::file_time_type end = begin;
+  const auto grew = [&](const fs::path& file) {
+    const fs::file_time_type time = fs::last_write_time(file, failure);
+    if (!failure) end = std::max(end, time);
+  };
+  for (const char* name : {"metrics.jsonl", "epochs.csv", "timing.csv"}) grew(run_dir / name);
+  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
+    grew(run_dir / "logs" / name);
+  for (const std::string& name : checkpoint::names_in(run_dir / "checkpoints"))
+    grew(run_dir / "checkpoints" / name / checkpoint::kManifestName);
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+double earlier_wall_s(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  const fs::path file = run_dir / "result.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return 0;
+  const Json result =
+      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
+  const Json wall = result.is_object() ? result.value("wall_s", Json()) : Json();
+  const double seconds = wall.is_number() ? wall.get<double>() : 0;
+  const bool was_killed = result.is_object() && result.value("verdict", Json()) == "unfinished";
+  const double total = seconds + (was_killed ? seconds_until_killed(run_dir, file) : 0);
+  return std::isfinite(total) && total > 0 ? total : 0;
+}
+
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  std::error_code failure;
+  return fs::equivalent(file.parent_path(), folder, failure) && !failure;
+}
+
+std::string resume_command(const RunRequest& request, const report::Ending& ending) {
+  const bool repeats = std::ranges::any_of(
+      kRepeat, [&](ErrorKind kind) { return static_cast<int>(kind) == ending.exit_code; });
+  if (ending.exit_code == 0 || repeats || !ending.checkpoint) return "";
+  const report::Command command = typed(request);
+  std::vector<std::string> words{command.program, "run"};
+  if (lies_in(request.config_file, ending.run_dir)) {  // the overrides are in that file
+    words.insert(words.end(), {"--resume", ending.run_dir});
+  } else {
+    words.push_back(command.config);
+    words.insert(words.end(), command.overrides.begin(), command.overrides.end());
+    words.insert(words.end(), {"--run-dir", ending.run_dir, "--resume", "auto"});
+  }
+  words.insert(words.end(), request.node_flags.begin(), request.node_flags.end());
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,148 @@
+#include "study/sweep/result.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+#include "report/text/csv_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <system_error>
+#include <vector>
+
+namespace trainctl::study {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+
+/// Empty where it cannot be read.
+std::string text_at(const fs::path& path) {
+  std::error_code failure;
+  if (!fs::is_regular_file(path, failure)) return {};
+  try {
+    return read_file(path, kMostBytes, ReadFailure::resource);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = failure == std::errc() && end == text.data() + text.size();
+  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+/// result.json writes numbers that are not finite as text.
+std::optional<double> finite(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+void add_metrics(const Json& document, const char* split, RunEnd& end) {
+  const auto found = document.find(split);
+  if (found == document.end() || !found->is_object()) return;
+  for (const auto& [name, value] : found->items()) {
+    if (value.is_number())
+      end.metrics.emplace_back(std::string(split) + "/" + name, value.get<double>());
+  }
+}
+
+/// Without a table, what result.json knows: the best of its own monitor, else the last epoch.
+std::optional<double> value_in(const Json& document, const RunEnd& end, const Ranking& ranking) {
+  const auto best = document.find("best");
+  const bool is_of_monitor = best != document.end() && best->is_object() &&
+                             best->contains("metric") && (*best)["metric"] == ranking.monitor;
+  if (is_of_monitor) return finite(*best, "value");
+  const auto last =
+      std::ranges::find(end.metrics, ranking.monitor, &std::pair<std::string, double>::first);
+  return last == end.metrics.end() ? std::nullopt : std::optional(last->second);
+}
+
+/// The run's own supervisor lives on where the kernel kills a rank for want of memory.
+bool lacked_memory(const Json& document) {
+  constexpr const char* kHint = "out of memory";
+  const auto failure = document.find("first_failure");
+  if (failure == document.end() || !failure->is_object()) return false;
+  const Json signal = failure->value("signal", Json());
+  const Json message = failure->value("message", Json());
+  const bool says_so =
+      message.is_string() && message.get<std::string>().find(kHint) != std::string::npos;
+  return signal == "SIGKILL" || signal == SIGKILL || says_so;
+}
+
+std::string message_of(const Json& document) {
+  const auto found = document.find("message");
+  return found != document.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+std::string result_hash(const fs::path& run_dir) {
+  const std::string text = text_at(run_dir / "result.json");
+  if (text.empty()) return {};
+  Hasher hasher;
+  hasher.add(text);
+  return hasher.hex();
+}
+
+std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result_before,
+                              const Ranking& ranking) {
+  const std::string text = text_at(run_dir / "result.json");
+  if (text.empty() || result_hash(run_dir) == result_before) return std::nullopt;
+  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool has_ended = document.is_object() && document.contains("exit_code") &&
+                         document["exit_code"].is_number_integer();
+  if (!has_ended) return std::nullopt;
+  RunEnd end;
+  end.exit_code = document["exit_code"].get<int>();
+  end.message = message_of(document);
+  end.epochs = static_cast<std::int64_t>(finite(document, "epochs").value_or(0));
+  end.wall_s = finite(document, "wall_s").value_or(0);
+  end.lacked_memory = lacked_memory(document);
+  add_metrics(document, "train", end);
+  add_metrics(document, "val", end);
+  end.value = best_in_table(run_dir / "epochs.csv", ranking);
+  if (!end.value) end.value = value_in(document, end, ranking);
+  return end;
+}
+
+std::optional<double> value_in(const LedgerRun& run, const Ranking& ranking) {
+  const auto last =
+      std::ranges::find(run.metrics, ranking.monitor, &std::pair<std::string, double>::first);
+  return last == run.metrics.end() ? std::nullopt : std::optional(last->second);
+}
+
+std::string last_words(const fs::path& log) {
+  constexpr std::size_t kMostShown = 300;
+  const std::string text = text_at(log);
+  const std::vector<std::string> lines = split(text, '\n');
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return line.find_first_not_of(" \t\r") != std::string::npos;
+  });
+  return last == lines.rend() ? std::string() : last->substr(0, kMostShown);
+}
+
+std::optional<double> best_in_table(const fs::path& epochs_csv, const Ranking& ranking) {
+  const std::vector<std::string> lines = split(text_at(epochs_csv), '\n');
+  if (lines.empty()) return std::nullopt;
+  const std::vector<std::string> header = report::csv_cells(lines.front());
+  const auto column = std::ranges::find(header, ranking.monitor);
+  if (column == header.end()) return std::nullopt;
+  const auto at = static_cast<std::size_t>(column - header.begin());
+  std::optional<double> best;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> cells = report::csv_cells(lines[i]);
+    const auto value = at < cells.size() ? number_in(cells[at]) : std::nullopt;
+    if (!value) continue;
+    const bool is_better =
+        !best || (ranking.better == report::Better::lower ? *value < *best : *value > *best);
+    if (is_better) best = value;
+  }
+  return best;
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,170 @@
+#include "study/tune/batch_size_search.hpp"
+
+#include "base/bounded_text.hpp"
+#include "base/error.hpp"
+#include "base/machine/machine.hpp"
+#include "base/statistics.hpp"
+#include "base/strings.hpp"
+#include "spec/experiment/placement.hpp"
+#include "spec/experiment/value_types.hpp"
+#include "study/bench/short_run.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+constexpr int kSteps = 20;              // fewer cannot tell 5 % from chance
+constexpr int kFewestSteps = 3;         // of an epoch
+constexpr double kWorthwhile = 1.05;    // times the best rate of a smaller batch
+constexpr int kPatience = 2;            // sizes in a row that are not
+constexpr double kShareOfMemory = 0.8;  // of what is free
+
+class StepTimes final : public report::Sink {
+ public:
+  explicit StepTimes(std::vector<double>& ends) : ends_(ends) {}
+
+  void on_event(int rank, const events::Event& event) override {
+    const auto* logged = std::get_if<events::StepLogged>(&event);
+    if (rank == 0 && logged != nullptr) ends_.push_back(logged->elapsed_s);
+  }
+  void on_tick(double /*now*/) override {}
+  void close() override {}
+
+ private:
+  std::vector<double>& ends_;
+};
+
+/// Where the next doubling would end, if memory grows with the batch as it did last.
+double expected_memory(const BatchTrial& half, const BatchTrial& last) {
+  return last.memory_bytes + 2 * std::max(0.0, last.memory_bytes - half.memory_bytes);
+}
+
+/// The trials so far, the largest last.
+class Search {
+ public:
+  Search(double memory_bytes, const TryBatch& try_batch)
+      : memory_bytes_(memory_bytes), try_batch_(try_batch) {}
+
+  BatchChoice run() {
+    while (choice_.why.empty() && !choice_.failure) step();
+    return choice_;
+  }
+
+ private:
+  void step() {
+    const std::int64_t next = tried_ == 0 ? spec::BatchSize::kSmallest : 2 * tried_;
+    if (last_ && next > last_->most) return stop("the training data has no more for a few steps");
+    if (half_ && memory_bytes_ > 0 && expected_memory(*half_, *last_) > memory_bytes_)
+      return stop(fmt::format("{} would take about {} of the {} that may be used", next,
+                              human_bytes(expected_memory(*half_, *last_)),
+                              human_bytes(memory_bytes_)));
+    const BatchResult result = try_batch_(next);
+    if (const auto* failure = std::get_if<report::TrialFailure>(&result))
+      return fail(next, *failure);
+    take(next, std::get<BatchTrial>(result));
+  }
+
+  void take(std::int64_t batch, const BatchTrial& trial) {
+    tried_ = batch;
+    half_ = std::exchange(last_, trial);
+    if (choice_.batch > 0 && trial.samples_per_s < kWorthwhile * rate_) return doubt(trial);
+    doubts_.clear();
+    choice_.batch = batch;
+    rate_ = trial.samples_per_s;
+  }
+
+  /// One size may be slow by chance, or for its shape.
+  void doubt(const BatchTrial& trial) {
+    doubts_.push_back(fmt::format("{} {:.2f}x", tried_, trial.samples_per_s / rate_));
+    if (doubts_.size() < kPatience) return;
+    stop(fmt::format("of the samples that it trains a second, {}", fmt::join(doubts_, " and ")));
+  }
+
+  void fail(std::int64_t batch, const report::TrialFailure& failure) {
+    const bool refused = failure.exit_code == static_cast<int>(ErrorKind::resource);
+    if (!last_ || (!refused && !failure.killed)) {
+      choice_.failure = failure;
+    } else if (refused && failure.message.find("out of memory") == std::string::npos) {
+      stop(fmt::format("{} does not run: {}", batch, failure.message));
+    } else {
+      stop(fmt::format("{} does not fit", batch));
+    }
+  }
+
+  void stop(const std::string& why) { choice_.why = why; }
+
+  double memory_bytes_;
+  const TryBatch& try_batch_;
+  std::int64_t tried_ = 0;
+  std::optional<BatchTrial> half_;
+  std::optional<BatchTrial> last_;
+  double rate_ = 0;                  // of the choice
+  std::vector<std::string> doubts_;  // sizes beyond it, that were hardly faster
+  BatchChoice choice_;
+};
+
+report::TrialFailure failure_of(const RunOutcome& run) {
+  const report::Ending& ending = run.ending;
+  return {
+      ending.exit_code,
+      with_reference(ending.message.empty() ? ending.verdict : ending.message, run.folder.string()),
+      ending.first_failure && ending.first_failure->signal == SIGKILL};
+}
+
+/// The median of all steps but the first, which warms up.
+double step_seconds(const std::vector<double>& ends) {
+  std::vector<double> steps;
+  for (std::size_t i = 1; i < ends.size(); ++i) steps.push_back(ends[i] - ends[i - 1]);
+  return std::max(1e-9, median(steps));
+}
+
+}  // namespace
+
+BatchChoice choose_batch(double memory_bytes, const TryBatch& try_batch) {
+  return Search(memory_bytes, try_batch).run();
+}
+
+std::vector<std::string> batch_trial(std::int64_t batch) {
+  std::vector<std::string> overrides = short_run(kSteps);
+  overrides.push_back(fmt::format("++loader.batch_size={}", batch));
+  overrides.emplace_back("++scheduler=constant");
+  overrides.emplace_back("++trainer.limit_train_batches=1.0");
+  overrides.emplace_back("++trainer.overfit_batches=0");
+  return overrides;
+}
+
+BatchResult run_batch_trial(const RunRequest& request, const Clock& clock) {
+  std::vector<double> ends;
+  const auto make_sinks = [&](const fs::path& /*run_dir*/) {
+    Sinks sinks;
+    sinks.push_back(std::make_unique<StepTimes>(ends));
+    return sinks;
+  };
+  const RunOutcome run = run_experiment(request, make_sinks, clock);
+  if (run.ending.exit_code != 0) return failure_of(run);
+  const report::RunRecord& record = run.record;
+  const bool told = record.started && !record.epochs.empty() && ends.size() >= 2;
+  if (!told) return report::TrialFailure{1, "a trial told no steps; see " + run.folder.string()};
+  const spec::Trainer& trainer = request.loaded.experiment.trainer;
+  const std::int64_t a_step = record.started->global_batch * trainer.accumulate_grad_batches;
+  const int ranks = record.started->world_size;
+  const events::Timing timing = report::sum_timing(record.epochs);
+  return BatchTrial{.samples_per_s = static_cast<double>(a_step) / step_seconds(ends),
+                    .memory_bytes = timing.rss_mb * (1 << 20) * ranks,
+                    .most = record.started->train_samples /
+                            (kFewestSteps * trainer.accumulate_grad_batches * ranks)};
+}
+
+double batch_budget(const spec::Trainer& trainer) {
+  if (spec::placement_of(trainer, read_machine()).on_gpus) return 0;
+  return kShareOfMemory * static_cast<double>(available_memory());
+}
+
+}  // namespace trainctl::study

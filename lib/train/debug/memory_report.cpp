@@ -1,0 +1,106 @@
+#include "train/debug/memory_report.hpp"
+
+#include "train/measure/layer_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kUsable = 0.9;  // the estimate is coarse, and allocators lose some to gaps
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string size_text(double mib) {
+  return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
+
+/// All that the process may hold.
+std::optional<double> limit_of(const MemoryUse& use) {
+  if (use.free) return use.now + *use.free;
+  return size_after(use.cause, "total capacity of");
+}
+
+std::string largest_text(const std::vector<LayerOutput>& outputs) {
+  std::string text;
+  for (const LayerOutput& output : outputs) {
+    text += fmt::format(
+        "{} {} {} {} {}, {}", text.empty() ? "; the largest activations of such a batch:" : ";",
+        output.where, output.op, shape_text(output.shape), output.dtype, size_text(output.mib));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<double> size_after(const std::string& text, const std::string& words) {
+  const std::size_t found = lower_case(text).find(words);
+  if (found == std::string::npos) return std::nullopt;
+  const std::size_t begin = text.find_first_not_of(' ', found + words.size());
+  if (begin == std::string::npos) return std::nullopt;
+  double value = 0;
+  const auto [end, failure] =
+      std::from_chars(text.data() + begin, text.data() + text.size(), value);
+  if (failure != std::errc() || !std::isfinite(value) || value < 0) return std::nullopt;
+  std::string_view unit =
+      std::string_view(text).substr(static_cast<std::size_t>(end - text.data()));
+  unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+  constexpr std::array<std::pair<const char*, double>, 4> kUnits{
+      {{"bytes", 1 / kMiB}, {"KiB", 1.0 / 1024}, {"MiB", 1}, {"GiB", 1024}}};
+  for (const auto& [name, mib] : kUnits) {
+    if (unit.starts_with(name)) return value * mib;
+  }
+  return std::nullopt;
+}
+
+std::int64_t fitting_batch(const MemoryUse& use) {
+  const auto limit = limit_of(use);
+  const double wanted = use.peak + size_after(use.cause, "tried to allocate").value_or(0);
+  const double for_rows = wanted - use.before;
+  if (!limit || for_rows <= 0 || use.batch < 2) return 0;
+  const double share = kUsable * (*limit - use.before) / for_rows;
+  if (share <= 0) return 0;
+  const auto rows = static_cast<std::int64_t>(share * static_cast<double>(use.batch));
+  return std::clamp<std::int64_t>(rows, 0, use.batch / 2);  // this one did not fit as it was
+}
+
+bool has_room_for_a_row(const MemoryUse& use) {
+  if (!use.free || use.batch < 1) return true;
+  const double refused = size_after(use.cause, "tried to allocate").value_or(0);
+  return refused / static_cast<double>(use.batch) < *use.free / 2;
+}
+
+std::string memory_report(const MemoryUse& use) {
+  std::string text = fmt::format(
+      "out of memory in phase {} after step {}, with {} rows a batch: {}; the process "
+      "held {} before the first step and {} at most",
+      use.phase, use.step, use.batch, use.cause, size_text(use.before), size_text(use.peak));
+  if (use.free) text += fmt::format(", and {} are free", size_text(*use.free));
+  text += largest_text(use.largest);
+  const std::int64_t rows = fitting_batch(use);
+  if (rows > 0) {
+    text += fmt::format(
+        ". About {} rows would fit: loader.batch_size={} with trainer.accumulate_grad_batches={} "
+        "makes steps of at least as many rows",
+        rows, rows, use.accumulate * ((use.batch + rows - 1) / rows));
+  } else {
+    text += ". Lower loader.batch_size and raise trainer.accumulate_grad_batches";
+  }
+  return text +
+         ", trainer.activation_checkpointing=blocks keeps less for the backward pass, "
+         "trainer.precision=bf16-mixed halves most of it; or take a smaller model";
+}
+
+}  // namespace trainctl::train

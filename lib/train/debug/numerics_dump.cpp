@@ -1,0 +1,237 @@
+#include "train/debug/numerics_dump.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "data/core/roles.hpp"
+#include "train/debug/numerics_report.hpp"
+#include "train/debug/tensor_stats.hpp"
+#include "train/loop/evaluator.hpp"
+#include "train/state/rng.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr std::uint64_t kMostConfig = 4 << 20;
+constexpr std::uint64_t kSpaceLeft = 64 << 20;  // on the disk, for the end of the run
+
+/// Empty where it cannot be read: the dump does without.
+std::string read_if_there(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return {};
+  try {
+    return read_file(path, kMostConfig, ReadFailure::resource);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// Of trainctl, as the supervisor wrote it.
+std::string version_in(const std::string& manifest) {
+  const Json json = Json::parse(manifest, nullptr, /*allow_exceptions=*/false);
+  const bool known = json.is_object() && json.contains("version") && json["version"].is_string();
+  return known ? json["version"].get<std::string>() : std::string();
+}
+
+std::uint64_t room_on_disk(const fs::path& folder) {
+  std::error_code failure;
+  const fs::space_info space = fs::space(folder, failure);
+  if (failure || space.available <= kSpaceLeft) return 0;
+  return space.available - kSpaceLeft;
+}
+
+device::DeviceBatch copy_of(const device::DeviceBatch& batch) {
+  const auto copy = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.clone() : tensor;
+  };
+  return {copy(batch.inputs), copy(batch.targets), copy(batch.targets_b),
+          copy(batch.lambda), batch.valid,         batch.global_valid};
+}
+
+/// The generators stand at `states` while it lives.
+class AtRandomStates {
+ public:
+  AtRandomStates(at::Device device, const std::vector<stage::NamedTensor>& states)
+      : device_(device), now_(random_states(device)) {
+    if (!states.empty()) set_random_states(device, states);
+  }
+  ~AtRandomStates() { set_random_states(device_, now_); }
+  AtRandomStates(const AtRandomStates&) = delete;
+  AtRandomStates& operator=(const AtRandomStates&) = delete;
+
+ private:
+  at::Device device_;
+  std::vector<stage::NamedTensor> now_;
+};
+
+/// What training itself had, summed over the batches and ranks of the step.
+void add_gradients(const stage::Model& model, std::vector<events::TensorSummary>& tensors) {
+  for (const auto& [name, parameter] : model.parameters()) {
+    if (!parameter.grad().defined()) continue;
+    events::TensorSummary summary = summary_of("summed gradient of " + name, parameter.grad());
+    if (is_bad(summary)) tensors.push_back(std::move(summary));
+  }
+}
+
+}  // namespace
+
+fs::path diverged_folder(std::int64_t global_step) {
+  return fs::path("diverged") / fmt::format("step={:06}", global_step);
+}
+
+NumericsDump::NumericsDump(const Session& session, const Options& options)
+    : session_(session), options_(options), random_(options.device) {}
+
+void NumericsDump::begin(const data::Batch& batch, const device::DeviceBatch& on_device,
+                         double lr) {
+  batch_ = &batch;
+  on_device_ = &on_device;
+  lr_ = lr;
+  random_.take();
+}
+
+std::string NumericsDump::write(const Divergence& divergence) noexcept {
+  try {
+    return write_all(divergence);
+  } catch (const std::exception& error) {
+    try {
+      const std::string why = error.what();
+      return fmt::format("; no dump of the step was written: {}",
+                         printable(why.substr(0, why.find('\n'))));
+    } catch (...) {
+      return {};
+    }
+  } catch (...) {
+    return {};
+  }
+}
+
+StepRecord NumericsDump::record_of(const Divergence& divergence) const {
+  const Machine machine = read_machine();
+  const data::Roles roles = data::roles_of(session_.train.layout());
+  const auto place = session_.communicator.place();
+  StepRecord record;
+  record.rank = place.rank;
+  record.world_size = place.world_size;
+  record.cause = divergence.cause;
+  record.epoch = divergence.position.epoch;
+  record.global_step = divergence.position.global_step - divergence.steps_ago;
+  record.accumulate = options_.accumulate;
+  record.lr = lr_;
+  record.loss_scale = divergence.loss_scale;
+  record.precision = enum_names(options_.forward.precision)
+                         .at(static_cast<std::size_t>(options_.forward.precision));
+  record.channels_last = options_.forward.channels_last;
+  record.device = options_.device.str();
+  record.cpu = machine.cpu_model + " " + join(machine.cpu_features, " ");
+  record.torch = TORCH_VERSION;
+  record.version = version_in(read_if_there(session_.run_dir / "manifest.json"));
+  record.num_threads = at::get_num_threads();
+  record.inputs = enum_names(roles.kind.inputs).at(static_cast<std::size_t>(roles.kind.inputs));
+  record.targets = enum_names(roles.kind.targets).at(static_cast<std::size_t>(roles.kind.targets));
+  record.input_shape.assign(roles.input_shape.begin(), roles.input_shape.end());
+  record.outputs = roles.outputs(session_.train.classes());
+  record.weights_before = divergence.weights_kept;
+  record.buffers_before =
+      options_.may_skip > 0 || options_.forward.precision == spec::Precision::fp16_mixed;
+  record.config = read_if_there(session_.run_dir / "config.resolved.yaml");
+  record.config_hash = to_hex(hash_bytes(std::as_bytes(std::span(record.config))));
+  return record;
+}
+
+/// The one under way, or the one of some steps ago: a loader makes the same bytes again.
+void NumericsDump::take_batch(const Divergence& divergence, Numerics& numerics) {
+  numerics.record.random_kept = false;
+  if (batch_ == nullptr) return;
+  if (divergence.steps_ago > 1) {
+    const std::int64_t index = batch_->index - (divergence.steps_ago - 1) * options_.accumulate;
+    if (index >= 0) reload(index, numerics);
+    return;
+  }
+  numerics.batch = copy_of(*on_device_);
+  numerics.samples = session_.train.samples_of(*batch_);
+  numerics.record.batch = batch_->index;
+  numerics.random = random_.states();
+  numerics.record.random_kept = true;
+}
+
+void NumericsDump::reload(std::int64_t index, Numerics& numerics) {
+  const std::int64_t epoch = batch_->epoch;
+  end();  // the loader's next batch takes its place
+  session_.train.start_epoch(epoch, index);
+  const data::Batch* batch = session_.train.next();
+  if (batch == nullptr) return;
+  const auto feed = make_feed(evaluation_of(session_, session_.train, "train"), options_);
+  numerics.batch = copy_of(feed->put(*batch));
+  numerics.samples = session_.train.samples_of(*batch);
+  numerics.record.batch = batch->index;
+}
+
+void NumericsDump::repeat(Numerics& numerics) {
+  StepRecord& record = numerics.record;
+  record.rows = numerics.batch.valid;
+  if (!numerics.batch.inputs.defined()) {
+    for (const auto& [name, tensor] : numerics.weights)
+      numerics.tensors.push_back(summary_of(name, tensor));
+    return;
+  }
+  RepeatedStep step;
+  {
+    const AtRandomStates random(options_.device, numerics.random);
+    step = repeat_step({session_.model, session_.loss}, numerics.batch,
+                       {options_.forward, record.loss_scale});
+  }
+  record.repeated = true;
+  record.loss = step.loss.item<double>();
+  record.first = step.first;
+  record.digests = digests_of(step);
+  numerics.row_losses = step.row_losses;
+  numerics.layers = std::move(step.layers);
+  numerics.tensors = summaries_of(session_.model, numerics.batch, step);
+}
+
+std::string NumericsDump::write_all(const Divergence& divergence) {
+  Numerics numerics;
+  numerics.record = record_of(divergence);
+  const fs::path folder = session_.run_dir / diverged_folder(numerics.record.global_step);
+  const std::string told = fmt::format("; see {0}, and repeat the step with --replay-step {0}",
+                                       printable(folder.string()));
+  take_batch(divergence, numerics);
+  numerics.weights = weights_of(session_.model);
+  std::string unrepeated;
+  try {
+    repeat(numerics);
+  } catch (const std::exception& error) {  // a dump without is better than none
+    unrepeated = error.what();
+  }
+  const bool is_own = !numerics.record.repeated || std::ranges::any_of(numerics.tensors, is_bad);
+  const std::int64_t rank = numerics.record.rank;
+  if (rank != 0 && !is_own) return told;
+  add_gradients(session_.model, numerics.tensors);
+  numerics.tensors = offending_first(std::move(numerics.tensors), 200);
+  make_folder(folder);
+  const fs::path part = folder / fmt::format("rank_{}.part", rank);
+  std::string unwritten;
+  try {
+    if (write_numerics(part, numerics, room_on_disk(folder)) == 0)
+      unwritten = "the disk has too little room for the weights and the batch";
+  } catch (const Error& error) {
+    unwritten = error.what();
+  }
+  write_report(folder, numerics, {.unrepeated = unrepeated, .unwritten = unwritten});
+  return unwritten.empty() ? told : fmt::format("; see {}", printable(folder.string()));
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,193 @@
+#include "train/debug/numerics_file.hpp"
+
+#include "base/error.hpp"
+#include "base/json_archive.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/container.hpp"
+#include "events/codec.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr const char* kSchema = "trainctl.diverged/1";
+constexpr std::string_view kModel = "model/", kRandom = "rng/";
+
+struct BatchPart {
+  const char* name;
+  at::Tensor device::DeviceBatch::*tensor;
+};
+constexpr std::array<BatchPart, 4> kBatchParts{
+    {{"batch/inputs", &device::DeviceBatch::inputs},
+     {"batch/targets", &device::DeviceBatch::targets},
+     {"batch/targets_b", &device::DeviceBatch::targets_b},
+     {"batch/lambda", &device::DeviceBatch::lambda}}};
+constexpr const char* kRowLosses = "batch/row_losses";
+
+/// Tensors on the host, and entries that point into them.
+class Entries {
+ public:
+  void add(const std::string& name, const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const at::Tensor host = tensor.detach().cpu().contiguous();
+    hosts_.push_back(host);
+    entries_.push_back({name,
+                        dtype_name(host.scalar_type()),
+                        host.sizes().vec(),
+                        {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()}});
+  }
+  [[nodiscard]] std::span<const container::Entry> all() const { return entries_; }
+
+ private:
+  std::vector<at::Tensor> hosts_;
+  std::vector<container::Entry> entries_;
+};
+
+Entries entries_of(const Numerics& numerics) {
+  Entries entries;
+  for (const BatchPart& part : kBatchParts) entries.add(part.name, numerics.batch.*part.tensor);
+  entries.add(kRowLosses, numerics.row_losses);
+  for (const auto& [name, tensor] : numerics.random)
+    entries.add(std::string(kRandom) + name, tensor);
+  for (const auto& [name, tensor] : numerics.weights)
+    entries.add(std::string(kModel) + name, tensor);
+  return entries;
+}
+
+at::Tensor tensor_of(const container::Entry& entry) {
+  at::Tensor tensor = at::empty(entry.shape, dtype_of(entry.dtype));
+  if (!entry.bytes.empty())
+    std::memcpy(tensor.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
+  return tensor;
+}
+
+void place(const container::Entry& entry, Numerics& into) {
+  const std::string_view name = entry.name;
+  for (const BatchPart& part : kBatchParts) {
+    if (name == part.name) into.batch.*part.tensor = tensor_of(entry);
+  }
+  if (name == kRowLosses) into.row_losses = tensor_of(entry);
+  if (name.starts_with(kModel))
+    into.weights.push_back({std::string(name.substr(kModel.size())), tensor_of(entry)});
+  if (name.starts_with(kRandom))
+    into.random.push_back({std::string(name.substr(kRandom.size())), tensor_of(entry)});
+}
+
+std::vector<data::RowSample> samples_of(const Json& list) {
+  std::vector<data::RowSample> samples;
+  for (const Json& one : list)
+    samples.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>()});
+  return samples;
+}
+
+void read_meta(const Json& meta, Numerics& into) {
+  ENSURE(checkpoint, meta.is_object() && meta.value("schema", std::string()) == kSchema,
+         "it is no dump of a step that diverged ({})", kSchema);
+  recall(into.record, meta.at("step"));
+  into.samples = samples_of(meta.at("samples"));
+}
+
+}  // namespace
+
+void StepRecord::memorise(Memo& memo) {
+  memo.value("rank", &rank);
+  memo.value("world_size", &world_size);
+  memo.value("cause", &cause);
+  std::int64_t number = epoch + 1;  // files count from 1
+  memo.value("epoch", &number);
+  epoch = number - 1;
+  memo.value("global_step", &global_step);
+  memo.value("batch", &batch);
+  memo.value("rows", &rows);
+  memo.value("accumulate", &accumulate);
+  memo.value("lr", &lr);
+  memo.value("loss_scale", &loss_scale);
+  memo.value("precision", &precision);
+  memo.value("channels_last", &channels_last);
+  memo.value("device", &device);
+  memo.value("cpu", &cpu);
+  memo.value("torch", &torch);
+  memo.value("version", &version);
+  memo.value("num_threads", &num_threads);
+  memo.value("inputs", &inputs);
+  memo.value("targets", &targets);
+  memo.value("input_shape", &input_shape);
+  memo.value("outputs", &outputs);
+  memo.value("weights_before", &weights_before);
+  memo.value("buffers_before", &buffers_before);
+  memo.value("random_kept", &random_kept);
+  memo.value("repeated", &repeated);
+  memo.value("loss", &loss);
+  memo.value("first", &first);
+  memo.group("digests", [&] {
+    memo.value("loss", &digests.loss);
+    memo.value("outputs", &digests.outputs);
+    memo.value("gradients", &digests.gradients);
+  });
+  memo.value("config", &config);
+  memo.value("config_hash", &config_hash);
+}
+
+std::vector<std::string> bad_rows(const Numerics& numerics) {
+  constexpr std::size_t kMost = 10;
+  std::vector<std::string> lines;
+  if (!numerics.row_losses.defined()) return lines;
+  const auto rows = static_cast<std::size_t>(numerics.row_losses.numel());
+  const std::span<const float> losses(numerics.row_losses.const_data_ptr<float>(), rows);
+  for (std::size_t row = 0; row < rows && lines.size() < kMost; ++row) {
+    if (std::isfinite(losses[row])) continue;
+    const std::string name = row < numerics.samples.size()
+                                 ? fmt::format(", {}", printable(numerics.samples[row].name))
+                                 : "";
+    lines.push_back(fmt::format("row {}{}: loss {}", row, name, losses[row]));
+  }
+  return lines;
+}
+
+Json meta_of(const Numerics& numerics) {
+  StepRecord record = numerics.record;
+  Json samples = Json::array();
+  for (const auto& [index, name] : numerics.samples)
+    samples.push_back(Json::array({index, printable(name)}));
+  return {{"schema", kSchema},
+          {"step", remember(record)},
+          {"samples", std::move(samples)},
+          {"tensors", events::to_json(numerics.tensors)},
+          {"layers", events::to_json(numerics.layers)}};
+}
+
+std::uint64_t write_numerics(const std::filesystem::path& path, const Numerics& numerics,
+                             std::uint64_t most) {
+  const Entries entries = entries_of(numerics);
+  const Json meta = meta_of(numerics);
+  const std::uint64_t bytes = container::file_bytes(entries.all(), meta);
+  if (bytes > most) return 0;
+  container::write(path, entries.all(), meta);
+  return bytes;
+}
+
+Numerics read_numerics(const std::filesystem::path& path) {
+  const container::File file(path);
+  Numerics numerics;
+  in_context(printable(path.string()), [&] {
+    try {
+      read_meta(file.meta(), numerics);
+    } catch (const Json::exception& error) {
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("its meta is not as it was written: {}", printable(error.what())));
+    }
+    for (const container::Entry& entry : file.entries()) place(entry, numerics);
+    numerics.batch.valid = numerics.batch.global_valid = numerics.record.rows;
+  });
+  return numerics;
+}
+
+}  // namespace trainctl::train

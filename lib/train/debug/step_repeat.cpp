@@ -1,0 +1,178 @@
+#include "train/debug/step_repeat.hpp"
+
+#include "base/exact_double.hpp"
+#include "train/debug/anomaly_detector.hpp"
+#include "train/debug/finite.hpp"
+#include "train/debug/layer_numbers.hpp"
+#include "train/debug/tensor_stats.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr std::int64_t kMostRows = 4096;
+constexpr std::size_t kMostSummaries = 200;
+
+/// Buffers and gradients come back at its end: the forward pass writes running statistics.
+class LeftAsItWas {
+ public:
+  explicit LeftAsItWas(const stage::Model& model)
+      : parameters_(model.parameters()), buffers_(model.buffers()) {
+    buffers_.take();
+    for (const auto& [name, parameter] : parameters_) {
+      gradients_.push_back(parameter.grad());
+      parameter.mutable_grad().reset();
+    }
+  }
+  ~LeftAsItWas() {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      parameters_[i].tensor.mutable_grad() = gradients_[i];
+    buffers_.restore();
+  }
+  LeftAsItWas(const LeftAsItWas&) = delete;
+  LeftAsItWas& operator=(const LeftAsItWas&) = delete;
+
+ private:
+  std::vector<stage::NamedTensor> parameters_;
+  std::vector<at::Tensor> gradients_;
+  Snapshot buffers_;
+};
+
+stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
+                         const device::DeviceBatch& batch) {
+  if (!batch.lambda.defined()) return loss.forward(logits, batch.targets);
+  return loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
+}
+
+/// A row that weighs nothing has no loss.
+float row_loss(stage::Loss& loss, const at::Tensor& logits, const device::DeviceBatch& batch,
+               std::int64_t row) {
+  device::DeviceBatch one;
+  const auto cut = [row](const at::Tensor& all) {
+    return all.defined() ? all.narrow(0, row, 1) : all;
+  };
+  one.targets = cut(batch.targets);
+  one.targets_b = cut(batch.targets_b);
+  one.lambda = cut(batch.lambda);
+  const stage::LossValue value = loss_of(loss, logits.narrow(0, row, 1), one);
+  if (value.weight.defined() && value.weight.item<float>() == 0) return 0;
+  return value.mean().item<float>();
+}
+
+/// Undefined where there are too many rows, or the loss does not take a single one.
+at::Tensor row_losses(stage::Loss& loss, const at::Tensor& logits,
+                      const device::DeviceBatch& batch) {
+  const std::int64_t rows = std::min(batch.valid, logits.size(0));
+  if (rows == 0 || rows > kMostRows) return {};
+  const at::NoGradGuard guard;
+  const at::Tensor losses = at::empty({rows}, at::kFloat);
+  auto* values = losses.mutable_data_ptr<float>();
+  try {
+    for (std::int64_t row = 0; row < rows; ++row) values[row] = row_loss(loss, logits, batch, row);
+  } catch (const std::exception&) {
+    return {};
+  }
+  return losses;
+}
+
+std::vector<stage::NamedTensor> take_gradients(const stage::Model& model, double scale) {
+  const at::NoGradGuard guard;
+  std::vector<stage::NamedTensor> gradients;
+  for (const auto& [name, parameter] : model.parameters()) {
+    if (!parameter.grad().defined()) continue;
+    const at::Tensor gradient = parameter.grad().detach();
+    gradients.push_back({name, scale == 1 ? gradient : gradient / scale});
+  }
+  return gradients;
+}
+
+RepeatedStep repeat_here(const StepParts& parts, const device::DeviceBatch& batch,
+                         const RepeatOptions& options) {
+  const c10::OptionalDeviceGuard device(batch.inputs.device());
+  const LeftAsItWas guard(parts.model);
+  RepeatedStep step;
+  LayerWatch watch(parts.model);
+  const auto numbers = std::make_shared<LayerNumbers>(parts.model);
+  const LayerScope scope(numbers, LayerUse::measurement);
+  const auto enter = [&](LayerPass pass) {
+    watch.enter(pass);
+    numbers->enter(pass);
+  };
+  enter(LayerPass::forward);
+  const at::Tensor logits = forward(parts.model, batch.inputs, options.forward);
+  enter(LayerPass::loss);
+  const stage::LossValue loss = loss_of(parts.loss, logits, batch);
+  const at::Tensor mean = loss.mean();
+  const at::Tensor scaled = options.loss_scale == 1 ? mean : mean * options.loss_scale;
+  enter(LayerPass::backward);
+  scaled.backward();
+  enter(LayerPass::none);
+  step.outputs = logits.detach();
+  step.loss = mean.detach();
+  step.gradients = take_gradients(parts.model, options.loss_scale);
+  step.row_losses = row_losses(parts.loss, step.outputs, batch);
+  step.layers = numbers->layers();
+  step.first = watch.found();
+  return step;
+}
+
+}  // namespace
+
+bool RepeatedStep::is_finite() const {
+  return all_finite(loss) && std::ranges::all_of(gradients, [](const stage::NamedTensor& gradient) {
+           return all_finite(gradient.tensor);
+         });
+}
+
+/// On a thread of its own, whose operators nobody else watches: of each kind of listener a thread
+/// has room for one.
+RepeatedStep repeat_step(const StepParts& parts, const device::DeviceBatch& batch,
+                         const RepeatOptions& options) {
+  RepeatedStep step;
+  std::exception_ptr failure;
+  std::thread apart([&] {
+    try {
+      at::init_num_threads();
+      step = repeat_here(parts, batch, options);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  apart.join();
+  if (failure) std::rethrow_exception(failure);
+  return step;
+}
+
+StepDigests digests_of(const RepeatedStep& step) {
+  return {exact_text(step.loss.item<double>()), digest_weights({{"outputs", step.outputs}}),
+          digest_weights(step.gradients)};
+}
+
+std::vector<events::TensorSummary> summaries_of(const stage::Model& model,
+                                                const device::DeviceBatch& batch,
+                                                const RepeatedStep& step) {
+  std::vector<events::TensorSummary> all;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.defined()) all.push_back(summary_of(name, tensor));
+  };
+  add("inputs", batch.inputs);
+  add("outputs", step.outputs);
+  add("loss", step.loss);
+  for (const auto& [name, tensor] : weights_of(model)) add(name, tensor);
+  for (const auto& [name, tensor] : step.gradients) add("gradient of " + name, tensor);
+  return offending_first(std::move(all), kMostSummaries);
+}
+
+}  // namespace trainctl::train

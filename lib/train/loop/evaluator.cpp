@@ -1,0 +1,153 @@
+#include "train/loop/evaluator.hpp"
+
+#include "base/error.hpp"
+#include "stage/growing_metric.hpp"
+#include "train/step/measure.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+/// Dropout and the like are off while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(stage::Model& model) : model_(model) {
+    model_.set_mode(stage::RunMode::evaluate);
+  }
+  ~EvaluationMode() { model_.set_mode(stage::RunMode::train); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  stage::Model& model_;
+};
+
+/// The one-dimensional tensors of all ranks, by rank, whose lengths may differ.
+std::vector<at::Tensor> gather_of_any_length(dist::Communicator& communicator,
+                                             const at::Tensor& tensor, const std::string& what) {
+  const at::Tensor length = at::full({1}, tensor.numel(), tensor.options().dtype(at::kLong));
+  std::vector<std::int64_t> lengths;
+  for (const at::Tensor& each : communicator.all_gather(length, what))
+    lengths.push_back(each.item<std::int64_t>());
+  const std::int64_t longest = *std::ranges::max_element(lengths);
+  const at::Tensor padded = at::zeros({longest}, tensor.options());
+  padded.narrow(0, 0, tensor.numel()).copy_(tensor);
+  std::vector<at::Tensor> all = communicator.all_gather(padded, what);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    all[rank] = all[rank].narrow(0, 0, lengths[rank]);
+  return all;
+}
+
+/// Gives the metric of each rank the rows of all ranks.
+void join_over_ranks(stage::Metric& metric, dist::Communicator& communicator,
+                     const std::string& what) {
+  stage::GrowingMetric* growing = stage::as_growing(metric);
+  if (growing == nullptr) {
+    communicator.sum(metric.sums(), what);
+    return;
+  }
+  if (communicator.place().world_size == 1) return;
+  const std::vector<at::Tensor> parts = gather_of_any_length(communicator, metric.sums(), what);
+  growing->reset();
+  for (const at::Tensor& part : parts) growing->merge(part);
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Evaluation evaluation, const Options& options)
+    : on_(std::move(evaluation)),
+      device_(options.device),
+      forward_(options.forward),
+      feed_(make_feed(on_, options)) {}
+
+Evaluation evaluation_of(const Session& session, data::Loader& loader, std::string split) {
+  return {session.model,    session.loss,       session.metrics,     loader,
+          std::move(split), session.batch_size, session.communicator};
+}
+
+std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& options) {
+  return device::make_feed(options.device, {.layout = on.loader.layout(),
+                                            .normalization = on.loader.normalization(),
+                                            .max_rows = on.batch_size,
+                                            .classes = on.loader.classes(),
+                                            .ignored_label = on.loss.ignored_label(),
+                                            .pin_memory = options.pin_memory,
+                                            .held = on.loader.held()});
+}
+
+std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch,
+                                              const Outputs& outputs) {
+  const EvaluationMode mode(on_.model);
+  for (const auto& metric : on_.metrics) metric->reset();
+  LossMeter meter(device_);
+  const std::int64_t all = on_.loader.batches_per_epoch();
+  const std::int64_t batches = std::min(limit.value_or(all), all);
+  on_.loader.start_epoch(runs_++);
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const data::Batch& loaded = *on_.loader.next();
+    const device::DeviceBatch& batch = feed_->put(loaded);
+    {
+      const c10::InferenceMode guard;
+      const at::Tensor logits = forward(on_.model, batch.inputs, forward_);
+      if (on_.labelled) {
+        meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
+        if (batch.valid > 0) measure(on_.metrics, on_.loss, logits, batch.targets);
+      }
+      if (batch.valid > 0 && outputs) outputs(loaded, logits);
+    }
+    if (!watch(i)) {
+      --runs_;  // it is to be done again
+      return std::nullopt;
+    }
+  }
+  if (!on_.labelled) return events::Metrics();
+  tables_ = collect_tables(on_);
+  return collect_metrics(on_, meter);
+}
+
+std::vector<events::TableRow> collect_tables(const Evaluation& on) {
+  std::vector<events::TableRow> rows;
+  for (const auto& metric : on.metrics) {
+    const std::int64_t count = metric->table_rows();
+    if (count == 0) continue;
+    const std::string name = on.split + "/" + metric->name();
+    on.communicator.sum(metric->sums(), name);
+    const at::Tensor table = metric->sums().cpu().to(at::kLong).view({count, -1});
+    for (std::int64_t row = 0; row < count; ++row) {
+      const auto* counts = table.const_data_ptr<std::int64_t>() + row * table.size(1);
+      rows.push_back({name, 0, row, {counts, counts + table.size(1)}});
+    }
+    metric->reset();
+  }
+  return rows;
+}
+
+events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter) {
+  const at::Tensor sums = at::empty({2}, at::kDouble);
+  auto* values = sums.mutable_data_ptr<double>();
+  values[0] = meter.total();
+  values[1] = meter.weight();
+  on.communicator.sum(sums, on.split + "/loss");
+  ENSURE(data, values[1] > 0,
+         "{}/loss: loss.weight leaves no sample that counts; give a class that is in the data a "
+         "weight above 0",
+         on.split);
+  events::Metrics metrics{{on.split + "/loss", mean_loss(values[0], values[1])}};
+  for (const auto& metric : on.metrics) {
+    if (metric->table_rows() > 0) continue;
+    const std::string name = on.split + "/" + metric->name();
+    join_over_ranks(*metric, on.communicator, name);
+    metrics.emplace_back(name, metric->value());
+    metric->reset();
+  }
+  return metrics;
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,74 @@
+#include "train/loop/options.hpp"
+
+#include "base/error.hpp"
+#include "spec/checks/capture_decl.hpp"
+#include "spec/experiment/duration.hpp"
+#include "spec/experiment/monitor.hpp"
+
+namespace trainctl::train {
+
+namespace {
+
+/// The scale of float16 gradients halves from 65,536 to 1 in 16 steps that are not finite.
+constexpr std::int64_t kSkippedWhileScaling = 100;
+
+double seconds_of(const char* key, const std::string& text) {
+  const std::optional<double> seconds = spec::parse_duration(text);
+  ENSURE(config, seconds.has_value(), "{} '{}' is not a duration", key, text);
+  return *seconds;
+}
+
+std::optional<Saving> saving_of(const spec::Checkpoint& checkpoint) {
+  const bool keeps = checkpoint.save_last || checkpoint.save_top_k != 0;
+  if (!keeps) return std::nullopt;
+  Saving saving{checkpoint.asynchronous, checkpoint.save_top_k, checkpoint.every_n_steps, {}};
+  if (checkpoint.every_t) saving.every_s = seconds_of("checkpoint.every_t", *checkpoint.every_t);
+  saving.weights_only = checkpoint.save_weights_only;
+  return saving;
+}
+
+}  // namespace
+
+Options options_from(const spec::Experiment& experiment, at::Device device, int ranks) {
+  const spec::Trainer& trainer = experiment.trainer;
+  Options options;
+  options.device = device;
+  options.max_epochs = trainer.epoch_limit();
+  options.max_steps = trainer.max_steps;
+  if (trainer.max_time) options.max_time_s = seconds_of("trainer.max_time", *trainer.max_time);
+  options.accumulate = trainer.accumulate_grad_batches;
+  options.clip = trainer.gradient_clip_val;
+  options.clip_algorithm = trainer.gradient_clip_algorithm;
+  options.sanity_steps = trainer.num_sanity_val_steps;
+  options.validate_every = trainer.check_val_every_n_epoch;
+  options.log_every = trainer.log_every_n_steps;
+  options.forward = forward_options(trainer);
+  options.averaging = averaging_of(trainer);
+  const bool scales = trainer.precision == spec::Precision::fp16_mixed;
+  options.may_skip = trainer.skip_nonfinite_steps.value_or(scales ? kSkippedWhileScaling : 0);
+  options.log_norms = trainer.log_norms;
+  options.profiler = experiment.profiler;
+  options.detect_anomaly = trainer.detect_anomaly;
+  options.cuda_graphs = trainer.cuda_graphs;
+  options.capture_obstacle = spec::capture_obstacle(experiment, {device.is_cuda(), ranks});
+  options.pin_memory = experiment.loader.pin_memory.value_or(true);
+  options.monitor = spec::checkpoint_monitor(experiment);
+  options.mode = spec::resolve_mode(experiment.checkpoint.mode, options.monitor);
+  options.save_best = experiment.checkpoint.save_top_k != 0;
+  options.save_last = experiment.checkpoint.save_last;
+  options.save_every = experiment.checkpoint.every_n_epochs;
+  options.save_on_best = experiment.checkpoint.on_best;
+  options.saving = saving_of(experiment.checkpoint);
+  options.strategy = experiment.distributed.type;
+  options.sync_every = experiment.distributed.sync_every.value_or(1);
+  options.sync_batch_norm = trainer.sync_batchnorm;
+  if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
+    options.max_epochs = 1;
+    options.sanity_steps = 0;
+    options.save_best = options.save_last = false;
+    options.saving.reset();
+  }
+  return options;
+}
+
+}  // namespace trainctl::train

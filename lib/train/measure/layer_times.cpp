@@ -1,0 +1,212 @@
+#include "train/measure/layer_times.hpp"
+
+#include "device/device.hpp"
+#include "train/measure/resource_counters.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <string>
+#include <unordered_map>
+
+namespace trainctl::train {
+namespace {
+
+constexpr const char* kBefore = "(before the first layer)";
+constexpr const char* kLoss = "(loss)";
+
+/// What is noted of a layer beside its times.
+struct Notes {
+  std::string name;
+  std::map<std::string, double> kinds;  // host seconds of the operators that take its parameters
+  std::int64_t calls = 0;
+  std::int64_t flops = 0;
+  std::int64_t operators = 0;  // of the forward pass, those without parameters too
+  std::vector<std::int64_t> output;
+};
+
+std::string kind_of(const Notes& notes) {
+  const auto most =
+      std::ranges::max_element(notes.kinds, {}, [](const auto& kind) { return kind.second; });
+  return most == notes.kinds.end() ? std::string() : most->first;
+}
+
+/// The layers as their parameters come, between what is before the first one and the loss.
+std::vector<Notes> layers_of(const stage::Model& model) {
+  std::vector<Notes> layers{{.name = kBefore}};
+  std::unordered_map<std::string, bool> known;
+  for (const auto& [name, tensor] : model.parameters()) {
+    if (known.emplace(layer_of(name), true).second) layers.push_back({.name = layer_of(name)});
+  }
+  layers.push_back({.name = kLoss});
+  return layers;
+}
+
+/// Numbers of the parts that a step's time is split into.
+constexpr std::size_t kElsewhere = 0;
+std::size_t forward_part(std::size_t layer) { return 2 * layer + 1; }
+std::size_t backward_part(std::size_t layer) { return 2 * layer + 2; }
+
+}  // namespace
+
+class LayerTimes::State final : public LayerTrace {
+ public:
+  State(const stage::Model& model, at::Device device, const Clock& clock)
+      : LayerTrace(model),
+        clock_(clock),
+        layers_(layers_of(model)),
+        seconds_(2 * layers_.size() + 1),
+        line_(device::make_event_line(device, static_cast<int>(seconds_.size()))),
+        last_reading_(clock.now()) {
+    for (std::size_t i = 1; i + 1 < layers_.size(); ++i) by_name_[layers_[i].name] = i;
+    if (line_) line_->mark(kElsewhere);
+  }
+
+  void end_step() {
+    switch_to(kElsewhere);
+    ++steps_;
+    if (!line_) return;
+    add_late_step();
+    line_->mark(kElsewhere);  // the time between two steps is the second one's
+  }
+
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+
+  std::vector<LayerRow> rows() {
+    if (line_) add_late_step();
+    const double all = std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+    std::vector<LayerRow> rows;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const bool has_parameters = i > 0 && i + 1 < layers_.size();
+      const double taken = seconds_[forward_part(i)] + seconds_[backward_part(i)];
+      if (has_parameters || layers_[i].operators > 0)
+        rows.push_back(row_of(i, all > 0 ? taken / all : 0));
+    }
+    return rows;
+  }
+
+ private:
+  void scope_begins(const std::string& name) override {
+    if (name == "forward") enter(LayerPass::forward);
+    if (name == "backward") enter(LayerPass::backward);
+  }
+
+  void scope_ends(const std::string& name) override {
+    if (name == "forward") enter(LayerPass::loss);
+    if (name == "backward") enter(LayerPass::none);
+  }
+
+  /// A parameter's own node runs what exchanges gradients, too: that is no layer's.
+  void node_begins(const LayerFrame& frame, const at::RecordFunction& node) override {
+    switch_to(node.seqNr() < 0 ? kElsewhere : backward_part(layer_at(frame.place)));
+  }
+
+  void node_ends(const LayerFrame& outer) override {
+    switch_to(outer.node.empty() ? kElsewhere : backward_part(layer_at(outer.place)));
+  }
+
+  void operator_begins(const LayerFrame& frame, const at::RecordFunction& op,
+                       LayerCall& call) override {
+    if (is_between_nodes(frame)) return;
+    const std::size_t layer = layer_at(frame.place);
+    if (call.outermost && frame.node.empty()) switch_to(forward_part(layer));
+    if (call.outermost && !frame.node.empty() && at::GradMode::is_enabled())
+      switch_to(backward_part(layer));  // of the layer that is computed again
+    count_flops(layers_[layer], op, call);
+  }
+
+  void operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
+                     const LayerCall& call) override {
+    if (call.marked) --counted_;
+    if (!call.outermost || !frame.node.empty() || is_between_nodes(frame)) return;
+    Notes& notes = layers_[layer_at(frame.place)];
+    const double begun = last_reading_;
+    switch_to(kElsewhere);
+    ++notes.operators;
+    if (!frame.place.owns || frame.place.pass == LayerPass::loss) return;
+    ++notes.calls;
+    notes.kinds[frame.place.op] += last_reading_ - begun;
+    const std::vector<at::Tensor> outputs = tensors_in(op.outputs());
+    if (!outputs.empty()) notes.output = outputs.front().sizes().vec();
+  }
+
+  [[nodiscard]] bool is_between_nodes(const LayerFrame& frame) const {
+    return pass() == LayerPass::backward && frame.node.empty();
+  }
+
+  [[nodiscard]] std::size_t layer_at(const LayerPlace& place) const {
+    if (place.pass == LayerPass::loss) return layers_.size() - 1;
+    const auto found = by_name_.find(place.layer);
+    return found == by_name_.end() ? 0 : found->second;
+  }
+
+  /// What a counted operator calls inside is part of it.
+  void count_flops(Notes& notes, const at::RecordFunction& op, LayerCall& call) {
+    if (counted_ > 0) return;
+    const std::int64_t flops = flops_of(op.name(), op.inputs());
+    if (flops == 0) return;
+    notes.flops += flops;
+    call.marked = true;
+    ++counted_;
+  }
+
+  /// What has run since the last call was of the part before.
+  void switch_to(std::size_t part) {
+    const double now = clock_.now();
+    if (line_) {
+      line_->mark(static_cast<int>(part_));
+    } else {
+      seconds_[part_] += now - last_reading_;
+    }
+    last_reading_ = now;
+    part_ = part;
+  }
+
+  void add_late_step() {
+    const std::vector<double>& late = line_->end_step();
+    for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i] += late[i];
+  }
+
+  [[nodiscard]] LayerRow row_of(std::size_t layer, double share) const {
+    const Notes& notes = layers_[layer];
+    const auto steps = static_cast<double>(std::max<std::int64_t>(steps_, 1));
+    return {.layer = notes.name,
+            .kind = kind_of(notes),
+            .calls = static_cast<double>(notes.calls) / steps,
+            .forward_ms = seconds_[forward_part(layer)] * 1e3 / steps,
+            .backward_ms = seconds_[backward_part(layer)] * 1e3 / steps,
+            .share = share,
+            .gflops = static_cast<double>(notes.flops) * 1e-9 / steps,
+            .output = notes.output};
+  }
+
+  const Clock& clock_;
+  std::vector<Notes> layers_;
+  std::vector<double> seconds_;              // by part
+  std::unique_ptr<device::EventLine> line_;  // null: the host's clock tells
+  std::unordered_map<std::string, std::size_t> by_name_;
+  double last_reading_;
+  std::size_t part_ = kElsewhere;
+  int counted_ = 0;  // the operators that run and are counted
+  std::int64_t steps_ = 0;
+};
+
+LayerTimes::LayerTimes(const stage::Model& model, at::Device device, const Clock& clock)
+    : state_(std::make_shared<State>(model, device, clock)) {
+  scope_.emplace(state_, LayerUse::measurement);
+}
+
+LayerTimes::~LayerTimes() = default;
+
+void LayerTimes::end_step() { state_->end_step(); }
+std::int64_t LayerTimes::steps() const { return state_->steps(); }
+
+std::vector<LayerRow> LayerTimes::finish() {
+  scope_.reset();
+  return state_->rows();
+}
+
+}  // namespace trainctl::train

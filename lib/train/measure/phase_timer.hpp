@@ -1,0 +1,95 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/state_archive.hpp"
+#include "device/device.hpp"
+#include "events/records.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace trainctl::train {
+
+enum class Part {
+  data_wait,
+  h2d,
+  forward,
+  backward,
+  allreduce,
+  optimizer,
+  eval,
+  checkpoint,
+  other
+};
+inline constexpr std::size_t kParts = 9;
+
+class PartRanges;
+
+/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time
+/// by construction: one clock reading at each change. On a GPU the parts of a step come from events
+/// that are read one step late, and what the device did not use is waiting for data or other.
+class PartTimer {
+ public:
+  /// `line` is null on a CPU.
+  PartTimer(const Clock& clock, std::unique_ptr<device::EventLine> line);
+
+  /// From now on they follow the parts. Null: none do.
+  void show_as(PartRanges* ranges) { ranges_ = ranges; }
+
+  void begin_epoch();
+  /// Ends the running part and begins `part`.
+  void enter(Part part);
+  /// Some of the time booked on `from` belonged to `to`: on a GPU of the device's, which is known
+  /// late.
+  void move(Part from, Part to, double seconds);
+  /// All work of a step is launched.
+  void end_step();
+  /// Nothing is booked while it lives: a step that is only recorded takes no time of its own.
+  class Pause {
+   public:
+    explicit Pause(PartTimer& timer) : timer_(timer) { timer_.paused_ = true; }
+    ~Pause() { timer_.paused_ = false; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    PartTimer& timer_;
+  };
+  /// Closes the epoch. Fills everything but the probes of the process.
+  events::Timing end_epoch(std::int64_t samples);
+  /// Where the time of the epoch went until the last change.
+  [[nodiscard]] events::Timing so_far() const;
+
+  /// The part that runs.
+  [[nodiscard]] Part current() const { return current_; }
+  /// The clock as read at the last change: for whoever needs a time of no great precision.
+  [[nodiscard]] double last_reading() const { return last_; }
+
+ private:
+  using Seconds = std::array<double, kParts>;
+  void add_late_step();
+  [[nodiscard]] Seconds with_device_times(double wall) const;
+
+  const Clock& clock_;
+  std::unique_ptr<device::EventLine> line_;
+  PartRanges* ranges_ = nullptr;
+  Part current_ = Part::other;
+  bool paused_ = false;
+  double begun_ = 0;
+  double last_ = 0;
+  double first_batch_ = -1;
+  Seconds host_{};
+  Seconds device_{};
+};
+
+/// Training samples over the time that was spent on training.
+double training_rate(const events::Timing& timing);
+
+/// Adds the seconds of another part of the same epoch; `first_batch_s` and rates stay.
+void add_times(events::Timing& sum, const events::Timing& more);
+/// The seconds that add_times() adds.
+void memorise_times(events::Timing& timing, Memo& memo);
+
+}  // namespace trainctl::train

@@ -1,0 +1,192 @@
+#include "train/measure/resource_counters.hpp"
+
+#include "base/error.hpp"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+// The formulas are those of torch/utils/flop_counter.py of PyTorch 2.11.
+
+namespace trainctl::train {
+namespace {
+
+using Inputs = c10::ArrayRef<const at::IValue>;
+
+bool is_tensor(Inputs inputs, std::size_t index, std::int64_t dimensions) {
+  if (index >= inputs.size() || !inputs[index].isTensor()) return false;
+  const at::Tensor& tensor = inputs[index].toTensor();
+  return tensor.defined() && tensor.dim() == dimensions;
+}
+
+/// [m, k] and [k, n].
+std::int64_t product(Inputs inputs, std::size_t first) {
+  if (!is_tensor(inputs, first, 2) || !is_tensor(inputs, first + 1, 2)) return 0;
+  const at::IntArrayRef a = inputs[first].toTensor().sizes();
+  return 2 * a[0] * a[1] * inputs[first + 1].toTensor().size(1);
+}
+
+/// [b, m, k] and [b, k, n].
+std::int64_t batched_product(Inputs inputs, std::size_t first) {
+  if (!is_tensor(inputs, first, 3) || !is_tensor(inputs, first + 1, 3)) return 0;
+  const at::IntArrayRef a = inputs[first].toTensor().sizes();
+  return 2 * a[0] * a[1] * a[2] * inputs[first + 1].toTensor().size(2);
+}
+
+std::int64_t mm(Inputs inputs) { return product(inputs, 0); }
+std::int64_t addmm(Inputs inputs) { return product(inputs, 1); }
+std::int64_t bmm(Inputs inputs) { return batched_product(inputs, 0); }
+std::int64_t baddbmm(Inputs inputs) { return batched_product(inputs, 1); }
+
+/// Of a list with one number for all dimensions, or one for each.
+std::int64_t extent_of(const std::vector<std::int64_t>& values, std::size_t dimension) {
+  return values.size() == 1 ? values[0] : values.at(dimension);
+}
+
+/// The extents of the output, in each of whose places a convolution applies a whole filter. A
+/// transposed one applies it in each place of its input.
+std::vector<std::int64_t> extents(Inputs inputs) {
+  const at::IntArrayRef x = inputs[0].toTensor().sizes();
+  const at::IntArrayRef filter = inputs[1].toTensor().sizes();
+  const bool transposed = inputs[6].toBool();
+  const std::vector<std::int64_t> stride = inputs[3].toIntVector();
+  const std::vector<std::int64_t> padding = inputs[4].toIntVector();
+  const std::vector<std::int64_t> dilation = inputs[5].toIntVector();
+  std::vector<std::int64_t> found;
+  for (std::size_t i = 2; i < x.size(); ++i) {
+    const std::int64_t reach = extent_of(dilation, i - 2) * (filter[i] - 1) + 1;
+    const std::int64_t room = x[i] + 2 * extent_of(padding, i - 2) - reach;
+    found.push_back(transposed ? x[i] : room / extent_of(stride, i - 2) + 1);
+  }
+  return found;
+}
+
+bool has_extents(Inputs inputs) {
+  if (inputs.size() < 7 || !inputs[0].isTensor() || !inputs[1].isTensor()) return false;
+  const at::Tensor& x = inputs[0].toTensor();
+  return x.dim() >= 3 && inputs[1].toTensor().dim() == x.dim();
+}
+
+/// input, weight [out, in of a group, ...], bias, stride, padding, dilation, transposed, ...
+std::int64_t convolution(Inputs inputs) {
+  if (!has_extents(inputs)) return 0;
+  std::int64_t places = inputs[0].toTensor().size(0);
+  for (const std::int64_t extent : extents(inputs)) places *= extent;
+  return 2 * places * inputs[1].toTensor().numel();
+}
+
+/// grad_output, input, weight, sizes of bias, stride, padding, dilation, transposed, output
+/// padding, groups, mask of {input, weight, bias}: each of the first two costs what the forward
+/// pass does.
+std::int64_t convolution_backward(Inputs inputs) {
+  if (inputs.size() < 11 || !inputs[0].isTensor() || !inputs[1].isTensor() ||
+      !inputs[2].isTensor() || !inputs[10].isBoolList())
+    return 0;
+  const at::Tensor& grad = inputs[0].toTensor();
+  const at::Tensor& x = inputs[1].toTensor();
+  const at::Tensor& weight = inputs[2].toTensor();
+  if (x.dim() < 3 || grad.dim() != x.dim() || weight.dim() != x.dim()) return 0;
+  const at::Tensor& written = inputs[7].toBool() ? x : grad;
+  std::int64_t count = written.size(0);
+  for (std::int64_t i = 2; i < written.dim(); ++i) count *= written.size(i);
+  const c10::List<bool> mask = inputs[10].toBoolList();
+  const std::int64_t wanted = (mask.get(0) ? 1 : 0) + (mask.get(1) ? 1 : 0);
+  return wanted * 2 * count * weight.numel();
+}
+
+/// query [b, h, q, d], key [b, h, k, d], value [b, h, k, v] from `first` on; `by_key` products of
+/// [q, d] and [d, k], `by_value` ones of [q, k] and [k, v].
+std::int64_t attention(Inputs inputs, std::size_t first, std::int64_t by_key,
+                       std::int64_t by_value) {
+  for (std::size_t i = first; i < first + 3; ++i) {
+    if (!is_tensor(inputs, i, 4)) return 0;
+  }
+  const at::IntArrayRef query = inputs[first].toTensor().sizes();
+  const std::int64_t keys = inputs[first + 1].toTensor().size(2);
+  const std::int64_t width = inputs[first + 2].toTensor().size(3);
+  return 2 * query[0] * query[1] * query[2] * keys * (by_key * query[3] + by_value * width);
+}
+
+std::int64_t attention_forward(Inputs inputs) { return attention(inputs, 0, 1, 1); }
+/// The scores are computed again.
+std::int64_t attention_backward(Inputs inputs) { return attention(inputs, 1, 3, 2); }
+
+struct Formula {
+  std::string_view name;
+  std::int64_t (*flops)(Inputs);
+};
+
+// What these call inside is not counted again: the fused ones come apart on some devices.
+constexpr std::array kFormulas{
+    Formula{"aten::mm", mm},
+    Formula{"aten::addmm", addmm},
+    Formula{"aten::_addmm_activation", addmm},
+    Formula{"aten::bmm", bmm},
+    Formula{"aten::baddbmm", baddbmm},
+    Formula{"aten::convolution", convolution},
+    Formula{"aten::convolution_backward", convolution_backward},
+    Formula{"aten::_scaled_dot_product_flash_attention_for_cpu", attention_forward},
+    Formula{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
+    Formula{"aten::_scaled_dot_product_flash_attention", attention_forward},
+    Formula{"aten::_scaled_dot_product_flash_attention_backward", attention_backward},
+    Formula{"aten::_scaled_dot_product_efficient_attention", attention_forward},
+    Formula{"aten::_scaled_dot_product_efficient_attention_backward", attention_backward},
+    Formula{"aten::_scaled_dot_product_cudnn_attention", attention_forward},
+    Formula{"aten::_scaled_dot_product_cudnn_attention_backward", attention_backward},
+};
+
+struct Counted final : at::ObserverContext {};
+
+/// Callbacks are plain functions: what they count for. Backward passes run on other threads, too.
+std::atomic<FlopCounter*> current{nullptr};
+thread_local int inside = 0;  // a call that was counted
+
+}  // namespace
+
+std::int64_t flops_of(std::string_view name, Inputs inputs) {
+  for (const Formula& formula : kFormulas) {
+    if (formula.name == name) return formula.flops(inputs);
+  }
+  return 0;
+}
+
+bool is_image_convolution(std::string_view name, Inputs inputs) {
+  constexpr std::int64_t kLeast = 4;
+  if (name != "aten::convolution" || !has_extents(inputs)) return false;
+  const std::vector<std::int64_t> found = extents(inputs);
+  return found.size() == 2 && std::ranges::min(found) >= kLeast;
+}
+
+FlopCounter::FlopCounter() {
+  FlopCounter* none = nullptr;
+  ASSERT(current.compare_exchange_strong(none, this));
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&on_start, &on_end)
+                                           .needsInputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
+FlopCounter::~FlopCounter() {
+  at::removeCallback(handle_);
+  current = nullptr;
+}
+
+std::unique_ptr<at::ObserverContext> FlopCounter::on_start(const at::RecordFunction& call) {
+  FlopCounter* const counter = current;
+  if (counter == nullptr || inside > 0) return nullptr;
+  const std::int64_t flops = flops_of(call.name(), call.inputs());
+  if (flops == 0) return nullptr;
+  counter->count_ += flops;
+  if (is_image_convolution(call.name(), call.inputs())) counter->image_convolutions_ += flops;
+  ++inside;
+  return std::make_unique<Counted>();
+}
+
+void FlopCounter::on_end(const at::RecordFunction& /*call*/, at::ObserverContext* context) {
+  if (context != nullptr) --inside;
+}
+
+}  // namespace trainctl::train

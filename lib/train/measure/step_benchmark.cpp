@@ -1,0 +1,233 @@
+#include "train/measure/step_benchmark.hpp"
+
+#include "base/statistics.hpp"
+#include "train/state/rng.hpp"
+#include "train/step/step_runner.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace trainctl::train {
+namespace {
+
+constexpr double kLeastTraining = 2;  // seconds
+constexpr double kShareOfTraining = 0.01;
+constexpr double kBudget = 0.5;  // seconds, or the fewest steps
+constexpr std::int64_t kWarmUps = 2;
+constexpr std::int64_t kFewest = 5;  // that are timed
+constexpr std::int64_t kMost = 50;
+constexpr double kLongest = 2;  // seconds, whatever the steps take
+
+/// What a forward pass changes beside its outputs.
+class KeptState {
+ public:
+  explicit KeptState(stage::Model& model) : model_(model), random_(random_states(at::kCPU)) {
+    for (const auto& [name, buffer] : model.buffers()) buffers_.push_back(buffer.clone());
+  }
+  ~KeptState() {
+    try {
+      const at::NoGradGuard guard;
+      const auto live = model_.buffers();
+      for (std::size_t i = 0; i < live.size() && i < buffers_.size(); ++i)
+        live[i].tensor.copy_(buffers_[i]);
+      set_random_states(at::kCPU, random_);
+      for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    } catch (...) {  // all that counts is written
+    }
+  }
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
+
+  void drop_gradients() {
+    if (parameters_.empty()) parameters_ = trainable(model_);
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+
+ private:
+  stage::Model& model_;
+  std::vector<stage::NamedTensor> random_;
+  std::vector<at::Tensor> buffers_;
+  std::vector<at::Tensor> parameters_;
+};
+
+/// The last batch of an epoch may have fewer rows than all others.
+device::DeviceBatch filled_up(const device::DeviceBatch& batch, std::int64_t rows) {
+  const at::Tensor again = at::arange(rows, at::kLong).remainder(batch.valid);
+  const auto repeated = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.index_select(0, again) : tensor;
+  };
+  return {.inputs = repeated(batch.inputs),
+          .targets = repeated(batch.targets),
+          .targets_b = repeated(batch.targets_b),
+          .lambda = repeated(batch.lambda),
+          .valid = rows,
+          .global_valid = rows};
+}
+
+void take_step(const Session& session, const ForwardOptions& options,
+               const device::DeviceBatch& batch) {
+  const at::Tensor logits = forward(session.model, batch.inputs, options);
+  const stage::LossValue loss =
+      batch.lambda.defined()
+          ? session.loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda})
+          : session.loss.forward(logits, batch.targets);
+  loss.value.backward();
+}
+
+bool is_stopped(const Session& session) {
+  return session.stop_signal != nullptr && *session.stop_signal != 0;
+}
+
+/// It lives: the supervisor counts the seconds since the last stamp.
+void stamp(const Session& session) {
+  events::Heartbeat* page = session.heartbeat;
+  if (page != nullptr) page->stamp(events::Phase::shutdown, page->global_step.load());
+}
+
+/// Which steps are timed, and for how long.
+struct Block {
+  const device::DeviceBatch& batch;
+  ForwardOptions forward;
+  std::int64_t steps = 0;  // at most, those for warming up included
+  double budget_s = 0;
+};
+
+/// Seconds of each step after the warm-up; empty where the run is asked to stop.
+std::vector<double> time_block(const Session& session, KeptState& kept, const Block& block) {
+  std::vector<double> seconds;
+  const double until = session.clock.now() + block.budget_s;
+  double ended = 0;
+  for (std::int64_t i = 0; i < block.steps && ended < until; ++i) {
+    if (is_stopped(session)) return {};
+    stamp(session);
+    kept.drop_gradients();
+    const double begun = session.clock.now();
+    take_step(session, block.forward, block.batch);
+    ended = session.clock.now();
+    if (i >= kWarmUps) seconds.push_back(ended - begun);
+  }
+  return seconds;
+}
+
+/// Sets the number of threads of this process, and sets it back.
+class ThreadsScope {
+ public:
+  explicit ThreadsScope(int threads) : before_(at::get_num_threads()) {
+    at::set_num_threads(threads);
+  }
+  ~ThreadsScope() { at::set_num_threads(before_); }
+  ThreadsScope(const ThreadsScope&) = delete;
+  ThreadsScope& operator=(const ThreadsScope&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Times the steps of a run with one setting changed at a time.
+class SettingReplay {
+ public:
+  SettingReplay(const Session& session, const ReplayBatch& replay, KeptState& kept)
+      : session_(session), replay_(replay), kept_(kept) {}
+
+  void run(const device::DeviceBatch& batch, ReplayedBatch& found) {
+    if (!(replay_.setting_budget_s > 0)) return;
+    try_threads(batch, found);
+    try_larger_batch(found);
+    try_bf16(batch, found);
+  }
+
+ private:
+  /// Whether the fewest steps fit that tell, each of so many seconds.
+  [[nodiscard]] bool fits(double step_s) const {
+    return step_s * static_cast<double>(kFewest + kWarmUps) <= replay_.setting_budget_s;
+  }
+
+  [[nodiscard]] std::optional<double> time(const device::DeviceBatch& batch,
+                                           const ForwardOptions& forward) {
+    const std::vector<double> seconds =
+        time_block(session_, kept_, {batch, forward, kMost + kWarmUps, replay_.setting_budget_s});
+    if (seconds.size() < 3) return std::nullopt;
+    return median(seconds);
+  }
+
+  void try_threads(const device::DeviceBatch& batch, ReplayedBatch& found) {
+    const int now = at::get_num_threads();
+    const int other = now == session_.cores ? 1 : session_.cores;
+    if (session_.cores < 1 || other == now || !fits(found.step_s)) return;
+    const ThreadsScope threads(other);
+    if (const auto step_s = time(batch, replay_.forward)) found.other_threads = {other, *step_s};
+  }
+
+  void try_larger_batch(ReplayedBatch& found) {
+    for (const std::int64_t factor : {8, 4, 2}) {
+      if (!fits(found.step_s * static_cast<double>(factor))) continue;
+      const std::int64_t rows = factor * session_.batch_size;
+      if (const auto step_s = time(filled_up(replay_.batch, rows), replay_.forward))
+        found.larger_batch = {rows, *step_s};
+      return;
+    }
+  }
+
+  void try_bf16(const device::DeviceBatch& batch, ReplayedBatch& found) {
+    const bool full = replay_.forward.precision == spec::Precision::full;
+    if (!replay_.has_bf16 || !full || !fits(found.step_s)) return;
+    ForwardOptions options = replay_.forward;
+    options.precision = spec::Precision::bf16_mixed;
+    if (const auto step_s = time(batch, options)) found.precision = {options.precision, *step_s};
+  }
+
+  const Session& session_;
+  const ReplayBatch& replay_;
+  KeptState& kept_;
+};
+
+std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& replay) {
+  session.train.rest();
+  if (session.validation != nullptr) session.validation->rest();
+  const device::DeviceBatch batch = filled_up(replay.batch, session.batch_size);
+  session.model.set_mode(stage::RunMode::train);
+  KeptState kept(session.model);
+  const std::vector<double> seconds =
+      time_block(session, kept, {batch, replay.forward, replay.steps, kLongest});
+  if (seconds.empty()) return std::nullopt;
+  ReplayedBatch found{median(seconds), static_cast<std::int64_t>(seconds.size())};
+  try {
+    SettingReplay(session, replay, kept).run(batch, found);
+  } catch (const std::exception&) {  // a larger batch may not fit; the others stay as they are
+  }
+  return found;
+}
+
+}  // namespace
+
+std::int64_t ReplayCost::steps() const {
+  if (batches <= 0 || !(passes_s > 0) || training_s < kLeastTraining) return 0;
+  const double each_s = passes_s / static_cast<double>(batches);
+  const double least_s = static_cast<double>(kFewest + kWarmUps) * each_s;
+  const double most_s = kShareOfTraining * training_s;
+  if (least_s > std::min(most_s, kLongest)) return 0;
+  const double budget_s = std::min(most_s, std::max(kBudget, least_s));
+  const double fitting = std::min(budget_s / each_s, static_cast<double>(kMost + kWarmUps));
+  return std::max(static_cast<std::int64_t>(fitting), kFewest + kWarmUps);
+}
+
+double ReplayCost::setting_budget_s() const {
+  return steps() == 0 ? 0 : std::min(kShareOfTraining * training_s, kLongest);
+}
+
+std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay) {
+  if (replay.batch.valid <= 0 || replay.steps <= kWarmUps) return std::nullopt;
+  try {
+    return timed(session, replay);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace trainctl::train

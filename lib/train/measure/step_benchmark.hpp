@@ -1,0 +1,59 @@
+#pragma once
+
+#include "device/feed.hpp"
+#include "train/loop/session.hpp"
+#include "train/step/forward.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace trainctl::train {
+
+/// What the steps of a run took, by which it is decided whether a replay is cheap.
+struct ReplayCost {
+  double training_s = 0;  // wall time of all epochs of this process
+  double passes_s = 0;    // of it, forward and backward
+  std::int64_t batches = 0;
+
+  /// Steps that a replay may take, warming up included; 0: it would cost more than 1 % of the
+  /// training or two seconds, or say too little.
+  [[nodiscard]] std::int64_t steps() const;
+  /// Seconds that the replay of another setting may take: 1 % of the training, two at most.
+  [[nodiscard]] double setting_budget_s() const;
+};
+
+/// Forward and backward with one setting changed.
+template <class Value>
+struct ReplayedSetting {
+  Value value{};
+  double step_s = 0;
+};
+
+struct ReplayedBatch {
+  double step_s = 0;       // forward and backward, the median
+  std::int64_t steps = 0;  // that were timed
+  std::optional<ReplayedSetting<std::int64_t>> larger_batch = {};  // rows
+  std::optional<ReplayedSetting<int>> other_threads = {};
+  std::optional<ReplayedSetting<spec::Precision>> precision = {};
+};
+
+/// A batch of the run on a CPU, and how its model computes.
+struct ReplayBatch {
+  const device::DeviceBatch& batch;
+  ForwardOptions forward;
+  std::int64_t steps = 0;  // see ReplayCost
+  /// Seconds that each of the other settings may take; 0: none of them is tried.
+  double setting_budget_s = 0;
+  bool has_bf16 = false;  // the CPU has instructions for it
+};
+
+/// Forward and backward of one batch again and again, filled up to a full one by its own rows: a
+/// step whose batch is always there. For the end of a run, when all was written. Gradients are
+/// thrown away, buffers and generators put back where they were: nothing that a run leaves depends
+/// on it. It ends after two seconds, whatever the steps take. Nothing where a step fails or the run
+/// is asked to stop: a probe costs no run. A larger batch (2, 4 or 8 times the rows), another
+/// number of threads (all cores, or one) and bf16 are timed in the same way where their steps fit
+/// into the budget.
+std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay);
+
+}  // namespace trainctl::train

@@ -1,0 +1,115 @@
+#include "train/measure/usage_meter.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr double kShortest = 0.05;  // seconds of an epoch that is told
+constexpr double kInterval = 1;     // seconds between two samples of a GPU
+constexpr const char* kLoaderThread = "trainctl-loader";
+
+template <class Value>
+std::optional<double> difference(const std::optional<Value>& now,
+                                 const std::optional<Value>& before) {
+  if (!now || !before || *now < *before) return std::nullopt;  // it may wrap, and groups change
+  return static_cast<double>(*now - *before);
+}
+
+std::optional<double> share(const std::optional<double>& seconds, double span_s) {
+  if (!seconds) return std::nullopt;
+  return std::clamp(*seconds / span_s, 0.0, 1.0);
+}
+
+std::optional<double> rate(const std::optional<double>& amount, double span_s) {
+  if (!amount) return std::nullopt;
+  return *amount / span_s;
+}
+
+std::optional<double> throttled_share(const UsageCounters& now, const UsageCounters& before) {
+  const auto periods = difference(now.periods, before.periods);
+  const auto throttled = difference(now.throttled, before.throttled);
+  if (!periods || !throttled) return std::nullopt;
+  return *periods > 0 ? std::min(*throttled / *periods, 1.0) : 0.0;
+}
+
+}  // namespace
+
+UsageMeter::UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu)
+    : cores_(cores), gpu_(std::move(gpu)) {}
+
+void UsageMeter::begin() {
+  if (before_) return;
+  before_ = read_usage(kLoaderThread);
+  cores_before_ = read_core_times();
+  if (gpu_) gpu_before_ = gpu_->counters();
+}
+
+void UsageMeter::step(double now) {
+  if (!gpu_ || (sampled_at_ && now - *sampled_at_ < kInterval)) return;
+  sampled_at_ = now;
+  const GpuMoment moment = gpu_->moment();
+  ++samples_;
+  hot_ += moment.heat ? 1 : 0;
+  braked_ += moment.brake ? 1 : 0;
+  if (!moment.busy_percent) return;
+  util_sum_ += *moment.busy_percent;
+  ++util_samples_;
+}
+
+std::optional<events::Usage> UsageMeter::take(double wall_s) {
+  span_s_ += std::max(wall_s, 0.0);
+  if (!before_ || span_s_ < kShortest) return std::nullopt;
+  const UsageCounters now = read_usage(kLoaderThread);
+  events::Usage usage;
+  usage.span_s = span_s_;
+  usage.cores = cores_;
+  usage.cpu_stalled = share(difference(now.cpu_stalled_s, before_->cpu_stalled_s), span_s_);
+  usage.io_stalled = share(difference(now.io_stalled_s, before_->io_stalled_s), span_s_);
+  usage.memory_stalled =
+      share(difference(now.memory_stalled_s, before_->memory_stalled_s), span_s_);
+  usage.throttled = throttled_share(now, *before_);
+  usage.major_faults_s = static_cast<double>(now.major_faults - before_->major_faults) / span_s_;
+  usage.involuntary_switches_s =
+      static_cast<double>(now.involuntary_switches - before_->involuntary_switches) / span_s_;
+  usage.loader_threads = now.threads;
+  usage.loader_cores = rate(difference(now.thread_cpu_s, before_->thread_cpu_s), span_s_);
+  usage.memory_taken = memory_taken();
+  add_cores(usage);
+  add_gpu(usage);
+  before_ = now;
+  span_s_ = 0;
+  return usage;
+}
+
+void UsageMeter::add_cores(events::Usage& usage) {
+  const auto now = read_core_times();
+  const auto use = now && cores_before_ ? core_use(*cores_before_, *now) : std::nullopt;
+  cores_before_ = now;
+  if (!use) return;
+  usage.outside_cores = use->outside;
+  usage.stolen_cores = use->stolen;
+  usage.idle_cores = use->idle;
+  usage.core_wait = use->waited;
+}
+
+void UsageMeter::add_gpu(events::Usage& usage) {
+  if (!gpu_) return;
+  const GpuCounters now = gpu_->counters();
+  usage.gpu_power_w = rate(difference(now.joules, gpu_before_.joules), span_s_);
+  usage.gpu_power_limit_w = gpu_->power_limit();
+  if (const auto bytes = rate(difference(now.pcie_bytes, gpu_before_.pcie_bytes), span_s_))
+    usage.pcie_mb_s = *bytes / 1e6;
+  if (2 * braked_ > samples_) usage.gpu_throttle = "power";
+  if (2 * hot_ > samples_) usage.gpu_throttle = "heat";
+  samples_ = hot_ = braked_ = 0;
+  gpu_before_ = now;
+}
+
+std::optional<double> UsageMeter::take_gpu_util() {
+  if (util_samples_ == 0) return std::nullopt;
+  return std::exchange(util_sum_, 0) / std::exchange(util_samples_, 0);
+}
+
+}  // namespace trainctl::train

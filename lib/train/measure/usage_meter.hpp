@@ -1,0 +1,51 @@
+#pragma once
+
+#include "base/machine/core_use.hpp"
+#include "base/machine/gpu_meter.hpp"
+#include "base/machine/resource_usage.hpp"
+#include "events/records.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+
+namespace trainctl::train {
+
+/// What the process and its machine did from one epoch to the next: a dozen small files of /proc
+/// and the control group at the end of each, and NVML once a second. It reads no clock: times are
+/// those that the trainer has anyway.
+class UsageMeter {
+ public:
+  /// `cores`: that the rank may use; 0: not known. `gpu` is null on a CPU.
+  UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu);
+
+  /// Before the first epoch; later calls do nothing.
+  void begin();
+  /// At a step. `now`: in seconds, of whatever clock.
+  void step(double now);
+  /// At the end of an epoch of `wall_s`. Nothing for one so short that reading would cost: the next
+  /// one has it, too.
+  std::optional<events::Usage> take(double wall_s);
+  /// The mean of the samples since the last call; nothing where there was none.
+  std::optional<double> take_gpu_util();
+
+ private:
+  void add_cores(events::Usage& usage);
+  void add_gpu(events::Usage& usage);
+
+  int cores_;
+  std::unique_ptr<GpuMeter> gpu_;
+  std::optional<UsageCounters> before_;
+  std::optional<CoreTimes> cores_before_;
+  GpuCounters gpu_before_;
+  double span_s_ = 0;
+  std::optional<double> sampled_at_;
+  double util_sum_ = 0;
+  int util_samples_ = 0;
+  int samples_ = 0;  // since the last epoch that was told
+  int hot_ = 0;
+  int braked_ = 0;
+};
+
+}  // namespace trainctl::train

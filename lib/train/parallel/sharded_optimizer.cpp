@@ -1,0 +1,196 @@
+#include "train/parallel/sharded_optimizer.hpp"
+
+#include "base/clock.hpp"
+#include "spec/experiment/owners.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+namespace trainctl::train {
+
+std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, int world_size) {
+  std::vector<std::int64_t> bytes;
+  for (const stage::NamedTensor& parameter : parameters)
+    bytes.push_back(static_cast<std::int64_t>(parameter.tensor.nbytes()));
+  return spec::owners_of(bytes, world_size);
+}
+
+std::vector<bool> owned_by(const std::vector<int>& owners, int rank) {
+  std::vector<bool> owned;
+  for (const int owner : owners) owned.push_back(owner == rank);
+  return owned;
+}
+
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes; a copy of more is dear
+constexpr std::size_t kUnderWay = 8;                    // exchanges at once
+
+std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// All of its values in the order of the memory; ranks have the same one.
+at::Tensor in_place(const at::Tensor& parameter) {
+  return parameter.detach().as_strided({parameter.numel()}, {1}, parameter.storage_offset());
+}
+
+bool goes_in_place(const at::Tensor& parameter, std::size_t cap_bytes) {
+  return parameter.nbytes() > std::min(kLarge, cap_bytes) &&
+         parameter.is_non_overlapping_and_dense();
+}
+
+}  // namespace
+
+ShardedOptimizer::ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
+                                   std::vector<stage::NamedTensor> parameters,
+                                   dist::Communicator& communicator, std::size_t cap_bytes)
+    : inner_(std::move(inner)), parameters_(std::move(parameters)), communicator_(communicator) {
+  const int world_size = communicator.place().world_size;
+  if (world_size == 1) return;
+  const std::vector<int> owners = owners_of(parameters_, world_size);
+  for (int rank = 0; rank < world_size; ++rank) {
+    std::vector<at::Tensor> small;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const at::Tensor& parameter = parameters_[i].tensor;
+      if (owners[i] != rank || parameter.numel() == 0) continue;
+      bytes_ += static_cast<std::int64_t>(parameter.nbytes());
+      if (goes_in_place(parameter, cap_bytes)) {
+        add_piece(rank).flat = in_place(parameter);
+      } else {
+        small.push_back(parameter.detach());
+      }
+    }
+    add_small(rank, small, cap_bytes);
+  }
+  place_small(cap_bytes);
+}
+
+ShardedOptimizer::Piece& ShardedOptimizer::add_piece(int owner) {
+  Piece& piece = pieces_.emplace_back();
+  piece.owner = owner;
+  return piece;
+}
+
+/// Of one type and device each, up to the cap, or one that is larger.
+void ShardedOptimizer::add_small(int owner, const std::vector<at::Tensor>& tensors,
+                                 std::size_t cap_bytes) {
+  std::size_t bytes = 0;
+  bool opens = true;
+  for (const at::Tensor& tensor : tensors) {
+    const bool fits = !opens && bytes + tensor.nbytes() <= cap_bytes &&
+                      tensor.options().type_equal(pieces_.back().tensors.front().options());
+    if (!fits) {
+      add_piece(owner);
+      bytes = 0;
+    }
+    opens = false;
+    pieces_.back().tensors.push_back(tensor);
+    bytes += tensor.nbytes();
+  }
+}
+
+/// Side by side in one buffer, and from its beginning again where it is full.
+void ShardedOptimizer::place_small(std::size_t cap_bytes) {
+  const auto bytes_of = [](const Piece& piece) {
+    std::size_t bytes = 0;
+    for (const at::Tensor& tensor : piece.tensors) bytes += tensor.nbytes();
+    return aligned(bytes);
+  };
+  std::size_t all = 0, largest = 0;
+  for (const Piece& piece : pieces_) {
+    all += bytes_of(piece);
+    largest = std::max(largest, bytes_of(piece));
+  }
+  if (all == 0) return;
+  const std::size_t size = std::max(std::min(all, cap_bytes), largest);
+  buffer_ = at::empty({static_cast<std::int64_t>(size)},
+                      parameters_.front().tensor.options().requires_grad(false).dtype(at::kByte));
+  std::size_t used = 0;
+  for (Piece& piece : pieces_) {
+    if (piece.tensors.empty()) continue;
+    piece.reuses = used + bytes_of(piece) > size;
+    if (piece.reuses) used = 0;
+    place(piece, static_cast<std::int64_t>(used));
+    used += bytes_of(piece);
+  }
+}
+
+void ShardedOptimizer::place(Piece& piece, std::int64_t offset) const {
+  std::int64_t elements = 0;
+  for (const at::Tensor& tensor : piece.tensors) elements += tensor.numel();
+  const at::Tensor& first = piece.tensors.front();
+  piece.flat = buffer_.narrow(0, offset, elements * static_cast<std::int64_t>(first.itemsize()))
+                   .view(first.scalar_type());
+  std::int64_t at = 0;
+  for (const at::Tensor& tensor : piece.tensors) {
+    piece.views.push_back(piece.flat.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+    at += tensor.numel();
+  }
+}
+
+void ShardedOptimizer::step() {
+  inner_->step();
+  share();
+}
+
+void ShardedOptimizer::step_unless(const at::Tensor& found_inf) {
+  inner_->step_unless(found_inf);
+  share();
+}
+
+/// A broadcast sends n-1 copies; each rank is counted as sending its part of them.
+void ShardedOptimizer::share() {
+  if (pieces_.empty()) return;
+  const double begun = steady_clock().now();
+  exchange();
+  const int world_size = communicator_.place().world_size;
+  ++stats_.steps;
+  stats_.payload_bytes += bytes_;
+  stats_.wire_bytes += bytes_ * (world_size - 1) / world_size;
+  if (pieces_.front().flat.is_cpu()) stats_.exposed_s += steady_clock().now() - begun;
+}
+
+/// Some are under way at a time: each costs the exchange memory of its own.
+void ShardedOptimizer::exchange() const {
+  const at::NoGradGuard guard;
+  const int own = communicator_.place().rank;
+  std::deque<std::pair<const Piece*, std::unique_ptr<dist::Pending>>> under_way;
+  const auto wait_for = [&](std::size_t left) {
+    for (; under_way.size() > left; under_way.pop_front()) {
+      const Piece& piece = *under_way.front().first;
+      under_way.front().second->wait();
+      if (piece.owner != own && !piece.views.empty())
+        at::_foreach_copy_(piece.tensors, piece.views);
+    }
+  };
+  for (const Piece& piece : pieces_) {
+    wait_for(piece.reuses ? 0 : kUnderWay - 1);
+    if (piece.owner == own && !piece.views.empty()) at::_foreach_copy_(piece.views, piece.tensors);
+    under_way.emplace_back(&piece,
+                           communicator_.start_broadcast(
+                               piece.flat, piece.owner,
+                               fmt::format("broadcast of the weights of rank {}", piece.owner)));
+  }
+  wait_for(0);
+}
+
+void ShardedOptimizer::zero_grad() {
+  const at::NoGradGuard guard;
+  std::vector<at::Tensor> gradients;
+  for (const auto& [name, parameter] : parameters_) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  if (!gradients.empty()) at::_foreach_zero_(gradients);
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,110 @@
+#include "train/parallel/stop_consensus.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace trainctl::train {
+
+Agreement::Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence)
+    : communicator_(communicator),
+      sources_(sources),
+      cadence_(cadence),
+      alone_(communicator.place().world_size == 1),
+      wishes_(at::zeros({4}, at::kInt)) {}
+
+Agreement::~Agreement() {
+  try {
+    if (pending_) pending_->wait();  // the exchange writes into wishes_
+  } catch (...) {                    // the failure that ends the run has been told already
+  }
+}
+
+Stop Agreement::own(double now) const {
+  if (sources_.signal != nullptr && *sources_.signal != 0) return Stop::signal;
+  return sources_.deadline && now >= *sources_.deadline ? Stop::time : Stop::none;
+}
+
+Stop Agreement::read() {
+  std::exchange(pending_, nullptr)->wait();
+  const auto* wishes = wishes_.const_data_ptr<std::int32_t>();
+  save_agreed_ = wishes[2] > 0;
+  steps_left_ = wishes[3];
+  if (wishes[0] > 0) return Stop::signal;
+  return wishes[1] > 0 ? Stop::time : Stop::none;
+}
+
+void Agreement::begin_phase() {
+  begins_ = true;
+  steps_between_ = 1;
+  started_at_.reset();
+  stepped_at_.reset();
+  last_step_s_ = 0;
+}
+
+/// The last step was another kind of work than the steps since the last exchange.
+bool Agreement::has_slowed(double elapsed) const {
+  constexpr double kFarLonger = 10;
+  if (steps_since_start_ < 2) return false;
+  const double others_s = (elapsed - last_step_s_) / (steps_since_start_ - 1);
+  return last_step_s_ > kFarLonger * others_s;
+}
+
+/// From the time of the steps since the last exchange, at most twice as many as before: the first
+/// steps may have been quick by chance.
+std::int32_t Agreement::steps_until_next(double now) {
+  const double elapsed = started_at_ ? now - *started_at_ : 0;
+  if (has_slowed(elapsed)) {
+    steps_between_ = 1;
+  } else if (steps_since_start_ > 0 && elapsed > 0) {
+    const double most = std::min(kMostSteps, 2 * steps_between_);
+    const double fitting = kEvery_s * steps_since_start_ / elapsed;
+    steps_between_ = static_cast<std::int32_t>(std::clamp(fitting, 1.0, most));
+  }
+  started_at_ = now;
+  steps_since_start_ = 0;
+  return steps_between_;
+}
+
+void Agreement::start(double now) {
+  const Stop wish = own(now);
+  const bool decides = communicator_.place().rank == 0;
+  auto* wishes = wishes_.mutable_data_ptr<std::int32_t>();
+  wishes[0] = wish == Stop::signal ? 1 : 0;
+  wishes[1] = wish == Stop::time ? 1 : 0;
+  // What was agreed just now is still to be done: it is no new wish.
+  wishes[2] = decides && wishes_save_ && !save_agreed_ ? 1 : 0;
+  wishes[3] = decides ? steps_until_next(now) : 0;
+  pending_ = communicator_.start_sum(wishes_, "agreement on stopping");
+}
+
+Stop Agreement::after_step(At at, double now) {
+  save_agreed_ = alone_ && wishes_save_;
+  if (alone_) return own(now);
+  if (cadence_ == Cadence::meeting_points)
+    return at == At::meeting_point ? settle(now) : Stop::none;
+  ++steps_since_start_;
+  last_step_s_ = now - stepped_at_.value_or(now);
+  stepped_at_ = now;
+  const Stop agreed = pending_ ? read() : Stop::none;
+  if (agreed != Stop::none) {
+    begins_ = true;  // who goes on nevertheless, as a validation, asks after the next one
+    return agreed;
+  }
+  if (std::exchange(begins_, false) || --steps_left_ <= 0) start(now);
+  return Stop::none;
+}
+
+Stop Agreement::settle(double now) {
+  if (alone_) return own(now);
+  if (pending_) {
+    const Stop agreed = read();
+    if (agreed != Stop::none) return agreed;
+  }
+  start(now);
+  return read();
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,201 @@
+#include "train/state/best_weights.hpp"
+
+#include "base/files.hpp"
+#include "base/strings.hpp"
+
+#include <cmath>
+#include <map>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::train {
+
+Keeper::Keeper(const Session& session, const Options& options)
+    : session_(session),
+      options_(options),
+      writes_(session.communicator.place().rank == 0),
+      restores_(session.stopper != nullptr && session.stopper->restore_best()) {}
+
+bool Keeper::is_best(std::optional<double> monitored) const {
+  if (!monitored || !std::isfinite(*monitored)) return false;
+  if (!best_value_) return true;
+  return options_.mode == spec::Mode::min ? *monitored < *best_value_ : *monitored > *best_value_;
+}
+
+void Keeper::take(std::optional<Snapshot>& into) const {
+  if (!into) into.emplace(weights_of(session_.model));
+  into->take();
+}
+
+bool Keeper::observe(const Position& position, std::optional<double> monitored,
+                     const stage::StopDecision& decision) {
+  settle();
+  const bool best = is_best(monitored);
+  if (best) {
+    best_value_ = monitored;
+    best_position_ = position;
+    unsaved_ = options_.save_best;
+    if (shares_best_ && !decision.improved) {  // the stopper still wants the old ones
+      stoppers_best_ = std::exchange(best_, std::nullopt);
+      shares_best_ = false;
+    }
+    if (options_.save_best) take(best_);
+  }
+  if (restores_ && decision.improved) take_for_stopper(position, best);
+  return best;
+}
+
+void Keeper::take_for_stopper(const Position& position, bool is_best) {
+  stoppers_position_ = position;
+  shares_best_ = is_best && options_.save_best;
+  if (shares_best_) {
+    stoppers_best_.reset();
+  } else {
+    take(stoppers_best_);
+  }
+}
+
+std::vector<stage::NamedTensor> Keeper::state() const {
+  std::vector<stage::NamedTensor> all;
+  const auto add = [&](const std::string& prefix, const std::optional<Snapshot>& kept) {
+    if (!kept) return;
+    for (const auto& [name, tensor] : kept->tensors()) all.push_back({prefix + name, tensor});
+  };
+  add("best.", best_);
+  add("stoppers_best.", stoppers_best_);
+  return all;
+}
+
+void Keeper::memorise(Memo& memo) {
+  memorise_ranking(memo);
+  memo.group("best_position", [&] { best_position_.memorise(memo); });
+  memorise(memo, "has_best", best_);
+  memo.value("shares_best", &shares_best_);
+  memorise(memo, "has_stoppers_best", stoppers_best_);
+  bool stopper_has_one = stoppers_position_.has_value();
+  memo.value("stopper_has_one", &stopper_has_one);
+  Position position = stoppers_position_.value_or(Position{});
+  memo.group("stoppers_position", [&] { position.memorise(memo); });
+  stoppers_position_ = stopper_has_one ? std::optional(position) : std::nullopt;
+}
+
+/// A value of another monitor says nothing of what is best now.
+void Keeper::memorise_ranking(Memo& memo) {
+  const std::string own_mode = enum_names(options_.mode)[static_cast<std::size_t>(options_.mode)];
+  std::string monitor = options_.monitor;
+  std::string mode = own_mode;
+  memo.value("monitor", &monitor);
+  memo.value("mode", &mode);
+  memo.value("best_value", &best_value_);
+  memo.value("unsaved", &unsaved_);
+  owes_write_ = owes_write_ || writing_.valid();
+  memo.value("owes_write", &owes_write_);
+  if (monitor == options_.monitor && mode == own_mode) return;
+  const bool had_one = best_value_.has_value();
+  best_value_.reset();
+  unsaved_ = owes_write_ = false;
+  if (!had_one || !writes_) return;
+  session_.emit(events::Warning{
+      fmt::format("the best weights so far were those of {} ({}); from here on {} ({}) decides, "
+                  "and the next epoch is the first of it",
+                  printable(monitor), printable(mode), options_.monitor, own_mode),
+      {}});
+}
+
+void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const {
+  bool is_there = kept.has_value();
+  memo.value(key, &is_there);
+  if (!is_there) kept.reset();
+  if (is_there && !kept) kept.emplace(weights_of(session_.model));
+}
+
+void Keeper::save_due(std::int64_t epoch) {
+  if ((epoch + 1) % options_.save_every == 0) save_soon();
+}
+
+void Keeper::save_soon() {
+  if (!unsaved_ || writing_.valid()) return;
+  begin_best();
+  if (!options_.saving || !options_.saving->asynchronous) settle();
+}
+
+void Keeper::save_new_best(OnFailure on_failure) {
+  settle();
+  if (!unsaved_) return;
+  begin_best();
+  settle_best(on_failure);
+}
+
+/// The copies on the host are made here: a thread of its own must not meet a graph that is
+/// recorded.
+void Keeper::begin_best() {
+  if (!writes_) {
+    unsaved_ = false;
+    return;
+  }
+  std::map<std::string, std::string> metadata{
+      {"epoch", std::to_string(best_position_.epoch + 1)},
+      {"global_step", std::to_string(best_position_.global_step)},
+      {"metric", options_.monitor},
+      {"value", fmt::format("{}", *best_value_)}};
+  const auto write = [folder = session_.run_dir / "checkpoints",
+                      weights = host_copies(best_->tensors()), metadata = std::move(metadata)] {
+    make_folder(folder);
+    save_weights(folder / "best.safetensors", weights, metadata);
+  };
+  try {
+    writing_ = std::async(std::launch::async, write);
+  } catch (const std::system_error&) {  // no more threads
+    writing_ = std::async(std::launch::deferred, write);
+  }
+}
+
+/// At moments that follow from the steps alone: whether the best is saved is part of the state.
+void Keeper::settle_best(OnFailure on_failure) {
+  if (owes_write_ && !writing_.valid()) begin_best();
+  owes_write_ = false;
+  if (!writing_.valid()) return;
+  try {
+    writing_.get();
+    unsaved_ = false;
+    session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", best_position_.epoch,
+                                          best_position_.global_step, options_.monitor,
+                                          *best_value_});
+  } catch (const Error& error) {
+    if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
+    tell_failure("best", error);
+  }
+}
+
+void Keeper::tell_failure(const char* file, const Error& error) const {
+  session_.emit(events::Warning{
+      fmt::format("checkpoints/{}.safetensors could not be written: {}", file, error.what()), {}});
+}
+
+void Keeper::save_last(const Position& position, OnFailure on_failure) {
+  if (!options_.save_last || !writes_) return;
+  try {
+    write_last(position);
+  } catch (const Error& error) {
+    if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
+    tell_failure("last", error);
+  }
+}
+
+void Keeper::write_last(const Position& position) const {
+  const Position at = restored_.value_or(position);
+  make_folder(session_.run_dir / "checkpoints");
+  save_weights(
+      session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
+      {{"epoch", std::to_string(at.epoch + 1)}, {"global_step", std::to_string(at.global_step)}});
+  session_.emit(
+      events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
+}
+
+void Keeper::restore_best() {
+  if (!restores_ || !stoppers_position_) return;
+  (shares_best_ ? best_ : stoppers_best_)->restore();
+  restored_ = stoppers_position_;
+}
+
+}  // namespace trainctl::train

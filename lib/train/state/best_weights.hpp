@@ -1,0 +1,76 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "train/loop/options.hpp"
+#include "train/loop/session.hpp"
+#include "train/state/weights.hpp"
+
+#include <future>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::train {
+
+/// Keeps the best weights in memory, by the checkpoint's monitor and by the stopper's, and writes
+/// checkpoints/best.safetensors (while training goes on) and last.safetensors. All ranks keep them,
+/// rank 0 writes.
+class Keeper {
+ public:
+  Keeper(const Session& session, const Options& options);
+
+  /// Takes the weights where `monitored` is the best so far, or the stopper holds them for the
+  /// best. Returns whether `monitored` is, which is absent in an epoch that has no such value.
+  bool observe(const Position& position, std::optional<double> monitored,
+               const stage::StopDecision& decision);
+  /// A file that cannot be written (Error(resource)): a warning, and what is new stays so until
+  /// the next save; or the end of the run.
+  enum class OnFailure { warn, end };
+  /// At the end of an epoch: begins to write the best if it is new and its turn has come. What has
+  /// become of it is told by the next settle(), or at once where saves are waited for.
+  void save_due(std::int64_t epoch);
+  /// The same, whatever its turn.
+  void save_soon();
+  /// Waits for the best to be written and tells how that went; before the next observe().
+  void settle() { settle_best(OnFailure::warn); }
+  /// Writes the best weights if they are not yet, and waits for it.
+  void save_new_best(OnFailure on_failure);
+  /// Writes the model's weights, or the restored ones, as the last.
+  void save_last(const Position& position, OnFailure on_failure);
+  /// The stopper's best weights become the model's; nothing where there are none.
+  void restore_best();
+
+  /// The best weights so far, live: "best.fc1.weight", and "stoppers_best.fc1.weight" where the
+  /// stopper holds others for the best. Which there are, `memorise` says: it comes first.
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const;
+  void memorise(Memo& memo);
+
+ private:
+  [[nodiscard]] bool is_best(std::optional<double> monitored) const;
+  void take(std::optional<Snapshot>& into) const;
+  void memorise_ranking(Memo& memo);
+  void memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const;
+  void take_for_stopper(const Position& position, bool is_best);
+  void begin_best();
+  void settle_best(OnFailure on_failure);
+  void write_last(const Position& position) const;
+  void tell_failure(const char* file, const Error& error) const;
+
+  const Session& session_;
+  const Options& options_;
+  bool writes_;
+  std::optional<Snapshot> best_;  // by the checkpoint's monitor
+  std::optional<double> best_value_;
+  Position best_position_;
+  bool unsaved_ = false;       // or not yet known to be saved
+  std::future<void> writing_;  // best_, which stays as it is till then
+  bool owes_write_ = false;    // it was under way when the state was taken
+  bool restores_;
+  std::optional<Snapshot> stoppers_best_;  // where it is not best_
+  bool shares_best_ = false;
+  std::optional<Position> stoppers_position_;
+  std::optional<Position> restored_;
+};
+
+}  // namespace trainctl::train

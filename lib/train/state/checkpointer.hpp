@@ -1,0 +1,97 @@
+#pragma once
+
+#include "train/loop/options.hpp"
+#include "train/loop/session.hpp"
+#include "train/state/checkpoint_writer.hpp"
+#include "train/state/saved_state.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::train {
+
+/// Writes checkpoints of the whole state while training goes on: a copy on the step, the rest on a
+/// thread. One at a time: a save that is due while another one is written waits for it. What became
+/// of one is told at a later step, as an event of rank 0. All ranks make the same calls at the same
+/// steps, `poll` aside.
+class Saver {
+ public:
+  /// Removes what earlier saves left unfinished, so make it before ranks meet. Throws
+  /// Error(resource).
+  Saver(const Session& session, const Options& options);
+  /// Gives up what the other ranks do not finish.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  /// The run goes on from this checkpoint, or (empty) begins. Before the first save. Newer ones in
+  /// its folder are of another past, and must have been moved away: where one is left rank 0 throws
+  /// Error(checkpoint) naming it.
+  void begin(const std::filesystem::path& resumed_from);
+  /// Compares the free space of the disk with a checkpoint of so many bytes: a warning where three
+  /// do not fit, which is what the disk holds at most during a save. Throws Error(resource) where
+  /// not even one does.
+  void check_space(std::uint64_t bytes) const;
+
+  /// What a manifest tells of one checkpoint; the rest is in the session.
+  struct About {
+    checkpoint::Moment moment;
+    std::int64_t step_in_epoch = 0;
+    std::int64_t samples_in_epoch = 0;  // of all ranks
+    std::string reason;
+    std::optional<double> value;  // of the monitor
+    std::int64_t told_epoch = 0;  // of the event
+    std::string buckets;          // GradSync::layout()
+  };
+  /// Waits for the save before, then copies. Throws Error(resource) as poll().
+  void take(const std::vector<stage::NamedTensor>& tensors, Json meta);
+  /// Writes what was taken. Returns at once, or with `async: false` once it is committed.
+  void write(const About& about);
+  /// Waits until the last save is committed or has failed; afterwards all ranks know which.
+  void settle();
+  /// The run ends: from now on a failure is told and not thrown.
+  void tolerate_failures() { tolerates_ = true; }
+  /// As of the last settle(): whether a checkpoint of this moment is committed.
+  [[nodiscard]] bool has(const checkpoint::Moment& moment) const {
+    return last_ == moment && committed_ == last_;
+  }
+
+  /// Tells what has become of the save under way, if it has ended. Throws Error(resource) after
+  /// three or more failures in a row within which five minutes have passed, or where there is no
+  /// older checkpoint to go on from.
+  void poll();
+
+ private:
+  [[nodiscard]] bool leads() const { return place_.rank == 0; }
+  void expect_none_behind(const std::optional<checkpoint::Moment>& from) const;
+  void finish();
+  void tell(const WriteOutcome& outcome);
+  void count_failure(const std::string& failure);
+  [[nodiscard]] std::string older_one() const;
+
+  const Session& session_;
+  Saving saving_;
+  dist::Place place_;
+  std::filesystem::path folder_;
+  CheckpointWriter writer_;
+  HostCopies copies_;
+  Json meta_;
+  WriteJob job_;
+  About about_;
+  std::atomic<bool> cancelled_ = false;
+  std::future<WriteOutcome> under_way_;
+  std::optional<checkpoint::Moment> last_;  // that was begun, or gone on from
+  std::optional<checkpoint::Moment> committed_;
+  double exposed_s_ = 0;  // of the save under way
+  int failures_ = 0;      // in a row
+  double failing_since_ = 0;
+  bool tolerates_ = false;
+};
+
+}  // namespace trainctl::train

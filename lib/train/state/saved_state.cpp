@@ -1,0 +1,173 @@
+#include "train/state/saved_state.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "checkpoint/verify.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+/// What the memo is called in the meta of a part.
+constexpr const char* kValues = "training";
+/// The states of random numbers are set and not copied into.
+constexpr std::string_view kRandom = "rng/";
+
+/// A copy: the file goes away.
+at::Tensor tensor_of(const container::Entry& entry) {
+  at::Tensor tensor = at::empty(entry.shape, dtype_of(entry.dtype));
+  ASSERT(tensor.nbytes() == entry.bytes.size());
+  if (!entry.bytes.empty())
+    std::memcpy(tensor.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
+  return tensor;
+}
+
+bool alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
+}
+
+std::string shape_text(std::string_view dtype, at::IntArrayRef shape) {
+  return fmt::format("{} [{}]", dtype, fmt::join(shape, ", "));
+}
+
+void copy(const container::Entry& entry, const StateTensor& into) {
+  const char* dtype = dtype_name(into.tensor.scalar_type());
+  ENSURE(checkpoint, entry.dtype == dtype && into.tensor.sizes() == at::IntArrayRef(entry.shape),
+         "'{}' is {}, and {} in this run", into.name, shape_text(entry.dtype, entry.shape),
+         shape_text(dtype, into.tensor.sizes()));
+  into.tensor.copy_(tensor_of(entry));
+}
+
+}  // namespace
+
+std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank) {
+  std::vector<stage::NamedTensor> saved;
+  for (const StateTensor& one : state) {
+    if (rank == 0 || one.of_rank || one.of_owner) saved.push_back({one.name, one.tensor});
+  }
+  return saved;
+}
+
+void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
+  const at::NoGradGuard guard;
+  copies_.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i].tensor;
+    auto& [name, copy] = copies_[i];
+    name = tensors[i].name;
+    if (!copy.defined() || !alike(copy, tensor))
+      copy = at::empty(tensor.sizes(), tensor.scalar_type());
+    copy.copy_(tensor.detach());
+  }
+}
+
+std::vector<container::Entry> HostCopies::entries() const {
+  std::vector<container::Entry> entries;
+  for (const auto& [name, tensor] : copies_) {
+    entries.push_back({name,
+                       dtype_name(tensor.scalar_type()),
+                       tensor.sizes().vec(),
+                       {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}});
+  }
+  return entries;
+}
+
+SavedState::SavedState(const std::filesystem::path& checkpoint, dist::Place place)
+    : folder_(checkpoint),
+      manifest_(checkpoint::read_manifest(checkpoint)),
+      same_world_(manifest_.world_size == place.world_size) {
+  parts_.emplace_back(folder_, manifest_, 0);
+  if (same_world_ && place.rank > 0) {
+    parts_.emplace_back(folder_, manifest_, place.rank);
+    own_ = 1;
+    own_rank_ = place.rank;
+  } else if (!same_world_ && place.rank == 0) {
+    for (int rank = 1; rank < manifest_.world_size; ++rank)
+      parts_.emplace_back(folder_, manifest_, rank);
+  }
+}
+
+const Json& SavedState::values_of(std::size_t part) const {
+  const Json& meta = parts_[part].meta();
+  const auto found = meta.is_object() ? meta.find(kValues) : meta.end();
+  ENSURE(checkpoint, found != meta.end(), "{}: a part has no '{}'", printable(folder_.string()),
+         kValues);
+  return *found;
+}
+
+std::vector<stage::NamedTensor> SavedState::tensors_of(std::size_t part,
+                                                       std::string_view prefix) const {
+  std::vector<stage::NamedTensor> found;
+  for (const container::Entry& entry : parts_[part].entries()) {
+    if (entry.name.starts_with(prefix))
+      found.push_back({entry.name.substr(prefix.size()), tensor_of(entry)});
+  }
+  return found;
+}
+
+void SavedState::check_names(const std::vector<StateTensor>& state,
+                             const std::vector<std::string>& of_others) const {
+  std::set<std::string_view> known;
+  for (const StateTensor& one : state) known.insert(one.name);
+  const auto is_of_others = [&](const std::string& name) {
+    return std::ranges::any_of(of_others,
+                               [&](const std::string& begin) { return name.starts_with(begin); });
+  };
+  for (const std::size_t part : {std::size_t{0}, own_}) {
+    for (const container::Entry& entry : parts_[part].entries()) {
+      ENSURE(
+          checkpoint,
+          known.contains(entry.name) || entry.name.starts_with(kRandom) || is_of_others(entry.name),
+          "'{}' is in the checkpoint, and nothing of this run is called so", printable(entry.name));
+    }
+  }
+}
+
+/// One further part in memory at a time: N ranks read N parts each where all own a share.
+void SavedState::look_into_others(std::vector<const StateTensor*> missing) const {
+  const auto take_from = [&](const checkpoint::PartReader& file) {
+    std::erase_if(missing, [&](const StateTensor* one) {
+      const container::Entry* entry = file.find(one->name);
+      if (entry != nullptr) copy(*entry, *one);
+      return entry != nullptr;
+    });
+  };
+  for (std::size_t part = 1; part < parts_.size(); ++part) take_from(parts_[part]);
+  const bool has_all = parts_.size() == static_cast<std::size_t>(manifest_.world_size);
+  for (int rank = 1; rank < manifest_.world_size && !has_all && !missing.empty(); ++rank) {
+    if (rank != own_rank_) take_from({folder_, manifest_, rank});
+  }
+  ENSURE(checkpoint, missing.empty(), "'{}' of this run is missing in it", missing.front()->name);
+}
+
+void SavedState::copy_into(const std::vector<StateTensor>& state,
+                           const std::vector<std::string>& of_others) const {
+  in_context(printable(folder_.string()), [&] {
+    const at::NoGradGuard guard;
+    check_names(state, of_others);
+    std::vector<const StateTensor*> missing;
+    for (const StateTensor& one : state) {
+      const container::Entry* entry = parts_[one.of_rank ? own_ : 0].find(one.name);
+      ENSURE(checkpoint, entry != nullptr || !one.of_rank, "'{}' of this run is missing in it",
+             one.name);
+      if (entry != nullptr) {
+        copy(*entry, one);
+      } else {
+        missing.push_back(&one);
+      }
+    }
+    if (!missing.empty()) look_into_others(std::move(missing));
+  });
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,126 @@
+#include "train/state/weights.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/safetensors.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace trainctl::train {
+namespace {
+
+std::span<const std::byte> bytes_of(const at::Tensor& host) {
+  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
+}
+
+at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
+
+struct DtypeName {
+  at::ScalarType dtype;
+  const char* name;
+};
+
+constexpr std::array<DtypeName, 10> kDtypes{{{at::kFloat, "F32"},
+                                             {at::kDouble, "F64"},
+                                             {at::kHalf, "F16"},
+                                             {at::kBFloat16, "BF16"},
+                                             {at::kLong, "I64"},
+                                             {at::kInt, "I32"},
+                                             {at::kShort, "I16"},
+                                             {at::kChar, "I8"},
+                                             {at::kByte, "U8"},
+                                             {at::kBool, "BOOL"}}};
+
+}  // namespace
+
+const char* dtype_name(at::ScalarType dtype) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const auto& row) { return row.dtype == dtype; });
+  ENSURE(unexpected, found != kDtypes.end(), "weights of type {} cannot be saved",
+         at::toString(dtype));
+  return found->name;
+}
+
+at::ScalarType dtype_of(std::string_view name) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const auto& row) { return row.name == name; });
+  ENSURE(checkpoint, found != kDtypes.end(), "weights of type {} cannot be loaded", name);
+  return found->dtype;
+}
+
+std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
+  std::vector<stage::NamedTensor> all = model.parameters();
+  for (stage::NamedTensor& buffer : model.buffers()) all.push_back(std::move(buffer));
+  return all;
+}
+
+Snapshot::Snapshot(std::vector<stage::NamedTensor> weights) : weights_(std::move(weights)) {
+  for (const auto& [name, tensor] : weights_)
+    copies_.push_back({name, at::empty_like(tensor.detach())});
+}
+
+void Snapshot::take() {
+  const at::NoGradGuard guard;
+  for (std::size_t i = 0; i < weights_.size(); ++i) copies_[i].tensor.copy_(weights_[i].tensor);
+}
+
+void Snapshot::restore() const {
+  const at::NoGradGuard guard;
+  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].tensor.copy_(copies_[i].tensor);
+}
+
+std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
+  const at::NoGradGuard guard;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> largest;  // NaN where one value is
+  for (const auto& [name, tensor] : weights) {
+    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
+    names.push_back(name);
+    largest.push_back(
+        at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
+  }
+  if (largest.empty()) return {};
+  const at::Tensor values = at::stack(largest).cpu();
+  const std::span<const double> read(values.const_data_ptr<double>(), largest.size());
+  const auto bad =
+      std::find_if_not(read.begin(), read.end(), [](double value) { return std::isfinite(value); });
+  return bad == read.end() ? std::string() : names[static_cast<std::size_t>(bad - read.begin())];
+}
+
+std::vector<stage::NamedTensor> host_copies(const std::vector<stage::NamedTensor>& weights) {
+  std::vector<stage::NamedTensor> copies;
+  for (const auto& [name, tensor] : weights) copies.push_back({name, on_host(tensor)});
+  return copies;
+}
+
+void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
+                  const std::map<std::string, std::string>& metadata) {
+  std::vector<at::Tensor> hosts;  // keeps the bytes alive
+  std::vector<safetensors::View> views;
+  for (const auto& [name, tensor] : weights) {
+    hosts.push_back(on_host(tensor));
+    views.push_back({name, dtype_name(tensor.scalar_type()), hosts.back().sizes().vec(),
+                     bytes_of(hosts.back())});
+  }
+  safetensors::write(path, views, metadata);
+}
+
+std::string digest_weights(const std::vector<stage::NamedTensor>& weights) {
+  Hasher hasher;
+  for (const auto& [name, tensor] : weights) {
+    hasher.add(name);
+    hasher.add(bytes_of(on_host(tensor)));
+  }
+  return hasher.hex();
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,137 @@
+#include "train/step/captured_step.hpp"
+
+#include "base/error.hpp"
+#include "stage/growing_metric.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <string_view>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr const char* kEager = "steps are taken one operation at a time, not as CUDA graphs";
+
+/// libtorch's reasons go on with advice on debugging in further lines.
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+std::string reason_of(const std::exception& error) {
+  const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
+  return first_line(libtorch != nullptr ? libtorch->what_without_backtrace() : error.what());
+}
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(
+      ErrorKind::config,
+      fmt::format("trainer.cuda_graphs is true, but {}: set trainer.cuda_graphs=auto", reason));
+}
+
+/// A step that is left out is seen on the host, unless the optimizer leaves it to the device.
+bool waits_for_flag(const Session& session, const Options& options) {
+  const bool leaves_out =
+      options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;
+  return leaves_out && !session.optimizer.skips_on_device();
+}
+
+}  // namespace
+
+CapturedStep::CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer,
+                           EventSink tell, Refused refused)
+    : graph_(std::move(graph)), timer_(timer), tell_(std::move(tell)), refused_(refused) {}
+
+CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
+  const auto place = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+  };
+  return {place(batch.inputs), place(batch.targets), place(batch.targets_b), place(batch.lambda)};
+}
+
+CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
+  if (!graph_) return take_as_it_is(step);
+  if (warm_ups_ < kWarmUps) {
+    ++warm_ups_;
+    graph_->warm_up(step);
+    return Taken::as_it_is;
+  }
+  const bool is_new = !recorded_.has_value();
+  if (is_new) {
+    if (!record(step)) return take_as_it_is(step);
+    recorded_ = places_of(batch);
+  }
+  if (*recorded_ != places_of(batch)) return take_as_it_is(step);
+  replay();
+  return is_new ? Taken::as_it_is : Taken::repeated;  // the host has recorded this very one
+}
+
+CapturedStep::Taken CapturedStep::take_as_it_is(const Step& step) {
+  step();
+  return Taken::as_it_is;
+}
+
+bool CapturedStep::record(const Step& step) {
+  try {
+    const PartTimer::Pause pause(timer_);
+    graph_->record(step);
+    return true;
+  } catch (const std::exception& error) {
+    graph_.reset();
+    const std::string reason = "a step could not be recorded: " + reason_of(error);
+    if (refused_ == Refused::ends_run) refuse(reason);
+    tell_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
+    return false;
+  }
+}
+
+/// One launch: its parts cannot be told apart.
+void CapturedStep::replay() {
+  timer_.enter(Part::forward);
+  graph_->replay();
+  timer_.enter(Part::other);
+  timer_.end_step();
+}
+
+std::optional<std::string> capture_obstacle(const Session& session, const Options& options) {
+  if (options.capture_obstacle) return options.capture_obstacle;
+  if (session.scheduler.cycles_momentum())
+    return "the scheduler cycles the momentum, which kernels take as a plain number";
+  if (!session.optimizer.is_repeatable())
+    return "the optimizer keeps its learning rate on the host";
+  if (waits_for_flag(session, options))
+    return "the optimizer looks on the host whether a step that is not finite is left out";
+  if (options.log_norms && options.log_every == 1)
+    return "trainer.log_norms measures single steps, with trainer.log_every_n_steps 1 all of them";
+  if (session.loss.ignored_label() && !session.metrics.empty())
+    return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
+  for (const auto& metric : session.metrics) {
+    if (stage::as_growing(*metric) != nullptr)
+      return "metric '" + metric->name() + "' keeps the scores of each batch in new memory";
+  }
+  return std::nullopt;
+}
+
+bool records_steps(const Session& session, const Options& options) {
+  const bool wanted = options.cuda_graphs.value_or(false) || options.cuda_graphs.is_auto();
+  return wanted && !capture_obstacle(session, options);
+}
+
+std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const Options& options,
+                                                 PartTimer& timer) {
+  const bool insists = options.cuda_graphs.value_or(false);
+  if (!insists && !options.cuda_graphs.is_auto()) return nullptr;
+  const auto obstacle = capture_obstacle(session, options);
+  if (insists && obstacle) refuse(*obstacle);
+  if (!obstacle) {
+    using Refused = CapturedStep::Refused;
+    return std::make_unique<CapturedStep>(device::make_step_graph(options.device), timer,
+                                          session.emit,
+                                          insists ? Refused::ends_run : Refused::is_told);
+  }
+  if (options.device.is_cuda() && session.communicator.place().rank == 0)
+    session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});
+  return nullptr;
+}
+
+}  // namespace trainctl::train

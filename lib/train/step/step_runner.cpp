@@ -1,0 +1,319 @@
+#include "train/step/step_runner.hpp"
+
+#include "stage/growing_metric.hpp"
+#include "train/debug/finite.hpp"
+#include "train/parallel/sharded_optimizer.hpp"
+#include "train/step/measure.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace trainctl::train {
+namespace {
+
+constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
+
+GradScaler::Scaling scaling_of(const Options& options) {
+  return options.forward.precision == spec::Precision::fp16_mixed ? GradScaler::Scaling::dynamic
+                                                                  : GradScaler::Scaling::none;
+}
+
+class NormSum final : public stage::RankSum {
+ public:
+  /// `timer` is null where the host does not wait for the exchange.
+  NormSum(dist::Communicator& communicator, PartTimer* timer)
+      : communicator_(communicator), timer_(timer) {}
+  void add(const at::Tensor& tensor) override {
+    const Part part = timer_ != nullptr ? timer_->current() : Part::other;
+    if (timer_ != nullptr) timer_->enter(Part::allreduce);
+    communicator_.sum(tensor, "sums of batch normalisation");
+    if (timer_ != nullptr) timer_->enter(part);
+  }
+
+ private:
+  dist::Communicator& communicator_;
+  PartTimer* timer_;
+};
+
+/// A loss that is not finite may have a gradient that is: the scaler, which looks at that alone, is
+/// to see it, and on every rank. Exactly 1 times the share otherwise.
+at::Tensor spoilt_if_bad(const at::Tensor& share, const at::Tensor& loss) {
+  return share * (loss.detach() * 0 + 1);
+}
+
+}  // namespace
+
+std::vector<at::Tensor> trainable(const stage::Model& model) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : model.parameters()) {
+    if (tensor.requires_grad()) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+StepRunner::StepRunner(const Session& session, const Options& options, PartTimer& timer,
+                       dist::GradSync& sync)
+    : session_(session),
+      timer_(timer),
+      sync_(sync),
+      sharded_(dynamic_cast<ShardedOptimizer*>(&session.optimizer)),
+      captured_(make_captured_step(session, options, timer)),
+      meter_(
+          options.device,
+          options.may_skip > 0 ? LossMeter::NotFinite::is_left_out : LossMeter::NotFinite::counts,
+          captured_ ? LossMeter::Rows::on_device : LossMeter::Rows::on_host),
+      parameters_(trainable(session.model)),
+      forward_(options.forward),
+      logs_norms_(options.log_norms),
+      world_size_(session.communicator.place().world_size),
+      alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
+      on_cpu_(options.device.is_cpu()) {
+  if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
+  make_scaler(options);
+  if (options.detect_anomaly) watch_.emplace(session.model);
+  if (options.sync_batch_norm && world_size_ > 1)
+    rank_sum_ = std::make_unique<NormSum>(session.communicator, on_cpu_ ? &timer : nullptr);
+}
+
+/// A CPU looks at the gradient itself where the first such step ends the run; a GPU never waits for
+/// it, unless it waits anyway.
+void StepRunner::make_scaler(const Options& options) {
+  const GradScaler::Scaling scaling = scaling_of(options);
+  if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic) {
+    scaler_.emplace(options.device, scaling);
+    kept_.emplace(session_.model);
+  } else if (!on_cpu_ && !options.detect_anomaly) {
+    scaler_.emplace(options.device, scaling, GradScaler::AfterBad::stays_out);
+    keeps_weights_ = session_.optimizer.skips_for_nothing();
+  }
+}
+
+StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
+  if (!captured_ || !is_whole(micro)) return take(micro, lr);
+  session_.optimizer.set_lr(lr);  // a graph would set the rate that it was recorded with
+  Result result = Result::ok;
+  const auto taken = captured_->take(micro.batch, [&] { result = take(micro, lr); });
+  if (taken == CapturedStep::Taken::repeated) sync_.count_repeated();
+  return result;
+}
+
+/// One like all others.
+bool StepRunner::is_whole(const MicroBatch& micro) const {
+  const bool measures = logs_norms_ && micro.logs;
+  return micro.opens && micro.closes && micro.batch.valid == session_.batch_size && !measures;
+}
+
+StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
+  timer_.enter(Part::optimizer);
+  if (micro.opens) clear_gradients();
+  if (micro.opens && kept_) kept_->take();
+  timer_.enter(Part::forward);
+  if (micro.closes) sync_.before_forward();
+  at::Tensor logits;
+  enter(LayerWatch::Pass::forward);
+  {
+    RECORD_USER_SCOPE("forward");
+    const stage::BatchOfRanksScope ranks({rank_sum_.get(), micro.batch.valid > 0});
+    logits = forward(session_.model, micro.batch.inputs, forward_);
+  }
+  enter(LayerWatch::Pass::loss);
+  const stage::LossValue loss = loss_of(logits, micro.batch);
+  enter(LayerWatch::Pass::none);
+  const bool finite = meter_.add(loss, micro.batch.valid) && !sees_not_finite(loss, micro);
+  if (!finite && alone_) return Result::not_finite;
+  timer_.enter(Part::backward);
+  at::Tensor share = share_of(loss, micro);
+  if (scaler_ && micro.batch.valid > 0) share = spoilt_if_bad(share, loss.value);
+  backward(finite ? share : share * kNotFinite, micro);  // so that every rank gets to know
+  enter(LayerWatch::Pass::none);
+  if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
+  if (micro.closes && !update(micro, lr)) return Result::gradient_not_finite;
+  timer_.enter(Part::other);
+  if (micro.batch.valid > 0) measure_if_finite(logits, micro.batch.targets, loss.value);
+  timer_.end_step();
+  return Result::ok;
+}
+
+void StepRunner::enter(LayerWatch::Pass pass) {
+  if (watch_) watch_->enter(pass);
+}
+
+/// A scaler leaves such steps out; what the watch found is told where it gives up.
+bool StepRunner::sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro) {
+  return watch_ && !scaler_ && micro.batch.valid > 0 && !all_finite(loss.value);
+}
+
+/// Values on the way may be so without harm, where a mask takes them out again. Of several ranks
+/// the others wait at the end of the window, and see it there; this one keeps what it found.
+bool StepRunner::sees_bad_gradient(const MicroBatch& micro) {
+  if (!watch_ || scaler_ || watch_->found().empty()) return false;
+  collect_gradients();
+  const bool bad = !all_finite(gradients_);
+  gradients_.clear();
+  if (bad && anomaly_.empty()) anomaly_ = watch_->found();
+  return bad && (alone_ || micro.closes);
+}
+
+std::string StepRunner::anomaly() const {
+  if (!anomaly_.empty() || !watch_) return anomaly_;
+  return watch_->found();
+}
+
+void StepRunner::drop_graph() {
+  if (captured_) captured_->drop();
+}
+
+void StepRunner::clear_gradients() {
+  if (!alone_) {  // gradients are views into the reducer's buckets, and stay so
+    session_.optimizer.zero_grad();
+    return;
+  }
+  for (at::Tensor& parameter : parameters_)
+    parameter.mutable_grad().reset();  // backward hands over its own tensors
+}
+
+stage::LossValue StepRunner::loss_of(const at::Tensor& logits, const device::DeviceBatch& batch) {
+  if (!batch.lambda.defined()) return session_.loss.forward(logits, batch.targets);
+  return session_.loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
+}
+
+/// The mean over this rank's rows becomes its share of the mean over the window; the average over
+/// the ranks divides by the world. What weighed rows are divided by is known once the window is
+/// closed: till then they are summed.
+at::Tensor StepRunner::share_of(const stage::LossValue& loss, const MicroBatch& micro) {
+  if (loss.weight.defined()) {
+    add_weight(loss.weight, micro);
+    return micro.batch.valid > 0 ? loss.value : loss.value * 0;
+  }
+  const std::int64_t rows = micro.batch.valid * world_size_;
+  if (rows == micro.window_rows) return loss.value;
+  return loss.value * (static_cast<double>(rows) / static_cast<double>(micro.window_rows));
+}
+
+void StepRunner::add_weight(const at::Tensor& weight, const MicroBatch& micro) {
+  const at::NoGradGuard guard;
+  if (!window_weight_.defined())
+    window_weight_ = at::zeros({}, weight.options().dtype(at::kDouble));
+  if (micro.opens) window_weight_.zero_();
+  if (micro.batch.valid > 0) window_weight_.add_(weight);
+  divides_ = micro.closes;
+  if (divides_ && !alone_)
+    weight_of_all_ = session_.communicator.start_sum(window_weight_, "sum of the class weights");
+}
+
+void StepRunner::divide_by_weight() {
+  const at::NoGradGuard guard;
+  divides_ = false;
+  if (const auto sum = std::exchange(weight_of_all_, nullptr)) sum->wait();
+  collect_gradients();
+  constexpr double kNothing = 1e-30;  // where no row weighs, the gradients are 0 and stay so
+  const int ranks = alone_ ? 1 : world_size_;
+  at::_foreach_mul_(gradients_, (ranks / window_weight_.clamp_min(kNothing)).to(at::kFloat));
+}
+
+void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
+  RECORD_USER_SCOPE("backward");
+  const at::Tensor loss = scaler_ ? scaler_->scale(share) : share;
+  enter(LayerWatch::Pass::backward);
+  if (!micro.closes) {
+    loss.backward();
+    return;
+  }
+  const double exposed = sync_.backward(loss);
+  if (!alone_) {
+    timer_.enter(Part::allreduce);
+    timer_.move(Part::backward, Part::allreduce, exposed);
+  }
+  if (divides_) divide_by_weight();
+}
+
+void StepRunner::collect_gradients() {
+  gradients_.clear();
+  for (const at::Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) gradients_.push_back(parameter.grad());
+  }
+}
+
+/// They are equal on all ranks, and so is what is found.
+bool StepRunner::update(const MicroBatch& micro, double lr) {
+  RECORD_USER_SCOPE("optimizer");
+  timer_.enter(Part::optimizer);
+  const bool measures = logs_norms_ && micro.logs;
+  collect_gradients();
+  if (scaler_) scaler_->unscale(gradients_);
+  if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
+  if (!clip()) return false;
+  session_.optimizer.set_lr(lr);
+  step_optimizer();
+  if (kept_) kept_->put_back_if(scaler_->found_inf());
+  if (scaler_) scaler_->update();
+  gradients_.clear();  // a list that holds them would cost the next step their memory
+  return true;
+}
+
+void StepRunner::step_optimizer() {
+  stage::Optimizer& optimizer = sharded_ != nullptr ? sharded_->own() : session_.optimizer;
+  if (scaler_ && keeps_weights_) {
+    optimizer.step_unless(scaler_->found_inf());
+  } else {
+    optimizer.step();
+  }
+  if (sharded_ == nullptr) return;
+  timer_.enter(Part::allreduce);
+  sharded_->share();
+  timer_.enter(Part::optimizer);
+}
+
+dist::SyncStats StepRunner::take_shared() {
+  return sharded_ != nullptr ? sharded_->take_stats() : dist::SyncStats();
+}
+
+/// Where no scaler looks, returns whether the gradient is finite, as its norm is then. A bound
+/// would hide an infinity.
+bool StepRunner::clip() {
+  const bool by_norm = clipper_ && clipper_->takes_norm();
+  if (!scaler_ && !by_norm && !all_finite(gradients_)) return false;
+  if (!clipper_) return true;
+  const at::Tensor norm = (*clipper_)(gradients_);
+  return scaler_ || !norm.defined() || std::isfinite(norm.item<double>());
+}
+
+/// What the mean loss leaves out is no part of the metrics either.
+void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
+                                   const at::Tensor& loss) {
+  if (!meter_.leaves_out()) return measure(logits, targets);
+  const at::NoGradGuard guard;
+  if (on_cpu_) {
+    if (std::isfinite(loss.item<double>())) measure(logits, targets);
+    return;
+  }
+  std::vector<at::Tensor> before;
+  for (const auto& metric : session_.metrics)
+    before.push_back(stage::as_growing(*metric) ? at::Tensor() : metric->sums().clone());
+  measure(logits, targets);
+  const at::Tensor finite = loss.isfinite();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    stage::Metric& metric = *session_.metrics[i];
+    if (stage::GrowingMetric* growing = stage::as_growing(metric)) {
+      growing->keep_last_update_if(finite);
+    } else {
+      metric.sums().copy_(at::where(finite, metric.sums(), before[i]));
+    }
+  }
+}
+
+void StepRunner::measure(const at::Tensor& logits, const at::Tensor& targets) {
+  const at::NoGradGuard guard;
+  train::measure(session_.metrics, session_.loss, logits, targets);
+}
+
+}  // namespace trainctl::train

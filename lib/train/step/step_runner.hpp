@@ -1,0 +1,128 @@
+#pragma once
+
+#include "device/feed.hpp"
+#include "stage/forward_context.hpp"
+#include "train/debug/anomaly_detector.hpp"
+#include "train/loop/options.hpp"
+#include "train/loop/session.hpp"
+#include "train/measure/phase_timer.hpp"
+#include "train/step/captured_step.hpp"
+#include "train/step/clip.hpp"
+#include "train/step/grad_scaler.hpp"
+#include "train/step/kept_buffers.hpp"
+#include "train/step/loss_meter.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::train {
+
+class ShardedOptimizer;
+
+/// One batch of an optimizer step. With accumulation several of them make a window, and their
+/// gradients add up to those of one large batch.
+struct MicroBatch {
+  const device::DeviceBatch& batch;
+  std::int64_t window_rows = 0;  // rows of the whole window over all ranks
+  bool opens = true;
+  bool closes = true;
+  bool logs = false;  // this step is written to the log
+};
+
+/// Lengths of all gradients, before clipping, and of all parameters: 0-d, on the device; undefined
+/// where they are not asked for.
+struct Norms {
+  at::Tensor gradient;
+  at::Tensor parameter;
+};
+
+/// Forward, backward and update of one batch.
+class StepRunner {
+ public:
+  StepRunner(const Session& session, const Options& options, PartTimer& timer,
+             dist::GradSync& sync);
+
+  enum class Result { ok, not_finite, gradient_not_finite };
+  /// What is not finite is seen before anything was updated: by a CPU, and with detect_anomaly by a
+  /// GPU, at once where there is one rank; several see it in the gradient that they share, all at
+  /// the end of the same step. A GPU else leaves the step and those after it out, and tells at the
+  /// log point.
+  Result run(const MicroBatch& micro, double lr);
+
+  LossMeter& meter() { return meter_; }
+  [[nodiscard]] const LossMeter& meter() const { return meter_; }
+  /// Of the last step that was logged.
+  [[nodiscard]] const Norms& norms() const { return norms_; }
+  /// Null where a step that is not finite ends the run at once.
+  [[nodiscard]] const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+  /// Whether a step that is not finite never reaches the weights. A GPU would need copies for that
+  /// where the optimizer's kernels take no flag: too dear for a run that ends with that step.
+  [[nodiscard]] bool keeps_weights() const { return keeps_weights_; }
+  /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
+  /// brought up the first value that is not finite.
+  [[nodiscard]] std::string anomaly() const;
+  /// Ends the checks of detect_anomaly: for steps that are timed after the training.
+  void stop_watching() { watch_.reset(); }
+  /// Whether steps are recorded, and repeated as a whole.
+  [[nodiscard]] bool records() const { return captured_ != nullptr; }
+  /// What giving the updated weights to all ranks took since the last call.
+  dist::SyncStats take_shared();
+  /// Gives back the memory of a step that was recorded.
+  void drop_graph();
+
+ private:
+  void make_scaler(const Options& options);
+  void enter(LayerWatch::Pass pass);
+  void clear_gradients();
+  /// Operation by operation.
+  Result take(const MicroBatch& micro, double lr);
+  [[nodiscard]] bool is_whole(const MicroBatch& micro) const;
+  [[nodiscard]] bool sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro);
+  [[nodiscard]] bool sees_bad_gradient(const MicroBatch& micro);
+  stage::LossValue loss_of(const at::Tensor& logits, const device::DeviceBatch& batch);
+  at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
+  void add_weight(const at::Tensor& weight, const MicroBatch& micro);
+  void divide_by_weight();
+  void collect_gradients();
+  void backward(const at::Tensor& share, const MicroBatch& micro);
+  /// Returns false where the gradient is not finite, and has changed nothing.
+  [[nodiscard]] bool update(const MicroBatch& micro, double lr);
+  [[nodiscard]] bool clip();
+  void step_optimizer();
+  void measure(const at::Tensor& logits, const at::Tensor& targets);
+  void measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
+                         const at::Tensor& loss);
+
+  const Session& session_;
+  PartTimer& timer_;
+  dist::GradSync& sync_;
+  ShardedOptimizer* sharded_;               // the session's optimizer; null: it is another
+  std::unique_ptr<CapturedStep> captured_;  // null: all steps are taken operation by operation
+  LossMeter meter_;
+  std::vector<at::Tensor> parameters_;
+  at::Tensor window_weight_;                      // of a loss that weighs its rows, over all ranks
+  bool divides_ = false;                          // by that, once backward has ended
+  std::unique_ptr<dist::Pending> weight_of_all_;  // set while it is summed
+  std::unique_ptr<stage::RankSum> rank_sum_;  // null: batch normalisation is of this rank's rows
+  std::vector<at::Tensor> gradients_;         // of the step that is taken
+  std::optional<Clipper> clipper_;
+  std::optional<GradScaler> scaler_;
+  std::optional<KeptBuffers> kept_;  // where a step that is left out does not end the run
+  std::optional<LayerWatch> watch_;  // with detect_anomaly
+  std::string anomaly_;              // what it found when the gradient was spoilt
+  ForwardOptions forward_;
+  Norms norms_;
+  bool keeps_weights_ = true;
+  bool logs_norms_;
+  int world_size_;
+  bool alone_;  // no other rank sees this one's gradients: there is none, or in local SGD
+  bool on_cpu_;
+};
+
+/// The parameters that are trained.
+std::vector<at::Tensor> trainable(const stage::Model& model);
+
+}  // namespace trainctl::train

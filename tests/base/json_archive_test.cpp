@@ -1,0 +1,107 @@
+#include "base/json_archive.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+using namespace trainctl;
+
+namespace {
+
+struct Part {
+  bool on = false;
+  std::int64_t count = 0;
+  std::uint64_t digest = 0;
+  double best = 0;
+  std::string at;
+  std::optional<double> mean;
+  std::vector<std::uint64_t> all;
+  double inner = 0;
+
+  void memorise(Memo& memo) {
+    memo.value("on", &on);
+    memo.value("count", &count);
+    memo.value("digest", &digest);
+    memo.value("best", &best);
+    memo.value("at", &at);
+    memo.value("mean", &mean);
+    memo.value("all", &all);
+    memo.group("below", [&] { memo.value("inner", &inner); });
+  }
+};
+
+Part filled() {
+  return {.on = true,
+          .count = std::numeric_limits<std::int64_t>::min(),
+          .digest = std::numeric_limits<std::uint64_t>::max(),
+          .best = -std::numeric_limits<double>::infinity(),
+          .at = "in epoch 3",
+          .mean = 0.1,
+          .all = {0, std::numeric_limits<std::uint64_t>::max()},
+          .inner = std::nan("")};
+}
+
+/// What reading it back says; empty where nothing was wrong.
+std::string complaint(const Json& values) {
+  Part part;
+  try {
+    recall(part, values);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    return error.what();
+  }
+  return "";
+}
+
+Json with(const char* key, const Json& value) {
+  Part part = filled();
+  Json values = remember(part);
+  values[key] = value;
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a part takes back from JSON what it put down") {
+  Part written = filled();
+  const Json values = Json::parse(to_line(remember(written)));
+  Part read;
+  read.mean = 7;
+  recall(read, values);
+  CHECK(read.on);
+  CHECK(read.count == written.count);
+  CHECK(read.digest == written.digest);
+  CHECK(read.best == written.best);
+  CHECK(read.at == written.at);
+  CHECK(read.mean == written.mean);
+  CHECK(read.all == written.all);
+  CHECK(std::isnan(read.inner));
+  CHECK(remember(read) == values);
+  written.mean.reset();
+  recall(read, remember(written));
+  CHECK_FALSE(read.mean.has_value());
+}
+
+TEST_CASE("a key that is missing, unknown or of another type is named") {
+  Part part = filled();
+  for (const char* key : {"on", "count", "digest", "best", "at", "mean", "all", "below"}) {
+    Json values = remember(part);
+    values.erase(key);
+    CHECK(complaint(values) == "'" + std::string(key) + "' is missing");
+    CHECK_THAT(complaint(with(key, Json{{"odd", 1.5}})),
+               StartsWith("'" + std::string(key == std::string("below") ? "below.inner" : key)));
+  }
+  CHECK(complaint(with("more", 1)) == "'more' is unknown");
+  CHECK(complaint(with("below", Json{{"inner", "1p+0"}, {"other", 2}})) ==
+        "'below.other' is unknown");
+  CHECK(complaint(with("below", Json{{"inner", 1.0}})) ==
+        "'below.inner': expected a number as text, such as \"1.8p+1\", found 1.0");
+  CHECK(complaint(with("count", std::numeric_limits<std::uint64_t>::max())) ==
+        "'count': expected an integer, found 18446744073709551615");
+  CHECK_THAT(complaint(with("digest", -1)), Contains("an integer of at least 0, found -1"));
+  CHECK_THAT(complaint(with("all", Json::array({1, -1}))), Contains("'all'"));
+  CHECK_THAT(complaint(Json(nullptr)), Contains("expected an object of values, found null"));
+}

@@ -1,0 +1,27 @@
+#include "base/machine/nvml.hpp"
+
+#include "base/machine/gpu_meter.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+TEST_CASE("without the driver's library, or without a GPU, there is no meter, and no failure") {
+  CHECK(make_gpu_meter("") == nullptr);
+  CHECK(make_gpu_meter("00000000:01:00.0", "libno-such-nvml.so.1") == nullptr);
+  CHECK(make_gpu_meter("00000000:01:00.0", "libm.so.6") == nullptr);
+  CHECK(make_gpu_meter("ffffffff:ff:1f.0") == nullptr);
+}
+
+TEST_CASE("a management library that is missing, or is another, says so and tells nothing") {
+  const Nvml missing("libno-such-nvml.so.1");
+  CHECK(missing.failure() == "libno-such-nvml.so.1 is not installed");
+  const Nvml another("libm.so.6");
+  CHECK_THAT(another.failure(), Contains("nvmlInit"));
+  for (const Nvml* nvml : {&missing, &another}) {
+    CHECK(nvml->gpus().empty());
+    CHECK(nvml->driver().empty());
+    CHECK_FALSE(nvml->cuda());
+    CHECK_FALSE(nvml->mismatches());
+    CHECK(nvml->function<int (*)()>("cos") == nullptr);
+  }
+}

@@ -1,0 +1,165 @@
+#include "checkpoint/container_files.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "checkpoint/container.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+using container::Entry;
+using container_files::bytes_of;
+using container_files::complaint;
+using container_files::random_text;
+using container_files::refused;
+
+namespace {
+
+constexpr std::size_t kSize = 65'536;
+constexpr std::size_t kPage = 4096;
+
+/// Entries as training has them; the last is of so many bytes.
+std::vector<Entry> entries_in(const std::string& data, std::size_t last) {
+  const auto bytes = bytes_of(data);
+  return {{"model/fc1.weight", "F32", {50, 100}, bytes.subspan(1, 20'000)},
+          {"model/fc1.bias", "F32", {50}, bytes.subspan(7, 200)},
+          {"optimizer/fc1.weight.exp_avg", "F32", {50, 100}, bytes.subspan(999, 20'000)},
+          {"optimizer/step", "I64", {}, bytes.subspan(3, 8)},
+          {"ema/empty", "BF16", {0, 3}, {}},
+          {"rng", "U8", {static_cast<std::int64_t>(last)}, bytes.subspan(500, last)}};
+}
+
+/// A sound file of 64 KiB.
+const std::string& sound() {
+  static const std::string file = [] {
+    const std::string data = random_text(kSize, 11);
+    const Json meta = Json::parse(R"({"epoch":3,"step":938,"loader":{"position":[1,2,3]}})");
+    std::size_t last = 20'000;
+    last += kSize - container::file_bytes(entries_in(data, last), meta);
+    const TempFolder folder;
+    container::write(folder / "a", entries_in(data, last), meta);
+    return read_file(folder / "a", kSize, ReadFailure::data);
+  }();
+  return file;
+}
+
+bool survives_flip(std::string& file, std::size_t bit) {
+  const auto mask = static_cast<unsigned char>(1U << (bit % 8));
+  const auto flip = [&] {
+    file[bit / 8] = static_cast<char>(static_cast<unsigned char>(file[bit / 8]) ^ mask);
+  };
+  flip();
+  const bool accepted = !refused(file);
+  flip();
+  return accepted;
+}
+
+}  // namespace
+
+TEST_CASE("a flipped bit of a checkpoint is never missed") {
+  std::string file = sound();
+  REQUIRE(file.size() == kSize);
+  REQUIRE(complaint(file) == "accepted");
+  const std::size_t bits = 8 * kSize;
+  int silent = 0;
+  if (std::getenv("TRAINCTL_LONG") != nullptr) {
+    for (std::size_t bit = 0; bit < bits; ++bit) silent += survives_flip(file, bit) ? 1 : 0;
+  } else {
+    std::mt19937_64 draw(12);
+    for (std::size_t bit = 0; bit < 256; ++bit) silent += survives_flip(file, bit) ? 1 : 0;
+    for (int i = 0; i < 20'000; ++i) silent += survives_flip(file, draw() % bits) ? 1 : 0;
+  }
+  CHECK(silent == 0);
+  CHECK(complaint(file) == "accepted");
+}
+
+TEST_CASE("a file that is checked in pieces is judged as one that is read whole") {
+  const std::string large = random_text(5 << 20, 13);  // some pieces and a part of one
+  const TempFolder folder;
+  const auto path = folder / "x.part";
+  container::write(path, entries_in(large, (4 << 20) + 77), Json(1));
+  const std::string whole = read_file(path, large.size(), ReadFailure::data);
+  CHECK(container::check_file(path) == container::File(path).header_checksum());
+  const auto judge = [&](const auto& look) -> std::string {
+    try {
+      look();
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::checkpoint ? error.what() : "no Error(checkpoint)";
+    }
+    return "accepted";
+  };
+  std::mt19937_64 draw(14);
+  int accepted = 0;
+  for (int i = 0; i < 30; ++i) {
+    std::string file = whole;
+    const std::size_t near = i < 15 ? 2000 : whole.size();  // the header, or anywhere
+    char& byte = file[draw() % near];
+    byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (draw() % 8)));
+    if (i % 10 == 9) file.resize(draw() % file.size());
+    write_atomically(path, file);
+    const std::string said = judge([&] { container::check_file(path); });
+    CHECK(said == judge([&] { const container::File read(path); }));
+    accepted += said == "accepted" ? 1 : 0;
+  }
+  CHECK(accepted == 0);
+}
+
+TEST_CASE("a checkpoint cut off anywhere is told by its length") {
+  const std::string& file = sound();
+  int silent = 0;
+  for (std::size_t size = 0; size < file.size(); ++size)
+    silent += refused(std::string_view(file).substr(0, size)) ? 0 : 1;
+  CHECK(silent == 0);
+  CHECK(complaint(file.substr(0, 5)) == "x.part: is truncated: 5 of at least 32 bytes");
+  CHECK(complaint(file.substr(0, 1024)) == "x.part: is truncated: 1,024 of 65,536 bytes");
+  CHECK(complaint(file.substr(0, 65'535)) == "x.part: is truncated: 65,535 of 65,536 bytes");
+}
+
+TEST_CASE("what is appended to a checkpoint is told") {
+  CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes behind its end at 65,536");
+  CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes behind"));
+  CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes behind its end"));
+}
+
+TEST_CASE("a page of a checkpoint that is zero or another's is told") {
+  int silent = 0;
+  for (std::size_t to = 0; to < kSize; to += kPage) {
+    std::string file = sound();
+    file.replace(to, kPage, kPage, '\0');
+    silent += refused(file) ? 0 : 1;
+    for (std::size_t from = 0; from < kSize; from += kPage) {
+      if (from == to) continue;
+      file.replace(to, kPage, sound(), from, kPage);
+      silent += refused(file) ? 0 : 1;
+    }
+  }
+  CHECK(silent == 0);
+}
+
+TEST_CASE("damage of a checkpoint names the entry and both checksums") {
+  const container::Contents contents = container::parse(bytes_of(sound()), "a");
+  const auto at = [&](const std::string& name) {
+    return static_cast<std::size_t>(contents.find(name)->bytes.data() - bytes_of(sound()).data());
+  };
+  std::string file = sound();
+  const std::string name = "optimizer/fc1.weight.exp_avg";
+  const std::size_t begin = at(name);
+  std::swap(file[begin + 5], file[begin + 6]);
+  const std::string damaged = container_files::hex(std::string_view(file).substr(begin, 20'000));
+  const std::string right = container_files::hex(std::string_view(sound()).substr(begin, 20'000));
+  REQUIRE(damaged != right);
+  CHECK(complaint(file) == "x.part: '" + name + "': its checksum is " + damaged + ", not " + right);
+  file = sound();
+  file[at("model/fc1.bias") - 1] = 1;
+  CHECK(complaint(file) == "x.part: 'model/fc1.bias': the padding before it is not zero");
+  file = sound();
+  std::swap(file[40], file[41]);
+  CHECK_THAT(complaint(file), Contains("x.part: the checksum of its header is "));
+  CHECK(contents.header_checksum == container::parse(bytes_of(sound()), "b").header_checksum);
+}

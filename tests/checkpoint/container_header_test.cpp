@@ -1,0 +1,198 @@
+#include "checkpoint/container_files.hpp"
+#include "checkpoint/container.hpp"
+#include "support/catch.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+using namespace container_files;
+
+// Files whose checksums are right although no writer of ours made them.
+namespace {
+
+/// Of two entries of 8 bytes each, at 0 and at 64, after `change`.
+std::string changed(const std::function<void(Json& header)>& change) {
+  const std::string a(8, 'a');
+  const std::string b(8, 'b');
+  Json header = header_of({listed("a", a, 0), listed("b", b, 64)});
+  change(header);
+  return complaint(file_of(header.dump(), a + std::string(56, '\0') + b));
+}
+
+/// The same of one value of the second entry.
+std::string with(const char* key, const Json& value) {
+  return changed([&](Json& header) { header["entries"][1][key] = value; });
+}
+
+/// The same of its shape and its length.
+std::string sized(const Json& shape, const Json& length) {
+  return changed([&](Json& header) {
+    header["entries"][1]["shape"] = shape;
+    header["entries"][1]["length"] = length;
+  });
+}
+
+std::string nested(std::size_t depth) {
+  return R"({"entries":[],"meta":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a header made by hand is read") {
+  CHECK(changed([](Json&) {}) == "accepted");
+  CHECK(complaint(bare_file(R"({"entries":[],"meta":null})")) == "accepted");
+  CHECK(with("shape", Json::array({2, 1, 4})) == "accepted");
+  CHECK(complaint(bare_file(nested(63))) == "accepted");
+}
+
+TEST_CASE("a prefix that claims what is not there is refused, whatever it claims") {
+  const std::string header = R"({"entries":[],"meta":0})";
+  const auto with_number = [&](std::size_t at, std::uint64_t value) {
+    std::string file = bare_file(header);
+    put_number(file, at, value, 8);
+    return complaint(file);
+  };
+  const std::uint64_t all = 32 + header.size();
+  CHECK_THAT(with_number(16, std::uint64_t{1} << 60), Contains("is truncated: 55 of 1,152,921"));
+  CHECK_THAT(with_number(16, ~std::uint64_t{0}), Contains("is truncated: 55 of 9,223,372,036"));
+  CHECK_THAT(with_number(16, all - 1), Contains("has 1 bytes behind its end at 54"));
+  CHECK_THAT(with_number(24, header.size() + 1), Contains("claims 24 bytes, but 23 follow"));
+  CHECK_THAT(with_number(24, ~std::uint64_t{0}), Contains("16,777,216 are the most"));
+  CHECK_THAT(with_number(24, header.size() - 1), Contains("the checksum of its header"));
+  CHECK_THAT(with_number(0, 0), Contains("is no checkpoint of trainctl"));
+}
+
+TEST_CASE("a header takes 16 MiB and no byte more") {
+  std::string header = R"({"entries":[],"meta":0})";
+  header.resize(16 << 20, ' ');
+  CHECK(complaint(bare_file(header)) == "accepted");
+  header += ' ';
+  CHECK_THAT(complaint(bare_file(header)), Contains("claims 16,777,217 bytes; 16,777,216 are"));
+}
+
+TEST_CASE("another version of the format is named") {
+  std::string file = bare_file(R"({"entries":[],"meta":0})");
+  seal(file, file.size() - 32, 2);
+  CHECK(complaint(file) == "x.part: was written by a newer trainctl (format 2)");
+  seal(file, file.size() - 32, 0);
+  CHECK(complaint(file) == "x.part: has format 0, which there never was");
+  seal(file, file.size() - 32, 1);
+  CHECK(complaint(file) == "accepted");
+}
+
+TEST_CASE("holes, overlaps and offsets out of order are refused") {
+  CHECK_THAT(with("offset", 128), Contains("'b': its offset 128 leaves a hole: it should be 64"));
+  CHECK_THAT(with("offset", 0), Contains("'b': its offset 0 overlaps the entry before it"));
+  CHECK_THAT(with("offset", 8), Contains("'b': its offset 8 is no multiple of 64"));
+  CHECK_THAT(with("offset", std::uint64_t{1} << 63), Contains("leaves a hole"));
+  CHECK_THAT(changed([](Json& header) { header["entries"].push_back(listed("c", "cccc", 0)); }),
+             Contains("'c': its offset 0 is out of order"));
+  CHECK_THAT(changed([](Json& header) {
+               header["entries"][0]["offset"] = 64;
+               header["entries"][1]["offset"] = 0;
+             }),
+             Contains("'a': its offset 64 leaves a hole"));
+  CHECK_THAT(changed([](Json& header) { header["entries"].erase(std::size_t{1}); }),
+             Contains("64 bytes at its end belong to no entry"));
+}
+
+TEST_CASE("entries that end elsewhere than the file are refused") {
+  CHECK_THAT(sized({9}, 9), Contains("'b': its 9 bytes at offset 64 leave the data of 72 bytes"));
+  CHECK_THAT(sized({7}, 7), Contains("1 bytes at its end belong to no entry"));
+  const std::uint64_t much = (std::uint64_t{1} << 63) - 1;
+  CHECK_THAT(sized({much}, much), Contains("leave the data of 72 bytes"));
+  CHECK_THAT(complaint(bare_file(header_of({listed("a", "", 0)}).dump())),
+             Contains("before its data would begin"));
+  CHECK_THAT(complaint(file_of(R"({"entries":[],"meta":0})", "")),
+             Contains("9 bytes at its end belong to no entry"));
+}
+
+TEST_CASE("a name that is listed twice is refused") {
+  CHECK_THAT(with("name", "a"), Contains("x.part: 'a' is listed twice"));
+}
+
+TEST_CASE("a shape that does not give the length is refused") {
+  CHECK_THAT(with("length", 9), Contains("do not give its length of 9 bytes"));
+  CHECK_THAT(with("dtype", "F32"), Contains("'b': its shape and dtype do not give"));
+  CHECK_THAT(sized({4294967296, 4294967296}, 0), Contains("do not give its length of 0"));
+  CHECK_THAT(sized({4611686018427387904, 4, 2}, 8), Contains("do not give its length"));
+  CHECK_THAT(with("shape", Json::array({-8})), Contains("a size in its shape is no whole number"));
+  CHECK_THAT(sized({-2, -4}, 8), Contains("no whole number"));
+  CHECK_THAT(with("shape", Json::array({8.0})), Contains("no whole number"));
+  CHECK_THAT(with("shape", Json::array({std::uint64_t{1} << 63})), Contains("no whole number"));
+  CHECK_THAT(with("shape", 8), Contains("its shape is no list"));
+}
+
+TEST_CASE("a value of the wrong kind is refused by its key") {
+  CHECK_THAT(with("dtype", "F3"), Contains("'b': its dtype 'F3' is unknown"));
+  CHECK_THAT(with("dtype", 3), Contains("its dtype is no text"));
+  CHECK_THAT(with("name", 3), Contains("entry 1 of its header: its name is no text"));
+  CHECK_THAT(with("offset", -64), Contains("its offset is no whole number"));
+  CHECK_THAT(with("length", 8.0), Contains("its length is no whole number"));
+  CHECK_THAT(with("crc32c", 123), Contains("its crc32c is no text"));
+  for (const char* text : {"1234567", "123456789", "1234567G", "ABCDEF01", "+1234567", ""})
+    CHECK_THAT(with("crc32c", text), Contains("its crc32c is not 8 hex digits"));
+}
+
+TEST_CASE("a header has the keys of its format and no others") {
+  for (const char* key : {"name", "dtype", "shape", "offset", "length", "crc32c"}) {
+    const auto lost = [&](Json& header) { header["entries"][1].erase(key); };
+    CHECK_THAT(changed(lost), Contains("has no '" + std::string(key) + "'"));
+  }
+  CHECK_THAT(with("colour", 1), Contains("'b': has 'colour', which format 1 does not know"));
+  CHECK_THAT(changed([](Json& header) { header["more"] = 1; }),
+             Contains("its header: has 'more', which format 1 does not know"));
+  CHECK_THAT(changed([](Json& header) { header.erase("meta"); }), Contains("has no 'meta'"));
+  CHECK_THAT(changed([](Json& header) { header.erase("entries"); }), Contains("has no 'entries'"));
+  CHECK_THAT(changed([](Json& header) { header["entries"] = 1; }), Contains("are no list"));
+  CHECK_THAT(changed([](Json& header) { header["entries"][1] = 1; }),
+             Contains("entry 1 of its header: is no map"));
+}
+
+TEST_CASE("padding that is not zero is refused although no checksum covers it") {
+  const std::string a(8, 'a');
+  const std::string header = header_of({listed("a", a, 0), listed("b", a, 64)}).dump();
+  std::string file = file_of(header, a + std::string(56, '\0') + a);
+  REQUIRE(complaint(file) == "accepted");
+  for (const auto& [at, name] : std::vector<std::pair<std::size_t, std::string>>{
+           {32 + header.size(), "a"}, {file.size() - 9, "b"}, {file.size() - 64, "b"}}) {
+    file[at] = 1;
+    CHECK_THAT(complaint(file), Contains("'" + name + "': the padding before it is not zero"));
+    file[at] = 0;
+  }
+  CHECK(complaint(file) == "accepted");
+}
+
+TEST_CASE("a header that is no document of moderate size is refused") {
+  const auto said = [](const std::string& header) { return complaint(bare_file(header)); };
+  CHECK_THAT(said(""), Contains("its header is no valid JSON"));
+  CHECK_THAT(said(R"({"entries":[],"meta":0)"), Contains("no valid JSON"));
+  CHECK_THAT(said(R"({"entries":[],"meta":0}x)"), Contains("no valid JSON at byte 24"));
+  CHECK_THAT(said("{\"entries\":[],\"meta\":\"\xff\"}"), Contains("no valid JSON"));
+  CHECK_THAT(said(R"({"entries":[],"meta":1e999})"), Contains("no valid JSON"));
+  CHECK_THAT(said("[]"), Contains("its header: is no map"));
+  CHECK_THAT(said(R"({"entries":[],"meta":0,"meta":0})"), Contains("names 'meta' twice"));
+  CHECK_THAT(said(R"({"entries":[],"meta":{"x":{"y":1},"x":2}})"), Contains("names 'x' twice"));
+  CHECK_THAT(said(nested(64)), Contains("its header is nested more than 64 deep"));
+  CHECK_THAT(said(nested(1'000'000)), Contains("nested more than 64 deep"));
+  std::string many = R"({"entries":[],"meta":[0)";
+  for (int i = 0; i < 1'000'000; ++i) many += ",0";
+  CHECK_THAT(said(many + "]}"), Contains("its header holds more than 1000000 values"));
+}
+
+TEST_CASE("a header of very many names is read in no time") {
+  std::string map = "{";
+  for (int i = 0; i < 200'000; ++i) map += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":0";
+  CHECK(complaint(bare_file(R"({"entries":[],"meta":)" + map + "}}")) == "accepted");
+  std::string list;
+  for (int i = 0; i < 50'000; ++i)
+    list += (i == 0 ? "" : ",") + listed(std::to_string(i), "", 0).dump();
+  const std::string file = file_of(R"({"meta":0,"entries":[)" + list + "]}", "");
+  const container::Contents contents = container::parse(bytes_of(file), "x");
+  REQUIRE(contents.find("49999") != nullptr);
+  CHECK(contents.find("49999") == &contents.entries[49'999]);
+}

@@ -1,0 +1,240 @@
+#include "checkpoint/container.hpp"
+
+#include "checkpoint/container_files.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "support/catch.hpp"
+#include "support/file_limit.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+using container::Entry;
+using container_files::bytes_of;
+using container_files::random_text;
+
+namespace {
+
+bool same(const Entry& a, const Entry& b) {
+  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape &&
+         std::ranges::equal(a.bytes, b.bytes);
+}
+
+/// What comes back is what was written, and of the size foretold.
+void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
+  const TempFolder folder;
+  const auto path = folder / "rank_0.part";
+  container::write(path, written, meta);
+  CHECK(std::filesystem::file_size(path) == container::file_bytes(written, meta));
+  const container::File file(path);
+  CHECK(file.meta() == meta);
+  REQUIRE(file.entries().size() == written.size());
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    INFO(written[i].name);
+    CHECK(same(file.entries()[i], written[i]));
+    CHECK(file.find(written[i].name) == &file.entries()[i]);
+    CHECK(reinterpret_cast<std::uintptr_t>(file.entries()[i].bytes.data()) % 64 == 0);
+  }
+  CHECK(file.find("none of this name") == nullptr);
+}
+
+/// What writing says, or "written"; it leaves no file.
+std::string refusal(const std::vector<Entry>& entries, const Json& meta) {
+  const TempFolder folder;
+  std::string said = "written";
+  try {
+    container::write(folder / "a", entries, meta);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    said = error.what();
+  }
+  CHECK(std::filesystem::is_empty(folder.path()) == (said != "written"));
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a container gives back every dtype, empty tensors and scalars, byte for byte") {
+  const std::string data = random_text(8 * 35, 1);
+  std::vector<Entry> entries{{"scalar", "F64", {}, bytes_of(data).first(8)},
+                             {"empty", "F32", {0, 4}, {}},
+                             {"one", "U8", {1}, bytes_of(data).first(1)},
+                             {"empty too", "I64", {0}, {}}};
+  for (const auto& [dtype, size] : std::vector<std::pair<std::string, std::size_t>>{{"F64", 8},
+                                                                                    {"F32", 4},
+                                                                                    {"F16", 2},
+                                                                                    {"BF16", 2},
+                                                                                    {"I64", 8},
+                                                                                    {"I32", 4},
+                                                                                    {"I16", 2},
+                                                                                    {"I8", 1},
+                                                                                    {"U8", 1},
+                                                                                    {"U16", 2},
+                                                                                    {"U32", 4},
+                                                                                    {"BOOL", 1}})
+    entries.push_back({"all/" + dtype, dtype, {5, 1, 7}, bytes_of(data).first(35 * size)});
+  check_round_trip(entries, Json::object());
+}
+
+TEST_CASE("a container gives back its meta and names in UTF-8, and may hold no entry") {
+  const Json meta = Json::parse(
+      R"({"z":1,"a":{"list":[1,-2,2.5,true,null,"\u0000"],"größe":"重み","last":[]},"m":18446744073709551615,
+      "tiny":5e-324,"third":0.3333333333333333,"whole":3.0})");
+  check_round_trip({}, meta);
+  check_round_trip({}, Json());
+  const std::string data = random_text(100, 2);
+  check_round_trip({{"größe/重み", "U8", {100}, bytes_of(data)},
+                    {"", "I8", {3}, bytes_of(data).first(3)},
+                    {"a \"quoted\"\n\\name", "U8", {2, 2}, bytes_of(data).first(4)}},
+                   meta);
+}
+
+TEST_CASE("a container holds more entries than one call of the system can write") {
+  const std::string data = random_text(3000, 3);
+  std::vector<Entry> entries;
+  for (int i = 0; i < 3000; ++i) {
+    const auto size = static_cast<std::size_t>(i % 130);
+    entries.push_back({"p" + std::to_string(i), "U8", {i % 130}, bytes_of(data).first(size)});
+  }
+  check_round_trip(entries, Json(3));
+}
+
+TEST_CASE("the bytes of a container are those of format 1") {
+  const TempFolder folder;
+  const std::vector<float> w{1.5F, -2.0F, 0.25F};
+  const std::vector<std::int64_t> step{7};
+  const std::vector<Entry> entries{{"w", "F32", {3}, std::as_bytes(std::span(w))},
+                                   {"step", "I64", {}, std::as_bytes(std::span(step))}};
+  container::write(folder / "a", entries, Json::parse(R"({"epoch":3})"));
+  const std::string file = read_file(folder / "a", 1000, ReadFailure::data);
+  using namespace std::string_literals;
+  const std::string header =
+      R"({"meta":{"epoch":3},"entries":[)"
+      R"({"name":"w","dtype":"F32","shape":[3],"offset":0,"length":12,"crc32c":"b2d4509a"},)"
+      R"({"name":"step","dtype":"I64","shape":[],"offset":64,"length":8,"crc32c":"7671b78e"}]})";
+  REQUIRE(file.size() == 328);
+  CHECK(file.substr(0, 32) ==
+        "TCTLCKPT\x01\0\0\0\x0c\xfa\x1c\x0c\x48\x01\0\0\0\0\0\0\xc6\0\0\0\0\0\0\0"s);
+  CHECK(file.substr(32, header.size()) == header);
+  CHECK(file.substr(32 + header.size(), 26) == std::string(26, '\0'));
+  CHECK(file.substr(256, 12) == "\0\0\xc0\x3f\0\0\0\xc0\0\0\x80\x3e"s);
+  CHECK(file.substr(256 + 12, 52) == std::string(52, '\0'));
+  CHECK(file.substr(256 + 64) == "\x07\0\0\0\0\0\0\0"s);
+  CHECK(container::File(folder / "a").header_checksum() == 0x0c1cfa0c);
+}
+
+TEST_CASE("what a container could not give back is not written") {
+  const std::string data(8, 'x');
+  const Entry sound{"a", "U8", {8}, bytes_of(data)};
+  const Json none = Json::object();
+  CHECK(refusal({sound}, none) == "written");
+  CHECK_THAT(refusal({sound, sound}, none), Contains("'a' is listed twice"));
+  CHECK_THAT(refusal({{"a", "U8", {7}, bytes_of(data)}}, none),
+             Contains("'a': its shape and dtype do not give its length of 8 bytes"));
+  CHECK_THAT(refusal({{"a", "F8", {8}, bytes_of(data)}}, none), Contains("dtype 'F8' is unknown"));
+  CHECK_THAT(refusal({{"a", "U8", {-8}, bytes_of(data)}}, none), Contains("no whole number"));
+  CHECK_THAT(refusal({{"a\xff", "U8", {8}, bytes_of(data)}}, none),
+             Contains("'a\\xff' is not valid UTF-8"));
+  const double infinite = std::numeric_limits<double>::infinity();
+  CHECK_THAT(refusal({sound}, Json::array({infinite})), Contains("not finite"));
+  CHECK_THAT(refusal({sound}, Json("\xff")), Contains("not UTF-8"));
+  CHECK_THAT(refusal({sound}, Json(std::string(16 << 20, 'x'))), Contains("are the most"));
+}
+
+TEST_CASE("a container that the disk refuses is an error of resources and leaves no file") {
+  const TempFolder folder;
+  const std::string data = random_text(1 << 20, 4);
+  const std::vector<Entry> entries{{"a", "U8", {1 << 19}, bytes_of(data).first(1 << 19)},
+                                   {"b", "U8", {1 << 19}, bytes_of(data).last(1 << 19)}};
+  container::write(folder / "old", {}, Json(1));
+  const auto limited = [&](const std::string& name, rlim_t bytes) -> std::string {
+    const FileLimit limit(bytes);
+    try {
+      container::write(folder / name, entries, Json(2));
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::resource ? error.what() : "another error";
+    }
+    return "written";
+  };
+  for (const rlim_t bytes : {rlim_t{0}, rlim_t{10}, rlim_t{700'000}, rlim_t{1 << 20}}) {
+    CHECK_THAT(limited("new", bytes), Contains("new: File too large"));
+    CHECK_THAT(limited("old", bytes), Contains("old: File too large"));
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  CHECK(container::File(folder / "old").meta() == Json(1));
+}
+
+TEST_CASE("a container for a full disk names what it is for") {
+  if (::access("/dev/full", W_OK) != 0) skip("no /dev/full");
+  const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  CHECK_THROWS_WITH(container::write_to(full.get(), {}, Json(), "rank_3.part"),
+                    Contains("rank_3.part") && Contains("No space left"));
+}
+
+TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
+  const TempFolder folder;
+  const auto said = [&](const std::string& name) -> std::string {
+    try {
+      const container::File file(folder / name);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::checkpoint);
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK_THAT(said("none"), Contains("none: cannot open it: No such file"));
+  CHECK_THAT(said("."), Contains("is no regular file"));
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(said("pipe"), Contains("pipe: is no regular file"));
+  write_atomically(folder / "text", std::string(100, 'x'));
+  CHECK_THAT(said("text"), Contains("text: is no checkpoint of trainctl"));
+  write_atomically(folder / "nothing", "");
+  CHECK_THAT(said("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
+  container::write(folder / "cut", {}, Json(1));
+  std::filesystem::resize_file(folder / "cut", 40);
+  CHECK_THAT(said("cut"), Contains("cut: is truncated: 40 of "));
+}
+
+TEST_CASE("a file that cannot be read is not taken for a damaged one") {
+  const TempFolder folder;
+  container::write(folder / "a", {}, Json(1));
+  const auto kind = [&] {
+    try {
+      const container::File file(folder / "a");
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return ErrorKind::unexpected;
+  };
+  // No descriptor is left; an error of the disk itself takes a disk to have.
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const ErrorKind found = kind();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(found == ErrorKind::resource);
+}
+
+TEST_CASE("a container keeps its entries where they are when it is moved") {
+  const TempFolder folder;
+  const std::string data = random_text(64, 5);
+  container::write(folder / "a", std::vector<Entry>{{"a", "U8", {64}, bytes_of(data)}}, Json());
+  container::File file(folder / "a");
+  const container::File moved = std::move(file);
+  REQUIRE(moved.find("a") != nullptr);
+  CHECK(std::ranges::equal(moved.find("a")->bytes, bytes_of(data)));
+}

@@ -1,0 +1,272 @@
+#include "data/core/dataset_split.hpp"
+
+#include "data/core/check_split.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/sources.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/load.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <utility>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+spec::Experiment split_experiment(const std::string& dataset) {
+  config::Diagnostics diagnostics;
+  return spec::load_experiment_text("split.yaml",
+                                    "dataset: " + dataset +
+                                        "\nmodel: mlp\noptimizer: adam\ntrainer: {accelerator: "
+                                        "cpu}\nloader: {batch_size: 1}\n",
+                                    {}, diagnostics)
+      .experiment;
+}
+
+std::vector<std::string> names_of(const Dataset& dataset) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) names.push_back(dataset.images()->name(i));
+  return names;
+}
+
+std::vector<std::int64_t> class_counts(const Dataset& dataset) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.classes()));
+  for (const std::int64_t label : labels_of(dataset)) ++counts[static_cast<std::size_t>(label)];
+  return counts;
+}
+
+std::vector<float> feature_rows(const Dataset& dataset) {
+  std::vector<float> all;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const auto row = values<float>(dataset, i, 0);
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  return all;
+}
+
+/// Two classes, 30 and 60 files.
+void put_folder(const TempFolder& folder) {
+  for (int i = 0; i < 90; ++i)
+    put_text(folder / (i < 30 ? "crow" : "owl") / (std::to_string(100 + i) + ".jpg"),
+             std::to_string(i));
+  settle(folder.path());
+}
+
+}  // namespace
+
+TEST_CASE("split: an image folder is divided exactly, with the same classes in each part") {
+  const CacheHome cache;
+  const TempFolder folder;
+  put_folder(folder);
+  const spec::Experiment e = split_experiment(
+      "{train: {type: image_folder, root: " + folder.path().string() +
+      ", transforms: [{type: random_crop, size: 4}]}, val: {transforms: [{type: "
+      "center_crop, size: 4}]}, split: {val: 0.2, test: 0.1, seed: 1, stratify: true}}");
+  REQUIRE(e.dataset.val);
+  REQUIRE(e.dataset.test);
+  const Pipeline train = build_pipeline(e.dataset.train);
+  const Pipeline val = build_pipeline(*e.dataset.val);
+  const Pipeline test = build_pipeline(*e.dataset.test);
+  CHECK(train.names == std::vector<std::string>{"random_crop"});
+  CHECK(val.names == std::vector<std::string>{"center_crop"});
+  CHECK(test.names == std::vector<std::string>{"center_crop"});
+  CHECK(class_counts(*train.dataset) == std::vector<std::int64_t>{21, 42});
+  CHECK(class_counts(*val.dataset) == std::vector<std::int64_t>{6, 12});
+  CHECK(class_counts(*test.dataset) == std::vector<std::int64_t>{3, 6});
+  CHECK(val.dataset->class_names() == train.dataset->class_names());
+  std::set<std::string> all;
+  for (const Pipeline* part : {&train, &val, &test}) {
+    for (const std::string& name : names_of(*part->dataset)) CHECK(all.insert(name).second);
+  }
+  CHECK(all.size() == 90);
+  // The facts that `validate` tells are those of the parts.
+  CHECK(check_dataset(e.dataset.train).facts->samples == 63);
+  CHECK(check_dataset(*e.dataset.val).facts->samples == 18);
+  CHECK(train.dataset->fingerprint() != val.dataset->fingerprint());
+}
+
+TEST_CASE("split: a second start has the same parts, another seed has others") {
+  const auto val_labels = [](int seed) {
+    const spec::Experiment e = split_experiment(
+        "{train: {type: synthetic_digits, samples: 200}, split: {val: 0.25, seed: " +
+        std::to_string(seed) + "}}");
+    return build_pipeline(*e.dataset.val).dataset->fingerprint();
+  };
+  CHECK(val_labels(0) == val_labels(0));
+  CHECK(val_labels(0) != val_labels(1));
+}
+
+TEST_CASE("split: the document of the run folder names the samples of each part") {
+  const spec::Experiment e = split_experiment(
+      "{train: {type: synthetic_digits, samples: 100}, split: {val: 0.2, test: 0.1}}");
+  const Json document = split_document(e.dataset.train);
+  CHECK(document["schema"] == "trainctl.split/1");
+  CHECK(document["samples"] == Json({{"train", 70}, {"val", 20}, {"test", 10}}));
+  const auto val = document["val"].get<std::vector<std::int64_t>>();
+  REQUIRE(val.size() == 20);
+  const auto part = build_pipeline(*e.dataset.val).dataset;
+  const auto whole = build("synthetic_digits", [] {
+    spec::dataset::SyntheticDigits options;
+    options.samples = 100;
+    return options;
+  }());
+  for (std::size_t i = 0; i < val.size(); ++i)
+    CHECK(stored(*part, static_cast<std::int64_t>(i)) == stored(*whole, val[i]));
+}
+
+TEST_CASE("split: the digest of the division follows the samples, not the times of their files") {
+  const CacheHome cache;
+  const TempFolder folder;
+  put_folder(folder);
+  const auto digest = [&](int seed = 1) {
+    const spec::Experiment e =
+        split_experiment("{train: {type: image_folder, root: " + folder.path().string() +
+                         ", transforms: [{type: center_crop, size: 4}]}, split: {val: 0.2, seed: " +
+                         std::to_string(seed) + "}}");
+    const std::string fingerprint = build_pipeline(e.dataset.train).dataset->fingerprint();
+    return std::pair(division_digest(e.dataset.train), fingerprint);
+  };
+  const auto before = digest();
+  const std::filesystem::path file = folder / "crow/100.jpg";
+  CHECK(digest() == before);
+  CHECK(digest(2).first != before.first);
+  std::filesystem::last_write_time(file,
+                                   std::filesystem::last_write_time(file) - std::chrono::hours(24));
+  const auto touched = digest();
+  CHECK(touched.first == before.first);
+  CHECK(touched.second != before.second);
+  SECTION("renamed") { std::filesystem::rename(file, folder / "crow/099.jpg"); }
+  SECTION("added") { put_text(folder / "owl/999.jpg", "1"); }
+  SECTION("removed") { std::filesystem::remove(file); }
+  SECTION("of another size") { put_text(file, "longer"); }
+  CHECK(digest().first != before.first);
+}
+
+TEST_CASE("split: a table learns its statistics from the rows of train alone") {
+  const TempFolder folder;
+  std::string text = "x,d,y,patient\n";
+  for (int i = 0; i < 40; ++i)
+    text += std::to_string(i * i) + "," + (i % 2 == 0 ? "north" : "south") + "," +
+            std::to_string(i % 2) + ",p" + std::to_string(i / 4) + "\n";
+  put_text(folder / "all.csv", text);
+  const std::string options =
+      "standardize: true, categorical: [d], label: y, path: " + (folder / "all.csv").string();
+  for (const char* split :
+       {"{val: 0.25, seed: 2}", "{val: 0.25, stratify: true}", "{val: 0.25, group_by: patient}",
+        "{val: 0.25, stratify: true, group_by: patient}"}) {
+    CAPTURE(split);
+    const std::string features =
+        std::string(split).find("group_by") == std::string::npos ? ", features: [x, d]" : "";
+    const spec::Experiment e =
+        split_experiment("{train: {type: csv, " + options + features + "}, split: " + split + "}");
+    const auto train = build_pipeline(e.dataset.train).dataset;
+    const auto val = build_pipeline(*e.dataset.val).dataset;
+    // The same as two files would give.
+    const Json document = split_document(e.dataset.train);
+    const auto val_rows = document["val"].get<std::vector<int>>();
+    std::string files[2] = {"x,d,y,patient\n", "x,d,y,patient\n"};
+    std::size_t begin = text.find('\n') + 1;
+    for (int i = 0; i < 40; ++i) {
+      const std::size_t end = text.find('\n', begin) + 1;
+      files[std::count(val_rows.begin(), val_rows.end(), i)] += text.substr(begin, end - begin);
+      begin = end;
+    }
+    put_text(folder / "train.csv", files[0]);
+    put_text(folder / "val.csv", files[1]);
+    spec::dataset::Csv apart;
+    apart.label = "y";
+    apart.features = {"x", "d"};
+    apart.categorical = {"d"};
+    apart.standardize = true;
+    apart.path = apart.statistics_from.emplace(folder / "train.csv");
+    CHECK(feature_rows(*train) == feature_rows(*build("csv", apart)));
+    apart.path = folder / "val.csv";
+    CHECK(feature_rows(*val) == feature_rows(*build("csv", apart)));
+    if (!features.empty()) CHECK(val->size() == 10);
+  }
+}
+
+TEST_CASE("split: groups of a table and of a list stay in one part") {
+  const CacheHome cache;
+  const TempFolder folder;
+  std::string list = "path,label,patient\n";
+  for (int i = 0; i < 60; ++i) {
+    const std::string name = std::to_string(100 + i) + ".jpg";
+    put_text(folder / name, name);
+    list += name + "," + (i % 3 == 0 ? "ill" : "well") + ",p" + std::to_string(i / 5) + "\n";
+  }
+  put_text(folder / "list.csv", list);
+  settle(folder.path());
+  const spec::Experiment e = split_experiment(
+      "{train: {type: image_list, path: " + (folder / "list.csv").string() +
+      ", transforms: [{type: center_crop, size: 4}]}, split: {val: 0.25, group_by: "
+      "patient}}");
+  const auto train = build_pipeline(e.dataset.train).dataset;
+  const auto val = build_pipeline(*e.dataset.val).dataset;
+  CHECK(train->layout()[1] == Field{"label", Dtype::i64, {}});
+  CHECK(val->size() == 15);
+  const auto patients = [](const Dataset& part) {
+    std::set<int> found;
+    for (const std::string& name : names_of(part))
+      found.insert((std::stoi(name.substr(name.size() - 7, 3)) - 100) / 5);
+    return found;
+  };
+  CHECK(patients(*train).size() == 9);
+  CHECK(patients(*val).size() == 3);
+}
+
+TEST_CASE("split: what cannot be divided is reported at dataset.split") {
+  const CacheHome cache;
+  const TempFolder folder;
+  put_folder(folder);
+  put_text(folder / "t.csv", "x,y,g\n1,0,a\n2,0,a\n3,1,b\n4,0,b");
+  put_text(folder / "tokens.bin", std::string(400, 'a'));
+  const auto problems = [&](const std::string& train, const std::string& split) {
+    const spec::Experiment e = split_experiment("{train: " + train + ", split: " + split + "}");
+    const SplitCheck check = check_split(e.dataset.train);
+    std::string text;
+    for (const Problem& problem : check.problems) text += problem.message + "\n";
+    CHECK(check.facts.has_value() == text.empty());
+    return text;
+  };
+  const std::string images = "{type: image_folder, root: " + folder.path().string() +
+                             ", transforms: [{type: center_crop, size: 4}]}";
+  const std::string table =
+      "{type: csv, label: y, features: [x], path: " + (folder / "t.csv").string() + "}";
+  CHECK(problems(images, "{val: 0.2}").empty());
+  CHECK_THAT(problems(images, "{val: 0.2, group_by: patient}"),
+             Contains("dataset.split.group_by names a column, and the data set 'image_folder' has "
+                      "no columns"));
+  CHECK_THAT(problems(images, "{val: 0.001}"), Contains("leaves none for val"));
+  CHECK_THAT(problems(table, "{val: 0.25, stratify: true}"), Contains("class 1 has 1"));
+  CHECK_THAT(problems(table, "{val: 0.25, group_by: h}"), Contains("has no column 'h'"));
+  CHECK_THAT(problems(table, "{val: 0.1, group_by: g}"), Contains("the nearest share is 0.5"));
+  CHECK_THAT(
+      problems("{type: tokens, sequence_length: 4, path: " + (folder / "tokens.bin").string() + "}",
+               "{val: 0.25}"),
+      Contains("dataset.split cannot divide tokens"));
+}
+
+TEST_CASE("split: a part without transforms of its own takes those of train, if none is random") {
+  const auto problems = [](const std::string& transforms) {
+    const spec::Experiment e = split_experiment(
+        "{train: {type: synthetic_digits, samples: 100, "
+        "transforms: [" +
+        transforms + "]}, split: {val: 0.2}}");
+    std::string text;
+    for (const Problem& problem : check_split(*e.dataset.val).problems) text += problem.message;
+    return text;
+  };
+  CHECK(problems("{type: center_crop, size: 20}").empty());
+  CHECK_THAT(problems("{type: center_crop, size: 20}, random_horizontal_flip"),
+             StartsWith("the transforms must be written, because 'random_horizontal_flip' of "
+                        "dataset.train is random; for example dataset.val: {transforms: [...]}"));
+}

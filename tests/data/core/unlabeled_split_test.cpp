@@ -1,0 +1,168 @@
+#include "data/core/unlabeled_split.hpp"
+
+#include "data/core/check_split.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/core/roles.hpp"
+#include "data/sources.hpp"
+#include "spec/dataset/image_folder.hpp"
+#include "spec/transform/center_crop.hpp"
+#include "support/catch.hpp"
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+void plant(const fs::path& root) {
+  for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp",
+                           "cat/1.bmp", "cat/notes.txt", "Zebra/z.tiff", "empty/readme.md"}) {
+    put_text(root / name, std::string("bytes of ") + name);
+  }
+}
+
+std::shared_ptr<const Dataset> opened(const fs::path& input) {
+  const Unlabelled found = unlabelled_split(input, {});
+  return build_pipeline(found.split, found.catalogue).dataset;
+}
+
+std::vector<std::string> names_in(const Dataset& dataset) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) names.push_back(dataset.images()->name(i));
+  return names;
+}
+
+/// What is said both by the look at the input and by its use; `kind` of both.
+std::string refusal(const fs::path& input, ErrorKind kind) {
+  const Unlabelled found = unlabelled_split(input, {});
+  const SplitCheck check = check_split(found.split, found.catalogue);
+  CHECK_FALSE(check.facts.has_value());
+  REQUIRE(check.problems.size() == 1);
+  CHECK(check.problems[0].kind == kind);
+  try {
+    (void)opened(input);
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    CHECK(error.what() == check.problems[0].message);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("pictures without labels have the names and the order that class folders give them") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  spec::dataset::ImageFolder labelled;
+  labelled.root = folder.path();
+  labelled.allow_empty = true;
+  const auto dataset = opened(folder.path());
+  CHECK(names_in(*dataset) == names_in(*build("image_folder", labelled)));
+  CHECK(dataset->size() == 6);
+  CHECK(stored(*dataset, 1) == "bytes of cat/1.bmp");
+  CHECK(labels_of(*dataset) == std::vector<std::int64_t>(6, 0));
+}
+
+TEST_CASE("pictures right in the folder come first, sorted by name") {
+  const TempFolder folder;
+  for (const char* name : {"b.png", "a/c.png", "a.png", "notes.txt"})
+    put_text(folder / name, "bytes");
+  CHECK(names_in(*opened(folder.path())) ==
+        std::vector<std::string>{(folder / "a.png").string(), (folder / "b.png").string(),
+                                 (folder / "a/c.png").string()});
+}
+
+TEST_CASE("links are followed, but not in a circle") {
+  const TempFolder folder;
+  const TempFolder beside;
+  put_text(beside / "x.png", "far");
+  put_text(folder / "a.png", "near");
+  fs::create_directory_symlink(beside.path(), folder / "far");
+  CHECK(stored(*opened(folder.path()), 1) == "far");
+  fs::create_directory_symlink(folder.path(), folder / "up");
+  CHECK_THAT(refusal(folder.path(), ErrorKind::data), Contains("back to a folder above it"));
+}
+
+TEST_CASE("a list keeps its order, and its paths begin at its folder or at the root") {
+  const TempFolder folder;
+  const TempFolder beside;
+  put_text(folder / "in/b.png", "b");
+  put_text(folder / "a.JPG", "a");
+  put_text(beside / "c.png", "c");
+  put_text(folder / "list.txt", "in/b.png\r\n\na.JPG\nin/../a.JPG\n" + (beside / "c.png").string());
+  const auto dataset = opened(folder / "list.txt");
+  REQUIRE(dataset->size() == 4);
+  CHECK(stored(*dataset, 0) + stored(*dataset, 1) + stored(*dataset, 2) + stored(*dataset, 3) ==
+        "baac");
+  CHECK(dataset->images()->name(0) == (folder / "in/b.png").string());
+  CHECK(dataset->images()->name(3) == (beside / "c.png").string());
+}
+
+TEST_CASE("a single picture is an input of one sample") {
+  const TempFolder folder;
+  put_text(folder / "one.png", "1");
+  put_text(folder / "two.png", "2");
+  CHECK(names_in(*opened(folder / "one.png")) ==
+        std::vector<std::string>{(folder / "one.png").string()});
+}
+
+TEST_CASE("an input without pictures says what is missing, and where") {
+  const TempFolder folder;
+  CHECK_THAT(refusal(folder / "none", ErrorKind::config),
+             StartsWith("--input '") && Contains("no such folder"));
+  put_text(folder / "empty/notes.txt", "no picture");
+  CHECK_THAT(refusal(folder / "empty", ErrorKind::data), Contains("holds no pictures"));
+  put_text(folder / "empty.txt", "\n\n");
+  CHECK_THAT(refusal(folder / "empty.txt", ErrorKind::data), Contains("holds no pictures"));
+  put_text(folder / "list.txt", "\nnotes.md\n");
+  CHECK_THAT(refusal(folder / "list.txt", ErrorKind::data),
+             Contains("list.txt:2: 'notes.md' is no image's name"));
+  put_text(folder / "gone.txt", "gone.png\n");
+  CHECK_THAT(refusal(folder / "gone.txt", ErrorKind::data), Contains("gone.txt:1: "));
+  put_text(folder / "far.txt", "s3://bucket/a.png\n");
+  CHECK_THAT(refusal(folder / "far.txt", ErrorKind::data), Contains("no file of this machine"));
+}
+
+TEST_CASE("a pipe is no list: only one process could read it") {
+  const TempFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(folder / "pipe", ErrorKind::config),
+             Contains("it is no regular file, and must be one") && !Contains("no such"));
+  fs::create_symlink(folder / "pipe", folder / "63");
+  CHECK_THAT(refusal(folder / "63", ErrorKind::config), Contains("no regular file"));
+}
+
+TEST_CASE("pictures pass the transforms, which have to bring them to one size") {
+  const TempFolder folder;
+  put_text(folder / "a.png", "bytes");
+  const Unlabelled plain = unlabelled_split(folder.path(), {});
+  const SplitCheck unfit = check_split(plain.split, plain.catalogue);
+  REQUIRE(unfit.problems.size() == 1);
+  CHECK_THAT(unfit.problems[0].message, Contains("a batch needs one size"));
+  const spec::transform::CenterCrop crop{{std::vector<int>{6}}};
+  const Unlabelled cropped =
+      unlabelled_split(folder.path(), {config::make_stage("transform", "center_crop", crop)});
+  const SplitCheck check = check_split(cropped.split, cropped.catalogue);
+  REQUIRE(check.problems.empty());
+  CHECK(check.facts->layout[0] == Field{"image", Dtype::u8, {6, 6, 3}});
+  CHECK(check.facts->samples == 1);
+}
+
+TEST_CASE("inputs are the same whatever the labels are") {
+  const Field image{"image", Dtype::u8, {4, 5, 3}};
+  const Field number{"label", Dtype::i64, {}};
+  const Field targets{"label", Dtype::f32, {3}};
+  CHECK(has_same_inputs({image, number}, {targets, image}));
+  CHECK_FALSE(has_same_inputs({image, number}, {{"image", Dtype::u8, {5, 5, 3}}, number}));
+  CHECK_FALSE(has_same_inputs({image, number}, {{"features", Dtype::f32, {4}}, number}));
+  CHECK(has_same_inputs({image}, {image}));
+  CHECK_FALSE(has_same_inputs({image}, {image, number}));
+}

@@ -1,0 +1,94 @@
+#include "data/dataset/parquet_reader.hpp"
+
+#include "data/sources.hpp"
+#include "spec/dataset/parquet.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using spec::dataset::Missing;
+
+namespace {
+
+const std::filesystem::path kTable =
+    std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/table.parquet";
+
+spec::dataset::Parquet at(const std::filesystem::path& path) {
+  spec::dataset::Parquet options;
+  options.path = path;
+  options.label = "y";
+  options.features = {"b", "a"};
+  return options;
+}
+
+std::string failure(const spec::dataset::Parquet& options) {
+  return failure_of([&] { (void)build("parquet", options); });
+}
+
+}  // namespace
+
+TEST_CASE("a build without Arrow refuses Parquet and says what to do") {
+  if (has_parquet()) skip("this build reads Parquet");
+  CHECK_THAT(failure(at(kTable)),
+             StartsWith("2: Parquet needs Arrow, and libtrainctl_parquet.so cannot be loaded"));
+}
+
+TEST_CASE("a Parquet table gives the same data set as its CSV") {
+  if (!has_parquet()) skip("this build does not read Parquet");
+  auto options = at(kTable);
+  CHECK_THAT(failure(options),
+             Contains("table.parquet: row 1, column 'b': the value of 'b' is missing"));
+  options.missing = Missing::constant;
+  options.missing_value = -1;
+  const auto dataset = build("parquet", options);
+  CHECK(dataset->size() == 5);
+  CHECK(dataset->classes() == 3);
+  CHECK(values<float>(*dataset, 1, 0) == std::vector<float>{-1, 2});
+  CHECK(values<float>(*dataset, 2, 0) == std::vector<float>{1.5, -1});
+  CHECK(values<float>(*dataset, 4, 0) == std::vector<float>{3.5, 5});
+  CHECK(values<std::int64_t>(*dataset, 3, 1) == std::vector<std::int64_t>{1});
+  options.features = {"kind"};
+  CHECK_THAT(failure(options),
+             Contains("column 'kind': its type is string; expected numbers. If it holds names"));
+  options.categorical = {"kind"};
+  options.statistics_from = kTable;
+  CHECK(values<float>(*build("parquet", options), 4, 0) == std::vector<float>{0, 1, 0});
+  options.categorical = {};
+  options.features = {"list"};
+  CHECK_THAT(failure(options), Contains("column 'list': its type is list"));
+}
+
+TEST_CASE("every truncation of a Parquet file is refused, and flipped bits never crash it") {
+  if (!has_parquet()) skip("this build does not read Parquet");
+  const TempFolder folder;
+  const std::string whole = get_text(kTable);
+  auto options = at(folder / "t.parquet");
+  options.missing = Missing::drop;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    put_text(options.path, whole.substr(0, length));
+    if (!failure(options).starts_with("9: ")) FAIL(length << ": " << failure(options));
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string bad = whole;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << i % 8));
+    put_text(options.path, bad);
+    (void)failure(options);
+  }
+}
+
+TEST_CASE("a Parquet column of halves is read, and one of dates is refused for what it is") {
+  if (!has_parquet()) skip("this build does not read Parquet");
+  auto options = at(std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/half.parquet");
+  options.features = {"a"};
+  options.missing = Missing::constant;
+  options.missing_value = -1;
+  const auto dataset = build("parquet", options);
+  std::vector<float> found;
+  for (std::int64_t i = 0; i < dataset->size(); ++i)
+    found.push_back(values<float>(*dataset, i, 0)[0]);
+  CHECK(found == std::vector<float>{1.5, -2, 65504, -1});
+  options.features = {"d"};
+  CHECK_THAT(failure(options), Contains("column 'd': its type is date32[day]; expected numbers: "
+                                        "leave it out of 'features'"));
+}

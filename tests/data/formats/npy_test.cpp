@@ -1,0 +1,181 @@
+#include "spec/dataset/npy.hpp"
+
+#include "data/formats/npy.hpp"
+#include "data/sources.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+template <class T>
+std::string raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// As numpy.save writes it: the header is padded so that the data begins at a multiple of 64.
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                int version = 1, const std::string& order = "False") {
+  std::string dict =
+      "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
+  const std::size_t front = version == 1 ? 10 : 12;
+  while ((front + dict.size() + 1) % 64 != 0) dict += ' ';
+  dict += '\n';
+  std::string length(front - 8, '\0');
+  length[0] = static_cast<char>(dict.size() & 255);
+  length[1] = static_cast<char>(dict.size() >> 8);
+  return std::string("\x93NUMPY") + static_cast<char>(version) + '\0' + length + dict + data;
+}
+
+class Saved {
+ public:
+  spec::dataset::Npy features(const std::string& x, const std::string& y) {
+    spec::dataset::Npy options = images(x, y);
+    std::swap(options.images, options.features);
+    return options;
+  }
+  spec::dataset::Npy images(const std::string& x, const std::string& y) {
+    put_text(folder_ / "x.npy", x);
+    put_text(folder_ / "y.npy", y);
+    spec::dataset::Npy options;
+    options.images = folder_ / "x.npy";
+    options.labels = folder_ / "y.npy";
+    return options;
+  }
+  std::string failure(const spec::dataset::Npy& options) {
+    const std::string found = failure_of([&] { (void)build("npy", options); });
+    if (found.find("finite") == std::string::npos)
+      CHECK(failure_of([&] { (void)facts("npy", options); }) == found);
+    return found;
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+const std::string kTwoLabels = npy("<i8", "(2,)", raw<std::int64_t>({1, 0}));
+
+}  // namespace
+
+TEST_CASE("npy images are mapped as they lie, grey or RGB, in every format version") {
+  Saved saved;
+  for (const int version : {1, 2, 3}) {
+    const auto grey =
+        build("npy", saved.images(npy("|u1", "(2, 1, 3)", "abcdef", version), kTwoLabels));
+    CHECK(grey->layout() == Layout{{"image", Dtype::u8, {1, 3, 1}}, {"label", Dtype::i64, {}}});
+    CHECK(grey->classes() == 2);
+    CHECK(values<char>(*grey, 1, 0) == std::vector<char>{'d', 'e', 'f'});
+    CHECK(stored(*grey, 0) == "abc");
+    CHECK(values<std::int64_t>(*grey, 0, 1) == std::vector<std::int64_t>{1});
+  }
+  const auto rgb = build("npy", saved.images(npy("|u1", "(2, 1, 1, 3)", "abcdef"), kTwoLabels));
+  CHECK(rgb->layout()[0].shape == std::vector<std::int64_t>{1, 1, 3});
+}
+
+TEST_CASE("npy features of every number type become floats") {
+  Saved saved;
+  const std::vector<float> expected{0, 1, 2.0F, 100};
+  const std::string x[] = {npy("<f4", "(2, 2)", raw<float>({0, 1, 2, 100})),
+                           npy("<f8", "(2, 2)", raw<double>({0, 1, 2, 100})),
+                           npy("<f2", "(2, 2)", raw<std::uint16_t>({0, 0x3C00, 0x4000, 0x5640})),
+                           npy("|i1", "(2, 2)", raw<std::int8_t>({0, 1, 2, 100})),
+                           npy("<u2", "(2, 2)", raw<std::uint16_t>({0, 1, 2, 100})),
+                           npy("<i4", "(2, 2)", raw<std::int32_t>({0, 1, 2, 100})),
+                           npy("<u8", "(2, 2)", raw<std::uint64_t>({0, 1, 2, 100}))};
+  for (const std::string& bytes : x) {
+    const auto dataset = build("npy", saved.features(bytes, kTwoLabels));
+    CHECK(dataset->layout()[0] == Field{"features", Dtype::f32, {2}});
+    CHECK(dataset->images() == nullptr);
+    auto all = values<float>(*dataset, 0, 0);
+    for (const float value : values<float>(*dataset, 1, 0)) all.push_back(value);
+    CHECK(all == expected);
+  }
+}
+
+TEST_CASE("npy labels of floats are targets, of whole numbers classes") {
+  Saved saved;
+  const std::string x = npy("<f4", "(2, 1)", raw<float>({5, 6}));
+  const auto targets =
+      build("npy", saved.features(x, npy("<f8", "(2, 2)", raw<double>({1, 2, 3, 4.5}))));
+  CHECK(targets->layout()[1] == Field{"label", Dtype::f32, {2}});
+  CHECK(targets->classes() == 0);
+  CHECK(values<float>(*targets, 1, 1) == std::vector<float>{3, 4.5});
+  auto options = saved.features(x, npy("|u1", "(2, 1)", raw<std::uint8_t>({3, 1})));
+  CHECK(build("npy", options)->classes() == 4);
+  options.classes = 10;
+  CHECK(build("npy", options)->classes() == 10);
+  options.classes = 3;
+  CHECK_THAT(saved.failure(options), Contains("y.npy has label 3 at byte 128; expected 0 to 2"));
+}
+
+TEST_CASE("every truncation of an npy file is refused with file and byte") {
+  Saved saved;
+  const std::string whole = npy("<f4", "(2, 2)", raw<float>({1, 2, 3, 4}));
+  for (std::size_t length = 0; length <= whole.size() + 1; ++length) {
+    if (length == whole.size()) continue;
+    const std::string failure =
+        saved.failure(saved.features((whole + "x").substr(0, length), kTwoLabels));
+    const std::string place = "x.npy ends at byte " + std::to_string(length);
+    if (!failure.starts_with("9: ") || failure.find(place) == std::string::npos)
+      FAIL(length << ": " << failure);
+  }
+}
+
+TEST_CASE("what an npy file may not hold is named with what to do") {
+  Saved saved;
+  const auto failure = [&](const std::string& x) {
+    return saved.failure(saved.features(x, kTwoLabels));
+  };
+  const std::string four = raw<float>({1, 2, 3, 4});
+  CHECK_THAT(failure(npy("<f4", "(2, 2)", four, 1, "True")),
+             Contains("Fortran order; save numpy.ascontiguousarray"));
+  CHECK_THAT(failure(npy(">f4", "(2, 2)", four)),
+             Contains("big-endian numbers (>f4); save it with .astype('<f4')"));
+  CHECK_THAT(failure(npy("|O", "(2, 2)", four)),
+             Contains("Python objects, which are never unpickled"));
+  CHECK_THAT(failure(npy("<c8", "(2,)", four)), Contains("items of type '<c8'"));
+  CHECK_THAT(failure(npy("<f4", "(4,)", four)), Contains("x.npy has 4 rows, and "));
+  CHECK_THAT(failure(npy("<f4", "(0, 2)", "")), Contains("holds no rows"));
+  CHECK_THAT(failure(npy("<f4", "()", "1234")), Contains("holds no rows"));
+  CHECK_THAT(failure(npy("<f4", "(2, 2147483647, 2147483647, 2147483647, 2147483647)", four)),
+             Contains("its header promises more"));
+  CHECK_THAT(failure(npy("<f4", "(2, -2)", four)), Contains("has the extent '-2' at byte"));
+  CHECK_THAT(failure(npy("<f4", "(2, 2), 'shape': (2, 2)", four)),
+             Contains("has a header that is not numpy's, at byte"));
+  CHECK_THAT(failure("\x93NUMPY\x04" + std::string(100, '\0')),
+             Contains("of version 4; expected 1 to 3"));
+  CHECK_THAT(failure(std::string("PK\x03\x04 a zip file of arrays")),
+             Contains("does not begin as a .npy file"));
+  CHECK_THAT(failure(npy("<f4", "(2, 2)", raw<float>({1, 2, NAN, 4}))),
+             Contains("holds nan in row 1, at byte 136; expected finite"));
+  CHECK_THAT(failure(npy("<f8", "(2, 1)", raw<double>({1, 1e300}))),
+             Contains("holds 1e+300 in row 1, at byte 136"));
+  CHECK_THAT(saved.failure(saved.images(npy("<f4", "(2, 2)", four), kTwoLabels)),
+             Contains("expected images, uint8"));
+  CHECK_THAT(
+      saved.failure(saved.images(npy("|u1", "(2, 1, 1, 4)", std::string(8, 'x')), kTwoLabels)),
+      Contains("holds u1 of the shape (2, 1, 1, 4); expected images"));
+  CHECK_THAT(saved.failure(saved.images(npy("|u1", "(2, 1)", "ab"),
+                                        npy("<i8", "(2, 1, 1)", raw<std::int64_t>({0, 1})))),
+             StartsWith("9: "));
+  spec::dataset::Npy neither;
+  CHECK_THAT(failure_of([&] { (void)build("npy", neither); }),
+             StartsWith("2: give either 'images' or 'features'"));
+}
+
+TEST_CASE("no change of an npy header's bytes does more than refuse it") {
+  const std::string good = npy("<f4", "(2, 2)", raw<float>({1, 2, 3, 4}));
+  for (std::size_t i = 0; i < 80; ++i) {
+    for (int value = 0; value < 256; ++value) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(value);
+      try {
+        (void)parse_npy_header(std::as_bytes(std::span(bad)), bad.size(), "x.npy");
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::data) FAIL(error.what());
+      }
+    }
+  }
+}

@@ -1,0 +1,236 @@
+#include "data/image/codec/decoder.hpp"
+
+#include "data/image/decoding.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+File text_file(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+bool by_opencv(const std::string& name) {
+  return name[0] == 'w' || name[0] == 'b' || name[0] == 't';
+}
+
+bool with_opencv() {
+  static const bool with = fault_of(golden_file("bmp rgb")).empty();
+  return with;
+}
+
+}  // namespace
+
+TEST_CASE("files of every kind have the pixels that torchvision reads") {
+  for (const Json& golden : golden_cases("decoded", "files")) {
+    const auto name = golden["name"].get<std::string>();
+    INFO(name);
+    if (by_opencv(name) && !with_opencv()) continue;
+    // Fancy upsampling, colours and the transform are exact integer arithmetic, the same in all
+    // versions of the library.
+    CHECK(distance(decoded(file_of(golden)), golden_picture(golden)) == 0);
+  }
+}
+
+TEST_CASE("a file of no known format is refused by its first bytes, and an empty one as empty") {
+  CHECK_THAT(fault_of(text_file("GIF89a...")),
+             Contains("9: this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are 47 49 46 38 "
+                      "39 61 2e 2e"));
+  CHECK_THAT(fault_of({}), Contains("9: the image file is empty"));
+  CHECK_THAT(fault_of(text_file("\xFF")), Contains("its first bytes are ff"));
+}
+
+TEST_CASE("a WebP, BMP or TIFF in a build without OpenCV says what is missing") {
+  if (with_opencv()) return;
+  CHECK_THAT(fault_of(golden_file("bmp rgb")),
+             Contains("2: WebP, BMP and TIFF files need a build with OpenCV"));
+}
+
+TEST_CASE("every JPEG, PNG and WebP that is cut off is refused") {
+  for (const Json& golden : golden_cases("decoded", "files")) {
+    const auto name = golden["name"].get<std::string>();
+    if (name.starts_with("bmp") || name.starts_with("tiff") || (by_opencv(name) && !with_opencv()))
+      continue;
+    const File file = file_of(golden);
+    for (std::size_t size = 0; size < file.size(); ++size) {
+      INFO(name << " cut to " << size << " of " << file.size() << " bytes");
+      REQUIRE_THAT(fault_of(cut(file, size)), StartsWith("9: "));
+    }
+  }
+}
+
+TEST_CASE("no cut of a BMP or TIFF gives anything but an error or an image of the right shape") {
+  if (!with_opencv()) skip("built without OpenCV");
+  for (const Json& golden : golden_cases("decoded", "files")) {
+    const auto name = golden["name"].get<std::string>();
+    if (!name.starts_with("bmp") && !name.starts_with("tiff")) continue;
+    const File file = file_of(golden);
+    std::size_t accepted = 0;
+    for (std::size_t size = 0; size < file.size(); ++size) {
+      const std::string fault = fault_of(cut(file, size));
+      accepted += fault.empty() ? 1 : 0;
+      if (!fault.empty()) REQUIRE_THAT(fault, StartsWith("9: "));
+    }
+    INFO(name << ": " << accepted << " of " << file.size() << " cuts accepted");
+    CHECK(accepted * 10 < file.size());
+  }
+}
+
+TEST_CASE("every changed byte of a PNG is noticed, wherever it is") {
+  for (const char* name : {"png rgb", "png palette transparent", "png interlaced"}) {
+    const File file = golden_file(name);
+    for (std::size_t i = 0; i < file.size(); ++i) {
+      File changed = file;
+      changed[i] ^= std::byte{0x10};
+      INFO(name << ", byte " << i);
+      REQUIRE_THAT(fault_of(changed), StartsWith("9: "));
+    }
+  }
+}
+
+TEST_CASE(
+    "a changed byte of a JPEG gives an error or an image, and the next file is decoded as ever") {
+  const File file = golden_file("jpeg progressive");
+  const Picture expected = decoded(file);
+  ImageDecoder decoder;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    File changed = file;
+    changed[i] ^= std::byte{0x55};
+    failure_of([&] {
+      const ImageShape shape = decoder.open(changed);
+      decoded(decoder, changed, {0, 0, shape.height, shape.width}, Reading::whole_file);
+    });
+    const Picture after = decoded(decoder, file, {0, 0, 17, 23}, Reading::whole_file);
+    REQUIRE(after.pixels == expected.pixels);
+  }
+}
+
+TEST_CASE("the decoded part of an image has the bytes of the whole") {
+  const ImageShape shape{83, 107, 3};
+  std::vector<std::pair<std::string, File>> files;
+  for (const bool progressive : {false, true}) {
+    for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}}) {
+      files.emplace_back(
+          fmt::format("jpeg {}x{} {}", h, v, progressive),
+          jpeg_file(shades(shape), {.horizontal = h, .vertical = v, .progressive = progressive}));
+    }
+  }
+  files.emplace_back("jpeg grey", jpeg_file(shades({83, 107, 1})));
+  files.emplace_back("jpeg cmyk", jpeg_file(shades({83, 107, 4}), {.colours = JCS_CMYK}));
+  files.emplace_back("jpeg ycck", jpeg_file(shades({83, 107, 4}), {.colours = JCS_YCCK}));
+  for (const char* name : {"png rgb", "png interlaced", "webp lossy"}) {
+    if (!by_opencv(name) || with_opencv()) files.emplace_back(name, golden_file(name));
+  }
+  ImageDecoder decoder;
+  std::uint32_t state = 7;
+  for (const auto& [name, file] : files) {
+    const Picture whole = decoded(file);
+    for (int round = 0; round < 60; ++round) {
+      const auto below = [&](std::int64_t bound) {
+        state = state * 1664525U + 1013904223U;
+        return static_cast<std::int64_t>(state >> 8) % bound;
+      };
+      Box box;
+      box.top = below(whole.shape.height);
+      box.left = below(whole.shape.width);
+      box.height = 1 + below(whole.shape.height - box.top);
+      box.width = 1 + below(whole.shape.width - box.left);
+      const Reading reading = round % 2 == 0 ? Reading::whole_file : Reading::needed_part;
+      const Picture part = decoded(decoder, file, box, reading);
+      const ImageView expected = whole.view().window(box);
+      for (std::int64_t y = 0; y < box.height; ++y) {
+        INFO(name << ": row " << y << " of " << box.height << "x" << box.width << " at " << box.top
+                  << "," << box.left);
+        REQUIRE(std::equal(expected.row(y), expected.row(y) + expected.row_bytes(),
+                           part.view().row(y)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before it") {
+  // Segments before the first scan: quantisation tables for one, Huffman tables for the other.
+  const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB},
+                                                            {"jpeg progressive", 0xC4}};
+  for (const auto& [name, code] : cases) {
+    const File sound = golden_file(name);
+    File without = sound;
+    const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(without[i]); };
+    for (std::size_t i = 2; i + 4 < without.size();) {
+      const std::size_t length = 2 + at(i + 2) * 256 + at(i + 3);
+      const auto first = without.begin() + static_cast<std::ptrdiff_t>(i);
+      if (at(i) == 0xFF && at(i + 1) == code) {
+        without.erase(first, first + static_cast<std::ptrdiff_t>(length));
+      } else {
+        i += at(i) == 0xFF && at(i + 1) >= 0xC0 ? length : 1;
+      }
+    }
+    ImageDecoder decoder;
+    decoded(decoder, sound, {0, 0, 17, 23}, Reading::whole_file);
+    INFO(name);
+    CHECK_THAT(failure_of([&] {
+                 decoded(decoder, without, {0, 0, 17, 23}, Reading::whole_file);
+               }),
+               Contains("was not defined"));
+  }
+}
+
+TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
+  const Picture picture = shades({40, 50, 4});
+  const JpegKind cmyk{.horizontal = 1, .vertical = 1, .colours = JCS_CMYK, .quality = 100};
+  const JpegKind ycck{.horizontal = 1, .vertical = 1, .colours = JCS_YCCK, .quality = 100};
+  CHECK(distance(decoded(jpeg_file(picture, cmyk)), decoded(jpeg_file(picture, ycck))) <
+        32);  // their colours are rounded at different places
+}
+
+TEST_CASE("whether a file is sound does not depend on the part that is asked for") {
+  const File jpeg = jpeg_file(shades({64, 64, 3}));
+  const File png = golden_file("png rgb");
+  ImageDecoder decoder;
+  for (const File& damaged :
+       {cut(jpeg, jpeg.size() - 2), cut(jpeg, jpeg.size() * 2 / 3), cut(png, png.size() - 12)}) {
+    for (const Box& box : {Box{0, 0, 1, 1}, Box{0, 0, 16, 16}, Box{4, 4, 12, 8}}) {
+      const auto read = [&](Reading reading) {
+        return failure_of([&] { decoded(decoder, damaged, box, reading); });
+      };
+      CHECK_THAT(read(Reading::whole_file), StartsWith("9: damaged "));
+      CHECK(read(Reading::needed_part).empty());
+    }
+  }
+}
+
+TEST_CASE("the real photographs have the same bytes in part and as a whole, and none is damaged") {
+  const char* root = std::getenv("TRAINCTL_DATA");
+  const std::filesystem::path folder =
+      std::filesystem::path(root == nullptr ? "" : root) / "imagenet-sample";
+  if (root == nullptr || !std::filesystem::exists(folder))
+    skip("TRAINCTL_DATA has no imagenet-sample");
+  ImageDecoder decoder;
+  std::int64_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file() || files++ % 4 != 0) continue;
+    const File file = text_file(golden::read(entry.path()));
+    INFO(entry.path());
+    const Picture whole = decoded(file);
+    for (std::int64_t part = 1; part <= 3; ++part) {
+      const Box box{whole.shape.height * part / 11, whole.shape.width * part / 7,
+                    whole.shape.height / 2 + part, whole.shape.width / 3 + part};
+      const Picture found =
+          decoded(decoder, file, box, part == 1 ? Reading::whole_file : Reading::needed_part);
+      const ImageView expected = whole.view().window(box);
+      bool same = true;
+      for (std::int64_t y = 0; y < box.height; ++y) {
+        same = same && std::equal(expected.row(y), expected.row(y) + expected.row_bytes(),
+                                  found.view().row(y));
+      }
+      CHECK(same);
+    }
+  }
+}

@@ -1,0 +1,122 @@
+#include "data/loader/auto_loading.hpp"
+
+#include "data/fakes.hpp"
+#include "data/loader/epoch_digest.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+/// A data set whose samples take their time on an invented clock.
+struct Bench {
+  ManualClock clock;
+  int made = 0;
+  std::shared_ptr<CountingDataset> dataset = std::make_shared<CountingDataset>(1000);
+  LoaderOptions options{.batch_size = 10};
+
+  explicit Bench(std::function<double(int made)> seconds) {
+    dataset->before = [this, seconds](std::int64_t) { clock.advance(seconds(made++)); };
+  }
+  [[nodiscard]] Pipeline pipeline() const { return {dataset, {}, {}}; }
+  std::optional<BatchCost> cost() { return time_batches(pipeline(), options, clock); }
+  LoadingChoice choice(double step_s, int cores, const spec::Loader& wish = {}) {
+    return decide_loading(wish, pipeline(), options, {.cores = cores, .trains_on_them = true},
+                          step_s, clock);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the probe takes the median of the tiles and stops in time") {
+  Bench even([](int) { return 0.002; });
+  const auto cost = even.cost();
+  REQUIRE(cost.has_value());
+  CHECK(cost->seconds == Approx(0.02));
+  CHECK(cost->spread == Approx(1));
+  CHECK(even.made == 130);  // the first batch to end behind a quarter of a second
+  Bench warming([](int made) { return made < 10 ? 0.02 : 0.001; });
+  CHECK(warming.cost()->seconds == Approx(0.01));
+  Bench long_ones([](int) { return 10.0; });
+  CHECK(long_ones.cost()->seconds == Approx(100));
+  CHECK(long_ones.made == 10);  // one tile tells enough
+}
+
+TEST_CASE("slow batches show in the spread, the more the fewer tiles a batch has") {
+  const auto slow = [](int made) { return made / 10 % 5 == 4 ? 0.005 : 0.001; };
+  Bench whole(slow);
+  CHECK(whole.cost()->spread > 2);
+  CHECK(whole.cost()->seconds == Approx(0.01));
+  Bench split(slow);
+  split.options.tile_rows = 1;
+  CHECK(split.cost()->spread > 1.3);
+  CHECK(split.cost()->spread < whole.cost()->spread);
+  CHECK(split.cost()->seconds == Approx(0.01));
+}
+
+TEST_CASE("batches that are not full, and a short epoch, are timed by their rows") {
+  Bench bench([](int) { return 0.001; });
+  bench.dataset = std::make_shared<CountingDataset>(13);
+  bench.dataset->before = [&](std::int64_t) { bench.clock.advance(0.001); };
+  bench.options.tile_rows = 4;
+  CHECK(bench.cost()->seconds == Approx(0.01));
+}
+
+TEST_CASE("what cannot be read ends the probe, and is left to the loader") {
+  Bench bench([](int) { return 0.001; });
+  bench.dataset->before = [&](std::int64_t) {
+    bench.clock.advance(0.001);
+    if (++bench.made > 25) throw Error(ErrorKind::data, "it is gone");
+  };
+  CHECK(bench.cost()->seconds == Approx(0.01));
+  CHECK_FALSE(bench.cost().has_value());
+  CHECK(bench.choice(0.01, 8).num_workers == 0);
+  CHECK(bench.choice(0.01, 8).why == "no sample could be made for a probe");
+}
+
+TEST_CASE("auto is decided by the probe, what is asked for without one") {
+  Bench bench([](int) { return 0.002; });
+  CHECK(bench.choice(0.01, 8).num_workers == 3);
+  CHECK(bench.choice(0.01, 2).num_workers == 1);  // and the consumer helps
+  bench.options.tile_rows = 5;
+  CHECK(bench.choice(0.01, 2).num_workers == 2);
+  CHECK(bench.choice(10, 8).num_workers == 0);
+  bench.made = 0;
+  spec::Loader wish;
+  wish.num_workers.value = 5;
+  wish.prefetch_factor.value = 3;
+  const LoadingChoice asked = bench.choice(0.01, 8, wish);
+  CHECK(asked.num_workers == 5);
+  CHECK(asked.prefetch_factor == 3);
+  CHECK(asked.why == "asked");
+  wish.num_workers.value = 0;
+  wish.prefetch_factor.value.reset();
+  CHECK(bench.choice(0.01, 8, wish).num_workers == 0);
+  CHECK(bench.made == 0);
+  wish.num_workers.value = 5;
+  CHECK(bench.choice(0, 8, wish).num_workers == 5);
+  CHECK(bench.made > 0);
+}
+
+TEST_CASE("the ring's bytes bound the batches ahead that auto takes") {
+  Bench bench([](int made) { return made / 10 % 5 == 4 ? 0.05 : 0.001; });
+  CHECK(bench.choice(0.001, 4).prefetch_factor == 4);
+  const std::uint64_t slot = 192 + 128;  // images and labels, each aligned to 64 bytes
+  bench.options.memory_budget = 8 * slot;
+  CHECK(bench.choice(0.001, 4).prefetch_factor <= 2);
+}
+
+TEST_CASE("a choice changes threads and priority, and no batch") {
+  Bench bench([](int) { return 0.002; });
+  const LoadingChoice choice = bench.choice(0.01, 8);
+  const LoaderOptions chosen = with_choice(bench.options, choice, {8, true});
+  CHECK(chosen.num_workers == 3);
+  CHECK(chosen.priority == Priority::below_trainer);
+  CHECK(with_choice(bench.options, choice, {8, false}).priority == Priority::normal);
+  CHECK(with_choice(bench.options, choice, {3, false}).priority == Priority::below_trainer);
+  const Pipeline pipeline = counting(1000);
+  CHECK(digest_epochs(pipeline, chosen, 2).epochs ==
+        digest_epochs(pipeline, bench.options, 2).epochs);
+}

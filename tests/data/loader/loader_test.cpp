@@ -1,0 +1,334 @@
+#include "data/loader/loader.hpp"
+
+#include "data/core/progress.hpp"
+#include "data/core/registry.hpp"
+#include "data/fakes.hpp"
+#include "data/loader/epoch_digest.hpp"
+#include "spec/transform/random_crop.hpp"
+#include "spec/transform/random_horizontal_flip.hpp"
+#include "support/catch.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+Pipeline augmented(std::int64_t size) {
+  const Catalogue catalogue = builtin_catalogue();
+  spec::transform::RandomCrop crop;
+  crop.size = {{4}};
+  crop.padding = {{2}};
+  Pipeline pipeline = counting(size);
+  pipeline.transforms = {
+      catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
+      catalogue.transforms.at("random_horizontal_flip")(config::make_stage(
+          "transform", "random_horizontal_flip", spec::transform::RandomHorizontalFlip{})),
+  };
+  return pipeline;
+}
+
+LoaderOptions options_of(int workers, int prefetch, std::int64_t tile_rows) {
+  LoaderOptions options;
+  options.batch_size = 8;
+  options.num_workers = workers;
+  options.prefetch_factor = prefetch;
+  options.tile_rows = tile_rows;
+  options.seed = 11;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("batches are the same bytes for any workers, prefetch depth and tile size") {
+  constexpr int kEpochs = 3;
+  for (const Pipeline& pipeline : {counting(61), augmented(61)}) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      LoaderOptions options = options_of(0, 1, 0);
+      options.shard = {ranks - 1, ranks};
+      std::vector<std::vector<Copy>> expected;
+      Loader reference(pipeline, options);
+      for (int epoch = 0; epoch < kEpochs; ++epoch)
+        expected.push_back(read_epoch(reference, epoch));
+      for (const int workers : {0, 1, 2, 8}) {
+        for (const int prefetch : {1, 2, 4}) {
+          for (const std::int64_t tile : {0, 3}) {
+            LoaderOptions other = options_of(workers, prefetch, tile);
+            other.shard = options.shard;
+            Loader loader(pipeline, other);
+            for (int epoch = 0; epoch < kEpochs; ++epoch) {
+              REQUIRE(read_epoch(loader, epoch) == expected[static_cast<std::size_t>(epoch)]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("an epoch gives every sample once, in another order than the last epoch") {
+  Loader loader(counting(61), options_of(2, 2, 0));
+  CHECK(loader.batches_per_epoch() == 8);
+  std::vector<std::vector<std::int64_t>> orders;
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    std::vector<std::int64_t> seen;
+    loader.start_epoch(epoch);
+    while (const Batch* batch = loader.next()) {
+      CHECK(batch->epoch == epoch);
+      CHECK(batch->rows == (batch->index == 7 ? 5 : 8));
+      const auto labels = labels_of(*batch);
+      seen.insert(seen.end(), labels.begin(), labels.end());
+    }
+    CHECK(std::set<std::int64_t>(seen.begin(), seen.end()).size() == 61);
+    orders.push_back(seen);
+  }
+  CHECK(orders[0] != orders[1]);
+}
+
+TEST_CASE("the sequential order is the order of the data set") {
+  LoaderOptions options = options_of(0, 1, 0);
+  options.order = Order::sequential;
+  Loader loader(counting(10), options);
+  loader.start_epoch(0);
+  CHECK(labels_of(*loader.next()) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(labels_of(*loader.next()) == std::vector<std::int64_t>{8, 9});
+  CHECK(loader.next() == nullptr);
+  CHECK(loader.next() == nullptr);
+}
+
+TEST_CASE(
+    "a rank without samples left gets one row of padding that repeats a sample and does not "
+    "count") {
+  LoaderOptions options = options_of(0, 1, 0);
+  options.order = Order::sequential;
+  options.batch_size = 2;
+  options.shard = {2, 3};
+  Loader loader(counting(7), options);
+  loader.start_epoch(0);
+  CHECK(labels_of(*loader.next()) == std::vector<std::int64_t>{2, 5});
+  const Batch* last = loader.next();
+  CHECK(last->rows == 1);
+  CHECK(last->valid == 0);
+  CHECK(last->global_valid == 1);
+  CHECK(labels_of(*last) == std::vector<std::int64_t>{6});
+  CHECK(digest(*last, loader.layout()) == 0);
+}
+
+TEST_CASE("a resume at any epoch, and after an epoch left early, gives the batches of that epoch") {
+  Loader reference(augmented(61), options_of(0, 1, 0));
+  for (const int workers : {0, 1, 3}) {
+    Loader loader(augmented(61), options_of(workers, 2, 3));
+    for (const std::int64_t epoch : {7, 8, 2, 2, 1000, 3}) {
+      REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
+      loader.start_epoch(epoch + 1);
+      loader.next();
+    }
+  }
+}
+
+TEST_CASE("an epoch of one batch keeps several epochs in flight") {
+  Loader reference(counting(5), options_of(0, 1, 0));
+  Loader loader(counting(5), options_of(3, 4, 2));
+  for (std::int64_t epoch = 0; epoch < 50; ++epoch)
+    REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
+}
+
+TEST_CASE("a batch size above the samples makes one short batch, and takes no memory for more") {
+  for (const int ranks : {1, 2, 3}) {
+    LoaderOptions large = options_of(2, 2, 0);
+    large.shard = {ranks - 1, ranks};
+    LoaderOptions exact = large;
+    large.batch_size = 1'000'000;
+    exact.batch_size = 6;
+    Loader loader(counting(5), large);
+    Loader reference(counting(5), exact);
+    CHECK(loader.batches_per_epoch() == 1);
+    CHECK(loader.memory().size() <= reference.memory().size());
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+      CHECK(read_epoch(loader, epoch) == read_epoch(reference, epoch));
+  }
+}
+
+TEST_CASE("workers start on the next epoch before it is asked for") {
+  auto dataset = std::make_shared<CountingDataset>(32);
+  std::atomic<int> filled{0};
+  dataset->before = [&](std::int64_t) { ++filled; };
+  Loader loader({dataset, {}, {}}, options_of(1, 4, 0));
+  read_epoch(loader, 0);
+  for (int wait = 0; wait < 60'000 && filled < 64; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(filled == 64);
+}
+
+TEST_CASE(
+    "a worker's exception reaches next() wherever it is thrown, and the batches behind it still "
+    "come") {
+  for (const int workers : {0, 1, 2, 8}) {
+    for (std::int64_t bad = 0; bad < 24; bad += 5) {
+      auto dataset = std::make_shared<CountingDataset>(24);
+      dataset->before = [bad](std::int64_t index) {
+        ENSURE(data, index != bad, "sample {} is damaged", index);
+      };
+      LoaderOptions options = options_of(workers, 2, 3);
+      options.order = Order::sequential;
+      Loader loader({dataset, {}, {}}, options);
+      for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+        loader.start_epoch(epoch);
+        for (std::int64_t batch = 0; batch < 3; ++batch) {
+          std::int64_t first = -1;
+          const std::string failure =
+              failure_of([&] { first = labels_of(*loader.next()).front(); });
+          const bool hit = bad / 8 == batch;
+          CHECK(first == (hit ? -1 : 8 * batch));
+          CHECK(failure == (hit ? fmt::format("9: epoch {}, batch {}: sample {} is damaged",
+                                              epoch + 1, batch + 1, bad)
+                                : ""));
+        }
+        CHECK(loader.next() == nullptr);
+      }
+    }
+  }
+}
+
+TEST_CASE("an exception that is not ours passes through unchanged") {
+  auto dataset = std::make_shared<CountingDataset>(8);
+  dataset->before = [](std::int64_t) { throw std::bad_alloc(); };
+  Loader loader({dataset, {}, {}}, options_of(2, 2, 0));
+  loader.start_epoch(0);
+  CHECK_THROWS_AS(loader.next(), std::bad_alloc);
+}
+
+TEST_CASE("a loader can be destroyed at any moment") {
+  for (int round = 0; round < 60; ++round) {
+    auto dataset = std::make_shared<CountingDataset>(200);
+    if (round % 3 == 1) dataset->before = [](std::int64_t) { std::this_thread::yield(); };
+    if (round % 3 == 2)
+      dataset->before = [](std::int64_t index) { ENSURE(data, index % 2 == 0, "odd"); };
+    Loader loader({dataset, {}, {}}, options_of(round % 5, 2, 3));
+    if (round % 2 == 0) continue;  // never started
+    loader.start_epoch(round);
+    for (int batch = 0; batch < round % 7; ++batch) failure_of([&] { loader.next(); });
+  }
+}
+
+TEST_CASE("the digest of the epochs is the same for any workers and any split over ranks") {
+  const Pipeline pipeline = augmented(61);
+  const EpochDigests expected = digest_epochs(pipeline, options_of(0, 1, 0), 3);
+  CHECK(expected.epochs[0] != expected.epochs[1]);
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const int workers : {0, 1, 2, 8}) {
+      LoaderOptions options = options_of(workers, ranks, 3);
+      options.shard.world_size = ranks;
+      const EpochDigests found = digest_epochs(pipeline, options, 3);
+      CHECK(found.digest == expected.digest);
+      CHECK(found.epochs == expected.epochs);
+    }
+  }
+}
+
+TEST_CASE("a digest sees a changed pixel, label and place") {
+  const Layout layout{{"image", Dtype::u8, {2}}, {"label", Dtype::i64, {}}};
+  std::vector<std::byte> pixels(2);
+  std::vector<std::byte> label(8);
+  Batch batch;
+  batch.rows = batch.valid = 1;
+  batch.fields = {pixels, label};
+  const std::uint64_t before = digest(batch, layout);
+  pixels[1] = std::byte{1};
+  const std::uint64_t changed_pixel = digest(batch, layout);
+  label[0] = std::byte{1};
+  const std::uint64_t changed_label = digest(batch, layout);
+  batch.position = 1;
+  const std::uint64_t moved = digest(batch, layout);
+  CHECK(std::set<std::uint64_t>{before, changed_pixel, changed_label, moved}.size() == 4);
+}
+
+TEST_CASE("every field of every batch begins at a multiple of 64 bytes inside the ring's memory") {
+  LoaderOptions options = options_of(2, 2, 0);
+  options.batch_size = 3;
+  Loader loader(counting(30), options);
+  const auto memory = loader.memory();
+  loader.start_epoch(0);
+  while (const Batch* batch = loader.next()) {
+    for (const auto field : batch->fields) {
+      CHECK(reinterpret_cast<std::uintptr_t>(field.data()) % 64 == 0);
+      CHECK(field.data() >= memory.data());
+      CHECK(field.data() + field.size() <= memory.data() + memory.size());
+    }
+  }
+}
+
+TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit at all") {
+  LoaderOptions options = options_of(4, 4, 0);  // a slot takes 8 * 16 + 8 * 8 = 192 bytes
+  options.memory_budget = 192 * 5;
+  Loader loader(counting(61), options);
+  CHECK(loader.memory().size() == 192 * 5);
+  CHECK(read_epoch(loader, 0).size() == 8);
+  options.memory_budget = 192 * 2 - 1;
+  const std::string failure = failure_of([&] { Loader refused(counting(61), options); });
+  CHECK_THAT(failure, Contains("11: 2 batch(es) of 8 samples take 384"));
+  CHECK_THAT(failure, Contains("lower loader.batch_size"));
+}
+
+TEST_CASE(
+    "a loader's threads run below the trainer where they are told to, and the caller never does") {
+  const auto nice_value = [](LoaderOptions options) {
+    auto dataset = std::make_shared<CountingDataset>(40);
+    std::atomic<int> seen = -100;
+    dataset->before = [&](std::int64_t) {
+      seen = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()));
+    };
+    options.batch_size = 8;
+    Loader loader({dataset, {}, {}}, options);
+    read_epoch(loader, 0);
+    return seen.load();
+  };
+  const int ours = ::getpriority(PRIO_PROCESS, 0);
+  CHECK(nice_value({.num_workers = 0, .priority = Priority::below_trainer}) == ours);
+  CHECK(nice_value({.num_workers = 2, .priority = Priority::normal}) == ours);
+  CHECK(nice_value({.num_workers = 2, .priority = Priority::below_trainer}) ==
+        std::min(ours + 5, 19));
+  CHECK(::getpriority(PRIO_PROCESS, 0) == ours);
+}
+
+TEST_CASE("what is loaded is counted while somebody watches") {
+  std::atomic<std::int64_t> counter = 0;
+  {
+    const ProgressCount count(&counter);
+    CHECK(counter == 1);
+    Loader loader(counting(64), options_of(2, 2, 0));
+    CHECK(read_epoch(loader, 0).size() == 8);
+    CHECK(counter >= 9);
+  }
+  const std::int64_t before = counter;
+  Loader unwatched(counting(64), options_of(0, 1, 0));
+  (void)read_epoch(unwatched, 0);
+  CHECK(counter == before);
+}
+
+TEST_CASE("a loader that has rested goes on with the same bytes, whatever epoch comes") {
+  for (const int workers : {0, 1, 3}) {
+    Loader reference(counting(61), options_of(workers, 2, 0));
+    Loader rested(counting(61), options_of(workers, 2, 0));
+    rested.rest();  // before it began
+    for (const std::int64_t epoch : {0, 1, 2, 5}) {
+      REQUIRE(read_epoch(rested, epoch) == read_epoch(reference, epoch));
+      rested.rest();
+      rested.rest();
+    }
+    rested.start_epoch(6);
+    CHECK(rested.next() != nullptr);
+    rested.rest();  // in the middle of one
+    CHECK(read_epoch(rested, 6) == read_epoch(reference, 6));
+    rested.rest();  // and it ends so
+  }
+}

@@ -1,0 +1,121 @@
+#include "data/loader/sampling.hpp"
+
+#include "data/core/pipeline.hpp"
+#include "data/fakes.hpp"
+#include "data/loader/epoch_digest.hpp"
+#include "spec/sampler/weighted_random.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <cmath>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+/// How often each class is drawn in one long epoch; sample i has the class min(i, 2).
+std::array<int, 3> drawn(std::vector<double> weights) {
+  constexpr std::int64_t kDraws = 30'000;
+  const ClassedDataset dataset(
+      10, [](std::int64_t index) { return std::min<std::int64_t>(index, 2); }, 3);
+  std::array<int, 3> counts{};
+  for (const std::uint32_t sample :
+       ClassSampler(dataset, {std::move(weights), kDraws}).draw(1, 0)) {
+    ++counts[std::min<std::uint32_t>(sample, 2)];
+  }
+  return counts;
+}
+
+bool near(int count, double expected) {
+  return std::abs(count - expected) < 6 * std::sqrt(expected);
+}
+
+LoaderOptions balanced(int workers, int world_size) {
+  LoaderOptions options;
+  options.batch_size = 4;
+  options.num_workers = workers;
+  options.shard.world_size = world_size;
+  options.sampling = ClassSampling{};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "class_balanced draws every class equally often, weights draw samples in their proportion") {
+  const auto equal = drawn({});
+  CHECK((near(equal[0], 10'000) && near(equal[1], 10'000) && near(equal[2], 10'000)));
+  const auto plain = drawn({1, 1, 1});
+  CHECK((near(plain[0], 3'000) && near(plain[1], 3'000) && near(plain[2], 24'000)));
+  const auto some = drawn({0, 8, 1});
+  CHECK((some[0] == 0 && near(some[1], 15'000) && near(some[2], 15'000)));
+  const auto one = drawn({1, 0, 0});
+  CHECK((one[0] == 30'000 && one[1] == 0 && one[2] == 0));
+}
+
+TEST_CASE(
+    "what is drawn is a pure function of seed and epoch, and never changes between versions") {
+  const ClassSampler sampler(ClassedDataset(
+                                 10, [](std::int64_t i) { return i % 3; }, 3),
+                             {});
+  CHECK(sampler.draw(5, 6) == sampler.draw(5, 6));
+  CHECK(sampler.draw(5, 6) != sampler.draw(5, 7));
+  CHECK(sampler.draw(5, 6) != sampler.draw(6, 6));
+  CHECK(sampler.draw(0, 0) == Permutation{0, 9, 9, 7, 1, 0, 1, 4, 7, 2});
+}
+
+TEST_CASE("a drawn epoch has num_samples samples, over any workers, ranks and limits") {
+  const Pipeline pipeline = classed(61, 5);
+  LoaderOptions options = balanced(0, 1);
+  options.sampling->num_samples = 103;
+  Loader loader(pipeline, options);
+  CHECK(loader.samples() == 103);
+  CHECK(loader.batches_per_epoch() == 26);
+  const EpochDigests expected = digest_epochs(pipeline, options, 2);
+  CHECK(expected.epochs[0] != expected.epochs[1]);
+  for (const int ranks : {1, 2, 3}) {
+    for (const int workers : {0, 1, 2, 8}) {
+      LoaderOptions other = balanced(workers, ranks);
+      other.sampling->num_samples = 103;
+      CHECK(digest_epochs(pipeline, other, 2).epochs == expected.epochs);
+    }
+  }
+  options.limit_batches = 3;
+  Loader limited(pipeline, options);
+  const std::vector<Copy> whole = read_epoch(loader, 1);
+  CHECK(read_epoch(limited, 1) == std::vector<Copy>(whole.begin(), whole.begin() + 3));
+}
+
+TEST_CASE("sampling that cannot be done is refused with what to change") {
+  const auto refused = [](const Dataset& dataset, const ClassSampling& options) {
+    return failure_of([&] { ClassSampler(dataset, options); });
+  };
+  CHECK_THAT(refused(CountingDataset(4), {}),
+             Contains("2: the samples of this data set have no classes"));
+  const ClassedDataset three(
+      9, [](std::int64_t i) { return i % 2; }, 3);  // nothing of class 2
+  CHECK_THAT(refused(three, {{1, 1}, {}}),
+             Contains("2: loader.sampler has 2 weights, but the data has 3 classes"));
+  CHECK_THAT(refused(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));
+  CHECK_THAT(refused(ClassedDataset(
+                         4, [](std::int64_t i) { return i; }, 3),
+                     {}),
+             Contains("9: a sample has the label 3"));
+}
+
+TEST_CASE("the sampler of the experiment serves training, not evaluation and not an overfit run") {
+  spec::Experiment experiment;
+  spec::sampler::WeightedRandom weighted;
+  weighted.weights = {1, 2};
+  weighted.num_samples = 7;
+  experiment.loader.sampler = config::make_stage("sampler", "weighted_random", weighted);
+  const LoaderOptions train = loader_options(experiment, Role::train, {});
+  REQUIRE(train.sampling);
+  CHECK(train.sampling->weights == weighted.weights);
+  CHECK(train.sampling->num_samples == 7);
+  CHECK(!loader_options(experiment, Role::evaluate, {}).sampling);
+  experiment.trainer.overfit_batches = 2;
+  CHECK(!loader_options(experiment, Role::train, {}).sampling);
+}

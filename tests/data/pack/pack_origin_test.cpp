@@ -1,0 +1,112 @@
+#include "data/pack/pack_origin.hpp"
+
+#include "data/pack/jpeg_files.hpp"
+#include "data/pack/make_pack.hpp"
+#include "spec/dataset/image_folder.hpp"
+#include "spec/dataset/pack.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fstream>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+void write_image(const fs::path& path, int seed) {
+  fs::create_directories(path.parent_path());
+  const auto file = jpeg_file({20, 30, 3}, seed, Scans::baseline);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+}
+
+/// Two classes of images and the pack of them.
+struct Packed {
+  TempFolder folder;
+  Catalogue catalogue = builtin_catalogue();
+  config::Stage source;
+  spec::dataset::Pack options;
+
+  explicit Packed(const std::string& out = "images.pack") {
+    for (const char* name : {"cat/a.jpg", "cat/b.jpg", "dog/a.jpg"})
+      write_image(root() / name, name[0] + name[4]);
+    spec::dataset::ImageFolder images;
+    images.root = root();
+    source = config::make_stage("dataset", "image_folder", images);
+    options.path = folder / out;
+    PackOptions pack;
+    pack.origin = record_origin(source);
+    make_pack(*catalogue.datasets.at("image_folder")(source), options.path, pack);
+  }
+  [[nodiscard]] fs::path root() const { return folder / "images"; }
+  [[nodiscard]] config::Stage stage() const {
+    return config::make_stage("dataset", "pack", options);
+  }
+
+  /// What opening it and looking at its header say; "" where both do not complain.
+  [[nodiscard]] std::string failure() const {
+    const std::string opened = failure_of([&] { catalogue.datasets.at("pack")(stage()); });
+    CHECK(failure_of([&] { catalogue.facts.at("pack")(stage()); }) == opened);
+    return opened;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a pack tells the names of its classes") {
+  const Packed packed;
+  const std::vector<std::string> names{"cat", "dog"};
+  CHECK(packed.catalogue.facts.at("pack")(packed.stage()).class_names == names);
+  CHECK(packed.catalogue.datasets.at("pack")(packed.stage())->class_names() == names);
+}
+
+TEST_CASE("a pack whose source has changed since is refused without being asked to look") {
+  Packed packed;
+  CHECK(packed.failure().empty());
+  write_image(packed.root() / "dog/b.jpg", 7);
+  CHECK_THAT(packed.failure(), StartsWith("9: ") && Contains("images.pack is stale: ") &&
+                                   Contains("has changed since") && Contains("'on_stale: ignore'"));
+  packed.options.on_stale = spec::dataset::OnStale::ignore;
+  CHECK(packed.failure().empty());
+}
+
+TEST_CASE("a file of the source that was replaced in its place is noticed") {
+  const Packed packed;
+  write_image(packed.root() / "dog/a.jpg", 9);
+  CHECK_THAT(packed.failure(), Contains("dog/a.jpg, which it was made from (keep), has changed"));
+}
+
+TEST_CASE("what does not change the samples of the source does not make its pack stale") {
+  const Packed packed("images/images.pack");  // within its own source
+  CHECK(packed.failure().empty());
+  std::ofstream(packed.root() / "dog/notes.txt") << "no image";
+  CHECK(packed.failure().empty());
+}
+
+TEST_CASE("a source that is gone, or whose disk is not mounted, leaves its pack as it is") {
+  const Packed packed;
+  fs::rename(packed.root(), packed.folder / "moved");
+  CHECK(packed.failure().empty());
+  fs::create_directory(packed.root());
+  CHECK(packed.failure().empty());
+}
+
+TEST_CASE("notes that contradict themselves are damaged data") {
+  PackNotes notes;
+  notes.class_names = {"cat", "dog"};
+  notes.left_out = {{"a.jpg", "it is damaged"}};
+  notes.origin = {"mnist", {{"/data", 3, 4}}};
+  const std::string bytes = encode_notes(notes);
+  const PackNotes again = decode_notes(bytes, "x.pack");
+  CHECK(again.class_names == notes.class_names);
+  CHECK(again.left_out[0].reason == "it is damaged");
+  CHECK(again.origin.marks == notes.origin.marks);
+  bool refused = true;
+  for (std::size_t length = 0; length < bytes.size(); ++length)
+    refused &= failure_of([&] { decode_notes(bytes.substr(0, length), "x.pack"); }) ==
+               "9: x.pack is damaged: its notes contradict themselves";
+  CHECK(refused);
+  CHECK(!failure_of([&] { decode_notes(bytes + "x", "x.pack"); }).empty());
+}

@@ -1,0 +1,101 @@
+#include "data/read_ahead/file_stream.hpp"
+
+#include "data/ahead/file_images.hpp"
+#include "data/dataset/pack_dataset.hpp"
+#include "data/loader/epoch_digest.hpp"
+#include "data/pack/make_pack.hpp"
+#include "data/read_ahead/read_window.hpp"
+#include "data/sources.hpp"
+#include "support/catch.hpp"
+
+#include <fcntl.h>
+
+#include <chrono>
+#include <thread>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+constexpr std::uint64_t kMuch = std::uint64_t{1} << 40;
+
+void drop_from_page_cache(const FileImages& images) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Fd file(::open(images.path(i).c_str(), O_RDONLY | O_CLOEXEC));
+    ::fsync(file.get());
+    ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+}
+
+bool all_cached(const FileImages& images) {
+  std::vector<FileRange> ranges;
+  for (std::int64_t i = 0; i < images.size(); ++i) {
+    const FileRange range = images.range(i);
+    ranges.push_back({range.file, range.offset, 1});
+    if (!in_page_cache({ranges.back(), ranges.back()}, images)) return false;
+  }
+  return true;
+}
+
+/// Leaves the test where it could not see what a stream does.
+void make_cold(const FileImages& images) {
+  if (!all_cached(images)) skip("this file system does not tell what is in memory");
+  drop_from_page_cache(images);
+  if (all_cached(images)) skip("this file system keeps its files in memory");
+}
+
+bool soon_all_cached(const FileImages& images) {
+  for (int tries = 0; tries < 6000 && !all_cached(images); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return all_cached(images);
+}
+
+}  // namespace
+
+TEST_CASE("small samples that fill a file which fits into memory are worth a stream") {
+  const TempFolder folder;
+  make_pack(CountingDataset(61), folder / "raw.pack", {});
+  const PackDataset pack(folder / "raw.pack");
+  const ImageRanges& ranges = *pack.images()->ranges();
+  const auto parts = parts_to_stream(ranges, pack.size(), kMuch);
+  REQUIRE(parts.size() == 1);
+  for (std::int64_t i = 0; i < pack.size(); ++i) {
+    const FileRange range = ranges.range(i);
+    CHECK(range.offset >= parts[0].offset);
+    CHECK(range.offset + range.bytes <= parts[0].offset + parts[0].bytes);
+  }
+  CHECK(parts_to_stream(ranges, pack.size(), 4 * ranges.bytes() - 1).empty());
+  CHECK(parts_to_stream(ranges, 0, kMuch).empty());
+  const FileImages scattered(101);  // with gaps that nobody wants
+  CHECK(parts_to_stream(scattered, scattered.size(), kMuch).empty());
+}
+
+TEST_CASE("a stream brings files into the page cache, and ends when it is told") {
+  const FileImages images(3000, FileImages::Gaps::none);
+  const auto parts = parts_to_stream(images, images.size(), kMuch);
+  REQUIRE(parts.size() == 3);
+  { const FileStream ended(images, parts); }
+  make_cold(images);
+  const FileStream stream(images, parts);
+  CHECK(soon_all_cached(images));
+}
+
+TEST_CASE("cold files come into the page cache behind the first batch, and no batch changes") {
+  const auto images = std::make_shared<FileImages>(3000, FileImages::Gaps::none);
+  LoaderOptions options;
+  options.batch_size = 8;
+  options.read_ahead = 0;
+  const auto expected = digest_epochs({images, {}, {}, {}}, options, 2).epochs;
+  options.read_ahead = {};
+  make_cold(*images);
+  {
+    Loader loader({images, {}, {}, {}}, options);
+    loader.start_epoch(0);
+    REQUIRE(loader.next() != nullptr);
+    CHECK(soon_all_cached(*images));
+  }
+  drop_from_page_cache(*images);
+  CHECK(digest_epochs({images, {}, {}, {}}, options, 2).epochs == expected);
+}

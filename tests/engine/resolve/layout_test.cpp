@@ -1,0 +1,113 @@
+#include "train/measure/layout.hpp"
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
+#include "engine/engine_run.hpp"
+#include "spec/experiment/task.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace trainctl;
+using engine_run::Ended;
+using engine_run::kSmall;
+using engine_run::run_engine;
+
+namespace {
+
+constexpr const char* kConvolutions =
+    "{ type: sequential, layers: [{ type: conv2d, out_channels: 8, kernel_size: 3 }, relu, "
+    "{ type: conv2d, out_channels: 8, kernel_size: 3, stride: 2 }, relu, flatten, "
+    "{ type: linear, out_features: 10 }] }";
+
+/// The small experiment with another model, and `trainer` in its trainer.
+std::string config_of(const std::string& model, const std::string& trainer = "") {
+  std::string text = kSmall;
+  const std::string mlp = "{ type: mlp, hidden: [16] }";
+  text.replace(text.find(mlp), mlp.size(), model);
+  return text.insert(text.rfind(" }"), trainer.empty() ? "" : ", " + trainer);
+}
+
+/// What a run of one step reports.
+train::LayoutChoice choice_for(const std::string& model, const std::string& trainer = "") {
+  TempFolder folder;
+  const std::string shortest = "limit_train_batches: 1, limit_val_batches: 1";
+  const Ended ended =
+      run_engine(folder, config_of(model, trainer.empty() ? shortest : shortest + ", " + trainer));
+  REQUIRE(ended.code == 0);
+  const auto* started = ended.find<events::RunStarted>();
+  return {started->channels_last, started->channels_last_why};
+}
+
+std::string digest_of(const Ended& ended) {
+  return ended.find<events::Finished>()->parameter_digest;
+}
+
+}  // namespace
+
+TEST_CASE("channels_last=auto: convolutions are probed on a CPU, other models are not") {
+  const train::LayoutChoice probed = choice_for(kConvolutions);
+  CHECK_THAT(probed.why, StartsWith("probe: "));
+  if (probed.why.find("too noisy") != std::string::npos) CHECK_FALSE(probed.channels_last);
+  const train::LayoutChoice dense = choice_for("{ type: mlp, hidden: [16] }");
+  CHECK_FALSE(dense.channels_last);
+  CHECK_THAT(dense.why, !Contains("probe"));
+}
+
+TEST_CASE("channels_last=auto: a deterministic run is not decided by time") {
+  const train::LayoutChoice choice = choice_for(kConvolutions, "deterministic: true");
+  CHECK_FALSE(choice.channels_last);
+  CHECK(choice.why == "deterministic");
+}
+
+TEST_CASE("channels_last: a value that is set decides") {
+  CHECK(choice_for(kConvolutions, "channels_last: false").why == "asked");
+  CHECK(choice_for(kConvolutions, "channels_last: true").channels_last);
+  CHECK(choice_for("{ type: mlp, hidden: [16] }", "channels_last: true").channels_last);
+}
+
+TEST_CASE(
+    "channels_last=auto: a run reports its choice and has the bits of the same, set by hand") {
+  TempFolder chosen, asked;
+  const Ended by_probe = run_engine(chosen, config_of(kConvolutions));
+  REQUIRE(by_probe.code == 0);
+  const bool last = by_probe.find<events::RunStarted>()->channels_last;
+  const Ended by_hand = run_engine(
+      asked, config_of(kConvolutions, last ? "channels_last: true" : "channels_last: false"));
+  REQUIRE(by_hand.code == 0);
+  CHECK(by_hand.find<events::RunStarted>()->channels_last_why == "asked");
+  CHECK(digest_of(by_probe) == digest_of(by_hand));
+}
+
+TEST_CASE("channels_last=auto: a resumed run has the format that its checkpoint records") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, config_of(kConvolutions, "channels_last: true"), SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  CHECK(checkpoint::read_manifest(last).facts.at("channels_last") == "true");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const Ended ended = run_engine(folder, config_of(kConvolutions));
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->channels_last);
+  CHECK(ended.find<events::RunStarted>()->channels_last_why == "as the run began");
+  CHECK(ended.find<events::Resumed>()->why_not.empty());
+  TempFolder whole;
+  const Ended expected = run_engine(whole, config_of(kConvolutions, "channels_last: true"));
+  CHECK(digest_of(ended) == digest_of(expected));
+}
+
+TEST_CASE("channels_last: a resumed run with the other format is reported as not bitwise") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, config_of(kConvolutions, "channels_last: false"), SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const Ended ended = run_engine(folder, config_of(kConvolutions, "channels_last: true"));
+  REQUIRE(ended.code == 0);
+  CHECK_THAT(ended.find<events::Resumed>()->why_not,
+             Contains("trainer.channels_last was 'false' and is 'true'"));
+}

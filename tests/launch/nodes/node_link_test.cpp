@@ -1,0 +1,295 @@
+#include "launch/nodes/node_link.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace trainctl::launch {
+namespace {
+
+struct Ends {
+  Fd ours;
+  Fd theirs;
+};
+
+Ends connected() {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+void write_raw(const Fd& fd, const std::string& bytes) {
+  REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(bytes.size()));
+}
+
+std::vector<NodeMessage> serve(NodeLink& link, double now) {
+  std::vector<NodeMessage> messages;
+  link.serve(now, [&](const NodeMessage& message) { messages.push_back(message); });
+  return messages;
+}
+
+/// What there is to read, until nothing is left.
+std::string drain(const Fd& fd) {
+  std::string bytes;
+  std::array<char, 1 << 16> buffer;
+  for (;;) {
+    const ssize_t count = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count <= 0) return bytes;
+    bytes.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+template <class Message>
+Message again(const Message& message) {
+  const NodeMessage read = decode_node_message(encode(message));
+  REQUIRE(std::holds_alternative<Message>(read));
+  return std::get<Message>(read);
+}
+
+std::string problem_with(const std::string& line) {
+  try {
+    decode_node_message(line);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::unexpected);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("messages between nodes come out as they went in") {
+  const NodeHello hello = again(NodeHello{.node = 3,
+                                          .first_rank = 12,
+                                          .ranks = 4,
+                                          .host = "far \"away\"",
+                                          .version = "0.1",
+                                          .config = "ab",
+                                          .accelerator = "gpu"});
+  CHECK(hello.node == 3);
+  CHECK(hello.first_rank == 12);
+  CHECK(hello.ranks == 4);
+  CHECK(hello.host == "far \"away\"");
+  CHECK(hello.accelerator == "gpu");
+
+  const RankEvent told = again(RankEvent{5, events::Warning{"a \"quoted\" \\ word\n", ""}});
+  CHECK(told.rank == 5);
+  CHECK(std::get<events::Warning>(told.event).message == "a \"quoted\" \\ word\n");
+
+  const NodePulses pulses = again(NodePulses{{{4, 17, 1, 123456789012345, 9}, {5, 18, 0, 0, 0}}});
+  REQUIRE(pulses.ranks.size() == 2);
+  CHECK(pulses.ranks[0].stamp == 123456789012345);
+  CHECK(pulses.ranks[1].step == 18);
+
+  const Welcome welcome = again(Welcome{"/runs/a", "{\"pid\": 3}\n", 2});
+  CHECK(welcome.run_dir == "/runs/a");
+  CHECK(welcome.mark == "{\"pid\": 3}\n");
+  CHECK(welcome.attempt == 2);
+
+  CHECK(again(StopRanks{SIGTERM}).signal == SIGTERM);
+  CHECK(again(StopAsked{SIGINT, true}).at_once);
+  CHECK(again(Refused{2, "no", "/runs/a"}).reason == "no");
+  CHECK(again(RunOver{75, "stopped", "by SIGTERM"}).exit_code == 75);
+  CHECK(again(NodeLeaves{11, "no folder"}).kind == 11);
+  again(Beat{});
+  again(NodeFinished{});
+  again(KillRanks{});
+  again(WriteStacks{});
+}
+
+TEST_CASE("what is put back is heard once more, before what follows, by whoever serves next") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {}, 0);
+  write_raw(ends.theirs, encode(Welcome{"/runs/a", "", 1}) + "\n" + encode(StopRanks{15}) + "\n");
+  bool welcomed = false;
+  link.serve(0, [&](const NodeMessage& message) {
+    if (std::exchange(welcomed, true)) link.put_back(message);
+  });
+  write_raw(ends.theirs, encode(KillRanks{}) + "\n");
+  const auto next = serve(link, 0);
+  REQUIRE(next.size() == 2);
+  CHECK(std::holds_alternative<StopRanks>(next[0]));
+  CHECK(std::holds_alternative<KillRanks>(next[1]));
+  CHECK(serve(link, 0).empty());
+}
+
+TEST_CASE("the end of a rank travels with all that decides about it") {
+  const RankEnd end = again(RankEnded{{.rank = 2,
+                                       .host = "far",
+                                       .pid = 77,
+                                       .signal = SIGKILL,
+                                       .dumped_core = true,
+                                       .told_to_stop = true,
+                                       .report = Report{9, "bad row"},
+                                       .memory_hint = " (memory)",
+                                       .step = 41,
+                                       .phase = "train",
+                                       .collective = "all-reduce"}})
+                          .end;
+  CHECK(end.rank == 2);
+  CHECK(end.host == "far");
+  CHECK(end.pid == 77);
+  CHECK(end.signal == SIGKILL);
+  CHECK_FALSE(end.exit_code);
+  CHECK(end.dumped_core);
+  CHECK_FALSE(end.finished);
+  CHECK(end.told_to_stop);
+  CHECK(end.report->message == "bad row");
+  CHECK(end.memory_hint == " (memory)");
+  CHECK(end.step == 41);
+  CHECK(end.phase == "train");
+  CHECK(end.collective == "all-reduce");
+  CHECK_FALSE(again(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
+}
+
+TEST_CASE("a line that is no message is refused, and so are ranks that cannot be") {
+  for (const char* line :
+       {"", "{", "[]", "3", "{}", R"({"message": 3})", R"({"message": "sing"})",
+        R"({"message": "welcome"})",
+        R"({"message": "welcome", "run_dir": 3, "mark": "", "attempt": 1})",
+        R"({"message": "stop", "signal": "15"})",
+        R"({"message": "stop_asked", "signal": 1, "at_once": 1})",
+        R"({"message": "event", "rank": -1, "event": {"event": "warning"}})",
+        R"({"message": "event", "rank": 1, "event": {"event": "nothing"}})",
+        R"({"message": "pulses", "ranks": 3})", R"({"message": "pulses", "ranks": [3]})",
+        R"({"message": "ended", "rank": 99999999})"}) {
+    INFO(line);
+    CHECK_THAT(problem_with(line), Contains("no message between supervisors"));
+  }
+}
+
+TEST_CASE("messages arrive in order, however they are cut") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {}, 0);
+  const std::string bytes =
+      encode(StopRanks{15}) + "\n" + encode(Beat{}) + "\n" + encode(KillRanks{}) + "\n";
+  std::vector<NodeMessage> messages;
+  for (const char byte : bytes) {
+    write_raw(ends.theirs, std::string(1, byte));
+    for (NodeMessage& message : serve(link, 0)) messages.push_back(std::move(message));
+  }
+  REQUIRE(messages.size() == 2);  // beats are the link's own
+  CHECK(std::get<StopRanks>(messages[0]).signal == 15);
+  CHECK(std::holds_alternative<KillRanks>(messages[1]));
+  CHECK_FALSE(link.lost());
+}
+
+TEST_CASE("a link beats while nothing else is said, and the other side's silence loses it") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 100);
+  serve(link, 104);
+  CHECK(drain(ends.theirs).empty());
+  serve(link, 105);
+  CHECK(drain(ends.theirs) == encode(Beat{}) + "\n");
+  link.send(KillRanks{}, 108);
+  drain(ends.theirs);
+  serve(link, 112);  // 4 s after the last word
+  CHECK(drain(ends.theirs).empty());
+
+  write_raw(ends.theirs, encode(Beat{}) + "\n");
+  serve(link, 113);
+  serve(link, 128);
+  CHECK_FALSE(link.lost());
+  serve(link, 128.5);
+  REQUIRE(link.lost());
+  CHECK_THAT(*link.lost(), Contains("silent for 15"));
+}
+
+TEST_CASE("silence is counted anew where this side was busy, and may be longer in a pause") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 15}, 0);
+  link.forgive(100);
+  serve(link, 110);
+  CHECK_FALSE(link.lost());
+  link.allow_silence(300);
+  serve(link, 390);
+  CHECK_FALSE(link.lost());
+  serve(link, 401);
+  CHECK(link.lost());
+}
+
+TEST_CASE("what breaks the protocol loses the link, with what it was") {
+  Ends ends = connected();
+  NodeLink garbled(std::move(ends.ours), {}, 0);
+  write_raw(ends.theirs, "GET / HTTP/1.1\r\n" + encode(KillRanks{}) + "\n");
+  CHECK(serve(garbled, 0).empty());  // nor what comes behind it
+  REQUIRE(garbled.lost());
+  CHECK_THAT(*garbled.lost(), Contains("GET / HTTP"));
+
+  Ends others = connected();
+  NodeLink endless(std::move(others.ours), {}, 0);
+  const std::string piece(10'000, 'x');
+  for (int i = 0; i < 200 && !endless.lost(); ++i) {
+    write_raw(others.theirs, piece);
+    serve(endless, 0);
+  }
+  REQUIRE(endless.lost());
+  CHECK_THAT(*endless.lost(), Contains("1 MiB"));
+}
+
+TEST_CASE("the last word of a side that has closed is still heard") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {}, 0);
+  write_raw(ends.theirs, encode(RunOver{7, "failed", "rank 1"}) + "\n");
+  ends.theirs.reset();
+  link.send(Beat{}, 0);
+  const auto messages = serve(link, 0);
+  REQUIRE(messages.size() == 1);
+  CHECK(std::get<RunOver>(messages[0]).exit_code == 7);
+  CHECK_FALSE(link.lost());
+  serve(link, 0);
+  REQUIRE(link.lost());
+  CHECK_THAT(*link.lost(), Contains("closed"));
+}
+
+TEST_CASE("what the other side does not read is kept within bounds") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {.beat_s = 5, .silence_s = 1e9}, 0);
+  const RankEvent large{0, events::Warning{std::string(100'000, 'x'), ""}};
+  int sent = 0;
+  while (link.has_room() && sent < 1000) {
+    link.send(large, 0);
+    ++sent;
+  }
+  CHECK(sent < 100);
+  CHECK_FALSE(link.lost());
+  for (int i = 0; i < 1000 && !link.lost(); ++i) link.send(large, 0);
+  REQUIRE(link.lost());
+  CHECK_THAT(*link.lost(), Contains("does not read"));
+}
+
+TEST_CASE("what waits to be sent goes as the other side reads") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {}, 0);
+  const RankEvent large{0, events::Warning{std::string(900'000, 'x'), ""}};
+  link.send(large, 0);
+  link.send(NodeFinished{}, 0);
+  std::string bytes;
+  for (int i = 0; i < 1000 && !bytes.ends_with(encode(NodeFinished{}) + "\n"); ++i) {
+    bytes += drain(ends.theirs);
+    serve(link, 0);
+  }
+  CHECK(bytes == encode(large) + "\n" + encode(NodeFinished{}) + "\n");
+  CHECK(link.has_sent_all());
+}
+
+TEST_CASE("what a handler throws comes through") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {}, 0);
+  write_raw(ends.theirs, encode(KillRanks{}) + "\n");
+  const auto full = [](const NodeMessage&) { throw Error(ErrorKind::resource, "disk full"); };
+  CHECK_THROWS_WITH(link.serve(0, full), "disk full");
+  CHECK_FALSE(link.lost());
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,156 @@
+#include "launch/process/worker_environment.hpp"
+
+#include "base/files.hpp"
+#include "launch/process/environment.hpp"
+#include "support/catch.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+#include <vector>
+
+namespace trainctl::launch {
+namespace {
+
+// The worker's variables, as this test wants them; gone at its end.
+class Environment {
+ public:
+  explicit Environment(std::map<std::string, std::string> changes) {
+    std::map<std::string, std::string> values{{kRank, "1"},
+                                              {kWorldSize, "4"},
+                                              {kLocalRank, "1"},
+                                              {kLocalWorldSize, "2"},
+                                              {kEventFd, std::to_string(open_.get())}};
+    for (auto& [name, value] : changes) values[name] = value;
+    for (const char* name : kNames) ::unsetenv(name);
+    for (const auto& [name, value] : values) {
+      if (value != "unset") ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  ~Environment() {
+    for (const char* name : kNames) ::unsetenv(name);
+  }
+
+ private:
+  static constexpr std::array kNames{kRank,          kWorldSize,   kLocalRank,   kLocalWorldSize,
+                                     kEventFd,       kHeartbeatFd, kStoreFd,     kStacksFd,
+                                     kSupervisorPid, kAccelerator, kGroupAddress};
+  Fd open_{::dup(STDOUT_FILENO)};
+};
+
+std::string refusal(std::map<std::string, std::string> changes) {
+  const Environment environment(std::move(changes));
+  try {
+    read_worker_env();
+  } catch (const Error& error) {
+    return std::to_string(error.exit_code()) + " " + error.what();
+  }
+  return "accepted";
+}
+
+enum class From { others, supervisor };
+
+// The exit code of a worker that heeds a stop at its leisure: the flag, unless it ends before.
+int code_after(const std::vector<int>& signals, From from = From::others,
+               void (*hangup)(int) = SIG_DFL) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGHUP, hangup);
+    ::unsetenv(kSupervisorPid);
+    if (from == From::supervisor) ::setenv(kSupervisorPid, std::to_string(::getpid()).c_str(), 1);
+    install_stop_flag();
+    for (const int signal : signals) std::raise(signal);
+    ::_exit(*stop_signal());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+TEST_CASE("a worker reads its place from the environment") {
+  const Environment environment({{kSupervisorPid, std::to_string(::getppid())}});
+  const WorkerEnv env = read_worker_env();
+  CHECK(env.supervised);
+  CHECK(env.rank == 1);
+  CHECK(env.world_size == 4);
+  CHECK(env.local_world_size == 2);
+  CHECK(env.event_fd > 2);
+  CHECK(env.heartbeat_fd == -1);
+  CHECK(env.store_fd == -1);
+  CHECK(env.stacks_fd == -1);
+  CHECK(env.accelerator.empty());
+}
+
+TEST_CASE("a worker is told where to compute") {
+  const Environment environment(
+      {{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
+  CHECK(read_worker_env().accelerator == "gpu");
+}
+
+TEST_CASE("a worker of several nodes is told by which address others reach it") {
+  const std::string parent = std::to_string(::getppid());
+  for (const char* address : {"10.0.0.1", "fd00::1"}) {
+    const Environment environment({{kSupervisorPid, parent}, {kGroupAddress, address}});
+    CHECK(read_worker_env().group_address == address);
+  }
+  CHECK_THAT(refusal({{kGroupAddress, "node1"}}),
+             Contains("TRAINCTL_GROUP_ADDRESS is 'node1', expected a numeric address"));
+}
+
+TEST_CASE("a worker started by hand is rank 0 of 1") {
+  const Environment environment({{kEventFd, "unset"}, {kRank, "garbage"}});
+  const WorkerEnv env = read_worker_env();
+  CHECK_FALSE(env.supervised);
+  CHECK(env.rank == 0);
+  CHECK(env.world_size == 1);
+}
+
+TEST_CASE("garbage in a variable is refused by name") {
+  for (const char* garbage :
+       {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
+    CHECK_THAT(refusal({{kRank, garbage}}),
+               Contains("2 environment variable RANK is") && Contains("from 0 to 3"));
+  }
+  CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
+  CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
+  CHECK_THAT(refusal({{kLocalRank, "2"}}),
+             Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
+  CHECK_THAT(refusal({{kEventFd, "987654"}}),
+             Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
+  CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
+  CHECK_THAT(refusal({{kAccelerator, "tpu"}}),
+             Contains("2 environment variable TRAINCTL_ACCELERATOR is 'tpu'"));
+}
+
+TEST_CASE("a worker whose supervisor is gone does not start") {
+  CHECK_THAT(refusal({{kSupervisorPid, std::to_string(::getpid())}}), Contains("7 the supervisor"));
+}
+
+TEST_CASE("the stop flag holds the first signal that asks for a stop") {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
+    CHECK(code_after({signal}) == signal);
+    CHECK(code_after({signal, signal}) == signal);  // an echo
+  }
+}
+
+TEST_CASE("a second signal ends a worker at once") {
+  CHECK(code_after({SIGTERM, SIGUSR1}) == 143);
+  CHECK(code_after({SIGINT, SIGTERM}) == 130);
+  CHECK(code_after({SIGUSR2, SIGINT}) == 143);
+}
+
+TEST_CASE("what the supervisor passes on is no second signal") {
+  // The child signals itself: to itself it is the supervisor.
+  CHECK(code_after({SIGUSR1, SIGTERM, SIGTERM}, From::supervisor) == SIGUSR1);
+}
+
+TEST_CASE("a worker under nohup does not heed SIGHUP") {
+  CHECK(code_after({SIGHUP}, From::others, SIG_IGN) == 0);
+}
+
+}  // namespace trainctl::launch

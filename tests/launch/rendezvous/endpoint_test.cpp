@@ -1,0 +1,89 @@
+#include "launch/rendezvous/address.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
+#include "launch/strangers.hpp"
+#include "support/catch.hpp"
+
+#include <utility>
+
+namespace trainctl::launch {
+namespace {
+
+Reach reach(const std::string& host) {
+  const Resolved found = resolve({host, 1});
+  INFO(host << ": " << found.failure);
+  REQUIRE(found.addresses.size() == 1);
+  return reach_of(found.addresses[0]);
+}
+
+}  // namespace
+
+TEST_CASE("an endpoint is a name or an address, and a port") {
+  const std::vector<std::pair<std::string, Endpoint>> good{
+      {"10.0.0.1:29500", {"10.0.0.1", 29500}},
+      {"[::1]:29500", {"::1", 29500}},
+      {"[fe80::1%eth0]:1", {"fe80::1%eth0", 1}},
+      {"node-1.cluster_2.local:65535", {"node-1.cluster_2.local", 65535}},
+      {"node1", {"node1", kRendezvousPort}},
+      {"[fd00::2]", {"fd00::2", kRendezvousPort}},
+  };
+  for (const auto& [text, expected] : good) {
+    const Endpoint endpoint = parse_endpoint(text);
+    CHECK(endpoint.host == expected.host);
+    CHECK(endpoint.port == expected.port);
+    const Endpoint again = parse_endpoint(to_text(endpoint));
+    CHECK(again.host == expected.host);
+    CHECK(again.port == expected.port);
+  }
+}
+
+TEST_CASE("what is no endpoint is refused with the reason") {
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {"", "no host"},
+      {":29500", "no host"},
+      {"node1:", "the port is ''"},
+      {"node1:0", "the port is '0'"},
+      {"node1:65536", "the port is '65536'"},
+      {"node1:-1", "the port is '-1'"},
+      {"node1:80 ", "the port is '80 '"},
+      {"node1:29500/run", "the port is '29500/run'"},
+      {"::1", "in brackets"},
+      {"fd00::1:29500", "in brackets"},
+      {"[::1", "not closed"},
+      {"[::1]29500", "no ':'"},
+      {"[node1]:29500", "no address of IPv6"},
+      {"[]:29500", "no address of IPv6"},
+      {"http//node1:80", "characters that no name has"},
+      {"no de:80", "characters that no name has"},
+      {"node\x1b[31m:80", "\\x1b"},
+      {std::string(300, 'a') + ":80", "too long"},
+  };
+  for (const auto& [text, reason] : bad) {
+    INFO(text);
+    const Error error = thrown_by([&, &text = text] { parse_endpoint(text); });
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(), Contains(reason));
+  }
+}
+
+TEST_CASE("it is known who can reach an address") {
+  for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"})
+    CHECK(reach(host) == Reach::every_address);
+  for (const char* host : {"127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1"})
+    CHECK(reach(host) == Reach::this_machine);
+  for (const char* host : {"10.255.0.1", "172.16.0.1", "172.31.255.1", "192.168.7.7", "169.254.1.1",
+                           "100.64.0.1", "100.127.0.1", "fe80::1", "fd12:3456::1", "fc00::1"})
+    CHECK(reach(host) == Reach::private_network);
+  for (const char* host : {"8.8.8.8", "172.15.0.1", "172.32.0.1", "192.169.0.1", "11.0.0.1",
+                           "100.63.0.1", "100.128.0.1", "2001:db8::1", "::ffff:8.8.8.8", "fb00::1"})
+    CHECK(reach(host) == Reach::public_network);
+  for (const char* host : {"224.0.0.1", "239.1.1.1", "255.255.255.255", "ff02::1"})
+    CHECK(reach(host) == Reach::group);
+}
+
+TEST_CASE("an address of IPv4 in IPv6's dress is taken for what it is") {
+  const Resolved found = resolve({"::ffff:127.0.0.1", 4711});
+  REQUIRE(found.addresses.size() == 1);
+  CHECK(to_text(endpoint_of(found.addresses[0])) == "127.0.0.1:4711");
+}
+
+}  // namespace trainctl::launch

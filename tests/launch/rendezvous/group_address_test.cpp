@@ -1,0 +1,37 @@
+#include "launch/rendezvous/group_address.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+
+namespace trainctl::launch {
+namespace {
+
+std::string problem_with(const std::string& wish) {
+  try {
+    return "accepted as " + interface_address(wish, "10.0.0.1");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an interface stands for its address, and an address of this machine for itself") {
+  CHECK(interface_address("lo", "127.0.0.5") == "127.0.0.1");
+  CHECK(interface_address("127.0.0.1", "10.0.0.1") == "127.0.0.1");
+  CHECK(interface_address("127.0.0.2", "10.0.0.1") == "127.0.0.2");  // no interface says so
+  CHECK(interface_of("127.0.0.1") == "lo");
+  CHECK(interface_of("192.0.2.1").empty());
+}
+
+TEST_CASE("an interface or address that this machine does not have is named beside those it has") {
+  CHECK_THAT(problem_with("nothing0"), Contains("distributed.interface") &&
+                                           Contains("'nothing0'") && Contains("lo (127.0.0.1"));
+  CHECK_THAT(problem_with("192.0.2.1"), Contains("192.0.2.1 is no address of this machine"));
+  CHECK_THAT(problem_with("\x1b[1m"), Contains("\\x1b"));
+}
+
+}  // namespace trainctl::launch

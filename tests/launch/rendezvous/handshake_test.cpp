@@ -1,0 +1,208 @@
+#include "launch/rendezvous/handshake.hpp"
+
+#include "launch/rendezvous/wire.hpp"
+#include "launch/strangers.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <random>
+
+namespace trainctl::launch {
+namespace {
+
+const Token kToken = token_of(7);
+const Nonce kHeadNonce = token_of(1);
+const Nonce kJoinNonce = token_of(2);
+
+Join request(Claim claim = {Role::rank, 3}) {
+  return {.endpoint = {"127.0.0.1", 1}, .token = kToken, .run_id = "run", .claim = claim};
+}
+
+HeadHandshake head(const Token& token = kToken, const std::string& run_id = "run") {
+  return {token, run_id, kHeadNonce};
+}
+
+/// Gives a machine all bytes, never more at once than it wants, nor than `piece`.
+template <class Machine>
+std::size_t feed(Machine& machine, std::string_view bytes, std::size_t piece = 1000) {
+  std::size_t taken = 0;
+  while (taken < bytes.size() && machine.wanted() > 0) {
+    const std::size_t count = std::min({machine.wanted(), piece, bytes.size() - taken});
+    machine.take(bytes.substr(taken, count));
+    taken += count;
+  }
+  return taken;
+}
+
+std::string reason_of(HeadHandshake machine, const std::string& bytes) {
+  const Error error = thrown_by([&] { feed(machine, bytes); });
+  CHECK_FALSE(machine.proved());
+  return error.message();
+}
+
+/// What a joiner says in all to a head with kHeadNonce.
+std::string whole_story(const Join& join = request()) {
+  JoinHandshake joiner(join, kJoinNonce);
+  std::string said = joiner.take_output();
+  feed(joiner, wire::framed(std::string(wire::as_text(kHeadNonce))));
+  return said + joiner.take_output();
+}
+
+}  // namespace
+
+TEST_CASE("both sides prove the token, in pieces of any size") {
+  for (const std::size_t piece : {1, 3, 7, 1000}) {
+    JoinHandshake joiner(request({Role::node, 1}), kJoinNonce);
+    HeadHandshake host = head();
+    feed(host, joiner.take_output(), piece);
+    CHECK_FALSE(joiner.has_proved());
+    feed(joiner, host.take_output(), piece);
+    CHECK(joiner.has_proved());
+    CHECK_FALSE(host.proved());
+    feed(host, joiner.take_output(), piece);
+    CHECK(host.proved() == Claim{Role::node, 1});
+    CHECK(host.wanted() == 0);
+    host.answer({Verdict::taken, "by another"});
+    feed(joiner, host.take_output(), piece);
+    REQUIRE(joiner.answer());
+    CHECK(joiner.answer()->verdict == Verdict::taken);
+    CHECK(joiner.answer()->reason == "by another");
+    CHECK(joiner.wanted() == 0);
+  }
+}
+
+TEST_CASE("what follows the handshake is left where it is") {
+  HeadHandshake host = head();
+  const std::string story = whole_story();
+  CHECK(feed(host, story + "the store protocol") == story.size());
+  CHECK(host.proved() == Claim{Role::rank, 3});
+}
+
+TEST_CASE("another token, run or version is told apart") {
+  CHECK(reason_of(head(token_of(8)), whole_story()) == "it has another token");
+  CHECK(reason_of(head(kToken, "other"), whole_story()) ==
+        "it joins run 'run', this is run 'other'");
+  std::string newer = whole_story();
+  newer[4 + 8] = static_cast<char>(kHandshakeVersion + 1);
+  CHECK_THAT(reason_of(head(), newer), Contains("version 2"));
+}
+
+TEST_CASE("each flipped bit of what a joiner says is refused") {
+  const std::string story = whole_story();
+  for (std::size_t bit = 0; bit < 8 * story.size(); ++bit) {
+    std::string flipped = story;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    HeadHandshake host = head();
+    try {
+      feed(host, flipped);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::unexpected);
+    }
+    INFO("bit " << bit);
+    CHECK_FALSE(host.proved());
+  }
+}
+
+TEST_CASE("each flipped bit of what a head says is refused") {
+  HeadHandshake host = head();
+  feed(host, whole_story());
+  host.answer({Verdict::out_of_range, "why"});
+  const std::string said = host.take_output();
+  for (std::size_t bit = 0; bit < 8 * said.size(); ++bit) {
+    std::string flipped = said;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    JoinHandshake joiner(request(), kJoinNonce);
+    try {
+      feed(joiner, flipped);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::unexpected);
+    }
+    INFO("bit " << bit);
+    CHECK_FALSE(joiner.answer());
+  }
+}
+
+TEST_CASE("the head's proof is no joiner's proof, nor the other way round") {
+  const Exchange exchange{{Role::rank, 3}, "run", kJoinNonce, kHeadNonce};
+  CHECK(joiner_proof(kToken, exchange) != head_proof(kToken, exchange, {}));
+
+  HeadHandshake host = head();
+  JoinHandshake joiner(request(), kJoinNonce);
+  feed(host, joiner.take_output());
+  const Sha256 heads = head_proof(kToken, exchange, {});
+  CHECK_THROWS_WITH(feed(host, wire::framed(std::string(as_text(heads)))),
+                    Contains("another token"));
+
+  // A mirror gives each frame back as it came.
+  JoinHandshake before_mirror(request(), kJoinNonce);
+  before_mirror.take_output();
+  feed(before_mirror, wire::framed(std::string(wire::as_text(kJoinNonce))));
+  const std::string proof = before_mirror.take_output().substr(4);
+  std::string answer("\x01\0\0\0\0", 5);
+  CHECK_THROWS_WITH(feed(before_mirror, wire::framed(answer + proof)), Contains("the token"));
+  CHECK_FALSE(before_mirror.answer());
+}
+
+TEST_CASE("a proof holds for one claim, run and pair of nonces") {
+  const Exchange exchange{{Role::rank, 3}, "run", kJoinNonce, kHeadNonce};
+  const Sha256 proof = joiner_proof(kToken, exchange);
+  for (const Exchange& other : {Exchange{{Role::rank, 2}, "run", kJoinNonce, kHeadNonce},
+                                Exchange{{Role::node, 3}, "run", kJoinNonce, kHeadNonce},
+                                Exchange{{Role::rank, 3}, "run2", kJoinNonce, kHeadNonce},
+                                Exchange{{Role::rank, 3}, "run", kHeadNonce, kHeadNonce},
+                                Exchange{{Role::rank, 3}, "run", kJoinNonce, kJoinNonce},
+                                Exchange{{Role::rank, 3}, "run", kHeadNonce, kJoinNonce}})
+    CHECK(joiner_proof(kToken, other) != proof);
+  CHECK(joiner_proof(token_of(8), exchange) != proof);
+  CHECK(make_nonce() != make_nonce());
+}
+
+TEST_CASE("lengths are checked before anything is kept for them") {
+  for (const std::string_view length :
+       {std::string_view("\xff\xff\xff\xff", 4), std::string_view("\0\0\0\0", 4),
+        std::string_view("\x01\x02\0\0", 4), std::string_view("GET ", 4)})
+    CHECK_THAT(reason_of(head(), std::string(length)), Contains("no frame"));
+  CHECK_THAT(reason_of(head(), wire::framed("trainctl")), Contains("too early"));
+  CHECK_THAT(reason_of(head(), wire::framed("trainctm")), Contains("not this protocol"));
+
+  const Join join = request();
+  std::string hello = JoinHandshake(join, kJoinNonce).take_output();
+  const std::size_t at = hello.size() - join.run_id.size() - 4;
+  hello[at + 3] = '\x7f';  // of the run id
+  CHECK_THAT(reason_of(head(), hello), Contains("a text of"));
+  std::string role = JoinHandshake(join, kJoinNonce).take_output();
+  role[4 + 9] = 3;
+  CHECK_THAT(reason_of(head(), role), Contains("role 3"));
+  std::string number = JoinHandshake(join, kJoinNonce).take_output();
+  number[4 + 13] = '\xff';
+  CHECK_THAT(reason_of(head(), number), Contains("above what a rank can have"));
+}
+
+TEST_CASE("noise is refused by both sides") {
+  std::mt19937_64 rng(11);
+  for (int i = 0; i < 2000; ++i) {
+    std::string body;
+    for (std::size_t n = 1 + rng() % 120; n > 0; --n) body += static_cast<char>(rng());
+    const std::string noise = wire::framed(body) + wire::framed(body);
+    HeadHandshake host = head();
+    JoinHandshake joiner(request(), kJoinNonce);
+    CHECK_THROWS_AS(feed(host, noise), Error);
+    try {
+      feed(joiner, noise);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::unexpected);
+    }
+    CHECK_FALSE(host.proved());
+    CHECK_FALSE(joiner.answer());
+  }
+}
+
+TEST_CASE("texts are compared to their ends") {
+  CHECK(same_in_constant_time("", ""));
+  CHECK(same_in_constant_time("abc", "abc"));
+  CHECK_FALSE(same_in_constant_time("abc", "abd"));
+  CHECK_FALSE(same_in_constant_time("abc", "bbc"));
+  CHECK_FALSE(same_in_constant_time("abc", "ab"));
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,217 @@
+#include "base/error.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
+#include "launch/strangers.hpp"
+#include "support/catch.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <optional>
+#include <utility>
+
+namespace trainctl::launch {
+namespace {
+
+constexpr Claim kNode1{Role::node, 1};
+
+Error refused(const std::string& host, bool any_address = false) {
+  Listener::Options options = head_of_two(host);
+  options.any_address = any_address;
+  return thrown_by([&] { Listener head(options); });
+}
+
+/// A port at which nobody listens.
+Endpoint free_endpoint() { return Listener(head_of_two()).endpoint(); }
+
+/// Listens and does no more.
+class Bare {
+ public:
+  Bare() {
+    Address address = resolve({"127.0.0.1", 0}).addresses.at(0);
+    socket_ = tcp_socket(address);
+    REQUIRE(::bind(socket_.get(), address.get(), address.size) == 0);
+    REQUIRE(::listen(socket_.get(), 100) == 0);
+  }
+  [[nodiscard]] Endpoint endpoint() const { return endpoint_of(local_address(socket_)); }
+  [[nodiscard]] Fd accept() const {
+    return Fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+
+ private:
+  Fd socket_;
+};
+
+Join request_at(const Endpoint& endpoint, double timeout_s) {
+  return {.endpoint = endpoint,
+          .token = token_of(7),
+          .run_id = "run",
+          .claim = kNode1,
+          .timeout_s = timeout_s};
+}
+
+}  // namespace
+
+TEST_CASE("the wildcard address is refused even where any address will do") {
+  for (const char* host : {"0.0.0.0", "::", "::ffff:0.0.0.0"}) {
+    for (const bool any : {false, true}) {
+      const Error error = refused(host, any);
+      CHECK(error.kind() == ErrorKind::config);
+      CHECK_THAT(error.what(), Contains("all addresses"));
+    }
+  }
+}
+
+TEST_CASE("a public address is refused unless it is asked for") {
+  const Error error = refused("8.8.8.8");
+  CHECK(error.kind() == ErrorKind::config);
+  CHECK_THAT(error.what(), Contains("public") && Contains("--i-know"));
+  const Error elsewhere = refused("8.8.8.8", true);
+  CHECK(elsewhere.kind() == ErrorKind::config);
+  CHECK_THAT(elsewhere.what(), Contains("no address of this machine"));
+  CHECK_THAT(refused("224.0.0.1", true).what(), Contains("no address of a machine"));
+}
+
+TEST_CASE("where nodes are on other hosts, no name stands for a loopback address") {
+  Listener::Options options = head_of_two("0x7f.1");  // 127.0.0.1 to the resolver, and no number
+  CHECK(Listener(options).endpoint().host == "127.0.0.1");
+  options.other_hosts = true;
+  options.any_address = true;
+  options.port_wait_s = 3600;
+  try {
+    const Listener head(options);  // by the machine's only network
+    CHECK_THAT(head.endpoint().host, !StartsWith("127."));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(),
+               Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
+  }
+  options.endpoint.host = "127.0.0.1";  // typed
+  CHECK(Listener(options).endpoint().host == "127.0.0.1");
+}
+
+TEST_CASE("a port that is taken is an error that names it and its owner") {
+  const Listener first(head_of_two());
+  Listener::Options options = head_of_two();
+  options.endpoint.port = first.endpoint().port;
+  const Error error = thrown_by([&] { Listener head(options); });
+  CHECK(error.kind() == ErrorKind::resource);
+  CHECK_THAT(error.what(), Contains(fmt::format("port {}", first.endpoint().port)) &&
+                               Contains(fmt::format("process {} (", ::getpid())));
+}
+
+TEST_CASE("a port that is given up while it is waited for is taken") {
+  std::optional<Listener> first(head_of_two());
+  Listener::Options options = head_of_two();
+  options.endpoint.port = first->endpoint().port;
+  options.port_wait_s = 30;
+  options.give_up = [&] {
+    first.reset();
+    return false;
+  };
+  const Listener second(options);
+  CHECK(second.endpoint().port == options.endpoint.port);
+}
+
+TEST_CASE("waiting for a port can be ended") {
+  const Listener first(head_of_two());
+  Listener::Options options = head_of_two();
+  options.endpoint.port = first.endpoint().port;
+  options.port_wait_s = 30;
+  options.give_up = [] { return true; };
+  CHECK(thrown_by([&] { Listener head(options); }).kind() == ErrorKind::interrupted);
+}
+
+TEST_CASE("a port is free again at once when its connections have ended") {
+  Endpoint endpoint;
+  {
+    Listener head(head_of_two());
+    endpoint = head.endpoint();
+    auto joining = join_aside(request_to(head, kNode1));
+    Listener::Arrival arrival = arrival_at(head);
+    const Joined joined = joining.get();
+    arrival.socket.reset();  // who closes first lingers
+    CHECK(joined.socket.valid());
+  }
+  Listener::Options options = head_of_two();
+  options.endpoint = endpoint;
+  CHECK(Listener(options).endpoint().port == endpoint.port);
+}
+
+TEST_CASE("where nobody listens, joining ends with what to check") {
+  const Endpoint nobody = free_endpoint();
+  const Error error = thrown_by([&] { join(request_at(nobody, 0.3)); });
+  CHECK(error.kind() == ErrorKind::hang);
+  CHECK_THAT(error.what(), Contains(to_text(nobody)) && Contains("as node 1") &&
+                               Contains("nobody listens") && Contains("firewall"));
+}
+
+TEST_CASE("who comes before the head waits for it") {
+  Listener::Options options = head_of_two();
+  options.endpoint = free_endpoint();
+  std::promise<void> waiting;
+  Join request = request_at(options.endpoint, 30);
+  request.give_up = [&, told = false]() mutable {
+    if (!std::exchange(told, true)) waiting.set_value();
+    return false;
+  };
+  auto joining = join_aside(request);
+  waiting.get_future().wait();
+  Listener head(options);
+  CHECK(arrival_at(head).claim == kNode1);
+  CHECK(joining.get().socket.valid());
+}
+
+TEST_CASE("joining can be ended") {
+  Join request = request_at(free_endpoint(), 30);
+  request.give_up = [] { return true; };
+  const Error error = thrown_by([&] { join(request); });
+  CHECK(error.kind() == ErrorKind::interrupted);
+}
+
+TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
+  const Bare bare;
+  const Error silent = thrown_within(
+      0.3, ErrorKind::hang, [&](double limit_s) { join(request_at(bare.endpoint(), limit_s)); });
+  CHECK(silent.kind() == ErrorKind::hang);
+  CHECK_THAT(silent.what(), Contains("has not answered"));
+
+  for (const std::string_view words : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
+    const Bare host;
+    const ErrorKind expected = words.empty() ? ErrorKind::rank_failed : ErrorKind::config;
+    const Error error = thrown_within(2, expected, [&](double limit_s) {
+      auto joining = join_aside(request_at(host.endpoint(), limit_s));
+      wait_until([&] {
+        const Fd guest = host.accept();
+        if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
+        // What has not been read would cut the words off.
+        std::array<char, 1000> buffer;
+        if (guest.valid()) ::recv(guest.get(), buffer.data(), buffer.size(), 0);
+        return is_ready(joining);
+      });
+      (void)joining.get();
+    });
+    CHECK(error.kind() == expected);
+    CHECK_THAT(error.what(), Contains(words.empty() ? "closed at once" : "'SSH-'"));
+  }
+}
+
+TEST_CASE("a name that nobody knows is a mistake in the endpoint") {
+  const Error error = thrown_by([&] {
+    join(request_at({std::string(70, 'a'), 29400}, 0));
+  });  // a label has 63
+  CHECK(error.kind() == ErrorKind::config);
+  CHECK_THAT(error.what(), Contains("the name has no address here"));
+  CHECK_THAT(refused(std::string(70, 'a')).what(), Contains("has no address here"));
+}
+
+TEST_CASE("an id that is too long is refused on both sides") {
+  Listener::Options options = head_of_two();
+  options.run_id = std::string(257, 'x');
+  CHECK(thrown_by([&] { Listener head(options); }).kind() == ErrorKind::config);
+  Join request = request_at({"127.0.0.1", 1}, 0);
+  request.run_id = options.run_id;
+  CHECK(thrown_by([&] { join(request); }).kind() == ErrorKind::config);
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,104 @@
+#include "base/strings.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
+#include "launch/strangers.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <sys/stat.h>
+
+#include <cctype>
+#include <iterator>
+
+namespace trainctl::launch {
+namespace {
+
+unsigned mode_of(const fs::path& path) {
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  return static_cast<unsigned>(info.st_mode & 07777);
+}
+
+std::string reason_of(const fs::path& path) {
+  const Error error = thrown_by([&] { read_token_file(path); });
+  CHECK(error.kind() == ErrorKind::config);
+  CHECK_THAT(error.what(), Contains(path.filename().string()));
+  return error.what();
+}
+
+}  // namespace
+
+TEST_CASE("a token is read as it is written, and no two are the same") {
+  const Token token = make_token();
+  CHECK(token != make_token());
+  const std::string digits = token_digits(token);
+  CHECK(digits.size() == 64);
+  CHECK(parse_token(digits, "here") == token);
+  CHECK(parse_token("  " + digits + "\r\n", "here") == token);
+  std::string upper = digits;
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  CHECK(parse_token(upper, "here") == token);
+}
+
+TEST_CASE("what is no token is refused without a word of it") {
+  const std::string digits = token_digits(token_of(0xAB));
+  for (const std::string& text :
+       {std::string(), digits.substr(1), digits + "a", digits.substr(1) + "g", "0x" + digits}) {
+    const Error error = thrown_by([&] { parse_token(text, "TRAINCTL_RDZV_TOKEN"); });
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(), Contains("TRAINCTL_RDZV_TOKEN"));
+    CHECK_THAT(error.what(), !Contains("abab"));
+  }
+}
+
+TEST_CASE("a token's file is its owner's alone and takes the place of the one before") {
+  const TempFolder folder;
+  const fs::path path = folder / ".rendezvous-1";
+  write_token_file(path, token_of(1));
+  CHECK(mode_of(path) == 0600);
+  CHECK(read_token_file(path) == token_of(1));
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  write_token_file(path, token_of(2));
+  CHECK(mode_of(path) == 0600);
+  CHECK(read_token_file(path) == token_of(2));
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a link where the token's file goes is replaced, not followed") {
+  const TempFolder folder;
+  put_text(folder / "target", "precious");
+  fs::create_symlink(folder / "target", folder / "token");
+  write_token_file(folder / "token", token_of(1));
+  CHECK_FALSE(fs::is_symlink(folder / "token"));
+  CHECK(fs::file_size(folder / "target") == 8);
+}
+
+TEST_CASE("a token's file that is not one, or that others may use, is refused") {
+  const TempFolder folder;
+  CHECK_THAT(reason_of(folder / "nothing"), Contains("No such file"));
+  CHECK_THAT(reason_of(folder.path()), Contains("no regular file"));
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(reason_of(folder / "pipe"), Contains("no regular file"));
+  for (const mode_t mode : {0640U, 0604U, 0620U, 0602U, 0644U}) {
+    put_text(folder / "open", token_digits(token_of(1)));
+    REQUIRE(::chmod((folder / "open").c_str(), mode) == 0);
+    CHECK_THAT(reason_of(folder / "open"), Contains("chmod 600"));
+  }
+  put_text(folder / "long", std::string(100'000, 'a'));
+  REQUIRE(::chmod((folder / "long").c_str(), 0600) == 0);
+  CHECK_THAT(reason_of(folder / "long"), Contains("no token"));
+  put_text(folder / "short", "abc\n");
+  REQUIRE(::chmod((folder / "short").c_str(), 0600) == 0);
+  CHECK_THAT(reason_of(folder / "short"), Contains("3 characters"));
+}
+
+TEST_CASE("a token's file that cannot be written says why and leaves nothing") {
+  const TempFolder folder;
+  const Error error = thrown_by([&] { write_token_file(folder / "no/token", token_of(1)); });
+  CHECK(error.kind() == ErrorKind::resource);
+  fs::create_directories(folder / "token" / "within");
+  CHECK_THROWS_AS(write_token_file(folder / "token", token_of(1)), Error);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}
+
+}  // namespace trainctl::launch

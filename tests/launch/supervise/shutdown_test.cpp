@@ -1,0 +1,94 @@
+#include "launch/supervise/shutdown.hpp"
+
+#include "support/catch.hpp"
+
+#include <csignal>
+
+namespace trainctl::launch {
+namespace {
+
+using Demand = Ending::Demand;
+constexpr double kGrace = 4;
+constexpr double kAllowance = 30;
+
+Ending stopping() {
+  Ending ending(kGrace);
+  CHECK(ending.ask(SIGTERM, 100, kAllowance) == Demand::stop);
+  return ending;
+}
+
+}  // namespace
+
+TEST_CASE("a stop signal leaves the ranks what they are allowed") {
+  Ending ending(kGrace);
+  CHECK_FALSE(ending.has_begun());
+  CHECK_FALSE(ending.is_due(1e9));
+  ending = stopping();
+  CHECK(ending.has_begun());
+  CHECK(ending.signal() == SIGTERM);
+  CHECK_FALSE(ending.is_due(129.9));
+  CHECK(ending.is_due(130));
+}
+
+TEST_CASE("the second signal kills, an echo of the first does not") {
+  Ending ending = stopping();
+  CHECK(ending.ask(SIGTERM, 100.1, kAllowance) == Demand::nothing);
+  CHECK(ending.ask(SIGTERM, 100.3, kAllowance) == Demand::kill);
+  CHECK(stopping().ask(SIGINT, 100, kAllowance) == Demand::kill);
+}
+
+TEST_CASE("the supervisor's own signal is its first, though a rank was stopped before") {
+  Ending ending(kGrace);
+  ending.follow(SIGTERM, 100, kAllowance);
+  CHECK(ending.signal() == SIGTERM);
+  CHECK(ending.ask(SIGUSR1, 105, kAllowance) == Demand::nothing);
+  CHECK(ending.signal() == SIGUSR1);
+  CHECK(ending.is_due(130));
+  CHECK(ending.ask(SIGUSR1, 106, kAllowance) == Demand::kill);
+}
+
+TEST_CASE("a failure shortens the time of the others and nothing lengthens it again") {
+  Ending ending = stopping();
+  ending.hurry(110);
+  ending.hurry(112);
+  CHECK_FALSE(ending.is_due(113.9));
+  CHECK(ending.is_due(114));
+  ending.extend(113);
+  CHECK(ending.is_due(114));
+
+  Ending late = stopping();
+  late.hurry(129);
+  CHECK(late.is_due(130));  // no more than there was
+
+  Ending failed(kGrace);
+  failed.hurry(100);
+  CHECK_FALSE(failed.signal());
+  CHECK(failed.is_due(104));
+  CHECK(failed.ask(SIGTERM, 101, kAllowance) == Demand::kill);
+  CHECK_FALSE(failed.signal());
+}
+
+TEST_CASE("who gets on with saving may go on, but not for ever") {
+  Ending ending = stopping();
+  ending.extend(90);  // before the signal
+  CHECK(ending.is_due(130));
+  ending.extend(129);
+  CHECK_FALSE(ending.is_due(158));
+  CHECK(ending.is_due(159));
+  ending.extend(5000);
+  CHECK_FALSE(ending.is_due(699));
+  CHECK(ending.is_due(700));
+
+  Ending running(kGrace);
+  running.extend(50);
+  CHECK_FALSE(running.has_begun());
+}
+
+TEST_CASE("what is allowed grows with the steps and saves that were seen") {
+  CHECK(stop_allowance(0, 0) == 30);
+  CHECK(stop_allowance(1, 2) == 30);
+  CHECK(stop_allowance(40, 0) == 120);
+  CHECK(stop_allowance(10, 50) == 130);
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,73 @@
+#include "launch/supervise/silent_rank.hpp"
+
+#include "support/catch.hpp"
+
+#include <array>
+
+namespace trainctl::launch {
+namespace {
+
+struct Page {
+  events::Heartbeat heartbeat{};
+};
+
+/// Last stamped by invented times, with a limit of a minute for steps.
+class InventedRank final : private Page, public RankState {
+ public:
+  InventedRank(int rank, double stamped_at, events::Phase phase = events::Phase::train)
+      : RankState(rank, heartbeat, 60) {
+    start();
+    heartbeat.phase = static_cast<std::int32_t>(phase);
+    heartbeat.loaded = 1;
+    heartbeat.monotonic_ns = 1;
+    feel_pulse(stamped_at);
+  }
+  void stop() { is_stopped_ = true; }
+  void wait_in(const char* collective) { heartbeat.begin_collective(collective); }
+
+ private:
+  [[nodiscard]] bool is_stopped() const override { return is_stopped_; }
+
+  bool is_stopped_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("of ranks that a signal has stopped the one that has stood longest is to blame") {
+  InventedRank late(0, 95);
+  InventedRank early(1, 30);
+  InventedRank later(2, 35);
+  late.stop();
+  early.stop();
+  later.stop();
+  const std::array<RankState*, 3> ranks{&late, &later, &early};
+  const auto found = silent_rank(ranks, 100);
+  REQUIRE(found.has_value());
+  CHECK(found->rank == &early);
+  CHECK(found->silence.stopped);
+  CHECK(found->silence.seconds == Approx(70));
+}
+
+TEST_CASE("while one is stopped within its limit, no rank that waits for it is to blame") {
+  InventedRank stopped(0, 50);
+  InventedRank waiting(1, 30);
+  stopped.stop();
+  const std::array<RankState*, 2> ranks{&waiting, &stopped};
+  CHECK_FALSE(silent_rank(ranks, 100).has_value());
+  const auto found = silent_rank(ranks, 111);
+  REQUIRE(found.has_value());
+  CHECK(found->rank == &stopped);
+}
+
+TEST_CASE("silent_rank: at the start the rank that keeps the others waiting is to blame") {
+  InventedRank waiting(0, 10, events::Phase::startup);
+  InventedRank looping(1, 12, events::Phase::startup);
+  waiting.wait_in("broadcast of the number of threads");
+  const std::array<RankState*, 2> ranks{&waiting, &looping};
+  CHECK_FALSE(silent_rank(ranks, 611).has_value());
+  const auto found = silent_rank(ranks, 613);
+  REQUIRE(found.has_value());
+  CHECK(found->rank == &looping);
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,158 @@
+#include "launch/supervise/verdict.hpp"
+
+#include "support/catch.hpp"
+
+#include <csignal>
+
+namespace trainctl::launch {
+namespace {
+
+RankEnd finished(int rank) { return {.rank = rank, .exit_code = 0, .finished = true}; }
+RankEnd killed(int rank, int round) {
+  return {.rank = rank, .seen_in_round = round, .signal = SIGKILL};
+}
+RankEnd reported(int rank, int round, Report report) {
+  return {.rank = rank, .seen_in_round = round, .exit_code = report.kind, .report = report};
+}
+
+int first_rank(std::vector<RankEnd> ends) {
+  return judge({std::move(ends), {}, "host"}).first_failure->rank;
+}
+
+}  // namespace
+
+TEST_CASE("the rank that failed first is the cause, the others are consequences") {
+  const Outcome outcome = judge(
+      {{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
+  CHECK(outcome.exit_code == 11);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK(outcome.first_failure->host == "host");
+  REQUIRE(outcome.consequences.size() == 1);
+  CHECK(outcome.consequences[0].rank == 0);
+}
+
+TEST_CASE("a lost peer is a consequence of what killed the peer, even if it was seen earlier") {
+  CHECK(first_rank({reported(0, 3, {7, "connection reset by peer"}), killed(1, 9)}) == 1);
+  CHECK(first_rank({reported(0, 3, {1, "connection reset by peer"}), killed(1, 9)}) == 1);
+  CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"}),
+                    reported(2, 9, {9, "bad row"})}) == 2);
+  CHECK(first_rank({{.rank = 0, .seen_in_round = 2, .exit_code = 1}, killed(1, 9)}) == 1);
+}
+
+TEST_CASE("a lost node explains what other ranks have lost") {
+  const RankEnd lost{.rank = 2,
+                     .host = "far",
+                     .seen_in_round = 9,
+                     .node_lost = true,
+                     .report = Report{7, "node 1 (far) is lost: its connection has closed"}};
+  CHECK_FALSE(lost_peer(lost));
+  const Outcome outcome =
+      judge({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
+  CHECK(outcome.exit_code == 7);
+  CHECK(outcome.first_failure->rank == 2);
+  CHECK(outcome.first_failure->host == "far");
+  CHECK_THAT(outcome.message, Contains("node 1 (far) is lost"));
+  CHECK(first_rank({reported(0, 3, {1, "connection reset by peer"}), lost}) == 2);
+  CHECK(outcome.consequences.at(0).host == "near");
+}
+
+TEST_CASE("a cause of its own is not overruled by a later kill") {
+  CHECK(first_rank({reported(0, 3, {9, "bad row"}), killed(1, 9)}) == 0);
+  CHECK(first_rank({killed(0, 3), reported(1, 4, {7, "lost"})}) == 0);
+  CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"})}) == 0);
+}
+
+TEST_CASE("of two failures seen at once the one by a signal comes first") {
+  CHECK(first_rank({reported(0, 4, {11, "disk full"}), killed(1, 4)}) == 1);
+}
+
+TEST_CASE("what our own signals do is no failure") {
+  CHECK_FALSE(is_failure({.signal = SIGTERM, .told_to_stop = true}));
+  CHECK_FALSE(is_failure({.signal = SIGKILL, .killed_by_us = true}));
+  CHECK_FALSE(is_failure({.exit_code = 0, .told_to_stop = true}));
+  CHECK_FALSE(is_failure({.exit_code = 143, .told_to_stop = true}));
+  CHECK(is_failure({.signal = SIGKILL, .told_to_stop = true}));
+  CHECK(is_failure({.signal = SIGSEGV, .told_to_stop = true, .killed_by_us = true}));
+  CHECK(is_failure({.exit_code = 0}));
+  CHECK(is_failure({.exit_code = 9, .told_to_stop = true}));
+}
+
+TEST_CASE("verdict: exit code 127 of a worker means that a library could not be loaded") {
+  const Outcome outcome = judge({{{.exit_code = 127, .started = true}}, {}, "host"});
+  CHECK_THAT(outcome.message, Contains("a shared library is missing or cannot be loaded"));
+}
+
+TEST_CASE("a rank that was asked to stop, by whomever, has not failed") {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
+    CHECK_FALSE(is_failure({.signal = signal}));
+    CHECK(stop_signal_of({.signal = signal}) == SIGTERM);
+    CHECK(left_unsaved({.signal = signal}));
+  }
+  CHECK(stop_signal_of({.signal = SIGINT}) == SIGINT);
+  CHECK(stop_signal_of({.exit_code = 130}) == SIGINT);
+  CHECK(stop_signal_of({.exit_code = 75}) == SIGTERM);
+  CHECK_FALSE(left_unsaved({.exit_code = 75}));
+  CHECK_FALSE(left_unsaved({.exit_code = 130}));
+  CHECK(left_unsaved({.exit_code = 143}));
+  CHECK_FALSE(stop_signal_of({.signal = SIGTERM, .report = Report{8, "hangs"}}));
+  CHECK_FALSE(stop_signal_of({.signal = SIGKILL}));
+  CHECK_FALSE(stop_signal_of({.exit_code = 0}));
+}
+
+TEST_CASE("a stop is 75 only where every rank says so, and 130 for SIGINT") {
+  const auto code = [](std::vector<RankEnd> ends, int signal = SIGTERM) {
+    return judge({std::move(ends), signal, "host"}).exit_code;
+  };
+  const RankEnd saved{.exit_code = 75, .finished = true};
+  const RankEnd unsaved{.exit_code = 143};
+  CHECK(code({saved, saved}) == 75);
+  CHECK(code({saved, saved}, SIGUSR1) == 75);
+  CHECK(code({saved, saved}, SIGINT) == 130);
+  CHECK(code({saved, unsaved}) == 143);
+  CHECK(code({saved, {.exit_code = 130}}) == 130);
+  CHECK(code({saved, finished(1)}) == 75);
+  CHECK(code({finished(0), finished(1)}) == 143);
+  CHECK(code({saved, {.signal = SIGKILL, .killed_by_us = true}}) == 143);
+  CHECK(code({saved, killed(1, 3)}) == 143);
+  CHECK(code({saved, {.signal = SIGTERM, .told_to_stop = true}}) == 143);
+}
+
+TEST_CASE("the words of a stop tell what became of the ranks") {
+  const auto text = [](std::vector<RankEnd> ends) {
+    return judge({std::move(ends), SIGTERM, "host"}).message;
+  };
+  CHECK(text({{.exit_code = 75}}) == "stopped by SIGTERM after a checkpoint was saved");
+  CHECK(text({{.exit_code = 143}}) == "stopped by SIGTERM");
+  CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
+  CHECK(
+      text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
+      "stopped by SIGTERM; killed before the end: rank 1");
+}
+
+TEST_CASE("a crash is the cause of an error that nobody expected, an abort is not") {
+  const auto crashed = [](int signal) {
+    return RankEnd{.rank = 1, .seen_in_round = 9, .signal = signal};
+  };
+  CHECK(first_rank({reported(0, 3, {1, "reset by peer"}), crashed(SIGSEGV)}) == 1);
+  CHECK(first_rank({reported(0, 3, {1, "reset by peer"}), crashed(SIGABRT)}) == 0);
+  CHECK(first_rank({reported(0, 3, {7, "reset by peer"}), crashed(SIGABRT)}) == 1);
+}
+
+TEST_CASE("a process that could not be ended is told of") {
+  const Outcome outcome = judge({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
+  CHECK(outcome.exit_code == 7);
+  CHECK_THAT(outcome.message, Contains("could not be ended"));
+}
+
+TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
+  const Outcome outcome = judge({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
+  CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
+}
+
+TEST_CASE("signals are named") {
+  CHECK(signal_name(SIGKILL) == "SIGKILL");
+  CHECK(signal_name(SIGUSR1) == "SIGUSR1");
+  CHECK(signal_name(61) == "signal 61");
+}
+
+}  // namespace trainctl::launch

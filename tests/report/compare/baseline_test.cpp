@@ -1,0 +1,166 @@
+#include "report/compare/baseline.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+Machine machine() {
+  Machine machine;
+  machine.cpu_model = "Zen";
+  machine.cores = 8;
+  machine.memory_bytes = 64ULL << 30;
+  machine.gpu_models = {"NVIDIA H200"};
+  return machine;
+}
+
+std::string saved() {
+  const Trial trial{.total_s = 10, .startup_s = 1, .epoch_s = {4, 3}, .samples_per_s = 100};
+  Trial other = trial;
+  other.metrics = {{"train/loss", 0.5}};
+  other.rss_mb = 300;
+  std::vector<BenchRow> rows{
+      {"num_workers=0", {{"loader.num_workers", "0"}}, {other, other}, {}},
+      {"num_workers=4", {{"loader.num_workers", "4"}}, {trial, other}, {}},
+      {"num_workers=8", {{"loader.num_workers", "8"}}, {}, TrialFailure{9, "no file"}}};
+  return to_pretty(bench_document(rows, {.config = "a.yaml",
+                                         .machine = machine_key(machine()),
+                                         .config_hash = "00ff",
+                                         .config_resolved = "seed: 1\n"}));
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)read_baseline(text, "base.json");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 2);
+    return error.what();
+  }
+  return "";
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  text.replace(text.find(what), what.size(), by);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and config") {
+  const Baseline baseline = read_baseline(saved(), "base.json");
+  REQUIRE(baseline.rows.size() == 2);  // the one that failed has no numbers
+  CHECK(baseline.config_resolved == "seed: 1\n");
+  CHECK(machine_differences(baseline.machine, machine_key(machine())).empty());
+  const Samples& samples = baseline.rows[0].samples;
+  CHECK(samples.at("total_s") == std::vector<double>{10, 10});
+  CHECK(samples.at("epoch_s") == std::vector<double>{3, 3});
+  CHECK(samples.at("rss_mb") == std::vector<double>{300, 300});
+  CHECK(samples.at("train/loss") == std::vector<double>{0.5, 0.5});
+  CHECK_FALSE(samples.contains("gpu_mem_mb"));
+  CHECK_FALSE(baseline.rows[1].samples.contains("train/loss"));  // one of the two does not tell it
+}
+
+TEST_CASE(
+    "a row is compared with that of the same settings, else with the only one without settings") {
+  Baseline baseline = read_baseline(saved(), "base.json");
+  CHECK(row_for(baseline, {{"loader.num_workers", "4"}}) == &baseline.rows[1]);
+  CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == nullptr);
+  baseline.rows.pop_back();
+  CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == nullptr);
+  CHECK(row_for(baseline, {}) == nullptr);
+  baseline.rows[0].settings.clear();
+  CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == &baseline.rows[0]);
+  CHECK(row_for(baseline, {}) == &baseline.rows[0]);
+}
+
+TEST_CASE("machines differ in what decides their speed, and in nothing else") {
+  const Json here = machine_key(machine());
+  Machine other = machine();
+  other.host = "node8";
+  other.kernel = "6.2";
+  other.memory_bytes += 1 << 20;
+  CHECK(machine_key(other) == here);
+  other.cores = 2;
+  other.gpu_models.clear();
+  const auto differences = machine_differences(machine_key(other), here);
+  REQUIRE(differences.size() == 2);
+  CHECK(differences[0] == "cores: 2 there, 8 here");
+  CHECK_THAT(differences[1], Contains("gpus: [] there, [\"NVIDIA H200\"] here"));
+  CHECK(machine_key(other)["hash"] != here["hash"]);
+}
+
+TEST_CASE("the manifest of a run names the machine as a bench does") {
+  const Json manifest{{"hardware",
+                       {{"cpu", "Zen"},
+                        {"cores", 8},
+                        {"memory_bytes", std::uint64_t{64} << 30},
+                        {"gpu_models", {"NVIDIA H200"}}}}};
+  const Json key = machine_of_manifest(manifest);
+  CHECK(key["memory_gib"] == 64);
+  CHECK(machine_differences(key, machine_key(machine())).empty());
+  CHECK(machine_of_manifest(nullptr).is_null());
+  CHECK(machine_of_manifest(Json{{"hardware", 7}}).is_null());
+}
+
+TEST_CASE("a baseline that does not say where it was made is of another machine") {
+  const Json here = machine_key(machine());
+  for (const Json& silent : {Json(nullptr), Json::object(), Json("Zen"), Json{{"cpus", 1}}}) {
+    REQUIRE(machine_differences(silent, here).size() == 1);
+    CHECK_THAT(machine_differences(silent, here)[0], Contains("does not say on which machine"));
+  }
+}
+
+TEST_CASE("Baseline: a bench pins the memory format of images that its runs had") {
+  Json document = Json::parse(saved());
+  const auto layouts = [&] {
+    return read_baseline(to_pretty(document), "base.json").channels_last;
+  };
+  CHECK(layouts().empty());  // of an older trainctl
+  document["channels_last"] = nullptr;
+  CHECK(layouts().empty());
+  document["channels_last"] = {{"00ff", true}, {"11ee", false}};
+  CHECK(layouts() == std::map<std::string, bool>{{"00ff", true}, {"11ee", false}});
+  document["channels_last"] = {{"00ff", "yes"}};
+  CHECK_THAT(refusal(to_pretty(document)), Contains("'00ff' of 'channels_last' is neither"));
+  document["channels_last"] = 3;
+  CHECK_THAT(refusal(to_pretty(document)), Contains("'channels_last' is no object"));
+}
+
+TEST_CASE("a file that is no baseline is refused with a sentence") {
+  CHECK_THAT(refusal(""), Contains("base.json is no JSON document"));
+  CHECK_THAT(refusal(saved().substr(0, 500)), Contains("cut off"));
+  CHECK_THAT(refusal("[1]"), Contains("the document is no object"));
+  CHECK_THAT(refusal("{}"), Contains("the document has no 'schema'"));
+  CHECK_THAT(refusal(R"({"schema": 3})"), Contains("'schema' of the document is no text"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.result/1"})"),
+             Contains("has the schema 'trainctl.result/1'") && Contains("bench --save"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2"})"), Contains("another version of trainctl"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/1", "rows": {}})"), Contains("is no list"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/1", "rows": []})"), Contains("holds no run"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/1", "rows": [7]})"),
+             Contains("row 1 is no object"));
+}
+
+TEST_CASE("a row of a baseline that is damaged is refused with its place") {
+  CHECK_THAT(refusal(replaced(saved(), "\"trials\"", "\"trails\"")), Contains("older trainctl"));
+  CHECK_THAT(refusal(replaced(saved(), "\"samples_per_s\": 100.0,\n          \"rss",
+                              "\"samples_per_s\": \"fast\",\n          \"rss")),
+             Contains("'samples_per_s' of run 1 of row 1 is no number"));
+  CHECK_THAT(refusal(replaced(saved(), "\"loader.num_workers\": \"0\"", "\"a\\u001b\": 0")),
+             Contains("setting 'a\\x1b' of row 1 is no text"));
+}
+
+TEST_CASE("a document that is nested a million deep is refused and crashes nothing") {
+  const std::string deep(1'000'000, '[');
+  CHECK_THAT(refusal(deep), Contains("is no JSON document"));
+  const std::string closed = R"({"schema": "trainctl.bench/1", "machine": )" +
+                             std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  CHECK_THAT(refusal(closed), Contains("is no JSON document of a bench"));
+}

@@ -1,0 +1,168 @@
+#include "report/compare/bench_scaling.hpp"
+
+#include "report/invented.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+Trial trial(double samples_per_s, std::vector<double> losses = {0.5, 0.25}) {
+  return {.total_s = 10,
+          .epoch_s = {5, 5},
+          .samples_per_s = samples_per_s,
+          .losses = std::move(losses),
+          .data_digest = "d1",
+          .global_batch = 64,
+          .num_threads = 1};
+}
+
+Trial of_two(double samples_per_s, std::vector<double> losses) {
+  Trial found = trial(samples_per_s, std::move(losses));
+  found.exposed_s = 0.002;
+  found.exposed_share = 0.2;
+  found.slowest = SlowRank{1, 0.04};
+  return found;
+}
+
+BenchRow row_of(int devices, int batch, std::vector<Trial> trials) {
+  return {
+      "devices=" + std::to_string(devices),
+      {{"trainer.devices", std::to_string(devices)}, {"loader.batch_size", std::to_string(batch)}},
+      std::move(trials),
+      {}};
+}
+
+std::vector<BenchRow> one_and_two() {
+  const std::vector<double> near{0.5 + 1e-7, 0.25};
+  return {row_of(1, 64, {trial(100), trial(110), trial(90)}),
+          row_of(2, 32, {of_two(180, near), of_two(165, near), of_two(162, near)})};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "efficiency is the speed-up of the samples a second over the devices, of paired repeats") {
+  const auto rows = one_and_two();
+  const auto scaling = scaling_rows(rows, Scaling::strong);
+  REQUIRE(scaling.size() == 2);
+  CHECK(scaling[0].base == 0);
+  CHECK(*scaling[0].efficiency.value == Approx(1));
+  const ScalingRow& two = scaling[1];
+  CHECK(two.base == 0);
+  CHECK(two.devices == 2);
+  CHECK(two.global_batch == 64);
+  CHECK(*two.speedup.value == Approx(std::cbrt(1.8 * 1.5 * 1.8)));
+  CHECK(*two.efficiency.value == Approx(std::cbrt(1.8 * 1.5 * 1.8) / 2));
+  REQUIRE(two.efficiency.ci95);
+  CHECK(two.efficiency.ci95->low == Approx(1.304114 / 2).epsilon(1e-5));
+  CHECK(two.efficiency.ci95->high == Approx(2.200097 / 2).epsilon(1e-5));
+  CHECK(*two.exposed_s == Approx(0.002));
+  CHECK(two.slowest->rank == 1);
+  CHECK(*two.loss_gap == Approx(1e-7 / (0.5 + 1e-7)));
+}
+
+TEST_CASE("the table says that losses are equal within rounding, and what stays") {
+  const auto rows = one_and_two();
+  const auto scaling = scaling_rows(rows, Scaling::strong);
+  const std::string text = to_text(scaling_table(rows, scaling), {});
+  CHECK_THAT(text, Contains("base") && Contains("1.69 [1.30, 2.20]") && Contains("85 [65, 110]") &&
+                       Contains("2.0 ms (20 %)") && Contains("1 (+4 %)") &&
+                       Contains("same     within 1e-06"));
+  const std::string notes = scaling_notes(scaling, Scaling::strong);
+  CHECK_THAT(notes,
+             Contains("Strong scaling") && Contains("of 1 device;") && Contains("not bit by bit"));
+  CHECK_THAT(scaling_notes(scaling, Scaling::weak),
+             Contains("Weak scaling") && !Contains("not bit by bit"));
+  CHECK_THAT(to_text(bench_table(rows), {}), Contains("within 1e-06"));
+}
+
+TEST_CASE("a row is compared with the first that has its other settings") {
+  std::vector<BenchRow> rows;
+  for (const int workers : {0, 4}) {
+    for (const int devices : {2, 4}) {
+      BenchRow row = row_of(devices, 32, {trial(100 * devices + workers)});
+      row.settings.emplace_back("loader.num_workers", std::to_string(workers));
+      rows.push_back(row);
+    }
+  }
+  const auto scaling = scaling_rows(rows, Scaling::weak);
+  REQUIRE(scaling.size() == 4);
+  CHECK(scaling[1].base == 0);
+  CHECK(scaling[2].base == 2);
+  CHECK(scaling[3].base == 2);
+  CHECK(*scaling[1].efficiency.value == Approx(1));  // twice the devices of its base
+}
+
+TEST_CASE("with strong scaling settings are told apart by the samples of a step") {
+  const std::vector<BenchRow> rows{row_of(1, 64, {trial(1)}), row_of(2, 32, {trial(2)}),
+                                   row_of(1, 128, {trial(3)}), row_of(2, 64, {trial(6)})};
+  const auto scaling = scaling_rows(rows, Scaling::strong);
+  REQUIRE(scaling.size() == 4);
+  CHECK(scaling[1].base == 0);
+  CHECK(scaling[3].base == 2);
+}
+
+TEST_CASE("a bench that compares no numbers of devices has no scaling") {
+  std::vector<BenchRow> rows = one_and_two();
+  CHECK(scaling_rows(std::vector{rows[0]}, Scaling::weak).empty());
+  rows[1].settings[0].second = "auto";
+  CHECK(scaling_rows(rows, Scaling::weak).empty());
+  CHECK(scaling_json(rows, {}, Scaling::weak).is_null());
+  CHECK(scaling_notes({}, Scaling::weak).empty());
+}
+
+TEST_CASE("a base that failed leaves the others without an efficiency") {
+  std::vector<BenchRow> rows = one_and_two();
+  rows[0].trials.clear();
+  rows[0].failure = TrialFailure{7, "rank 0 was ended"};
+  const auto scaling = scaling_rows(rows, Scaling::strong);
+  CHECK_FALSE(scaling[1].efficiency.value.has_value());
+  CHECK_FALSE(scaling[1].loss_gap.has_value());
+  const Json document = scaling_json(rows, scaling, Scaling::strong);
+  CHECK(document["mode"] == "strong");
+  CHECK(document["rows"][1]["efficiency"]["value"].is_null());
+  CHECK(document["rows"][0]["global_batch"].is_null());
+  CHECK_THAT(to_text(scaling_table(rows, scaling), {}), Contains("-") && !Contains("nan"));
+}
+
+TEST_CASE("the gap of losses is relative, and none where a loss is missing or not finite") {
+  const auto gap = [](std::vector<double> base, std::vector<double> other) {
+    const BenchRow a{"a", {}, {trial(1, std::move(base))}, {}};
+    const BenchRow b{"b", {}, {trial(1, std::move(other))}, {}};
+    return loss_gap(a, b);
+  };
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  CHECK(*gap({1, 2}, {1, 2}) == 0);
+  CHECK(*gap({1, 2}, {1, 4}) == Approx(0.5));
+  CHECK(*gap({1, kNaN}, {1, kNaN}) == 0);
+  CHECK_FALSE(gap({1, 2}, {1, kNaN}).has_value());
+  CHECK_FALSE(gap({1, 2}, {1}).has_value());
+  CHECK_FALSE(gap({}, {}).has_value());
+  CHECK(loss_text(0.0) == "same");
+  CHECK(loss_text(3e-7) == "within 1e-06");
+  CHECK(loss_text(2e-4) == "differ");
+  CHECK(loss_text({}) == "?");
+}
+
+TEST_CASE("a trial of several ranks has their mean wait and the slowest of them") {
+  RunRecord record = invented::run();
+  for (const int rank : {0, 1}) {
+    events::RankEpoch told{.rank = rank, .steps = 10, .wall_s = 10};
+    told.step_s = rank == 0 ? 6 : 9;
+    told.allreduce_exposed_s = 10 - told.step_s;
+    record.add(rank, told);
+  }
+  const Trial found = trial_of(record, 9.75);
+  CHECK(found.global_batch == 64);
+  REQUIRE(found.slowest);
+  CHECK(found.slowest->rank == 1);
+  CHECK(found.slowest->behind == Approx(0.2));
+  CHECK(*found.exposed_s == Approx(0.25));
+  CHECK(*found.exposed_share == Approx(0.25));
+  CHECK_FALSE(trial_of(invented::run(), 9.75).exposed_s.has_value());
+}

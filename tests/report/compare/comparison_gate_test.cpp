@@ -1,0 +1,157 @@
+#include "report/compare/comparison_gate.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+Group group(std::string label, std::vector<Measures> members) {
+  return {.label = std::move(label), .runs = {}, .members = std::move(members)};
+}
+
+/// Three seeds, in no order, whose accuracy differs by far more than the groups do.
+Compared seeds(double change) {
+  const auto of = [](const char* seed, double accuracy, double wall_s) {
+    return Measures{seed, {{"val/accuracy", accuracy}, {"wall_s", wall_s}}};
+  };
+  return {.kind = "runs",
+          .groups = {group("a", {of("1", 0.80, 10), of("2", 0.90, 11), of("3", 0.85, 12)}),
+                     group("b", {of("3", 0.8501 + change, 12), of("1", 0.80 + change, 10),
+                                 of("2", 0.8999 + change, 11)})}};
+}
+
+std::vector<Finding> judged(const std::string& text, const Compared& runs) {
+  return judge(parse_conditions(text, gate_metrics(runs)), contests_of(runs));
+}
+
+Baseline bench(const std::string& path, double seconds) {
+  Baseline bench{.path = path, .machine = {{"cpu", "Zen"}}, .config_resolved = {}, .rows = {}};
+  for (const char* workers : {"0", "4"}) {
+    const std::vector<double> times{seconds, seconds * 1.001, seconds * 0.999};
+    bench.rows.push_back({.technique = std::string("num_workers=") + workers,
+                          .settings = {{"loader.num_workers", workers}},
+                          .samples = {{"total_s", times}, {"train/loss", {0.5, 0.5, 0.5}}}});
+  }
+  return bench;
+}
+
+}  // namespace
+
+TEST_CASE("groups with the same seeds are judged by pairs, whatever their order") {
+  const Finding fails = judged("val/accuracy<-0.5pt", seeds(-0.02)).front();
+  CHECK(fails.verdict == Verdict::fail);
+  CHECK(*fails.change == Approx(-2));
+  CHECK(fails.technique == "b");
+  CHECK(fails.against == "'a'");
+  CHECK(gate_code(judged("val/accuracy<-0.5pt", seeds(0))) == 0);
+}
+
+TEST_CASE("groups of other seeds are judged apart, where their spread hides a small change") {
+  Compared runs = seeds(-0.02);
+  runs.groups[1].members[0].seed = "77";
+  CHECK(contests_of(runs).front().pairing == Pairing::apart);
+  CHECK(gate_code(judged("val/accuracy<-0.5pt", runs)) == 4);
+  for (Measures& member : runs.groups[0].members) member.seed.clear();
+  runs.groups[1].members = runs.groups[0].members;
+  CHECK(contests_of(runs).front().pairing == Pairing::apart);
+}
+
+TEST_CASE("two single runs are told apart only where nothing varies") {
+  const auto single = [](double loss) { return Measures{"1", {{"val/loss", loss}}}; };
+  const Compared same{.kind = "runs", .groups = {group("a", {single(1)}), group("b", {single(1)})}};
+  CHECK(gate_code(judged("val/loss>+1%", same)) == 0);
+  const Compared other{.kind = "runs",
+                       .groups = {group("a", {single(1)}), group("b", {single(2)})}};
+  CHECK(gate_code(judged("val/loss>+1%", other)) == 4);
+}
+
+TEST_CASE("a number that one run does not tell decides nothing") {
+  Compared runs = seeds(0);
+  runs.groups[1].members[0].values.clear();
+  const Finding open = judged("val/accuracy<-0.5pt", runs).front();
+  CHECK(open.verdict == Verdict::inconclusive);
+  CHECK_THAT(open.why, Contains("is not told by every run"));
+}
+
+TEST_CASE("conditions may name what the runs tell, and the wall time by the bench's name") {
+  const auto names = gate_metrics(seeds(0));
+  CHECK(std::ranges::count(names, "val/accuracy") == 1);
+  CHECK(contests_of(seeds(0)).front().now.at("total_s") == std::vector<double>{10, 11, 12});
+  CHECK_THROWS_WITH(parse_conditions("val/acuracy<-1pt", names), Contains("val/accuracy"));
+}
+
+TEST_CASE("saved benches are judged setting by setting") {
+  const std::vector<Baseline> slower{bench("a.json", 10), bench("b.json", 11)};
+  const auto conditions = parse_conditions("total_s>+5%, train/loss>+1%", gate_metrics(slower));
+  const std::vector<Finding> findings = judge(conditions, contests_of(slower));
+  REQUIRE(findings.size() == 4);
+  CHECK(findings[0].verdict == Verdict::fail);
+  CHECK(findings[0].technique == "num_workers=0 of b.json");
+  CHECK(findings[1].verdict == Verdict::pass);
+  CHECK(findings[2].against == "'num_workers=4' of a.json");
+}
+
+TEST_CASE("benches that share no setting are an error") {
+  std::vector<Baseline> benches{bench("a.json", 10), bench("b.json", 10)};
+  for (BaselineRow& row : benches[1].rows) row.settings = {{"trainer.devices", "2"}};
+  CHECK_THROWS_WITH(contests_of(benches), Contains("a.json has none of the settings"));
+}
+
+namespace {
+
+RunFiles run_on(const char* cpu, int cores) {
+  RunFiles run;
+  run.manifest = {{"hardware",
+                   {{"cpu", cpu},
+                    {"cores", cores},
+                    {"memory_bytes", std::int64_t{8} << 30},
+                    {"gpu_models", Json::array()}}}};
+  return run;
+}
+
+Group runs_on(std::string label, std::vector<RunFiles> runs) {
+  return {.label = std::move(label), .runs = std::move(runs), .members = {}};
+}
+
+}  // namespace
+
+TEST_CASE("groups whose runs were made on other hardware are named with what differs") {
+  Compared runs{.kind = "runs",
+                .groups = {runs_on("a", {run_on("Zen", 8)}), runs_on("b", {run_on("Zen", 8)})}};
+  CHECK(machines_apart(runs).empty());
+  runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
+  REQUIRE(machines_apart(runs).size() == 1);  // one sentence a group
+  CHECK(machines_apart(runs)[0] ==
+        "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
+  runs.groups[0].runs.push_back(run_on("Xeon", 8));
+  REQUIRE(machines_apart(runs).size() == 2);
+  CHECK_THAT(machines_apart(runs)[0], Contains("another run of 'a' (here)"));
+  runs.groups[1].runs[0].manifest = nullptr;
+  CHECK_THAT(machines_apart(runs)[1], Contains("does not say on which machine"));
+}
+
+TEST_CASE("benches of other machines are named, too") {
+  Compared benches{.kind = "benches", .groups = {group("a.json", {}), group("b.json", {})}};
+  benches.groups[0].machine = {{"cpu", "Zen"}};
+  benches.groups[1].machine = {{"cpu", "Zen"}};
+  CHECK(machines_apart(benches).empty());
+  benches.groups[1].machine["cpu"] = "Other";
+  REQUIRE(machines_apart(benches).size() == 1);
+  CHECK_THAT(machines_apart(benches)[0], Contains("cpu: Zen there, Other here"));
+}
+
+TEST_CASE("times and memory are those of a machine, losses are not") {
+  const std::vector<std::string> metrics{"wall_s", "gpu_util", "val/accuracy", "epochs"};
+  const auto parsed = parse_conditions(
+      "samples_per_s<-2.5%, rss_mb>1%, wall_s>5%, gpu_util<-5%, val/accuracy<-1pt, epochs>1%",
+      metrics);
+  std::string found;
+  for (const Condition& condition : parsed) found += is_of_machine(condition) ? '1' : '0';
+  CHECK(found == "111100");
+}

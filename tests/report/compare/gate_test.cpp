@@ -1,0 +1,294 @@
+#include "report/compare/gate.hpp"
+
+#include "report/noisy_bench.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+using Values = std::vector<double>;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<Condition> conditions(const std::string& text) {
+  const std::vector<std::string> metrics{"train/loss", "val/accuracy"};
+  return parse_conditions(text, metrics);
+}
+
+Contest contest(Samples base, Samples now, Pairing pairing = Pairing::interleaved) {
+  return {"new", "'old'", std::move(base), std::move(now), pairing};
+}
+
+std::vector<Finding> judged(const std::string& text, const Contest& contest) {
+  return judge(conditions(text), std::vector{contest});
+}
+
+Finding one(const std::string& text, const Values& base, const Values& now,
+            Pairing pairing = Pairing::interleaved) {
+  const std::string metric = text.substr(0, text.find_first_of("<>"));
+  return judged(text, contest({{metric, base}}, {{metric, now}}, pairing)).front();
+}
+
+Finding of_times(const std::string& text, const noisy::Times& times) {
+  return one(text, times.base, times.other);
+}
+
+const Values kBase{10.0, 10.1, 9.9, 10.05, 9.95};
+
+Values scaled(const Values& values, double by) {
+  Values other;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    other.push_back(values[i] * by * (i % 2 == 0 ? 1.001 : 0.999));
+  return other;
+}
+
+}  // namespace
+
+TEST_CASE("a change passes, fails or stays open as its interval lies to the bound") {
+  const Finding fails = one("total_s>+5%", kBase, scaled(kBase, 1.1));
+  CHECK(fails.verdict == Verdict::fail);
+  CHECK(*fails.change == Approx(10).margin(0.2));
+  CHECK_THAT(fails.why, Contains("lies beyond total_s>+5%"));
+  CHECK(one("total_s>+5%", kBase, scaled(kBase, 1)).verdict == Verdict::pass);
+  CHECK(one("samples_per_s<-5%", kBase, scaled(kBase, 0.9)).verdict == Verdict::fail);
+  CHECK(one("samples_per_s<-5%", kBase, scaled(kBase, 1.3)).verdict == Verdict::pass);
+  const Finding open = one("total_s>+5%", kBase, scaled(kBase, 1.05));
+  CHECK(open.verdict == Verdict::inconclusive);
+  CHECK_THAT(open.why, Contains("includes the bound of total_s>+5%") && Contains("repeats"));
+}
+
+TEST_CASE("an inconclusive change says how many repeats would decide") {
+  const Values base{10, 12, 9, 11, 10};
+  const Values now{11, 9, 12, 10, 11};
+  const Finding open = one("total_s>+5%", base, now);
+  CHECK(open.verdict == Verdict::inconclusive);
+  REQUIRE(open.repeats.has_value());
+  CHECK(*open.repeats > 5);
+  CHECK_THAT(open.why, Contains(std::to_string(*open.repeats) + " repeats would decide"));
+  const Finding few = one("total_s>+5%", {10, 10}, {11, 11});
+  CHECK(few.verdict == Verdict::inconclusive);
+  CHECK(few.repeats == 3);
+  CHECK_THAT(few.why, Contains("2 repeats give no interval"));
+}
+
+TEST_CASE("metrics that repeat themselves are compared as they are") {
+  CHECK(one("val/accuracy<-0.5pt", {0.9, 0.9}, {0.895, 0.895}).verdict == Verdict::pass);
+  const Finding fails = one("val/accuracy<-0.5pt", {0.9, 0.9}, {0.894, 0.894});
+  CHECK(fails.verdict == Verdict::fail);
+  CHECK(*fails.change == Approx(-0.6));
+  CHECK_FALSE(fails.interval.has_value());
+  CHECK(one("train/loss>+1%", {0.5, 0.5}, {0.5, 0.5}).verdict == Verdict::pass);
+  CHECK(one("val/accuracy<0%", {0, 0}, {0, 0}).verdict == Verdict::pass);
+  // One run of each: whether they would repeat themselves is not known.
+  CHECK(one("train/loss>+1%", {0.5}, {0.6}).verdict == Verdict::inconclusive);
+  CHECK(one("train/loss>+1%", {0.5}, {0.5}).verdict == Verdict::pass);
+  // On a machine whose kernels are not deterministic they get an interval.
+  CHECK(one("val/accuracy<-5pt", {0.9, 0.91, 0.9}, {0.9, 0.9, 0.91}).interval.has_value());
+}
+
+TEST_CASE("a number that is missing or not finite is never a pass") {
+  const auto missing = judged("gpu_mem_mb>+5%", contest({}, {{"gpu_mem_mb", {1}}}));
+  CHECK(missing.front().verdict == Verdict::inconclusive);
+  CHECK_THAT(missing.front().why, Contains("gpu_mem_mb of 'old' is not told"));
+  CHECK(one("train/loss>+1%", {0.5, 0.5}, {kNaN, kNaN}).verdict == Verdict::fail);
+  CHECK(one("train/loss>+1%", {kNaN, kNaN}, {kNaN, kNaN}).verdict == Verdict::inconclusive);
+  CHECK_THAT(one("train/loss>+1%", {0, 0}, {0.5, 0.5}).why, Contains("give the bound in pt"));
+}
+
+TEST_CASE("one condition that failed outweighs those that are open, and these those that passed") {
+  const auto verdicts = [](std::vector<Verdict> all) {
+    std::vector<Finding> findings;
+    for (const Verdict verdict : all) {
+      Finding finding;
+      finding.verdict = verdict;
+      findings.push_back(finding);
+    }
+    return gate_code(findings);
+  };
+  CHECK(verdicts({}) == 0);
+  CHECK(verdicts({Verdict::pass, Verdict::pass}) == 0);
+  CHECK(verdicts({Verdict::pass, Verdict::inconclusive}) == 4);
+  CHECK(verdicts({Verdict::inconclusive, Verdict::fail, Verdict::pass}) == 3);
+}
+
+TEST_CASE("more than two conditions widen the intervals, so that together they keep to 5 %") {
+  CHECK(level_for(0) == Approx(0.95));
+  CHECK(level_for(1) == Approx(0.95));
+  CHECK(level_for(2) == Approx(0.95));
+  CHECK(level_for(4) == Approx(0.975));
+  const Finding alone = one("total_s>1%", kBase, scaled(kBase, 1.02));
+  const Samples now{{"total_s", scaled(kBase, 1.02)}, {"rss_mb", kBase}, {"epoch_s", kBase}};
+  const Samples base{{"total_s", kBase}, {"rss_mb", kBase}, {"epoch_s", kBase}};
+  const auto low = [&](const std::string& text) {
+    return judged(text, contest(base, now)).front().interval->low;
+  };
+  CHECK(low("total_s>1%,rss_mb>1%") == Approx(alone.interval->low));
+  CHECK(low("total_s>1%,rss_mb>1%,epoch_s>1%") < alone.interval->low);
+}
+
+TEST_CASE("a null change fails a gate of any slow-down in at most 5 % of 2,000 benches") {
+  constexpr int kBenches = 2000;
+  for (const auto noise : {noisy::Noise::bell, noisy::Noise::slow_minutes, noisy::Noise::spikes}) {
+    int failed = 0;
+    for (int i = 0; i < kBenches; ++i) {
+      const auto times =
+          noisy::bench({.noise = noise, .size = 0.03}, 21, static_cast<std::uint64_t>(i));
+      failed += of_times("total_s>0%", times).verdict == Verdict::fail ? 1 : 0;
+    }
+    INFO("noise " << static_cast<int>(noise));
+    CHECK(failed <= kBenches / 20);
+  }
+}
+
+TEST_CASE("a null change fails a gate of six conditions in at most 5.5 % of 2,000 benches") {
+  // 5 %, and a tenth more as outliers are dropped.
+  constexpr int kBenches = 2000;
+  const std::vector<Condition> all =
+      conditions("total_s>0%,epoch_s>0%,startup_s>0%,first_batch_s>0%,rss_mb>0%,samples_per_s>0%");
+  int failed = 0;
+  for (int i = 0; i < kBenches; ++i) {
+    Contest noisy_contest = contest({}, {});
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const auto times = noisy::bench({.size = 0.03}, 22 + k, static_cast<std::uint64_t>(i));
+      noisy_contest.base[all[k].metric] = times.base;
+      noisy_contest.now[all[k].metric] = times.other;
+    }
+    failed += gate_code(judge(all, std::vector{noisy_contest})) == 3 ? 1 : 0;
+  }
+  CHECK(failed <= kBenches * 55 / 1000);
+}
+
+TEST_CASE(
+    "at the repeats that the gate proposes, a planted 5 % is caught and a null change passes") {
+  constexpr int kBenches = 600;
+  // Five repeats; where these do not decide, as many as they say.
+  const auto verdict = [](noisy::Shape shape, std::uint64_t number) {
+    const Finding first = of_times("total_s>+2.5%", noisy::bench(shape, 31, number));
+    if (first.verdict != Verdict::inconclusive || !first.repeats) return first.verdict;
+    shape.repeats = *first.repeats;
+    return of_times("total_s>+2.5%", noisy::bench(shape, 32, number)).verdict;
+  };
+  int caught = 0;
+  int passed = 0;
+  int false_alarms = 0;
+  for (int i = 0; i < kBenches; ++i) {
+    noisy::Shape shape{.noise = noisy::Noise::slow_minutes, .size = 0.02, .slower = 1.05};
+    caught += verdict(shape, static_cast<std::uint64_t>(i)) == Verdict::fail ? 1 : 0;
+    shape.slower = 1;
+    const Verdict null = verdict(shape, static_cast<std::uint64_t>(kBenches + i));
+    passed += null == Verdict::pass ? 1 : 0;
+    false_alarms += null == Verdict::fail ? 1 : 0;
+  }
+  CHECK(caught >= 0.9 * kBenches);
+  CHECK(passed >= 0.9 * kBenches);
+  CHECK(false_alarms <= 0.05 * kBenches);
+}
+
+namespace {
+
+/// `count` times of one side.
+Values side(double slower, int count, std::uint64_t seed, std::uint64_t number) {
+  return noisy::bench({.size = 0.02, .slower = slower, .repeats = count}, seed, number).other;
+}
+
+/// The number of repeats that the gate proposes, or of the baseline that it asks for; 0: none.
+struct Proposal {
+  int repeats = 0;
+  int baseline = 0;
+};
+Proposal proposal_of(const Finding& finding) {
+  const std::string words = "a baseline of at least ";
+  const auto at = finding.why.find(words);
+  return {finding.repeats.value_or(0),
+          at == std::string::npos ? 0 : std::stoi(finding.why.substr(at + words.size()))};
+}
+
+/// Five repeats against a baseline of another day; then what was proposed.
+Verdict followed(double slower, int baseline, std::uint64_t number) {
+  const std::string gate = "total_s>+2.5%";
+  const Values base = side(1, baseline, 41, number);
+  const Finding first = one(gate, base, side(slower, 5, 42, number), Pairing::apart);
+  const Proposal next = proposal_of(first);
+  if (first.verdict != Verdict::inconclusive) return first.verdict;
+  if (next.baseline > 0)
+    return one(gate, side(1, next.baseline, 43, number), side(slower, next.baseline, 44, number),
+               Pairing::apart)
+        .verdict;
+  if (next.repeats == 0) return first.verdict;
+  return one(gate, base, side(slower, next.repeats, 44, number), Pairing::apart).verdict;
+}
+
+}  // namespace
+
+TEST_CASE("what the gate proposes against a saved baseline catches a planted 5 %, too") {
+  constexpr int kBenches = 400;
+  for (const int baseline : {5, 20}) {
+    int caught = 0;
+    int false_alarms = 0;
+    for (std::uint64_t i = 0; i < kBenches; ++i) {
+      caught += followed(1.05, baseline, i) == Verdict::fail ? 1 : 0;
+      false_alarms += followed(1, baseline, kBenches + i) == Verdict::fail ? 1 : 0;
+    }
+    INFO("baseline of " << baseline);
+    CHECK(caught >= 0.9 * kBenches);
+    CHECK(false_alarms <= 0.05 * kBenches);
+  }
+}
+
+TEST_CASE("against a saved baseline as many repeats as it has are not proposed again") {
+  const Values base{10, 10.6, 9.4, 10.3, 9.7};
+  const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::apart);
+  CHECK(few.verdict == Verdict::inconclusive);
+  CHECK_FALSE(few.repeats.has_value());
+  CHECK_THAT(few.why, Contains("no number of repeats would decide against a baseline of 5: save a "
+                               "baseline of at least"));
+  CHECK(proposal_of(few).baseline > 5);
+  const Values calm{10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9};
+  const Finding many = one("total_s>+5%", calm, base, Pairing::apart);
+  CHECK(many.verdict == Verdict::inconclusive);
+  REQUIRE(many.repeats.has_value());
+  CHECK(*many.repeats > 5);
+}
+
+TEST_CASE("a baseline of another day is compared without pairs, and the report says so") {
+  const Values other_day{12.0, 9.0, 10.5};
+  const Finding finding = one("total_s>+5%", other_day, kBase, Pairing::apart);
+  REQUIRE(finding.interval.has_value());
+  CHECK(finding.verdict == Verdict::inconclusive);
+  const std::vector<Finding> all{finding};
+  CHECK_THAT(gate_notes(all, Pairing::apart), Contains("not made in turns with this bench"));
+  CHECK_THAT(gate_notes(all, Pairing::interleaved), !Contains("in turns"));
+}
+
+TEST_CASE("the gate's table and document hold what was compared") {
+  const std::vector<Finding> all{one("total_s>+5%", kBase, scaled(kBase, 1.1)),
+                                 one("val/accuracy<-0.5pt", {0.9, 0.9}, {0.9, 0.9})};
+  const std::string text = to_text(gate_table(all), {});
+  CHECK_THAT(text, Contains("total_s>+5%") && Contains("fail") && Contains("pass"));
+  CHECK_THAT(gate_notes(all, Pairing::interleaved),
+             Contains("Failed: total_s>+5%, new: [") && Contains("Compared with 'old'."));
+  const Json document = gate_json(all);
+  CHECK(document["exit_code"] == 3);
+  CHECK(document["conditions"][0]["verdict"] == "fail");
+  CHECK(document["conditions"][0]["interval"].size() == 2);
+  CHECK(document["conditions"][1]["interval"].is_null());
+  CHECK(document["conditions"][1]["unit"] == "pt");
+}
+
+TEST_CASE(
+    "Gate: one slow run of a saved baseline is dropped and named, and a slow-down still fails") {
+  const std::vector<Finding> findings{one("total_s>+5%", {10.0, 10.1, 16.0, 9.9, 10.05},
+                                          {11.0, 11.1, 10.9, 11.05, 11.15}, Pairing::apart)};
+  CHECK(findings[0].verdict == Verdict::fail);
+  CHECK(findings[0].outliers == 1);
+  CHECK_THAT(gate_notes(findings, Pairing::apart), Contains("1 outlier is left out"));
+  CHECK(gate_json(findings)["conditions"][0]["outliers"] == 1);
+}

@@ -1,0 +1,188 @@
+#include "report/diagnosis/bottleneck.hpp"
+
+#include "report/diagnosis/bottleneck_page.hpp"
+#include "report/diagnosis/bottleneck_rules.hpp"
+#include "report/invented.hpp"
+#include "report/judged.hpp"
+#include "report/record/result_document.hpp"
+#include "report/text/run_summary.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace judged;
+
+namespace {
+
+bool tells(const Bottleneck& found, const std::string& name) {
+  return std::ranges::any_of(found.evidence,
+                             [&](const Evidence& each) { return each.name == name && each.tells; });
+}
+
+}  // namespace
+
+TEST_CASE("a perfect loader takes the waits from the time, and no more") {
+  const Bottleneck found = find_bottleneck(kStarved, context());
+  REQUIRE(found.perfect_loader);
+  CHECK(found.perfect_loader->speedup == Approx(5));
+  CHECK(found.gain.high == Approx(5));
+  CHECK(found.perfect_loader->now_s == Approx(0.1));
+  CHECK(found.perfect_loader->step_s == Approx(0.02));
+  CHECK_THAT(text_of(*found.perfect_loader),
+             StartsWith("a perfect loader would give 5.00x (by the steps as they were"));
+  BottleneckContext unknown = context();
+  unknown.batch_size = 0;
+  CHECK_FALSE(find_bottleneck(kStarved, unknown).perfect_loader);
+}
+
+TEST_CASE("a replay also takes what the loader's threads cost the step beside it, never less") {
+  BottleneckContext with = context();
+  with.replay_step_s = 0.01;  // 100 batches, of whose passes 2 s are told
+  with.replay_steps = 20;
+  with.usage->loader_cores = 0.5;
+  const Bottleneck found = find_bottleneck(kStarved, with);
+  CHECK(found.perfect_loader->speedup == Approx(10));
+  CHECK(found.perfect_loader->replayed == 20);
+  CHECK_THAT(text_of(*found.perfect_loader), Contains("20 steps with one batch replayed"));
+  with.usage->loader_cores = 0.05;  // they computed half a second
+  CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(10 / 1.5));
+  with.replay_step_s = 5;
+  CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(5));
+}
+
+TEST_CASE("where a perfect loader gives next to nothing, the text says to stop") {
+  const Bottleneck found = find_bottleneck(timing(&events::Timing::data_wait_s, 0.2), context());
+  CHECK_THAT(text_of(*found.perfect_loader),
+             StartsWith("a perfect loader would give 1.02x: stop here, loading is not the limit"));
+}
+
+TEST_CASE("evidence has the numbers that the verdict rests on, and none that nobody told") {
+  const Bottleneck found = find_bottleneck(kStarved, context());
+  CHECK(tells(found, "data_wait_step"));
+  CHECK(tells(found, "loader_rate"));
+  CHECK_FALSE(tells(found, "memory_taken"));
+  BottleneckContext silent = context();
+  silent.usage.reset();
+  for (const Evidence& each : find_bottleneck(kStarved, silent).evidence) {
+    CHECK(each.name != "io_stalled");
+    CHECK_FALSE(each.text.empty());
+  }
+}
+
+TEST_CASE("usage of epochs is weighted by their time, and absent where none has any") {
+  auto a = invented::epoch(0);
+  auto b = invented::epoch(1);
+  CHECK_FALSE(sum_usage(std::vector{a, b}));
+  a.usage = events::Usage{.span_s = 1, .cores = 2, .io_stalled = 0.8, .major_faults_s = 10};
+  b.usage = events::Usage{.span_s = 3, .cores = 2, .io_stalled = 0.4, .memory_taken = 0.7};
+  const auto sum = sum_usage(std::vector{a, b});
+  REQUIRE(sum);
+  CHECK(sum->span_s == 4);
+  CHECK(*sum->io_stalled == Approx(0.5));
+  CHECK(sum->major_faults_s == Approx(2.5));
+  CHECK(*sum->memory_taken == Approx(0.7));
+  CHECK_FALSE(sum->cpu_stalled);
+}
+
+TEST_CASE("usage that some epochs lack is the mean of the others, and throttling needs most time") {
+  auto a = invented::epoch(0);
+  auto b = invented::epoch(1);
+  a.usage = events::Usage{.span_s = 1, .cpu_stalled = 0.6, .gpu_throttle = "power"};
+  b.usage = events::Usage{.span_s = 3};
+  const auto mostly_free = sum_usage(std::vector{a, b});
+  REQUIRE(mostly_free);
+  CHECK(*mostly_free->cpu_stalled == Approx(0.6));
+  CHECK(mostly_free->gpu_throttle.empty());
+  a.usage->span_s = 4;
+  CHECK(sum_usage(std::vector{a, b})->gpu_throttle == "power");
+}
+
+TEST_CASE("an epoch of which an earlier process made a part counts by the rest") {
+  auto half = timing(&events::Timing::data_wait_s, 8);
+  half.samples_per_s = 320;  // 3200 of its 6400 samples were trained on in these 10 s
+  const BottleneckContext quiet = context();
+  CHECK(Facts{half, quiet}.batches() == Approx(50));
+  half.samples_per_s = 640;
+  CHECK(Facts{half, quiet}.batches() == Approx(100));
+}
+
+TEST_CASE("the facts of a record reach the verdict") {
+  RunRecord record = invented::run();
+  record.started->num_threads = 3;
+  record.finished[0].replay_step_s = 0.001;
+  record.finished[0].replay_steps = 12;
+  for (events::EpochEnded& epoch : record.epochs)
+    epoch.usage = events::Usage{.span_s = 2, .cores = 6};
+  const BottleneckContext found = context_of(record, {.cpu_cores = 8});
+  CHECK(found.cores() == 6);
+  CHECK(found.num_threads == 3);
+  CHECK(found.replay_steps == 12);
+  CHECK_FALSE(found.straggler);
+}
+
+TEST_CASE("what ranks wait for one another's loaders is known of them all") {
+  RunRecord record = invented::run();
+  record.hellos[1] = record.hellos.at(0);
+  record.rank_epochs[0] = {{.steps = 10, .wall_s = 3, .data_wait_s = 1, .step_s = 1}};
+  record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 2.5, .step_s = 0.5}};
+  const BottleneckContext found = context_of(record, {.cpu_cores = 8});
+  REQUIRE(found.ranks_wait_s);
+  CHECK(*found.ranks_wait_s == Approx(0.2));  // 0.3 s, of which 0.1 s is the longest work
+  REQUIRE(found.straggler);
+  CHECK(found.straggler->wait_beyond_s == Approx(0.075));
+  CHECK(found.straggler_is_here);
+}
+
+TEST_CASE("result.json tells cause, setting, evidence and the perfect loader") {
+  const Json found = to_json(find_bottleneck(kStarved, context()));
+  CHECK(found["verdict"] == "input_bound");
+  CHECK(found["cause"] == "few_workers");
+  CHECK(found["setting"] == "loader.num_workers=4");
+  CHECK(found["perfect_loader"]["speedup"].get<double>() == Approx(5));
+  for (const Json& each : found["evidence"]) {
+    for (const char* key : {"name", "value", "unit", "text"}) CHECK(each.contains(key));
+  }
+  const Json healthy = to_json(find_bottleneck(kAtWork, context()));
+  CHECK(healthy["setting"].is_null());
+  CHECK(to_json(find_bottleneck({}, {}))["perfect_loader"].is_null());
+}
+
+TEST_CASE("the summary of a starved run has evidence, advice and headroom") {
+  RunRecord record = invented::run();
+  for (events::EpochEnded& epoch : record.epochs) {
+    epoch.timing.data_wait_s += 6;
+    epoch.timing.wall_s += 6;
+  }
+  const std::string text = summary_text(record, invented::ending(), {});
+  CHECK_THAT(text, Contains("bottleneck  input: ") && Contains("a step waits ") &&
+                       Contains("try loader.num_workers=") &&
+                       Contains("loading     a perfect loader would give "));
+}
+
+TEST_CASE("every part has a rule that always holds, and every rule a name of its own") {
+  std::set<std::string> names;
+  for (const Rule& rule : rules()) {
+    CHECK(names.insert(rule.cause).second);
+    CHECK_FALSE(std::string(rule.diagnosis).empty());
+  }
+  const events::Timing nothing{.wall_s = 1};
+  const BottleneckContext unknown;
+  for (int part = static_cast<int>(Limit::input); part <= static_cast<int>(Limit::balanced);
+       ++part) {
+    const Facts facts{nothing, unknown, static_cast<Limit>(part), 1};
+    CHECK(rule_for(facts).part == static_cast<Limit>(part));
+  }
+}
+
+TEST_CASE("the page has every rule in its tree and in its table") {
+  const std::string page = bottlenecks_page();
+  for (const Rule& rule : rules()) {
+    CHECK_THAT(page, Contains("**" + std::string(rule.cause) + "**"));
+    CHECK_THAT(page, Contains("`" + std::string(rule.cause) + "`"));
+    CHECK_THAT(page, Contains(rule.diagnosis));
+  }
+  CHECK(bottlenecks_json().size() == rules().size());
+}

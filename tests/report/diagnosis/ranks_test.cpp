@@ -1,0 +1,155 @@
+#include "report/diagnosis/ranks.hpp"
+
+#include "report/invented.hpp"
+#include "report/record/result_document.hpp"
+#include "report/sinks/sink.hpp"
+#include "report/text/run_summary.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+/// 10 steps, each with so many seconds of own work; what is left of 1 s a step is waited for.
+events::RankEpoch told(int rank, std::int64_t epoch, double work_s) {
+  events::RankEpoch ended;
+  ended.rank = rank;
+  ended.epoch = epoch;
+  ended.global_step = 10 * (epoch + 1);
+  ended.steps = 10;
+  ended.wall_s = 10;
+  ended.data_wait_s = 0.5;
+  ended.step_s = 10 * work_s;
+  ended.allreduce_exposed_s = 9.5 - 10 * work_s;
+  ended.overlapped_s = 3;
+  ended.exposed_s = 1;
+  ended.overlap = 0.75;
+  ended.payload_bytes = 40960;
+  ended.wire_bytes = 40960;
+  ended.bucket_bytes = {1024, 3072};
+  return ended;
+}
+
+RunRecord run_of(const std::vector<double>& work_s) {
+  RunRecord record = invented::run();
+  for (std::size_t i = 0; i < work_s.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    record.add(rank, events::Hello{.rank = rank, .host = "node7", .device = "cpu"});
+    record.add(rank, told(rank, 0, 0.9));  // the warm-up
+    record.add(rank, told(rank, 1, work_s[i]));
+    record.add(rank, told(rank, 2, work_s[i]));
+  }
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("rows are means of a step over the epochs after the first") {
+  const auto rows = rank_rows(run_of({0.55, 0.55, 0.75}));
+  REQUIRE(rows.size() == 3);
+  const RankRow& last = rows[2];
+  CHECK(last.rank == 2);
+  CHECK(last.host == "node7");
+  CHECK(last.steps == 20);
+  CHECK(last.step_s == Approx(1));
+  CHECK(last.data_wait_s == Approx(0.05));
+  CHECK(last.work_s == Approx(0.75));
+  CHECK(last.exposed_s == Approx(0.2));
+  CHECK(last.overlap == Approx(0.75));
+  CHECK(last.wire_bytes == 4096);
+  CHECK(last.behind == Approx(0.8 / 0.6 - 1));
+  CHECK(rows[0].behind == Approx(0).margin(1e-12));
+}
+
+TEST_CASE("the straggler is who works longest, though all steps take the same time") {
+  const auto rows = rank_rows(run_of({0.55, 0.55, 0.75}));
+  REQUIRE(straggler(rows) != nullptr);
+  CHECK(straggler(rows)->rank == 2);
+  CHECK_THAT(ranks_verdict(rows), Contains("rank 2 is a straggler") &&
+                                      Contains("0.80 s a step, 33 % more than the median"));
+  CHECK(straggler_json(rows)["rank"] == 2);
+}
+
+TEST_CASE("a rank within 10 % of the median is no straggler") {
+  const auto rows = rank_rows(run_of({0.55, 0.55, 0.605}));
+  CHECK(straggler(rows) == nullptr);
+  REQUIRE(slowest(rows) != nullptr);
+  CHECK(slowest(rows)->rank == 2);
+  CHECK_THAT(ranks_verdict(rows), Contains("slowest: rank 2, +9 %"));
+  CHECK(straggler_json(rows).is_null());
+}
+
+TEST_CASE("one rank, or ranks without a step, make no table") {
+  CHECK(rank_rows(invented::run()).empty());
+  CHECK(rank_rows(run_of({0.5})).empty());
+  RunRecord record;
+  for (const int rank : {0, 1}) record.add(rank, events::RankEpoch{.rank = rank});
+  CHECK(rank_rows(record).empty());
+  CHECK(slowest({}) == nullptr);
+  CHECK(ranks_verdict({}).empty());
+  CHECK(ranks_json({}).is_array());
+  const Json result = result_document(invented::run(), invented::ending());
+  CHECK(result["ranks"].empty());
+  CHECK(result["straggler"].is_null());
+}
+
+TEST_CASE("the summary and the result of several ranks tell of each") {
+  const RunRecord record = run_of({0.55, 0.55, 0.75});
+  const std::string text = summary_text(record, invented::ending(), {});
+  CHECK_THAT(text, Contains("  ranks       rank 2 is a straggler") &&
+                       Contains("exposed all-reduce") && !Contains("node7"));
+  CHECK_THAT(text,
+             Contains("\n    2  1.00 s    50.0 ms  0.75 s              0.20 s      4.0 KiB     75 "
+                      "%     +33 %\n"));
+  const Json result = result_document(record, invented::ending());
+  REQUIRE(result["ranks"].size() == 3);
+  CHECK(result["ranks"][1]["rank"] == 1);
+  CHECK(result["ranks"][1]["allreduce_exposed_s"].get<double>() == Approx(0.4));
+  CHECK(result["ranks"][1]["wire_bytes"] == 4096);
+  CHECK(result["straggler"]["behind"].get<double>() == Approx(1.0 / 3));
+  for (const std::string& line : golden::lines_of(to_text(ranks_table(rank_rows(record)), {})))
+    CHECK(display_width(line) <= 100);
+}
+
+TEST_CASE("hosts are shown where there are several") {
+  RunRecord record = run_of({0.5, 0.5});
+  record.hellos[1].host =
+      "node\x1b"
+      "8";
+  const std::string text = to_text(ranks_table(rank_rows(record)), {});
+  CHECK_THAT(text, Contains("host") && Contains("node7") && Contains("node\\x1b8"));
+}
+
+TEST_CASE("of many ranks the slowest are shown, and the file of all is named") {
+  std::vector<double> work(100, 0.4);
+  work[57] = 0.8;
+  const auto rows = rank_rows(run_of(work));
+  const Table table = ranks_table(rows);
+  CHECK(table.rows().size() == 8);
+  CHECK(table.rows()[0][0] == "57");
+  CHECK_THAT(ranks_verdict(rows), Contains("8 of 100 ranks are shown, ranks.csv has all"));
+  CHECK(ranks_json(rows).size() == 100);
+}
+
+TEST_CASE("ranks.csv has a row for each rank and epoch, and a run of one rank has no such file") {
+  const TempFolder folder;
+  {
+    const auto sink = make_csv_sink(folder.path(), {});
+    sink->on_event(0, invented::epoch(0));
+    sink->close();
+    CHECK_FALSE(std::filesystem::exists(folder / "ranks.csv"));
+    sink->on_event(1, told(1, 0, 0.5));
+    sink->on_event(0, told(0, 0, 0.75));
+    sink->close();
+  }
+  make_csv_sink(folder.path(), {})->on_event(1, told(1, 1, 0.5));
+  CHECK(golden::read(folder / "ranks.csv") ==
+        "epoch,rank,step,steps,wall_s,data_wait_s,work_s,allreduce_exposed_s,overlapped_s,"
+        "exposed_s,overlap,payload_bytes,wire_bytes,bucket_bytes\n"
+        "1,1,10,10,10,0.5,5,4.5,3,1,0.75,40960,40960,1024 3072\n"
+        "1,0,10,10,10,0.5,7.5,2,3,1,0.75,40960,40960,1024 3072\n"
+        "2,1,20,10,10,0.5,5,4.5,3,1,0.75,40960,40960,1024 3072\n");
+}

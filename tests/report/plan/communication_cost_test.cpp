@@ -1,0 +1,200 @@
+#include "report/plan/communication_cost.hpp"
+
+#include "report/plan/multi_rank_plan.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+/// 1 ms a message, 1 MB/s.
+constexpr Link kSlow{.latency_s = 0.001, .bytes_per_s = 1e6};
+
+}  // namespace
+
+TEST_CASE("a ring sends 2 (N-1) messages of a share of the bytes") {
+  CHECK(ring_seconds(2, 1e6, kSlow) == Approx(1.0 + 0.002));
+  CHECK(ring_seconds(4, 1e6, kSlow) == Approx(1.5 + 0.006));
+  CHECK(ring_seconds(1024, 1e6, kSlow) == Approx(2 * 1023.0 / 1024 + 2.046));
+  CHECK(ring_seconds(1, 1e6, kSlow) == 0);
+  CHECK(ring_seconds(8, 0, kSlow) == Approx(0.014));
+}
+
+TEST_CASE("what the backward pass covers of the exchange is not waited for") {
+  // Two ranks: a bucket of 100 kB takes 0.102 s. Gradients are there after 0.5 and 1 s.
+  const ExchangedStep step{
+      .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
+  const ForetoldStep two = foretell(step, kSlow, 2);
+  CHECK(two.exchange_s == Approx(0.204));
+  CHECK(two.exposed_s == Approx(0.102));
+  CHECK(two.step_s == Approx(2.102));
+  CHECK(two.efficiency == Approx(2 / 2.102));
+  CHECK(two.samples_per_s == Approx(20 / 2.102));
+}
+
+TEST_CASE("a bucket waits for the one before it") {
+  // Each takes 1.002 s: the first leaves at 0.5 s, the second when that has gone, at 1.502 s.
+  const ExchangedStep step{
+      .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000, 1'000'000}};
+  CHECK(foretell(step, kSlow, 2).exposed_s == Approx(2.504 - 1));
+}
+
+TEST_CASE("one rank exchanges nothing, and a model without gradients nothing either") {
+  const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
+  const ForetoldStep one = foretell(step, kSlow, 1);
+  CHECK(one.exchange_s == 0);
+  CHECK(one.exposed_s == 0);
+  CHECK(one.efficiency == 1);
+  CHECK(one.samples_per_s == Approx(5));
+  const ForetoldStep none =
+      foretell({.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {}}, kSlow, 8);
+  CHECK(none.efficiency == 1);
+  CHECK(foretell({}, kSlow, 8).samples_per_s == 0);
+}
+
+TEST_CASE("weights that are averaged after some steps wait for nothing and cover nothing") {
+  const ExchangedStep step{.step_s = 2,
+                           .backward_s = 1,
+                           .samples = 10,
+                           .buckets = {1'000'000},
+                           .exchange = Exchange::weights,
+                           .every = 4};
+  const ForetoldStep two = foretell(step, kSlow, 2);
+  CHECK(two.exchange_s == Approx(1.002 / 4));
+  CHECK(two.exposed_s == Approx(1.002 / 4));
+  CHECK(two.step_s == Approx(2 + 1.002 / 4));
+}
+
+TEST_CASE("weights that go round after the gradients are waited for as a whole") {
+  const ExchangedStep step{.step_s = 2,
+                           .backward_s = 1,
+                           .samples = 10,
+                           .buckets = {100'000},
+                           .exchange = Exchange::gradients_and_weights,
+                           .weight_bytes = 200'000};
+  const ForetoldStep two = foretell(step, kSlow, 2);
+  CHECK(two.exchange_s == Approx(0.102 + 0.101));
+  CHECK(two.exposed_s == Approx(0.102 + 0.101));
+  CHECK(foretell(step, kSlow, 1).exposed_s == 0);
+}
+
+TEST_CASE("what is assumed depends on the strategy and on the batches of a step") {
+  const auto said = [](const ExchangedStep& step) {
+    PlannedScaling scaling;
+    scaling.step = step;
+    std::string all;
+    for (const std::string& one : scaling_assumptions(scaling)) all += one + "\n";
+    return all;
+  };
+  CHECK_THAT(said({}), Contains("gradients come up") && !Contains("local_sgd") &&
+                           !Contains("zero1") && !Contains("several batches"));
+  CHECK_THAT(said({.batches = 2}), Contains("several batches"));
+  CHECK_THAT(said({.exchange = Exchange::gradients_and_weights}),
+             Contains("zero1") && Contains("updates all of them, and each of N ranks 1/N"));
+  CHECK_THAT(said({.exchange = Exchange::weights, .every = 8}),
+             Contains("averaged after 8 steps") && !Contains("gradients come up"));
+}
+
+TEST_CASE("growth is told for one rank, those asked for, 64 and 1,024, each once") {
+  const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
+  const auto ranks = [&](int asked) {
+    std::vector<int> found;
+    for (const ForetoldStep& row : foretell_growth(step, kSlow, asked)) found.push_back(row.ranks);
+    return found;
+  };
+  CHECK(ranks(8) == std::vector<int>{1, 8, 64, 1024});
+  CHECK(ranks(64) == std::vector<int>{1, 64, 1024});
+  CHECK(ranks(4096) == std::vector<int>{1, 64, 1024, 4096});
+}
+
+TEST_CASE("bandwidths and latencies are numbers with a unit") {
+  CHECK(*parse_bandwidth("25GB/s") == Approx(25e9));
+  CHECK(*parse_bandwidth("1.5 GiB") == Approx(1.5 * 1024 * 1024 * 1024));
+  CHECK(*parse_bandwidth("100Gbit/s") == Approx(12.5e9));
+  CHECK(*parse_bandwidth("800 KB/s") == Approx(8e5));
+  CHECK(*parse_bandwidth("800 Kbit/s") == Approx(1e5));
+  for (const double rate : {12.0, 1e3, 2e6, 3e9, 4e12})
+    CHECK(*parse_bandwidth(bandwidth_text(rate)) == Approx(rate));
+  CHECK(*parse_latency("20us") == Approx(20e-6));
+  CHECK(*parse_latency("1.5 ms") == Approx(0.0015));
+  CHECK(*parse_latency("0s") == 0);
+  for (const char* text : {"", "GB/s", "0GB/s", "-1GB/s", "25", "25 G", "25gb/s", "infGB/s"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_bandwidth(text).has_value());
+  }
+  for (const char* text : {"", "20", "us", "-1us", "20 min", "nans"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_latency(text).has_value());
+  }
+}
+
+TEST_CASE("bandwidths are told in powers of ten, as data sheets have them") {
+  CHECK(bandwidth_text(3.104e9) == "3.1 GB/s");
+  CHECK(bandwidth_text(999.6) == "1 kB/s");
+  CHECK(bandwidth_text(12) == "12 B/s");
+  CHECK(latency_text(23.46e-6) == "23.5 us");
+  CHECK(latency_text(0.002) == "2 ms");
+}
+
+TEST_CASE("the plan's text and document tell formula, link, overlap and what is assumed") {
+  PlannedScaling scaling{
+      .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
+      .link = kSlow,
+      .link_from = "link\x1b.json",
+      .device = "cpu with 2 threads",
+      .backward_from = "timed",
+      .rows = {}};
+  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  const std::string text = scaling_text(scaling, {});
+  CHECK_THAT(text, Contains("2 (N-1)/N x bytes / bandwidth + 2 (N-1) x latency") &&
+                       Contains("195.3 KiB in 2 buckets: 97.7 KiB, 97.7 KiB") &&
+                       Contains("1 ms a message, 1 MB/s (link\\x1b.json)") &&
+                       Contains("2.00 s alone on cpu with 2 threads, of them 1.00 s backward "
+                                "(timed)") &&
+                       Contains("weak scaling: the batch of a rank stays"));
+  CHECK_THAT(text, Contains("     2              20    0.20 s   0.10 s  2.10 s"));
+  const Json document = scaling_json(scaling);
+  CHECK(document["schema"] == "trainctl.scaling/1");
+  CHECK(document["gradient_bytes"] == 200'000);
+  REQUIRE(document["rows"].size() == 4);
+  CHECK(document["rows"][1]["ranks"] == 2);
+  CHECK(document["rows"][1]["global_batch"] == 20);
+  CHECK(document["rows"][1]["samples_per_step"] == 20);
+  CHECK(document["exchange"] == "gradients");
+  CHECK(document["rows"][1]["exposed_s"].get<double>() == Approx(0.102));
+  CHECK(document["rows"][3]["ranks"] == 1024);
+}
+
+TEST_CASE("plan scaling: the step that was measured replaces the foretold one of as many ranks") {
+  PlannedScaling scaling{
+      .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
+      .link = kSlow,
+      .link_from = "measured now",
+      .device = "cpu with 2 threads",
+      .backward_from = "timed",
+      .rows = {}};
+  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  scaling.shared = SharedStep{.ranks = 2,
+                              .step_s = 4,
+                              .exposed_s = 0.5,
+                              .range = {.low_s = 3.8, .high_s = 4.4},
+                              .num_threads = 1};
+  use_measured(*scaling.shared, scaling.step, scaling.rows);
+  const ForetoldStep& two = scaling.rows[1];
+  CHECK(two.step_s == 4);
+  CHECK(two.exposed_s == 0.5);
+  CHECK(two.efficiency == 0.5);
+  CHECK(two.samples_per_s == 5);
+  CHECK_FALSE(scaling.rows[0].measured.has_value());
+  CHECK_THAT(scaling_text(scaling, {}),
+             Contains("4.00 s (3.80 s to 4.40 s)") &&
+                 Contains("the step of 2 ranks was timed with 2 processes side by side") &&
+                 Contains("with 1 thread each"));
+  const Json document = scaling_json(scaling);
+  CHECK(document["rows"][1]["measured"] == true);
+  CHECK(document["rows"][1]["step_low_s"] == 3.8);
+  CHECK(document["rows"][1]["step_high_s"] == 4.4);
+  CHECK(document["rows"][2]["measured"] == false);
+  CHECK(document["rows"][2]["step_low_s"].is_null());
+}

@@ -1,0 +1,101 @@
+#include "report/plan/fake_ranks.hpp"
+
+#include "report/plan/plan.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+FakeRanks eight() {
+  FakeRanks fake{.ranks = 8,
+                 .batch_size = 64,
+                 .accumulate = 2,
+                 .steps_per_epoch = 59,
+                 .epochs = 3,
+                 .steps = 177};
+  fake.splits = {{.name = "train",
+                  .samples = 60'000,
+                  .batches = 118,
+                  .last_batch = 96,
+                  .last_least = 12,
+                  .last_most = 12},
+                 {.name = "val",
+                  .samples = 10'003,
+                  .batches = 20,
+                  .last_batch = 275,
+                  .last_least = 34,
+                  .last_most = 35}};
+  fake.buckets = {{12, 3 * kMiB}, {1, kMiB}};
+  events::Measured model;
+  model.device = "cpu";
+  model.weight_bytes = 10 * kMiB;
+  model.gradient_bytes = 10 * kMiB;
+  model.optimizer_bytes = 20 * kMiB + 1;
+  model.activation_bytes = 5 * kMiB;
+  model.batch_bytes = kMiB;
+  model.kernel_bytes = 2 * kMiB;
+  fake.model = model;
+  fake.optimizer_share = 5 * kMiB / 2;
+  fake.loading_bytes = 7 * kMiB;
+  return fake;
+}
+
+}  // namespace
+
+TEST_CASE("a rank takes all parts of the step, of a sharded optimizer the largest share") {
+  const FakeRanks fake = eight();
+  CHECK(rank_step_bytes(fake, false) == 48 * kMiB + 1);
+  CHECK(rank_step_bytes(fake, true) == 28 * kMiB + 5 * kMiB / 2);
+  FakeRanks without = fake;
+  without.model.reset();
+  CHECK(rank_step_bytes(without, false) == 0);
+}
+
+TEST_CASE("the text of fake ranks tells steps, last batches, buckets and memory") {
+  const std::string text = fake_ranks_text(eight(), {});
+  CHECK_THAT(text, Contains("8 ranks    1,024 samples a step: 64 on each rank, 2 batches; 59 steps "
+                            "an epoch, 3 epochs, 177 steps in all\n"));
+  CHECK_THAT(text, Contains("60,000 samples in 118 batches of each rank; the last has 96, 12 on "
+                            "each rank\n") &&
+                       Contains("the last has 275, 34 to 35 on a rank\n"));
+  CHECK_THAT(text, Contains("2 buckets: 3.0 MiB of 12 gradients, 1.0 MiB of 1 gradient\n"));
+  CHECK_THAT(text, Contains("48.0 MiB for a step on the CPU, 20.0 MiB of them optimizer state; 7.0 "
+                            "MiB of the host for loading\n") &&
+                       Contains("30.5 MiB with the optimizer's state sharded (zero1): 17.5 MiB "
+                                "less\n"));
+  CHECK_THAT(text, Contains("sound") && !Contains("refused"));
+}
+
+TEST_CASE("what a run would be refused for is told, and nothing of it is sound") {
+  FakeRanks fake = eight();
+  fake.problems = {"too\x1b many"};
+  fake.splits[0].left_out = 1;
+  const std::string text = fake_ranks_text(fake, {});
+  CHECK_THAT(text, Contains("refused: too\\x1b many") && !Contains("sound") &&
+                       Contains("1 sample is left out (drop_last)"));
+}
+
+TEST_CASE("the document of fake ranks is part of the plan's") {
+  Plan plan;
+  plan.fake = eight();
+  const Json document = plan_document(plan);
+  const Json& fake = document["fake_ranks"];
+  CHECK(fake["schema"] == "trainctl.fake_ranks/1");
+  CHECK(fake["global_batch"] == 512);
+  CHECK(fake["samples_per_step"] == 1024);
+  CHECK(fake["memory"]["shards_optimizer"] == false);
+  CHECK(fake["splits"][1]["last_batch"]["most_of_a_rank"] == 35);
+  CHECK(fake["buckets"][0]["bytes"] == 3 * kMiB);
+  CHECK(fake["memory"]["step_bytes"] == 48 * kMiB + 1);
+  CHECK(fake["memory"]["step_bytes_zero1"] == rank_step_bytes(*plan.fake, true));
+  CHECK(document["scaling"].is_null());
+  plan.fake->model.reset();
+  plan.fake->buckets.clear();
+  CHECK(plan_document(plan)["fake_ranks"]["memory"].is_null());
+  CHECK_THAT(plan_text(plan, {}),
+             Contains("8 ranks    1,024 samples a step") && !Contains("optimizer's state sharded"));
+}

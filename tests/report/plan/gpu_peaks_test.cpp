@@ -1,0 +1,27 @@
+#include "report/plan/gpu_peaks.hpp"
+
+#include "support/catch.hpp"
+
+using trainctl::report::peak_flops;
+
+TEST_CASE("the peak of a GPU is found by the name that its driver gives") {
+  CHECK(peak_flops("NVIDIA H200", "bf16-mixed") == 989.5e12);
+  CHECK(peak_flops("NVIDIA H100 80GB HBM3", "bf16-mixed") == 989.5e12);
+  CHECK(peak_flops("NVIDIA H100 PCIe", "tf32") == 378e12);
+  CHECK(peak_flops("NVIDIA A100-SXM4-80GB", "tf32") == 156e12);
+  CHECK(peak_flops("NVIDIA L4", "16-mixed") == 121e12);
+  CHECK(peak_flops("NVIDIA L40S", "16-mixed") == 362e12);
+  CHECK(peak_flops("NVIDIA GeForce RTX 4090", "bf16-mixed") == 165.2e12);
+}
+
+TEST_CASE("no peak is guessed: not of another chip, nor of a slice, nor of a format it has not") {
+  for (const char* name :
+       {"", "NVIDIA B200", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 3090 Ti", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA L40", "h100"}) {
+    CAPTURE(name);
+    CHECK_FALSE(peak_flops(name, "bf16-mixed").has_value());
+  }
+  CHECK_FALSE(peak_flops("Tesla T4", "bf16-mixed").has_value());
+  CHECK(peak_flops("Tesla T4", "16-mixed") == 65e12);
+  CHECK_FALSE(peak_flops("NVIDIA H200", "32-true").has_value());
+}

@@ -1,0 +1,273 @@
+#include "report/record/run_files.hpp"
+
+#include "base/error.hpp"
+#include "report/diagnosis/bottleneck.hpp"
+#include "report/html/html.hpp"
+#include "report/html/run_page.hpp"
+#include "report/invented.hpp"
+#include "report/record/worst_predictions.hpp"
+#include "report/sinks/sink.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <cmath>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+/// A run folder as the sinks write it.
+void write_run(const fs::path& folder) {
+  put_text(folder / "config.resolved.yaml",
+           "name: digits  # a.yaml:1\nseed: 3\noptimizer:\n  type: adam\n  lr: 0.001\n"
+           "metrics:\n  - type: accuracy\nmodel:\n  hidden: [128, 64]\n");
+  const auto csv = make_csv_sink(folder, {"train/loss", "val/loss", "val/accuracy"});
+  const auto jsonl = make_jsonl_sink(folder);
+  for (int i = 0; i < 3; ++i) {
+    for (Sink* listener : {csv.get(), jsonl.get()}) {
+      listener->on_event(
+          0, events::StepLogged{.epoch = i, .global_step = 100 * (i + 1), .loss = 0.5, .lr = 0.1});
+      listener->on_event(0, events::TableRow{"val/confusion_matrix", i, 0, {8, 2}});
+      listener->on_event(0, events::TableRow{"val/confusion_matrix", i, 1, {1, 9 + i}});
+      listener->on_event(0, invented::epoch(i));
+    }
+  }
+}
+
+std::string escaped(const std::string& text) { return Html(text).markup(); }
+
+bool says(const std::vector<std::string>& notes, const std::string& part) {
+  for (const std::string& note : notes) {
+    if (note.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a run folder is read back as it was told") {
+  TempFolder folder;
+  write_run(folder.path());
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.name == "digits");
+  REQUIRE(run.epochs.size() == 3);
+  CHECK(find_metric(run.epochs[1].metrics, "val/loss") == 0.0625);
+  REQUIRE(run.steps.lines().size() == 3);
+  CHECK(run.steps.lines()[2].step == 300);
+  CHECK(std::isnan(run.steps.lines()[2].grad_norm));
+  REQUIRE(run.tables.size() == 1);
+  CHECK(run.tables[0].epoch == 3);
+  CHECK(run.tables[0].counts == std::vector<std::vector<std::int64_t>>{{8, 2}, {1, 11}});
+  CHECK(run.value("optimizer.lr") == "0.001");
+  CHECK(run.value("metrics.0.type") == "accuracy");
+  CHECK(run.value("model.hidden") == "[128, 64]");
+  CHECK_FALSE(run.value("optimizer.momentum"));
+  CHECK(says(run.notes, "result.json is not there"));
+}
+
+TEST_CASE("damaged lines are named and cost themselves only") {
+  TempFolder folder;
+  write_run(folder.path());
+  {
+    std::ofstream(folder / "epochs.csv", std::ios::app)
+        << "4,1,2\nx" << std::string(23, ',') << "\n";
+  }
+  {
+    std::ofstream(folder / "metrics.jsonl", std::ios::app)
+        << "{broken\n{\"type\":\"step\",\"step\":50}\n{\"type\":\"step\",\"epoch\":4,\"step\":400,"
+           "\"lr\":\"nan\"}\n{\"type\":\"st";
+  }
+  put_text(folder / "result.json", std::string(100'000, '['));
+  put_text(folder / "manifest.json", "[1]");
+  put_text(folder / "ranks.csv", "epoch,rank\n1\n\n,,\n");
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.epochs.size() == 3);
+  CHECK(run.steps.lines().size() == 4);
+  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells in place of "));
+  CHECK(says(run.notes, "epochs.csv: line 6 does not begin with an epoch"));
+  CHECK(says(run.notes, "metrics.jsonl: line 7 is no line of metrics"));
+  CHECK(says(run.notes, "metrics.jsonl: line 8 tells of step 50 behind step 300"));
+  CHECK_FALSE(says(run.notes, "line 10"));  // a line that is being written
+  CHECK(says(run.notes, "result.json is damaged"));
+  CHECK(says(run.notes, "manifest.json is damaged"));
+  CHECK(says(run.notes, "ranks.csv: line 2"));
+}
+
+TEST_CASE("read_run: the notes about damaged lines are few, however many there are") {
+  TempFolder folder;
+  write_run(folder.path());
+  std::string line = "4";
+  for (int column = 0; column < 23; ++column) line += ",bad";
+  {
+    std::ofstream epochs(folder / "epochs.csv", std::ios::app);
+    for (int i = 0; i < 3000; ++i) epochs << line << "\n";
+  }
+  const RunFiles run = read_run(folder.path());
+  CHECK(says(run.notes, "epochs.csv: line 5 has no number as step"));
+  CHECK(says(run.notes, "epochs.csv: 2995 more lines are damaged"));
+  CHECK(run.notes.size() < 10);
+}
+
+TEST_CASE("what is no run folder says what is missing, and where the runs are") {
+  TempFolder folder;
+  CHECK_THROWS_WITH(read_run(folder.path()), Contains("is no run folder"));
+  fs::create_directory(folder / "latest");
+  CHECK_THROWS_WITH(read_run(folder.path()), Contains("take ") && Contains("latest"));
+  CHECK_THROWS_WITH(read_document(folder / "x.json"), Contains("x.json"));
+}
+
+TEST_CASE("names of files that are no files cost nothing") {
+  TempFolder folder;
+  write_run(folder.path());
+  fs::remove(folder / "metrics.jsonl");
+  fs::create_directory(folder / "metrics.jsonl");
+  fs::create_symlink("/dev/zero", folder / "result.json");
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.steps.lines().empty());
+  CHECK(run.result.is_null());
+}
+
+TEST_CASE("very many steps are thinned out evenly") {
+  StepLines steps;
+  for (int i = 1; i <= 300'000; ++i) steps.add({.step = i});
+  CHECK(steps.lines().size() < 50'000);
+  CHECK(steps.kept_every() == 8);
+  CHECK(steps.lines()[1].step - steps.lines()[0].step == 8);
+}
+
+TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing as markup") {
+  TempFolder folder;
+  write_run(folder.path());
+  put_text(folder / "config.resolved.yaml", "name: \"</script><svg onload=x>\"\n");
+  put_text(
+      folder / "result.json",
+      R"({"verdict":"failed","exit_code":7,"message":"<b>rank 1</b> died","best":{"metric":"val/loss","value":0.0625,"epoch":2},
+               "bottleneck":{"verdict":"input_bound","share":0.4,"headroom":1.6,"setting":"a.b=1","gain":{"text":"at most <u> 1.60x"},"advice":"try <i>","evidence":[7,{"text":"data <wait> 4 s"}]},
+               "resume_command":"trainctl run --resume x"})");
+  const std::string page = run_page(read_run(folder.path()));
+  CHECK(page.find("<svg onload") == std::string::npos);
+  CHECK(page.find("<b>rank") == std::string::npos);
+  CHECK_THAT(page, Contains("failed (exit 7)") && Contains("&lt;b&gt;rank 1&lt;/b&gt; died"));
+  CHECK_THAT(page, Contains("input-bound: 40 % of the time; the advice: at most &lt;u&gt; 1.60x"));
+  CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
+  CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
+                       Contains("<h3>Learning rate</h3>"));
+  CHECK_THAT(page, Contains("Time of each epoch") && Contains("class 0, called 1: 2 of 10 (20 %)"));
+  CHECK(page.find("Norm of the gradients") == std::string::npos);
+}
+
+TEST_CASE("the page tells what a verdict rests on in words, and what to try as a command") {
+  TempFolder folder;
+  write_run(folder.path());
+  const Bottleneck found = find_bottleneck(
+      {.wall_s = 10, .data_wait_s = 6, .forward_s = 2, .backward_s = 2, .samples = 1000},
+      {.num_workers = 0, .batch_size = 10, .train_samples = 1000, .levers = {.cpu_cores = 16}});
+  REQUIRE_FALSE(found.evidence.empty());
+  REQUIRE(found.perfect_loader);
+  REQUIRE_FALSE(found.setting.empty());
+  put_text(folder / "result.json", to_line(Json{{"bottleneck", to_json(found)}}));
+  put_text(folder / "manifest.json", R"({"config":"my configs/a.yaml"})");
+  const std::string page = run_page(read_run(folder.path()));
+  for (const Evidence& one : found.evidence) CHECK_THAT(page, Contains(escaped(one.text)));
+  CHECK_THAT(page, Contains(escaped(text_of(*found.perfect_loader))) &&
+                       Contains(escaped(found.diagnosis)) && Contains(escaped(found.advice)));
+  CHECK_THAT(page, Contains(escaped("trainctl run 'my configs/a.yaml' " + found.setting)));
+  CHECK(page.find("replayed_steps") == std::string::npos);
+  CHECK(page.find("data_wait_step") == std::string::npos);
+}
+
+TEST_CASE("the page says once what both diagnosis and advice say, and both where they differ") {
+  TempFolder folder;
+  write_run(folder.path());
+  const auto page_with = [&](const std::string& diagnosis) {
+    put_text(folder / "result.json", to_line(Json{{"bottleneck",
+                                                   {{"verdict", "compute_bound"},
+                                                    {"diagnosis", diagnosis},
+                                                    {"advice", "the model works: add devices"}}}}));
+    return run_page(read_run(folder.path()));
+  };
+  const std::string same = page_with("the model works");
+  CHECK_THAT(same, Contains("the model works: add devices"));
+  CHECK(same.find("the model works") == same.rfind("the model works"));
+  CHECK_THAT(page_with("the disk waits"),
+             Contains("the disk waits") && Contains("the model works: add devices"));
+}
+
+TEST_CASE("a folder with a config alone has a page, of a run that has not ended") {
+  TempFolder folder;
+  put_text(folder / "config.resolved.yaml", "name: young\n");
+  CHECK_THAT(run_page(read_run(folder.path())),
+             Contains("running, or killed") && Contains("epochs.csv is not there"));
+}
+
+TEST_CASE(
+    "the logger html writes the page after an epoch and at the end, whatever other loggers do") {
+  TempFolder folder;
+  put_text(folder / "config.resolved.yaml", "name: young\n");
+  const auto sink = make_html_sink(folder.path());
+  sink->on_tick(0);
+  CHECK_FALSE(fs::exists(folder / "report.html"));
+  sink->on_event(0, invented::epoch(0));
+  sink->on_tick(1);
+  CHECK_THAT(golden::read(folder / "report.html"), Contains("<h3>loss</h3>"));
+  sink->on_event(0, invented::epoch(1));
+  fs::remove(folder / "report.html");
+  sink->on_tick(30.5);
+  CHECK_FALSE(fs::exists(folder / "report.html"));  // less than 30 s after the last page
+  sink->on_tick(31.5);
+  CHECK(fs::exists(folder / "report.html"));
+  sink->close();
+  put_text(folder / "result.json", R"({"verdict":"ok","exit_code":0})");
+  sink->on_end({{"exit_code", 0}});
+  CHECK_THAT(golden::read(folder / "report.html"), Contains(">ok</span>"));
+  CHECK_FALSE(sink->news());
+}
+
+TEST_CASE("the logger html calls classes by their names, and by their numbers without any") {
+  const auto page_with = [](const std::vector<std::string>& names) {
+    TempFolder folder;
+    put_text(folder / "config.resolved.yaml", "name: young\n");
+    const auto sink = make_html_sink(folder.path(), names);
+    sink->on_event(0, events::TableRow{"val/confusion_matrix", 0, 0, {8, 2}});
+    sink->on_event(0, events::TableRow{"val/confusion_matrix", 0, 1, {1, 9}});
+    sink->on_event(0, invented::epoch(0));
+    sink->on_end({{"exit_code", 0}});
+    return golden::read(folder / "report.html");
+  };
+  CHECK_THAT(page_with({"owl", "crow"}), Contains("class owl, called crow: 2 of 10 (20 %)"));
+  CHECK_THAT(page_with({}), Contains("class 0, called 1: 2 of 10 (20 %)"));
+}
+
+TEST_CASE("a page that cannot be written is told once and ends nothing") {
+  TempFolder folder;
+  put_text(folder / "config.resolved.yaml", "name: young\n");
+  fs::create_directory(folder / "report.html");
+  const auto sink = make_html_sink(folder.path());
+  sink->on_event(0, invented::epoch(0));
+  CHECK_NOTHROW(sink->on_tick(1));
+  CHECK_THAT(sink->news().value_or(""), Contains("report.html is not written"));
+  CHECK_NOTHROW(sink->on_end({{"exit_code", 0}}));
+  CHECK_FALSE(sink->news());
+}
+
+TEST_CASE(
+    "the worst predictions are those with the highest loss, or the surest of the wrong ones") {
+  const auto worst = worst_predictions(
+      "index,name,label,class,class_prob,prob_0,prob_1\n0,a,0,0,0.9,0.9,0.1\n1,b,0,1,0.99,0.01,0."
+      "99\n"
+      "2,\"c,d\",1,0,0.7,0.7,0.3\nbroken\n",
+      2);
+  REQUIRE(worst.size() == 2);
+  CHECK(worst[0].index == 1);
+  CHECK(worst[0].loss == Approx(-std::log(0.01)));
+  CHECK(worst[1].name == "c,d");
+  const auto by_class =
+      worst_predictions("index,label,class,class_prob\n0,1,1,0.9\n1,1,0,0.6\n2,0,1,0.8\n", 5);
+  REQUIRE(by_class.size() == 2);
+  CHECK(by_class[0].index == 2);
+  CHECK_FALSE(by_class[0].loss);
+  CHECK_THROWS_WITH(worst_predictions("index,class\n0,1\n", 5), Contains("no columns"));
+}

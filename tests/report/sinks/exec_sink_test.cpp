@@ -1,0 +1,231 @@
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "report/invented.hpp"
+#include "report/sinks/exec_options.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fstream>
+#include <functional>
+#include <thread>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+constexpr double kDeadline = 60;
+
+bool waited_for(const std::function<bool()>& condition) {
+  const double end = steady_clock().now() + kDeadline;
+  while (!condition()) {
+    if (steady_clock().now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+struct Listener {
+  explicit Listener(const std::string& script) {
+    options.command = {"sh", "-c", script};
+    options.on = {"start", "step", "epoch", "warning", "end", "failed"};
+    options.log = folder / "exec.log";
+    options.start = {{"name", "digits"}, {"config", {{"seed", 1}}}};
+    options.now = [] { return steady_clock().now(); };
+  }
+  TempFolder folder;
+  ExecOptions options;
+};
+
+void end(Sink& sink, const Json& result) {
+  sink.close();
+  sink.on_end(result);
+  sink.finish();
+}
+
+std::vector<Json> lines_in(const std::filesystem::path& file) {
+  std::vector<Json> lines;
+  for (const std::string& line : golden::lines_of(golden::read(file)))
+    lines.push_back(Json::parse(line));
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a command gets the start, what happens and the end, a line of JSON each") {
+  Listener listener("");
+  listener.options.command = {"sh", "-c",
+                              "cat > '" + (listener.folder / "got").string() + "'; echo done >&2"};
+  const auto sink = make_exec_sink(listener.options);
+  sink->on_event(0, events::StepLogged{.epoch = 0, .global_step = 50, .loss = 0.0 / 0.0});
+  sink->on_event(1, events::StepLogged{.global_step = 50});
+  sink->on_event(1, events::Warning{"slow \"disk\"", {}});
+  sink->on_event(0, invented::epoch(0));
+  end(*sink, {{"exit_code", 0}, {"verdict", "ok"}});
+  CHECK_FALSE(sink->news());
+  const auto lines = lines_in(listener.folder / "got");
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0]["type"] == "start");
+  CHECK(lines[0]["config"]["seed"] == 1);
+  CHECK(lines[1]["type"] == "step");
+  CHECK(lines[1]["train/loss"] == "nan");
+  CHECK(lines[2]["message"] == "slow \"disk\"");
+  CHECK(lines[2]["rank"] == 1);
+  CHECK(lines[3]["val/accuracy"] == 0.95);
+  CHECK(lines[3]["epoch"] == 1);
+  CHECK(lines[4]["type"] == "end");
+  CHECK(lines[4]["result"]["verdict"] == "ok");
+  CHECK(golden::read(listener.options.log) == "done\n");
+}
+
+TEST_CASE("a command gets only the lines that it asks for") {
+  Listener listener("");
+  listener.options.command = {"sh", "-c", "cat > '" + (listener.folder / "got").string() + "'"};
+  listener.options.on = {"failed"};
+  const auto sink = make_exec_sink(listener.options);
+  sink->on_event(0, invented::epoch(0));
+  end(*sink, {{"exit_code", 6}});
+  const auto lines = lines_in(listener.folder / "got");
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["type"] == "failed");
+}
+
+TEST_CASE("a command that does not read costs the run nothing but its lines, which are counted") {
+  Listener listener("sleep 1000");
+  listener.options.most_bytes = 100'000;
+  listener.options.stop_after_s = 0.2;
+  listener.options.kill_after_s = kDeadline;
+  const auto sink = make_exec_sink(listener.options);
+  const double begun = steady_clock().now();
+  for (int i = 0; i < 20'000; ++i)
+    sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
+  CHECK(steady_clock().now() - begun < kDeadline);
+  end(*sink, {{"exit_code", 0}});
+  const std::string news = sink->news().value_or("");
+  CHECK_THAT(news, Contains("did not end within") && Contains("was stopped") &&
+                       Contains("has not read") && Contains("lines"));
+}
+
+TEST_CASE("a slow command gets every line that fits, and each is whole") {
+  Listener listener("");
+  const auto got = listener.folder / "got";
+  listener.options.command = {
+      "sh", "-c",
+      "while read -r line; do printf '%s\\n' \"$line\" >> '" + got.string() + "'; done"};
+  listener.options.stop_after_s = kDeadline;
+  const auto sink = make_exec_sink(listener.options);
+  for (int i = 0; i < 2000; ++i) sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
+  end(*sink, {{"exit_code", 0}});
+  CHECK_FALSE(sink->news());
+  CHECK(lines_in(got).size() == 2002);
+}
+
+TEST_CASE("a command that dies is told once with its exit code and its last words") {
+  Listener listener("echo 'no such project' >&2; exit 3");
+  const auto sink = make_exec_sink(listener.options);
+  std::string news;
+  const bool told = waited_for([&] {
+    sink->on_event(0, events::StepLogged{.global_step = 1});
+    sink->on_tick(0);
+    news = sink->news().value_or("");
+    return !news.empty();
+  });
+  REQUIRE(told);
+  CHECK_THAT(news, Contains("ended before the run (exit code 3)") && Contains("no such project"));
+  sink->on_event(0, invented::epoch(0));
+  sink->on_tick(1);
+  CHECK_FALSE(sink->news());
+  end(*sink, {{"exit_code", 0}});
+}
+
+TEST_CASE("a command that heeds no SIGTERM is killed in bounded time") {
+  Listener listener("");
+  const auto mark = listener.folder / "deaf";
+  listener.options.command = {
+      "sh", "-c", "trap '' TERM; : > '" + mark.string() + "'; while :; do sleep 0.05; done"};
+  listener.options.stop_after_s = 0.3;
+  listener.options.kill_after_s = 0.3;
+  const auto sink = make_exec_sink(listener.options);
+  REQUIRE(waited_for([&] { return std::filesystem::exists(mark); }));
+  const double begun = steady_clock().now();
+  end(*sink, {{"exit_code", 0}});
+  CHECK(steady_clock().now() - begun < kDeadline);
+  CHECK_THAT(sink->news().value_or(""), Contains("was killed"));
+}
+
+TEST_CASE("a command that fails at its end is told") {
+  Listener listener("cat > /dev/null; echo 'cannot upload' >&2; exit 4");
+  const auto sink = make_exec_sink(listener.options);
+  end(*sink, {{"exit_code", 0}});
+  CHECK_THAT(sink->news().value_or(""),
+             Contains("failed (exit code 4)") && Contains("cannot upload"));
+}
+
+TEST_CASE("a command that cannot be started is an error of the config") {
+  Listener listener("");
+  listener.options.command = {"/no/such/program"};
+  try {
+    make_exec_sink(listener.options);
+    FAIL("it was started");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(), Contains("cannot start '/no/such/program'"));
+  }
+}
+
+TEST_CASE("a stop that is asked for while a command is waited for cuts the wait short") {
+  Listener listener("sleep 1000");
+  listener.options.stop_after_s = 1000;
+  listener.options.kill_after_s = kDeadline;
+  bool is_asked = false;
+  int looks = 0;
+  listener.options.stop_is_asked = [&] {
+    is_asked = is_asked || ++looks > 5;
+    return is_asked;
+  };
+  const auto sink = make_exec_sink(listener.options);
+  const double begun = steady_clock().now();
+  end(*sink, {{"exit_code", 0}});
+  CHECK(steady_clock().now() - begun < 2 * kDeadline);
+  CHECK_THAT(sink->news().value_or(""),
+             Contains("did not end before trainctl was asked to stop and was stopped"));
+}
+
+TEST_CASE("a run that was stopped gives its commands a short while, not none") {
+  Listener listener("");
+  const auto got = listener.folder / "got";
+  listener.options.command = {"sh", "-c", "cat > '" + got.string() + "'"};
+  listener.options.stopped_after_s = kDeadline;
+  listener.options.stop_after_s = 2 * kDeadline;
+  listener.options.stop_is_asked = [] { return true; };
+  const auto sink = make_exec_sink(listener.options);
+  end(*sink, {{"exit_code", 75}});
+  CHECK_FALSE(sink->news());
+  CHECK(lines_in(got).size() == 2);
+  listener.options.command = {"sleep", "1000"};
+  listener.options.stopped_after_s = 0.2;
+  listener.options.stop_after_s = 1000;
+  listener.options.kill_after_s = kDeadline;
+  const auto slow = make_exec_sink(listener.options);
+  end(*slow, {{"exit_code", 75}});
+  CHECK_THAT(slow->news().value_or(""), Contains("did not end within 0.20 s and was stopped"));
+}
+
+TEST_CASE("the inputs of all commands end before any is waited for") {
+  Listener first("");
+  Listener second("");
+  const auto mark = first.folder / "mark";
+  second.options.command = {"sh", "-c", "cat > /dev/null; : > '" + mark.string() + "'"};
+  first.options.command = {
+      "sh", "-c", "cat > /dev/null; while [ ! -e '" + mark.string() + "' ]; do sleep 0.02; done"};
+  first.options.stop_after_s = kDeadline;
+  second.options.stop_after_s = kDeadline;
+  const auto one = make_exec_sink(first.options);
+  const auto other = make_exec_sink(second.options);
+  for (Sink* sink : {one.get(), other.get()}) sink->on_end({{"exit_code", 0}});
+  for (Sink* sink : {one.get(), other.get()}) sink->finish();
+  CHECK_FALSE(one->news());
+  CHECK_FALSE(other->news());
+}

@@ -1,0 +1,108 @@
+#include "experiment_yaml.hpp"
+#include "spec/checks/capture_decl.hpp"
+#include "support/catch.hpp"
+
+namespace spec = trainctl::spec;
+using Catch::Matchers::Equals;
+
+namespace {
+
+constexpr spec::Placement kOneGpu{.on_gpus = true, .ranks = 1};
+
+std::string obstacle(const std::vector<std::string>& overrides,
+                     const spec::Placement& placement = kOneGpu) {
+  return spec::capture_obstacle(load_sound(overrides).experiment, placement).value_or("none");
+}
+
+/// What a file that is to be trained with gets wrong.
+std::string told(const std::vector<std::string>& overrides) {
+  trainctl::config::Diagnostics diagnostics;
+  spec::check_capture(load_sound(overrides), diagnostics);
+  return diagnostics.render();
+}
+
+}  // namespace
+
+TEST_CASE("a plain step on one GPU is recorded, with clipping, averages and 16 bits too",
+          "[spec]") {
+  CHECK(obstacle({}) == "none");
+  CHECK(obstacle({"trainer.gradient_clip_val=1", "trainer.ema={}", "trainer.log_norms=true",
+                  "trainer.precision=16-mixed", "trainer.allow_slow_precision=true",
+                  "trainer.channels_last=true", "trainer.deterministic=true"}) == "none");
+}
+
+TEST_CASE("what keeps a step from being recorded is told", "[spec]") {
+  CHECK_THAT(obstacle({}, {.on_gpus = false}), Contains("on a CPU"));
+  CHECK_THAT(obstacle({}, {.on_gpus = true, .ranks = 2}), Contains("several ranks"));
+  CHECK(obstacle({"trainer.cuda_graphs=true"}, {.on_gpus = true, .ranks = 2}) == "none");
+  for (const char* options :
+       {"{type: zero1}", "{compression: bf16}", "{find_unused_parameters: true}"}) {
+    const std::string distributed = std::string("distributed=") + options;
+    INFO(distributed);
+    CHECK_THAT(obstacle({"trainer.cuda_graphs=true", distributed}, {.on_gpus = true, .ranks = 2}),
+               Contains("distributed."));
+    CHECK(obstacle({distributed}) == "none");
+  }
+  CHECK_THAT(obstacle({"trainer.cuda_graphs=true", "trainer.sync_batchnorm=true"},
+                      {.on_gpus = true, .ranks = 2}),
+             Contains("trainer.sync_batchnorm exchanges"));
+  CHECK_THAT(obstacle({"trainer.accumulate_grad_batches=2"}), Contains("several batches"));
+  CHECK_THAT(obstacle({"trainer.detect_anomaly=true"}), Contains("trainer.detect_anomaly"));
+  CHECK_THAT(obstacle({"profiler={}"}), Contains("profiler"));
+}
+
+TEST_CASE("what the host does in each step keeps it from being recorded", "[spec]") {
+  const std::string cycle = "{type: one_cycle_lr, interval: step}";
+  const auto in_sequence = [](const std::string& stage) {
+    return "scheduler={type: sequential_lr, milestones: [2], schedulers: [constant, " + stage +
+           "]}";
+  };
+  CHECK_THAT(obstacle({"scheduler=" + cycle}), Contains("cycles the momentum"));
+  CHECK_THAT(obstacle({in_sequence(cycle)}), Contains("cycles the momentum"));
+  CHECK_THAT(obstacle({in_sequence("{type: sequential_lr, milestones: [1], schedulers: "
+                                   "[constant, " +
+                                   cycle + "]}")}),
+             Contains("cycles the momentum"));
+  const std::string plain = "{type: one_cycle_lr, cycle_momentum: false}";
+  CHECK(obstacle({"scheduler=" + plain}) == "none");
+  CHECK(obstacle({in_sequence(plain)}) == "none");
+  for (const std::string loss : {"cross_entropy", "nll"}) {
+    const std::string ignoring = "loss={type: " + loss + ", ignore_index: 3}";
+    CHECK_THAT(obstacle({ignoring}), Contains("loss.ignore_index"));
+    CHECK(obstacle({ignoring, "metrics=[]"}) == "none");
+    CHECK(obstacle({"loss=" + loss}) == "none");
+  }
+}
+
+TEST_CASE("models that a recorded step would not repeat are told", "[spec]") {
+  spec::Experiment experiment = load_sound({}).experiment;
+  experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::blocks;
+  CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
+             Contains("activation_checkpointing"));
+  experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::automatic;
+  CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);  // not settled yet
+  experiment = load_sound({}).experiment;
+  experiment.model.type = "torchscript";
+  CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
+             Contains("scripted model"));
+}
+
+TEST_CASE("plug-ins are recorded only where the file insists", "[spec]") {
+  spec::Experiment experiment = load_sound({}).experiment;
+  experiment.plugins = {"libmine.so"};
+  CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
+             Contains("cuda_graphs: true"));
+  experiment.trainer.cuda_graphs = {true};
+  CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);
+}
+
+TEST_CASE("recorded steps that are insisted on are an error where there can be none", "[spec]") {
+  CHECK_THAT(told({"trainer.cuda_graphs=true"}),
+             Contains("'cuda_graphs' is true, but the run is on a CPU") &&
+                 Contains("write 'cuda_graphs: auto'"));
+  CHECK_THAT(told({"trainer.cuda_graphs=auto"}), Equals(""));
+  CHECK_THAT(told({"trainer.cuda_graphs=false"}), Equals(""));
+  CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}), Equals(""));  // it is not for training yet
+  CHECK_THAT(problems_of({"trainer.cuda_graphs=2"}), Contains("cuda_graphs"));
+  CHECK_THAT(problems_of({"+cuda_graphs=true"}), Contains("trainer.cuda_graphs"));
+}

@@ -1,0 +1,244 @@
+#include "experiment_yaml.hpp"
+#include "spec/checks/check_data_decl.hpp"
+#include "spec/experiment/run_size.hpp"
+#include "support/catch.hpp"
+
+using trainctl::spec::ImageSize;
+using trainctl::spec::Inputs;
+using trainctl::spec::SampleKind;
+using trainctl::spec::SplitFacts;
+using trainctl::spec::Targets;
+
+namespace {
+
+std::string problems_with(const std::vector<std::string>& overrides,
+                          trainctl::spec::SplitFacts train) {
+  trainctl::config::Diagnostics diagnostics;
+  trainctl::spec::check_against_data(load_sound(overrides), train, diagnostics);
+  return diagnostics.render();
+}
+
+}  // namespace
+
+TEST_CASE("a batch that is larger than the data is a warning, and an error with drop_last") {
+  const SplitFacts data{.samples = 100, .classes = 10};
+  const std::string kept = problems_with({"loader.batch_size=1000"}, data);
+  CHECK_THAT(kept, Contains("warning: a batch of 1,000 is larger than the training data: 100 "
+                            "samples; each epoch is one short batch") &&
+                       !Contains("error:"));
+  const std::string dropped =
+      problems_with({"loader.batch_size=1000", "loader.drop_last=true"}, data);
+  CHECK_THAT(dropped, Contains("error: a batch of 1,000 is larger than the training data") &&
+                          Contains("drop_last leaves none") &&
+                          Contains("set loader.drop_last=false"));
+  CHECK(problems_with({"loader.batch_size=100", "loader.drop_last=true"}, data).empty());
+}
+
+TEST_CASE("a batch over all devices of all nodes is compared with the data", "[spec]") {
+  const std::vector<std::string> two_by_two{"trainer.accelerator=cpu", "trainer.devices=2",
+                                            "trainer.num_nodes=2", "loader.batch_size=26"};
+  CHECK_THAT(problems_with(two_by_two, {.samples = 100, .classes = 10}),
+             Contains("a batch of 26 x 4 devices is larger") && Contains("write 25 or less"));
+  CHECK(problems_with({"loader.batch_size=100"}, {.samples = 100, .classes = 10}).empty());
+  CHECK_THAT(problems_with({"loader.batch_size=1000"}, {.samples = 100, .classes = 10}),
+             Contains("a batch of 1,000 is larger than the training data: 100 samples") &&
+                 Contains("write 100 or less"));
+  CHECK_THAT(
+      problems_with({"loader.batch_size=64", "trainer.devices=2"}, {.samples = 100, .classes = 10}),
+      Contains("a batch of 64 x 2 devices is larger") && Contains("write 50 or less"));
+}
+
+TEST_CASE("class weights and top-k fit the number of classes", "[spec]") {
+  CHECK_THAT(problems_with({"loss={type: cross_entropy, weight: [1, 2]}"},
+                           {.samples = 1000, .classes = 10}),
+             Contains("the loss has 2 weights, but the data 10 classes"));
+  CHECK_THAT(
+      problems_with({"metrics=[{type: top_k_accuracy, k: 11}]"}, {.samples = 1000, .classes = 10}),
+      Contains("k is 11, but the data has 10 classes"));
+  CHECK(problems_with({"metrics=[{type: top_k_accuracy, k: 10}]"}, {.samples = 1000, .classes = 10})
+            .empty());
+}
+
+TEST_CASE("a score of class 1 of two needs two classes", "[spec]") {
+  for (const std::string type : {"precision", "recall", "f1"}) {
+    const std::string metrics = "metrics=[accuracy, {type: " + type + ", average: ";
+    CHECK_THAT(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 10}),
+               Contains("'binary' scores class 1 of two, but the data has 10 classes") &&
+                   Contains("write macro"));
+    CHECK_THAT(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 1}),
+               Contains("the data has 1 class") && !Contains("classes"));
+    CHECK(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 2}).empty());
+    CHECK(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 0}).empty());
+    CHECK(problems_with({metrics + "macro}]"}, {.samples = 1000, .classes = 10}).empty());
+  }
+}
+
+TEST_CASE("a warm-up in steps is shorter than the run that the data makes", "[spec]") {
+  const std::string warm = "scheduler={type: constant, warmup: 50, interval: step}";
+  CHECK_THAT(problems_with({warm}, {.samples = 640, .classes = 10}),
+             Contains("the warm-up of 50 steps must be shorter than the run of 50 steps"));
+  CHECK(problems_with({warm}, {.samples = 704, .classes = 10}).empty());
+  CHECK_THAT(
+      problems_with({warm, "trainer.limit_train_batches=0.5"}, {.samples = 704, .classes = 10}),
+      Contains("run of 25 steps"));
+}
+
+TEST_CASE("a schedule is laid over the shorter of max_epochs and max_steps, with every limit",
+          "[spec]") {
+  const SplitFacts facts{.samples = 60'000, .classes = 10};
+  const auto cosine = [](int warmup) {
+    return "scheduler={type: cosine_annealing_lr, interval: step, warmup: " +
+           std::to_string(warmup) + "}";
+  };
+  CHECK_THAT(problems_with(
+                 {cosine(50), "trainer.max_steps=100000", "trainer.limit_train_batches=10"}, facts),
+             Contains("the warm-up of 50 steps must be shorter than the run of 50 steps"));
+  CHECK_THAT(problems_with({cosine(100), "trainer.overfit_batches=1"}, facts),
+             Contains("than the run of 5 steps"));
+  CHECK_THAT(problems_with({cosine(100), "trainer.accumulate_grad_batches=100"}, facts),
+             Contains("than the run of 50 steps"));
+  CHECK_THAT(
+      problems_with({"scheduler={type: constant, warmup: 2}", "trainer.max_steps=900"}, facts),
+      Contains("the warm-up of 2 epochs must be shorter than the run of 1 epoch"));
+  CHECK(problems_with({cosine(100), "trainer.max_steps=101"}, facts).empty());
+}
+
+TEST_CASE("a schedule over a run that only time ends needs its own length", "[spec]") {
+  for (const std::string type :
+       {"cosine_annealing_lr", "linear_lr", "polynomial_lr", "one_cycle_lr", "wsd"}) {
+    INFO(type);
+    const bool has_iters = type == "linear_lr" || type == "polynomial_lr";
+    const std::string scheduler =
+        "scheduler={type: " + type + (has_iters ? ", total_iters: auto}" : "}");
+    CHECK_THAT(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", scheduler}),
+               Contains("max_time alone does not tell"));
+    CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", scheduler},
+                        {.samples = 640, .classes = 10})
+              .empty());
+  }
+  CHECK(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", "scheduler=linear_lr"}).empty());
+}
+
+TEST_CASE("fast_dev_run takes the first step of the schedule of the whole run", "[spec]") {
+  const trainctl::spec::Experiment experiment =
+      load_sound(
+          {"trainer.fast_dev_run=true", "scheduler={type: constant, interval: step, warmup: 50}"})
+          .experiment;
+  const trainctl::spec::RunLength length = schedule_length(experiment, 640, 1);
+  CHECK(length.epochs == 5);
+  CHECK(length.steps == 50);
+  CHECK(train_batches(experiment, 640, 1) == 1);
+  CHECK(schedule_length(experiment, std::nullopt, 1).steps == std::nullopt);
+}
+
+TEST_CASE("lenet takes images of 28x28 or 32x32", "[spec]") {
+  const auto with_image = [](std::int64_t side) {
+    return problems_with({"model=lenet"},
+                         {.samples = 1000, .classes = 10, .image = ImageSize{side, side}});
+  };
+  CHECK_THAT(with_image(8), Contains("the images are 8x8: lenet needs 28x28 or 32x32"));
+  CHECK(with_image(28).empty());
+  CHECK(with_image(32).empty());
+  CHECK(problems_with({"model=mlp"}, {.samples = 1000, .classes = 10, .image = ImageSize{8, 8}})
+            .empty());
+}
+
+TEST_CASE("a model takes images, most of them rows as well, and a few tokens", "[spec]") {
+  const auto with = [](const std::string& model, Inputs inputs) {
+    return problems_with(
+        {"model=" + model},
+        {.samples = 1000, .classes = 10, .kind = SampleKind{inputs, Targets::classes}});
+  };
+  for (const char* model : {"mlp", "linear", "lenet"}) CHECK(with(model, Inputs::images).empty());
+  CHECK(with("mlp", Inputs::numbers).empty());
+  CHECK(with("linear", Inputs::numbers).empty());
+  CHECK(with("gpt", Inputs::tokens).empty());
+  CHECK_THAT(with("lenet", Inputs::numbers),
+             Contains("model=lenet") &&
+                 Contains("the model 'lenet' takes images, but the samples "
+                          "of dataset.train are rows of numbers") &&
+                 Contains("choose model mlp or linear"));
+  for (const char* model : {"resnet50", "resnet_cifar", "mobilenet_v3_large", "efficientnet_b0"}) {
+    CHECK(with(model, Inputs::images).empty());
+    CHECK_THAT(with(model, Inputs::numbers), Contains("takes images, but the samples"));
+  }
+  CHECK_THAT(with("mlp", Inputs::tokens),
+             Contains("the model 'mlp' takes images or rows of numbers, but the samples of "
+                      "dataset.train are tokens") &&
+                 Contains("choose model gpt"));
+  CHECK_THAT(
+      with("gpt", Inputs::images),
+      Contains("the model 'gpt' takes tokens, but the samples of dataset.train are images") &&
+          Contains("choose dataset tokens, or another model"));
+}
+
+TEST_CASE("tokens to learn need a loss and metrics of classes that know sequences", "[spec]") {
+  const SplitFacts facts{
+      .samples = 1000, .classes = 50, .kind = SampleKind{Inputs::tokens, Targets::tokens}};
+  CHECK(problems_with({"model=gpt", "metrics=[perplexity]"}, facts).empty());
+  CHECK_THAT(problems_with({"model=gpt"}, facts),
+             Contains("the metric 'accuracy' takes classes, but the labels of dataset.train are "
+                      "tokens"));
+  CHECK_THAT(problems_with({"model=gpt", "loss=mse", "~metrics"}, facts),
+             Contains("the loss 'mse' takes classes, but the labels of dataset.train are tokens") &&
+                 Contains("such as cross_entropy"));
+}
+
+TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", "[spec]") {
+  const SplitFacts facts{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
+  const std::string problems = problems_with({"metrics=[accuracy, top_k_accuracy]"}, facts);
+  CHECK_THAT(problems, Contains("the loss 'cross_entropy' takes classes, but the labels of "
+                                "dataset.train are numbers") &&
+                           Contains("such as mse") &&
+                           Contains("the metric 'accuracy' takes classes") &&
+                           Contains("the metric 'top_k_accuracy' takes classes"));
+  CHECK_THAT(problems_with({"loss={type: cross_entropy, label_smoothing: 0.1}"}, facts),
+             Contains("loss={type: cross_entropy"));
+  CHECK(problems_with({"loss=mse", "~metrics"}, facts).empty());
+  CHECK(problems_with(
+            {"loss=mse"},
+            {.samples = 1000, .classes = 10, .kind = SampleKind{Inputs::numbers, Targets::classes}})
+            .empty());
+}
+
+TEST_CASE("metrics of classes count numbers that a loss learns as yes-or-no answers", "[spec]") {
+  const SplitFacts facts{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
+  const std::string metrics = "metrics=[accuracy, precision, recall, f1, auroc, mae]";
+  for (const std::string loss : {"loss=bce_with_logits", "loss=focal"})
+    CHECK(problems_with({loss, metrics}, facts).empty());
+  for (const std::string loss :
+       {"loss=mse", "loss=kl_div_with_logits", "loss={type: cross_entropy, soft_targets: true}"}) {
+    const std::string problems = problems_with({loss, metrics}, facts);
+    for (const std::string type : {"accuracy", "precision", "recall", "f1", "auroc"})
+      CHECK_THAT(problems,
+                 Contains("the metric '" + type +
+                          "' takes classes, but the labels of dataset.train are numbers"));
+    CHECK_THAT(problems, !Contains("'mae'"));
+    CHECK_THAT(problems, Contains("remove it") && Contains("or choose loss bce_with_logits or "
+                                                           "focal, whose numbers are yes-or-no "
+                                                           "answers"));
+  }
+  CHECK_THAT(problems_with({"loss=bce_with_logits", "metrics=[top_k_accuracy]"}, facts),
+             Contains("the metric 'top_k_accuracy' takes classes") && !Contains("or choose loss"));
+}
+
+TEST_CASE("a threshold is of answers, and binary of classes", "[spec]") {
+  const SplitFacts answers{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
+  const SplitFacts classes{
+      .samples = 1000, .classes = 2, .kind = SampleKind{Inputs::numbers, Targets::classes}};
+  const std::string loss = "loss=bce_with_logits";
+  for (const std::string type : {"accuracy", "precision", "recall", "f1"}) {
+    const std::string metric = "metrics=[{type: " + type + ", threshold: 0.3}]";
+    CHECK(problems_with({loss, metric}, answers).empty());
+    CHECK_THAT(problems_with({loss, metric}, classes),
+               Contains("'threshold' is of yes-or-no answers, but the labels of dataset.train are "
+                        "classes") &&
+                   Contains("remove it"));
+  }
+  const std::string binary = "metrics=[{type: f1, average: binary}]";
+  CHECK(problems_with({loss, binary}, classes).empty());
+  CHECK_THAT(
+      problems_with({loss, binary}, answers),
+      Contains("'binary' scores class 1 of two, but the labels of dataset.train are numbers"));
+  CHECK_THAT(problems_of({"metrics=[{type: accuracy, threshold: 1}]"}), Contains("threshold"));
+}

@@ -1,0 +1,72 @@
+#include "experiment_yaml.hpp"
+#include "spec/checks/check_loggers_decl.hpp"
+#include "spec/logger/exec.hpp"
+#include "spec/logger/prometheus.hpp"
+#include "spec/logger/tensorboard.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+std::string logger_problems(const std::string& loggers) {
+  const spec::Loaded loaded = load_sound({"loggers=" + loggers});
+  config::Diagnostics diagnostics;
+  spec::check_loggers(loaded, diagnostics);
+  return diagnostics.render();
+}
+
+}  // namespace
+
+TEST_CASE("a logger is a name, or a name with options", "[spec]") {
+  const auto loggers =
+      load_sound({"loggers=[csv, {type: tensorboard, histograms_every_n_epochs: 0}, tensorboard, "
+                  "{type: exec, command: [sh, -c, cat], events: [failed]}]"})
+          .experiment.loggers;
+  REQUIRE(loggers.size() == 4);
+  CHECK(loggers[0].type == "csv");
+  CHECK(loggers[1].as<spec::logger::Tensorboard>().histograms_every_n_epochs == 0);
+  CHECK(loggers[2].as<spec::logger::Tensorboard>().histograms_every_n_epochs == 1);
+  const auto& exec = loggers[3].as<spec::logger::Exec>();
+  CHECK(exec.command == std::vector<std::string>{"sh", "-c", "cat"});
+  CHECK(exec.events == std::vector{spec::logger::ExecEvent::failed});
+}
+
+TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
+  CHECK_THAT(problems_of({"loggers=[exec]"}), Contains("'command'"));
+  CHECK_THAT(problems_of({"loggers=[{type: exec, command: []}]"}), Contains("'command'"));
+  CHECK_THAT(problems_of({"loggers=[{type: exec, command: [true], events: [later]}]"}),
+             Contains("'events' must be one of start, step, epoch, warning, end, failed"));
+  CHECK_THAT(problems_of({"loggers=[{type: tensorboard, histograms: 1}]"}),
+             Contains("unknown key 'histograms' in logger 'tensorboard'"));
+  CHECK_THAT(problems_of({"loggers=[{type: prometheus, every_s: 0}]"}), Contains("'every_s'"));
+  CHECK_THAT(problems_of({"loggers=[wandb]"}), Contains("unknown logger 'wandb'"));
+}
+
+TEST_CASE("a command that is not there is told before the run", "[spec]") {
+  CHECK_THAT(logger_problems("[{type: exec, command: [no-such-command-7]}]"),
+             Contains("there is no program 'no-such-command-7' in the folders of PATH"));
+  CHECK_THAT(logger_problems("[{type: exec, command: [./no/such]}]"),
+             Contains("there is no program './no/such'"));
+  CHECK_THAT(logger_problems("[{type: exec, command: [/etc/passwd]}]"),
+             Contains("there is no program '/etc/passwd'"));
+  CHECK(logger_problems("[{type: exec, command: [sh]}, {type: exec, command: [/bin/sh]}]").empty());
+}
+
+TEST_CASE("a file that no collector would read is told before the run", "[spec]") {
+  const TempFolder folder;
+  const auto with = [&](const std::string& name) {
+    return "[{type: prometheus, file: " + (folder / name).string() + "}]";
+  };
+  CHECK(logger_problems(with("a.prom")).empty());
+  CHECK(logger_problems("[prometheus]").empty());
+  CHECK(logger_problems("[{type: prometheus, file: trainctl.prom}]").empty());  // of this folder
+  CHECK_THAT(logger_problems(with("a.txt")), Contains("does not end in .prom"));
+  CHECK_THAT(logger_problems(with("none/a.prom")), Contains("there is no folder"));
+}
+
+TEST_CASE("a logger that would write its files twice is refused", "[spec]") {
+  CHECK_THAT(logger_problems("[csv, jsonl, csv]"), Contains("the logger 'csv' is listed twice"));
+  CHECK(logger_problems("[console, csv, jsonl, tensorboard, prometheus]").empty());
+}

@@ -1,0 +1,80 @@
+#include "spec/experiment/averaging.hpp"
+
+#include "base/json.hpp"
+#include "experiment_yaml.hpp"
+#include "spec/checks/check_data_decl.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <fstream>
+
+using namespace trainctl;
+
+namespace {
+
+/// Problems of the experiment with these overrides on 6,400 samples: 100 steps an epoch, 500 a run.
+std::string problems_of_average(const std::vector<std::string>& overrides) {
+  const spec::Loaded loaded = load_sound(overrides);
+  config::Diagnostics diagnostics;
+  spec::check_against_data(loaded, spec::SplitFacts{.samples = 6400, .classes = 10}, diagnostics);
+  return diagnostics.render();
+}
+
+}  // namespace
+
+TEST_CASE("EMA: averages with a decay warm-up match timm's", "[spec]") {
+  std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/averaging.json");
+  const Json golden = Json::parse(file);
+  for (const Json& run : golden["cases"]) {
+    INFO(run["options"]);
+    std::string options = "decay: " + run["options"]["decay"].dump();
+    for (const char* key : {"use_warmup", "warmup_gamma", "warmup_power", "min_decay"}) {
+      if (run["options"].contains(key))
+        options += std::string(", ") + key + ": " + run["options"][key].dump();
+    }
+    const spec::Loaded loaded = load_sound({"trainer.ema={" + options + "}"});
+    const spec::ExponentialDecay decay = loaded.experiment.trainer.ema->exponential_decay();
+    double average = 0;
+    for (std::size_t i = 0; i < golden["weights"].size(); ++i) {
+      const double kept = spec::decay_of_update(decay, static_cast<std::int64_t>(i) + 1);
+      average = kept * average + (1 - kept) * golden["weights"][i].get<double>();
+      CHECK(std::abs(average - run["averages"][i].get<double>()) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("EMA: the share of the first weights falls with every update", "[spec]") {
+  CHECK(spec::share_of_first({0.9}, 1) == 1);
+  CHECK(spec::share_of_first({0.9}, 3) == Approx(0.81));
+  const spec::ExponentialDecay warm{0.9999, spec::DecayWarmup{}};
+  CHECK(spec::share_of_first(warm, 1) == 1);
+  CHECK(spec::share_of_first(warm, 2) == Approx(1 - std::pow(2, -2.0 / 3)));
+  CHECK(spec::share_of_first(warm, 1'000'000'000) < 1e-5);
+}
+
+TEST_CASE("EMA: a decay too close to 1 for the length of the run is warned of", "[spec]") {
+  CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.9999}"}),
+             Contains("warning") &&
+                 Contains("95 % of the average are the weights of its first update") &&
+                 Contains("a decay of 0.9999 averages over about 10000 updates, and the run has "
+                          "500") &&
+                 Contains("write 'use_warmup: true', a decay of at most 0.994"));
+  CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.99, every_n_steps: 10}"}),
+             Contains("the run has 50"));
+  CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.99, start_epoch: 4}"}),
+             Contains("the run has 100"));
+  CHECK_THAT(
+      problems_of_average({"trainer.ema={decay: 0.9999, use_warmup: true, min_decay: 0.9999}"}),
+      Contains("write a decay of at most 0.994"));
+  for (const char* sound : {"trainer.ema={decay: 0.99}", "trainer.ema={decay: 0.9}",
+                            "trainer.ema={decay: 0.9999, use_warmup: true}"})
+    CHECK(problems_of_average({sound}).empty());
+}
+
+TEST_CASE("averages: one that is never updated is warned of", "[spec]") {
+  CHECK_THAT(problems_of_average({"trainer.ema={every_n_steps: 501}"}),
+             Contains("the average is never updated: every 501 steps, and the run has 500"));
+  CHECK_THAT(problems_of_average({"trainer.swa={every_n_steps: 501}"}),
+             Contains("the average is never updated"));
+  CHECK(problems_of_average({"trainer.swa={start_epoch: 4}"}).empty());
+}

@@ -1,0 +1,48 @@
+#include "spec/experiment/buckets.hpp"
+
+#include "support/catch.hpp"
+
+using namespace trainctl::spec;
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+std::vector<std::int64_t> bytes_of(const std::vector<Bucket>& buckets) {
+  std::vector<std::int64_t> bytes;
+  for (const Bucket& bucket : buckets) bytes.push_back(bucket.bytes);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a bucket is closed by the gradient with which it is full, the last parameters go first") {
+  // The first is closed at 1 MiB, the next at 4 MiB; what is left is the first to be exchanged.
+  const std::vector<std::int64_t> gradients{kMiB / 2, kMiB, 3 * kMiB, 2 * kMiB, kMiB, 8};
+  const auto buckets = bucket_layout(gradients, 4 * kMiB);
+  CHECK(bytes_of(buckets) == std::vector<std::int64_t>{kMiB + 8, 5 * kMiB, 3 * kMiB / 2});
+  CHECK(buckets[0].parameters == 2);
+  CHECK(buckets[1].parameters == 2);
+  CHECK(buckets[2].parameters == 2);
+}
+
+TEST_CASE("a gradient larger than the limit has a bucket of its own, a small model one in all") {
+  const std::vector<std::int64_t> large{40 * kMiB, 40 * kMiB};
+  CHECK(bytes_of(bucket_layout(large, 25 * kMiB)) ==
+        std::vector<std::int64_t>{40 * kMiB, 40 * kMiB});
+  const std::vector<std::int64_t> small{4, 8, 12};
+  CHECK(bytes_of(bucket_layout(small, 25 * kMiB)) == std::vector<std::int64_t>{24});
+  CHECK(bucket_layout({}, 25 * kMiB).empty());
+}
+
+TEST_CASE("a full first bucket leaves no empty one behind it") {
+  const std::vector<std::int64_t> gradients{kMiB};
+  CHECK(bytes_of(bucket_layout(gradients, 25 * kMiB)) == std::vector<std::int64_t>{kMiB});
+}
+
+TEST_CASE("the layout is told as checkpoints tell it") {
+  const std::vector<Bucket> buckets{{2, 5200}, {14, 102400}};
+  CHECK(layout_text(buckets) == "2x1300,14x25600");
+  CHECK(layout_text({}).empty());
+}

@@ -1,0 +1,124 @@
+#include "spec/experiment/task.hpp"
+
+#include "base/error.hpp"
+#include "spec/load.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fstream>
+
+using namespace trainctl;
+using spec::Task;
+using spec::TaskKind;
+
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    spec::parse_task(text);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    return error.what();
+  }
+  return "accepted";
+}
+
+spec::Experiment experiment(const std::string& dataset) {
+  config::Diagnostics diagnostics;
+  const std::string text =
+      "dataset: " + dataset + "\nmodel: linear\noptimizer: { type: sgd, lr: 0.1 }\n";
+  return spec::load_experiment_text("test.yaml", text, {}, diagnostics).experiment;
+}
+
+}  // namespace
+
+TEST_CASE("a task comes back from its file, whatever its path holds") {
+  const spec::ModelInput rows{{spec::Inputs::numbers, spec::Targets::numbers}, {5, 2}, 3};
+  for (const Task& task :
+       {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
+        Task{TaskKind::predict, "train", "x.pth"},
+        Task{TaskKind::predict, "val", "x.pth", "new \"pictures\"/"},
+        Task{.kind = TaskKind::predict, .learnt = spec::Learnt{spec::Targets::numbers, 3, false}},
+        Task{.kind = TaskKind::replay, .replay = "runs/a/diverged/step=000003/rank_0.part"},
+        Task{.learnt = spec::Learnt{spec::Targets::classes, 1000, true}},
+        Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
+        Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
+        Task{.kind = TaskKind::evaluate, .trained_on = "00ff", .division = "ff00"},
+        Task{.kind = TaskKind::check, .model_input = rows}, Task{.until_epoch = 3}, Task{}}) {
+    CHECK(spec::parse_task(spec::dump_task(task)) == task);
+  }
+}
+
+TEST_CASE("a run folder without a task is for training") {
+  TempFolder folder;
+  CHECK(spec::read_task(folder.path()) == Task{});
+  const Task task{TaskKind::evaluate, "val", "best.safetensors"};
+  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+  CHECK(spec::read_task(folder.path()) == task);
+}
+
+TEST_CASE("a task that nobody has written so is refused with what is wrong") {
+  const auto with = [](const std::string& kind, const std::string& split,
+                       const std::string& more = "") {
+    return R"({"schema":"trainctl.task/1","kind":)" + kind + R"(,"split":)" + split +
+           R"(,"weights":"w")" + more + "}";
+  };
+  CHECK(refusal(with(R"("evaluate")", R"("val")")) == "accepted");
+  CHECK_THAT(refusal(with(R"("dance")", R"("val")")), Contains("no kind 'dance'"));
+  CHECK_THAT(refusal(with(R"("evaluate")", R"("dev")")), Contains("no split 'dev'"));
+  CHECK_THAT(refusal(with("3", R"("val")")), Contains("'kind' is no text"));
+  CHECK_THAT(refusal(with(R"("evaluate")", R"("val")", R"(,"seed":1)")),
+             Contains("unknown key 'seed'"));
+  CHECK_THAT(refusal(R"({"kind":"evaluate","split":"val","weights":"w"})"), Contains("'schema'"));
+  CHECK_THAT(refusal(with(R"("predict")", R"("val")", R"(,"input":3)")), Contains("'input'"));
+  const auto learnt = [&](const std::string& keys) {
+    return refusal(with(R"("predict")", R"("val")", R"(,"learnt":)" + keys));
+  };
+  CHECK(learnt(R"({"targets":"classes","outputs":2,"labelled":true})") == "accepted");
+  CHECK_THAT(learnt("[]"), Contains("no JSON object"));
+  CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labelled":true})"), Contains("'names'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labelled":true})"),
+             Contains("'outputs'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labelled":true})"), Contains("is 0"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2})"), Contains("'labelled'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2,"labelled":true,"x":1})"),
+             Contains("unknown key 'x'"));
+  const auto input = [&](const std::string& keys) {
+    return refusal(with(R"("check")", R"("val")", R"(,"model_input":)" + keys));
+  };
+  CHECK(input(R"({"inputs":"images","targets":"classes","shape":[3,8,8],"outputs":2})") ==
+        "accepted");
+  CHECK_THAT(input(R"({"inputs":"sounds","targets":"classes","shape":[8],"outputs":2})"),
+             Contains("no inputs 'sounds'"));
+  CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[3,0],"outputs":2})"),
+             Contains("'shape' is 0"));
+  CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[],"outputs":2})"),
+             Contains("'shape'"));
+  CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[1]})"),
+             Contains("'outputs'"));
+  for (const char* text : {"", "[]", "{", "null", "\xff\xfe", R"({"kind":"evaluate"} {})"})
+    CHECK(refusal(text) != "accepted");
+}
+
+TEST_CASE("the training split is evaluated with the transforms of validation") {
+  const auto both = experiment(
+      "{ train: { type: synthetic_digits, transforms: [random_horizontal_flip] }, "
+      "val: { type: synthetic_digits, transforms: [{type: center_crop, size: 20}] } }");
+  const spec::DataSplit train = spec::evaluated_split(both, "train");
+  REQUIRE(train.transforms.size() == 1);
+  CHECK(train.transforms[0].type == "center_crop");
+  CHECK(spec::evaluated_split(both, "val").transforms[0].type == "center_crop");
+  const auto alone =
+      experiment("{ train: { type: synthetic_digits, transforms: [random_horizontal_flip] } }");
+  CHECK(spec::evaluated_split(alone, "train").transforms[0].type == "random_horizontal_flip");
+  CHECK(spec::evaluating_transforms(both)[0].type == "center_crop");
+  CHECK(spec::evaluating_transforms(alone)[0].type == "random_horizontal_flip");
+  CHECK_THROWS_WITH(spec::evaluated_split(alone, "test"), Contains("has no dataset.test"));
+  CHECK_THROWS_WITH(spec::evaluated_split(alone, "val"), Contains("has no dataset.val"));
+}
+
+TEST_CASE("the parts of two ranks lie in different files") {
+  CHECK(spec::part_file("run", "logits", 0) == "run/parts/rank_0.logits");
+  CHECK(spec::part_file("run", "logits", 0) != spec::part_file("run", "logits", 1));
+  CHECK(spec::part_file("run", "logits", 0) != spec::part_file("run", "names", 0));
+}

@@ -1,0 +1,97 @@
+#include "study/folder/folder_repair.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/saves.hpp"
+#include "spec/experiment/task.hpp"
+#include "study/resume/resume.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+std::string text_of(const fs::path& file) {
+  return read_file(file, 1 << 20, ReadFailure::resource);
+}
+
+}  // namespace
+
+TEST_CASE("damaged files that a start writes again are moved aside and named") {
+  TempFolder run;
+  for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"})
+    put_text(run / name, "{\"cut");
+  CHECK(study::damaged_files(run.path()).size() == 4);
+  CHECK(fs::exists(run / "task.json"));  // only moved when the start writes the file
+  const auto said = study::move_damaged_aside(run.path());
+  REQUIRE(said.size() == 4);
+  for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"}) {
+    CHECK_FALSE(fs::exists(run / name));
+    CHECK(text_of(run / ("corrupt-" + std::string(name))) == "{\"cut");
+  }
+  CHECK_THAT(said[0], StartsWith((run / "task.json").string() + " is damaged (") &&
+                          EndsWith("moved to corrupt-task.json and written again"));
+  put_text(run / "task.json", "again");
+  CHECK_THAT(study::move_damaged_aside(run.path()).at(0), Contains("corrupt-task.json-2"));
+}
+
+TEST_CASE("sound and missing files of a run folder stay as they are") {
+  TempFolder run;
+  CHECK(study::move_damaged_aside(run.path()).empty());
+  put_text(run / "task.json", spec::dump_task({.until_epoch = 3}));
+  put_text(run / "result.json", "{}");
+  put_text(run / "config.resolved.yaml", "name: x\n");
+  CHECK(study::move_damaged_aside(run.path()).empty());
+  CHECK(fs::exists(run / "task.json"));
+}
+
+TEST_CASE("a damaged task.json does not keep a run with checkpoints from being resumed") {
+  TempFolder root;
+  const fs::path run = root / "r";
+  put_text(run / "config.resolved.yaml", "name: x\n");
+  put_text(run / "task.json", "{");
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = run};
+  const auto resume = [&] { return study::resumed_folder(asked, study::parse_resume("auto")); };
+  CHECK_THROWS_WITH(resume(), Contains(run.string()) && Contains("task.json is damaged") &&
+                                  Contains("remove the folder, or choose another --run-dir"));
+  checkpoint::Store store(run / "checkpoints");
+  saves::save(store, 10);
+  CHECK(resume().fixed == run);
+}
+
+TEST_CASE("config.resolved.yaml is restored from the newest checkpoint") {
+  TempFolder run;
+  CHECK_THROWS_WITH(study::restore_resolved_config(run.path()), Contains(run.path().string()) &&
+                                                                    Contains("is missing") &&
+                                                                    Contains("--run-dir"));
+  CHECK(study::restore_if_possible(run.path()).empty());
+  CHECK_FALSE(study::resolved_config_of(run.path()));
+  checkpoint::Store store(run / "checkpoints");
+  fs::path made;
+  checkpoint::Manifest manifest = saves::begin(store, 10, made);
+  manifest.facts["config"] = "name: kept\n";
+  store.commit(made, manifest);
+  for (const char* damaged : {"", "name: [x", "- a list\n"}) {
+    put_text(run / "config.resolved.yaml", damaged);
+    CHECK(study::resolved_config_of(run.path()) == "name: kept\n");
+    CHECK_THAT(study::restore_resolved_config(run.path()),
+               Contains("corrupt-config.resolved.yaml") && EndsWith("from the newest checkpoint"));
+    CHECK(text_of(run / "config.resolved.yaml") == "name: kept\n");
+  }
+  CHECK(study::restore_resolved_config(run.path()).empty());
+  fs::remove(run / "config.resolved.yaml");
+  CHECK_THAT(study::restore_resolved_config(run.path()), Contains("is missing: written again"));
+}
+
+TEST_CASE("damaged lines of metrics.jsonl and tables are named, a line cut off at the end is not") {
+  TempFolder run;
+  put_text(run / "metrics.jsonl",
+           "{\"type\":\"step\",\"epoch\":1,\"step\":5}\nrubbish\n"
+           "{\"type\":\"step\",\"epoch\":1,\"step\":10}\n{\"type\":\"st");
+  put_text(run / "epochs.csv", "epoch,step,lr\n1,5,0.1\n2,10\n3,15,0.");
+  const auto notes = study::damaged_history(run.path());
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0] == "metrics.jsonl: line 2 is no line of metrics and is left out");
+  CHECK_THAT(notes[1], StartsWith("epochs.csv: line 3 has 2 cells"));
+}

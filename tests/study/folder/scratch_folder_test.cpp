@@ -1,0 +1,64 @@
+#include "study/folder/scratch_folder.hpp"
+
+#include "study/folder/folder_lock.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+using namespace trainctl;
+using namespace trainctl::study;
+
+namespace {
+
+// As a run leaves it that was killed: its lock tells of a process that is gone.
+fs::path plant(const fs::path& folder, int pid) {
+  fs::create_directories(folder / "logs");
+  LockHolder holder = this_process();
+  holder.pid = pid;
+  std::ofstream(folder / FolderLock::kFileName) << lock_line(holder);
+  std::ofstream(folder / "logs/rank_0.log") << "x";
+  return folder;
+}
+
+int gone_pid() {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  ::waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("a scratch folder is gone with its object, unless it was kept") {
+  const TempFolder parent;
+  { const ScratchFolder scratch(parent.path()); }
+  CHECK(fs::is_empty(parent.path()));
+  fs::path kept;
+  {
+    ScratchFolder scratch(parent.path());
+    scratch.keep();
+    kept = scratch.path();
+  }
+  CHECK(fs::exists(kept));
+}
+
+TEST_CASE("what a killed run left is removed by the next, what others have or keep is not") {
+  const TempFolder parent;
+  const int gone = gone_pid();
+  const fs::path left = plant(parent / "trainctl-a1B2c3", gone);
+  const fs::path used = plant(parent / "trainctl-used00", ::getpid());
+  const fs::path other = plant(parent / "trainctl-longer0", gone);
+  const fs::path kept = parent / "trainctl-kept00";
+  fs::create_directories(kept / "logs");
+  const ScratchFolder scratch(parent.path());
+  CHECK_FALSE(fs::exists(left));
+  CHECK(fs::exists(used));
+  CHECK(fs::exists(other));
+  CHECK(fs::exists(kept));
+  CHECK(fs::exists(scratch.path()));
+}

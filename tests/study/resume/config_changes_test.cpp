@@ -1,0 +1,218 @@
+#include "study/resume/config_changes.hpp"
+
+#include "base/error.hpp"
+#include "base/machine/machine.hpp"
+#include "spec/experiment_yaml.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using study::ConfigChange;
+using study::Effect;
+
+namespace {
+
+std::vector<ConfigChange> changes(const std::vector<std::string>& before,
+                                  const std::vector<std::string>& now) {
+  return study::config_changes(spec::dump_resolved(load_sound(before)), load_sound(now));
+}
+
+/// "path: before -> now", the only change.
+std::string one_change(const std::vector<std::string>& now) {
+  const auto found = changes({}, now);
+  REQUIRE(found.size() == 1);
+  return found[0].path + ": " + found[0].before + " -> " + found[0].now;
+}
+
+std::string refusal(const std::vector<ConfigChange>& found) {
+  try {
+    study::refuse_changes(found, "epoch=0003-step=000938");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("the same config has no changes, however it is written") {
+  CHECK(changes({}, {}).empty());
+  CHECK(changes({"optimizer.lr=0.001"}, {"optimizer={type: adam, lr: 1e-3}"}).empty());
+  CHECK(changes({}, {"trainer.max_restarts=0"}).empty());
+}
+
+TEST_CASE("a change tells the path and both values") {
+  CHECK(one_change({"optimizer.lr=0.01"}) == "optimizer.lr: 0.001 -> 0.01");
+  CHECK(one_change({"seed=43"}) == "seed: 0 -> 43");
+  CHECK(one_change({"dataset.train.transforms.0.mean=[0.5]"}) ==
+        "dataset.train.transforms: [{type: normalize, mean: [0.1307], std: [0.3081]}] -> [{type: "
+        "normalize, mean: [0.5], std: [0.3081]}]");
+}
+
+TEST_CASE("what makes it another run is refused, each value by name") {
+  for (const char* change :
+       {"seed=1", "optimizer.lr=0.1", "model={type: mlp, hidden: [7]}", "loss={type: nll}",
+        "scheduler={type: step_lr, step_size: 2}", "loader.batch_size=7", "loader.shuffle=false",
+        "loader.drop_last=true", "trainer.accumulate_grad_batches=2", "trainer.limit_val_batches=3",
+        "dataset.train.samples=500", "early_stopping={type: patience, monitor: val/loss}",
+        "trainer.ema={decay: 0.9}", "optimizer=lion", "metrics=[]"}) {
+    INFO(change);
+    CHECK(refusal(changes({}, {change})) != "accepted");
+  }
+  const std::string said =
+      refusal(changes({}, {"seed=1", "optimizer.lr=0.1", "trainer.max_epochs=9"}));
+  CHECK_THAT(said, Contains("epoch=0003-step=000938 was made with another config") &&
+                       Contains("\n  optimizer.lr: 0.001 -> 0.1\n  seed: 0 -> 1\n") &&
+                       Contains("leave --resume out"));
+  CHECK_THAT(said, !Contains("max_epochs"));
+}
+
+TEST_CASE("ranks may share out the optimizer's state from here on, but not begin to step alone") {
+  const std::vector<std::string> local{"distributed={type: local_sgd, sync_every: 4}"};
+  const auto to_zero = changes({}, {"distributed.type=zero1"});
+  REQUIRE(to_zero.size() == 1);
+  CHECK(to_zero[0].effect == Effect::harmless);
+  CHECK(refusal(changes({"distributed.type=zero1"}, {})) == "accepted");
+  CHECK_THAT(refusal(changes({}, local)), Contains("distributed.type: ddp -> local_sgd"));
+  CHECK_THAT(refusal(changes(local, {})), Contains("distributed.type: local_sgd -> ddp"));
+  const auto every = changes(local, {"distributed={type: local_sgd, sync_every: 8}"});
+  REQUIRE(every.size() == 1);
+  CHECK(every[0].effect == Effect::not_bitwise);
+  for (const char* change : {"distributed.compression=bf16", "trainer.sync_batchnorm=true"}) {
+    INFO(change);
+    CHECK(refusal(changes({}, {change})) != "accepted");
+  }
+}
+
+TEST_CASE("what changes no number passes and is told") {
+  const auto found = changes({}, {"trainer.max_epochs=9", "loader.num_workers=2", "name=other",
+                                  "checkpoint.every_n_steps=10", "loggers=[csv]",
+                                  "dataset.cache.mode=none", "trainer.max_restarts=3"});
+  CHECK(found.size() == 7);
+  CHECK(refusal(found) == "accepted");
+  const std::string said = study::changes_text(found);
+  CHECK_THAT(said, StartsWith("the config has changed since the checkpoint: ") &&
+                       Contains("checkpoint.every_n_steps: ~ -> 10") &&
+                       Contains("trainer.max_epochs: 5 -> 9"));
+  CHECK_THAT(said, !Contains("bitwise") && !Contains("differ"));
+  CHECK(study::changes_text(changes({}, {})).empty());
+}
+
+TEST_CASE("what changes the order of sums passes, and is told not to be bitwise") {
+  const auto found = changes({}, {"trainer.num_threads=3", "trainer.max_epochs=9"});
+  CHECK(refusal(found) == "accepted");
+  CHECK_THAT(study::changes_text(found), Contains("trainer.num_threads: auto -> 3 (not bitwise)") &&
+                                             EndsWith("differ from those without a change"));
+  CHECK(study::effect_of("trainer.devices") == Effect::not_bitwise);
+}
+
+TEST_CASE("a longer run is not bitwise where its length decides the rates") {
+  const auto told = [](const std::string& scheduler, const std::string& change) {
+    return study::changes_text(changes({scheduler}, {scheduler, change}));
+  };
+  for (const char* open :
+       {"scheduler=one_cycle_lr", "scheduler=cosine_annealing_lr",
+        "scheduler={type: linear_lr, total_iters: auto}",
+        "scheduler={type: constant, interval: step, warmup: 0.1}",
+        "scheduler={type: polynomial_lr, total_iters: auto}", "scheduler=wsd",
+        "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
+        "cosine_annealing_lr], milestones: [2]}"}) {
+    INFO(open);
+    CHECK_THAT(told(open, "trainer.max_epochs=9"),
+               Contains("trainer.max_epochs: 5 -> 9 (not bitwise: the schedule has another length "
+                        "now)"));
+    CHECK_THAT(told(open, "trainer.max_steps=900"), Contains("not bitwise"));
+    CHECK_THAT(told(open, "trainer.max_restarts=3"), !Contains("bitwise"));
+  }
+  for (const char* closed :
+       {"scheduler=constant", "scheduler=linear_lr", "scheduler={type: constant, warmup: 2ep}",
+        "scheduler={type: step_lr, step_size: 2}",
+        "scheduler={type: cosine_annealing_lr, t_max: 4}",
+        "scheduler={type: one_cycle_lr, total_steps: 4}",
+        "scheduler={type: sequential_lr, schedulers: [{type: linear_lr}, constant], milestones: "
+        "[2]}"}) {
+    INFO(closed);
+    CHECK_THAT(told(closed, "trainer.max_epochs=9"),
+               Contains("trainer.max_epochs: 5 -> 9") && !Contains("bitwise"));
+  }
+}
+
+TEST_CASE("why a run is not bitwise names those changes alone") {
+  const auto found = changes({}, {"trainer.num_threads=3", "name=other"});
+  CHECK(study::why_not_bitwise(found) == "trainer.num_threads: auto -> 3");
+  CHECK(study::why_not_bitwise(changes({}, {"name=other"})).empty());
+}
+
+TEST_CASE("what another device keeps beside the rest makes a change of device another run") {
+  const auto effect = [](const std::string& change, const std::string& device) {
+    const auto found =
+        study::config_changes(spec::dump_resolved(load_sound({"trainer.accelerator=auto"})),
+                              load_sound({"trainer.accelerator=auto", change}), device);
+    REQUIRE(found.size() == 1);
+    return found[0].effect;
+  };
+  CHECK(effect("trainer.accelerator=cpu", "cpu") == Effect::harmless);
+  CHECK(effect("trainer.accelerator=cpu", "cuda") == Effect::refused);
+  CHECK(effect("trainer.accelerator=cpu", "") == Effect::refused);
+  if (!read_machine().gpus.empty()) {  // else such a config is refused before
+    CHECK(effect("trainer.accelerator=gpu", "cuda") == Effect::harmless);
+    CHECK(effect("trainer.accelerator=gpu", "cpu") == Effect::refused);
+  }
+  CHECK(effect("trainer.detect_anomaly=true", "cpu") == Effect::harmless);
+  CHECK(effect("trainer.detect_anomaly=true", "cuda") == Effect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "") == Effect::refused);
+  const std::string skips = "trainer.skip_nonfinite_steps=3";
+  const auto found =
+      study::config_changes(spec::dump_resolved(load_sound({skips})),
+                            load_sound({skips, "trainer.detect_anomaly=true"}), "cuda");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].effect == Effect::harmless);
+}
+
+TEST_CASE("config changes: channels_last=auto keeps the format of the checkpoint") {
+  const auto back = changes({"trainer.channels_last=true"}, {});
+  REQUIRE(back.size() == 1);
+  CHECK(back[0].effect == Effect::harmless);
+  const auto set = changes({}, {"trainer.channels_last=true"});
+  REQUIRE(set.size() == 1);
+  CHECK(set[0].effect == Effect::not_bitwise);
+}
+
+TEST_CASE("a section that comes or goes is told by what is in it") {
+  const auto gone = changes({"early_stopping={type: patience, monitor: val/loss}"}, {});
+  REQUIRE_FALSE(gone.empty());
+  for (const ConfigChange& change : gone) {
+    CHECK_THAT(change.path, StartsWith("early_stopping."));
+    CHECK(change.now == "~");
+  }
+  CHECK(refusal(changes({}, {"profiler={}"})) == "accepted");
+}
+
+TEST_CASE("a default that an older version did not write is no change, a choice of it is") {
+  std::string old = spec::dump_resolved(load_sound({}));
+  const std::string key = "  accumulate_grad_batches: 1  # default\n";
+  const std::size_t at = old.find(key);
+  REQUIRE(at != std::string::npos);
+  old.erase(at, key.size());
+  CHECK(study::config_changes(old, load_sound({})).empty());
+  const auto found = study::config_changes(old, load_sound({"trainer.accumulate_grad_batches=2"}));
+  CHECK(found ==
+        std::vector{ConfigChange{"trainer.accumulate_grad_batches", "~", "2", Effect::refused}});
+}
+
+TEST_CASE("a rule stands for what is below it and for nothing that begins alike") {
+  CHECK(study::effect_of("checkpoint.every_t") == Effect::harmless);
+  CHECK(study::effect_of("checkpoints.every_t") == Effect::refused);
+  CHECK(study::effect_of("names") == Effect::refused);
+  CHECK(study::effect_of("dataset.train.root") == Effect::harmless);
+  CHECK(study::effect_of("dataset.train.split") == Effect::refused);
+}
+
+TEST_CASE("a config that cannot be read is the checkpoint's fault") {
+  try {
+    study::config_changes("a: [", load_sound({}));
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 10);
+  }
+}

@@ -1,0 +1,306 @@
+#include "study/resume/resume.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/saves.hpp"
+#include "spec/experiment/task.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <unistd.h>
+
+#include <fstream>
+
+using namespace trainctl;
+using study::ResumeFrom;
+
+namespace {
+
+/// A run folder with checkpoints of these steps.
+fs::path make_run(const fs::path& run_dir, const std::vector<std::int64_t>& steps) {
+  put_text(run_dir / "config.resolved.yaml", "loader:\n  batch_size: 48\n");
+  checkpoint::Store store(run_dir / "checkpoints");
+  for (const std::int64_t step : steps) saves::save(store, step);
+  return run_dir;
+}
+
+void flip_a_byte(const fs::path& file) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(3000);
+  const int byte = stream.get();
+  stream.seekp(3000);
+  stream.put(static_cast<char>(byte ^ 1));
+}
+
+template <class Body>
+std::string refusal(ErrorKind kind, const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::int64_t step_of(const study::Origin& origin) { return origin.manifest.global_step; }
+
+}  // namespace
+
+TEST_CASE("what to resume is a word or a path") {
+  CHECK(study::parse_resume("auto").from == ResumeFrom::automatic);
+  CHECK(study::parse_resume("last").from == ResumeFrom::last);
+  CHECK(study::parse_resume("best").from == ResumeFrom::best);
+  const auto path = study::parse_resume("./last");
+  CHECK(path.from == ResumeFrom::path);
+  CHECK(path.path == fs::current_path() / "last");
+}
+
+TEST_CASE("auto and last take the newest checkpoint, best the one that it leads to") {
+  TempFolder folder;
+  const fs::path run = make_run(folder / "r", {10, 20, 30});
+  checkpoint::Store store(run / "checkpoints");
+  store.point(checkpoint::Link::best, run / "checkpoints" / saves::name_of(20));
+  CHECK(step_of(study::choose_checkpoint(run, study::parse_resume("auto"))) == 30);
+  CHECK(step_of(study::choose_checkpoint(run, study::parse_resume("last"))) == 30);
+  const auto best = study::choose_checkpoint(run, study::parse_resume("best"));
+  CHECK(step_of(best) == 20);
+  CHECK(best.checkpoint == fs::canonical(run) / "checkpoints" / saves::name_of(20));
+}
+
+TEST_CASE("a damaged checkpoint is named and moved aside, and the one before is used") {
+  TempFolder folder;
+  const fs::path run = make_run(folder / "r", {10, 20, 30});
+  flip_a_byte(run / "checkpoints" / saves::name_of(30) / "rank_1.part");
+  const auto origin = study::choose_checkpoint(run, study::parse_resume("auto"));
+  CHECK(step_of(origin) == 20);
+  REQUIRE(origin.damaged.size() == 1);
+  CHECK_THAT(origin.damaged[0], StartsWith("a checkpoint is damaged: ") &&
+                                    Contains("rank_1.part") &&
+                                    Contains("corrupt-" + saves::name_of(30)) &&
+                                    EndsWith(saves::name_of(20) + " is used"));
+  CHECK(fs::exists(run / "checkpoints" / ("corrupt-" + saves::name_of(30))));
+}
+
+TEST_CASE("a run whose checkpoints are all damaged does not begin anew behind one's back") {
+  TempFolder folder;
+  const fs::path run = make_run(folder / "r", {10});
+  flip_a_byte(run / "checkpoints" / saves::name_of(10) / "rank_0.part");
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THAT(refusal(ErrorKind::checkpoint,
+                       [&] { study::choose_checkpoint(run, study::parse_resume("auto")); }),
+               Contains("whole"));
+  }
+}
+
+TEST_CASE("a damaged best is not replaced by another") {
+  TempFolder folder;
+  const fs::path run = make_run(folder / "r", {10, 20});
+  checkpoint::Store(run / "checkpoints")
+      .point(checkpoint::Link::best, run / "checkpoints" / saves::name_of(10));
+  flip_a_byte(run / "checkpoints" / saves::name_of(10) / "rank_0.part");
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::choose_checkpoint(run, study::parse_resume("best")); }),
+             Contains("rank_0.part"));
+}
+
+TEST_CASE("without a checkpoint auto begins at the first step, and the others say so") {
+  TempFolder folder;
+  const fs::path run = make_run(folder / "r", {});
+  CHECK(study::choose_checkpoint(run, study::parse_resume("auto")).checkpoint.empty());
+  for (const char* wish : {"last", "best"}) {
+    CHECK_THAT(refusal(ErrorKind::checkpoint,
+                       [&] { study::choose_checkpoint(run, study::parse_resume(wish)); }),
+               Contains("no checkpoint"));
+  }
+}
+
+TEST_CASE("weights alone are nothing to go on from") {
+  TempFolder folder;
+  const fs::path run = make_run(folder / "r", {});
+  checkpoint::Store store(run / "checkpoints");
+  fs::path made;
+  checkpoint::Manifest manifest = saves::begin(store, 10, made);
+  manifest.facts["weights_only"] = "true";
+  store.commit(made, manifest);
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::choose_checkpoint(run, study::parse_resume("auto")); }),
+             Contains("weights only"));
+}
+
+TEST_CASE("the folder is the one that is named, that of the path, or the newest of the name") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = {}};
+  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).if_used == study::IfUsed::refuse);
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
+             Contains("no run of 'x'") && Contains("has a checkpoint"));
+
+  make_run(root / "x/20260101-000000-aaaa", {10});
+  const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {10});
+  const auto newest = study::resumed_folder(asked, study::parse_resume("auto"));
+  CHECK(newest.fixed == newer);
+  CHECK(newest.if_used == study::IfUsed::go_on);
+
+  fs::create_directory_symlink("20260101-000000-aaaa", root / "x/latest");
+  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).fixed ==
+        fs::canonical(root / "x/20260101-000000-aaaa"));
+
+  for (const fs::path& path : {newer, newer / "checkpoints" / saves::name_of(10)}) {
+    const study::ResumeWish wish = study::parse_resume(path.string());
+    CHECK(study::resumed_folder(asked, wish).fixed == fs::canonical(newer));
+    CHECK(study::run_folder_of(wish) == fs::canonical(newer));
+  }
+}
+
+TEST_CASE("run --resume by name skips runs without a checkpoint") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const fs::path oldest = make_run(root / "x/20260101-000000-aaaa", {10});
+  const fs::path trained = make_run(root / "x/20260102-000000-aaaa", {20});
+  checkpoint::Store(trained / "checkpoints")
+      .point(checkpoint::Link::best, trained / "checkpoints" / saves::name_of(20));
+  const fs::path failed = make_run(root / "x/20260103-000000-aaaa", {});
+  const fs::path unfinished = make_run(root / "x/20260104-000000-aaaa", {});
+  fs::create_directories(unfinished / "checkpoints" / saves::name_of(30));  // has no manifest
+  fs::create_directory_symlink("20260104-000000-aaaa", root / "x/latest");
+  for (const char* word : {"auto", "last", "best"}) {
+    const auto found = study::resumed_folder(asked, study::parse_resume(word));
+    CHECK(found.fixed == trained);
+    CHECK(found.skipped == std::vector{unfinished, failed});
+    const std::string lacking = std::string(word) == "best" ? "'best'" : "to resume from";
+    const study::Origin origin = study::choose_checkpoint(trained, study::parse_resume("auto"));
+    CHECK_THAT(study::resume_notice(found, trained, origin),
+               StartsWith("resuming " + trained.string() + " from checkpoint ") &&
+                   Contains(saves::name_of(20)) &&
+                   EndsWith("skipped 2 newer runs without a checkpoint " + lacking + ": " +
+                            unfinished.string()));
+  }
+}
+
+TEST_CASE("resumed_folder: a run is resumed in its folder when the link moves meanwhile") {
+  TempFolder root;
+  const fs::path first = make_run(root / "x/20260101-000000-aaaa", {10});
+  fs::create_directory_symlink(first.filename(), root / "x/latest");
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "x/latest"};
+  const auto found = study::resumed_folder(asked, study::parse_resume("auto"));
+  const study::RunFolder second = study::make_run_folder({.name = "x", .root = root.path()});
+  CHECK(found.fixed == fs::canonical(first));
+  CHECK(study::make_run_folder(found).path == fs::canonical(first));
+  CHECK(fs::canonical(root / "x/latest") == fs::canonical(second.path));
+}
+
+TEST_CASE("resumed_folder: a run that has lost its config.resolved.yaml is not passed over") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const fs::path run = make_run(root / "x/20260101-000000-aaaa", {10});
+  fs::remove(run / "config.resolved.yaml");
+  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).fixed == run);
+  CHECK_FALSE(study::resumed_batch(asked, study::parse_resume("auto")));
+}
+
+TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  make_run(root / "x/20260103-000000-aaaa", {});
+  const auto found = study::resumed_folder(asked, study::parse_resume("auto"));
+  CHECK_FALSE(found.fixed);
+  CHECK(found.if_used == study::IfUsed::refuse);
+  CHECK(study::resume_notice(found, root / "x/new", {}) ==
+        "no run of 'x' below " + root.path().string() +
+            " has a checkpoint to resume from: training starts from scratch in " +
+            (root / "x/new").string());
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
+             Contains("has a checkpoint"));
+}
+
+TEST_CASE(
+    "run --resume auto skips neither a run that trains nor one whose checkpoints are damaged") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  make_run(root / "x/20260101-000000-aaaa", {10});
+  const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {});
+  study::LockHolder other = study::this_process();
+  other.pid = ::getppid();
+  other.started = 0;
+  put_text(newer / study::FolderLock::kFileName, study::lock_line(other));
+  const auto folder = [&] {
+    return study::resumed_folder(asked, study::parse_resume("auto")).fixed;
+  };
+  CHECK(folder() == newer);
+  fs::remove(newer / study::FolderLock::kFileName);
+  CHECK(folder() == root / "x/20260101-000000-aaaa");
+  fs::create_directories(newer / "checkpoints" / ("corrupt-" + saves::name_of(20)));
+  CHECK(folder() == newer);
+}
+
+TEST_CASE("a checkpoint of another folder begins a new run, which must have its own") {
+  TempFolder root;
+  const fs::path run = make_run(root / "r", {10});
+  study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "new"};
+  const std::string checkpoint = (run / "checkpoints" / saves::name_of(10)).string();
+  const auto fork = study::resumed_folder(asked, study::parse_resume(checkpoint));
+  CHECK(fork.fixed == root / "new");
+  CHECK(fork.if_used == study::IfUsed::refuse);
+  CHECK_THAT(refusal(ErrorKind::config,
+                     [&] { study::resumed_folder(asked, study::parse_resume(run.string())); }),
+             Contains("two folders"));
+  fs::rename(checkpoint, root / saves::name_of(10));
+  asked.fixed.reset();
+  const std::string alone = (root / saves::name_of(10)).string();
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::resumed_folder(asked, study::parse_resume(alone)); }),
+             Contains("lies in no run folder") && Contains("--run-dir"));
+}
+
+TEST_CASE("what is no training run is left alone") {
+  TempFolder root;
+  study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "mine"};
+  put_text(root / "mine/thesis.tex", "x");
+  CHECK_THAT(refusal(ErrorKind::config,
+                     [&] { study::resumed_folder(asked, study::parse_resume("auto")); }),
+             Contains("no run folder"));
+  asked.fixed = make_run(root / "evaluated", {});
+  put_text(*asked.fixed / spec::kTaskFile,
+           spec::dump_task({spec::TaskKind::evaluate, "val", "best.safetensors"}));
+  CHECK_THAT(refusal(ErrorKind::config,
+                     [&] { study::resumed_folder(asked, study::parse_resume("auto")); }),
+             Contains("evaluation"));
+  put_text(root / "best.safetensors", "x");
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] {
+                       study::resumed_folder(
+                           asked, study::parse_resume((root / "best.safetensors").string()));
+                     }),
+             Contains("is a file") && Contains("weights="));
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::resumed_folder(asked, study::parse_resume("nowhere")); }),
+             Contains("there is no"));
+}
+
+TEST_CASE("a run that was killed before it had anything of its own begins there") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "young"};
+  const auto resume = [&] {
+    return study::resumed_folder(asked, study::parse_resume("auto")).if_used;
+  };
+  put_text(root / "young/.lock", "{}");
+  CHECK(resume() == study::IfUsed::go_on);
+  put_text(root / "young/.result.json.tmp.17", "{");
+  put_text(root / "young/result.json", R"({"verdict": "unfinished", "exit_code": null})");
+  put_text(root / "young/.result.json.reserved.17", "");
+  fs::create_directory(root / "young/logs");
+  CHECK(resume() == study::IfUsed::go_on);
+  CHECK(study::choose_checkpoint(root / "young", study::parse_resume("auto")).checkpoint.empty());
+  put_text(root / "young/result.json", R"({"verdict": "ok", "exit_code": 0})");
+  CHECK_THAT(refusal(ErrorKind::config, resume), Contains("no run folder"));
+}
+
+TEST_CASE("a run that goes on keeps the batch size that trials found for it") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = {}};
+  CHECK_FALSE(study::resumed_batch(asked, study::parse_resume("auto")));
+  make_run(root / "x/20260101-000000-aaaa", {10});
+  CHECK(study::resumed_batch(asked, study::parse_resume("auto")) == 48);
+}

@@ -1,0 +1,192 @@
+#include "study/resume/run_history.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/saves.hpp"
+#include "report/invented.hpp"
+#include "report/record/epoch_history.hpp"
+#include "report/sinks/sink.hpp"
+#include "study/resume/superseded.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+using study::Point;
+
+namespace {
+
+std::string text_of(const fs::path& path) {
+  return read_file(path, 1 << 20, ReadFailure::resource);
+}
+
+/// What the sinks write of epochs `first` to `last`, with two steps each.
+void write_epochs(const fs::path& folder, std::int64_t first, std::int64_t last) {
+  const auto csv = report::make_csv_sink(folder, {"train/loss", "val/loss"});
+  const auto jsonl = report::make_jsonl_sink(folder);
+  for (std::int64_t i = first; i <= last; ++i) {
+    for (const std::int64_t step : {938 * i + 300, 938 * i + 600}) {
+      const events::StepLogged logged{.epoch = i, .global_step = step, .loss = 0.5};
+      jsonl->on_event(0, logged);
+    }
+    const events::TableRow row{
+        .metric = "val/confusion_matrix", .epoch = i, .row = 0, .counts = {3, 4}};
+    csv->on_event(0, row);
+    for (const auto& sink : {csv.get(), jsonl.get()}) sink->on_event(0, invented::epoch(i));
+  }
+}
+
+const std::vector<std::string> kHistories{"epochs.csv", "timing.csv", "confusion_matrix.csv",
+                                          "metrics.jsonl"};
+
+}  // namespace
+
+TEST_CASE("after a kill and a resume the histories are those of a run that was never stopped") {
+  for (const std::int64_t epoch : {0, 1, 2}) {
+    TempFolder whole;
+    TempFolder cut;
+    write_epochs(whole.path(), 0, 3);
+    write_epochs(cut.path(), 0, 2);
+    study::put_aside(cut.path(), Point{epoch, 938 * epoch});
+    write_epochs(cut.path(), epoch, 3);
+    for (const std::string& name : kHistories) {
+      INFO(name << " from epoch " << epoch);
+      CHECK(text_of(cut / name) == text_of(whole / name));
+    }
+  }
+}
+
+TEST_CASE("lines of steps before a checkpoint in the middle of an epoch stay") {
+  TempFolder folder;
+  write_epochs(folder.path(), 0, 1);
+  study::put_aside(folder.path(), Point{1, 938 + 300});
+  const std::string kept = text_of(folder / "metrics.jsonl");
+  CHECK_THAT(kept, Contains("\"step\":1238") && !Contains("\"step\":1538"));
+  CHECK_THAT(kept, EndsWith("}\n") && !Contains("\"type\":\"epoch\",\"epoch\":2"));
+  const std::string moved = text_of(folder / "superseded/1/metrics.jsonl");
+  CHECK_THAT(moved, Contains("\"step\":1538") && Contains("\"type\":\"epoch\",\"epoch\":2"));
+}
+
+TEST_CASE("no row is lost: each is in the file or in superseded, under its header") {
+  TempFolder folder;
+  write_epochs(folder.path(), 0, 2);
+  const std::string before = text_of(folder / "epochs.csv");
+  const auto aside = study::put_aside(folder.path(), Point{1, 938});
+  REQUIRE(aside == folder / "superseded/1");
+  const std::string kept = text_of(folder / "epochs.csv");
+  const std::string moved = text_of(*aside / "epochs.csv");
+  const std::string header = before.substr(0, before.find('\n') + 1);
+  CHECK(moved.starts_with(header));
+  CHECK(kept + moved.substr(header.size()) == before);
+  study::put_aside(folder.path(), Point{0, 0});
+  CHECK(text_of(folder / "epochs.csv") == header);
+  CHECK(fs::exists(folder / "superseded/2/epochs.csv"));
+}
+
+TEST_CASE("a last line that was cut off goes, and files of others stay as they are") {
+  TempFolder folder;
+  put_text(folder / "epochs.csv", "epoch,step\n1,10\n2,2");
+  put_text(folder / "metrics.jsonl", "{\"type\":\"step\",\"step\":5}\n{\"type\":\"st");
+  put_text(folder / "mine.csv", "a,b\n7,8\n");
+  put_text(folder / "logs/rank_0.log", "said\n");
+  study::put_aside(folder.path(), Point{5, 100});
+  CHECK(text_of(folder / "epochs.csv") == "epoch,step\n1,10\n");
+  CHECK(text_of(folder / "superseded/1/epochs.csv") == "epoch,step\n2,2\n");
+  CHECK(text_of(folder / "metrics.jsonl") == "{\"type\":\"step\",\"step\":5}\n");
+  CHECK(text_of(folder / "mine.csv") == "a,b\n7,8\n");
+  CHECK(text_of(folder / "logs/rank_0.log") == "said\n");
+}
+
+TEST_CASE("what a start writes anew is copied, and an empty folder gets nothing") {
+  TempFolder folder;
+  CHECK_FALSE(study::put_aside(folder.path(), Point{}));
+  CHECK(fs::is_empty(folder.path()));
+  put_text(folder / "result.json", "{\"verdict\": \"hang\"}");
+  put_text(folder / "config.yaml", "name: x");
+  REQUIRE(study::put_aside(folder.path(), Point{3, 30}));
+  CHECK(text_of(folder / "superseded/1/result.json") == "{\"verdict\": \"hang\"}");
+  CHECK(text_of(folder / "config.yaml") == "name: x");
+}
+
+TEST_CASE("checkpoints of later steps make room for those to come") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  for (const std::int64_t step : {10, 20, 30}) saves::save(store, step);
+  study::put_aside(folder.path(), Point{2, 20});
+  CHECK(store.list().size() == 2);
+  CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
+  CHECK_NOTHROW(saves::save(store, 30));
+}
+
+TEST_CASE("of two checkpoints of one step the one of the later epoch is later") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  saves::save(store, 20);
+  const fs::path ended = folder / "checkpoints" / checkpoint::folder_name({20, 3});
+  fs::copy(folder / "checkpoints" / saves::name_of(20), ended, fs::copy_options::recursive);
+  study::put_aside(folder.path(), Point{2, 20});
+  CHECK(fs::exists(folder / "checkpoints" / saves::name_of(20)));
+  CHECK_FALSE(fs::exists(ended));
+  CHECK(fs::exists(folder / "superseded/1/checkpoints" / ended.filename()));
+}
+
+TEST_CASE("a start that goes on from elsewhere leaves no checkpoint of another past") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  for (const std::int64_t step : {0, 10, 20}) saves::save(store, step);
+  study::put_aside(folder.path(), Point{.epoch = 2, .global_step = 20, .of_this_run = false});
+  CHECK(store.list().empty());
+  for (const std::int64_t step : {0, 10, 20})
+    CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(step), step));
+}
+
+TEST_CASE("what was put aside twice lies in two folders") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  for (const int number : {1, 2}) {
+    for (const std::int64_t step : {10, 20})
+      if (!fs::exists(folder / "checkpoints" / saves::name_of(step))) saves::save(store, step);
+    study::put_aside(folder.path(), Point{1, 10});
+    study::keep_aside(folder.path());
+    const fs::path aside = folder / "superseded" / std::to_string(number);
+    CHECK(saves::holds(aside / "checkpoints" / saves::name_of(20), 20));
+  }
+}
+
+TEST_CASE("epochs come back from their file with metrics and times") {
+  TempFolder folder;
+  CHECK(report::read_epochs(folder / "epochs.csv").empty());
+  write_epochs(folder.path(), 0, 2);
+  const auto epochs = report::read_epochs(folder / "epochs.csv");
+  REQUIRE(epochs.size() == 3);
+  const events::EpochEnded expected = invented::epoch(2);
+  CHECK(epochs[2].epoch == 2);
+  CHECK(epochs[2].global_step == expected.global_step);
+  CHECK(epochs[2].lr == expected.lr);
+  CHECK(epochs[2].metrics == expected.metrics);
+  CHECK(epochs[2].timing.wall_s == expected.timing.wall_s);
+  CHECK(epochs[2].timing.samples == expected.timing.samples);
+  CHECK_FALSE(epochs[2].timing.gpu_util);
+}
+
+TEST_CASE("data that changed since is named by split, and that of the test does not matter") {
+  TempFolder folder;
+  put_text(folder / "manifest.json", R"({"data_fingerprints": {"train": "aa", "val": "bb"}})");
+  const auto before = study::recorded_fingerprints(folder.path());
+  CHECK(before == std::map<std::string, std::string>{{"train", "aa"}, {"val", "bb"}});
+  CHECK_NOTHROW(study::expect_same_data(before, before));
+  CHECK_NOTHROW(study::expect_same_data({{"test", "x"}}, {{"test", "y"}}));
+  CHECK_NOTHROW(study::expect_same_data({}, before));
+  CHECK_NOTHROW(study::expect_same_data({{"split", "x"}}, {{"split", "y"}}));  // train says it
+  checkpoint::Manifest saved;
+  saved.facts = {{"data.train", "aa"}, {"data.val", "bb"}, {"cpu", "x"}};
+  CHECK(study::recorded_fingerprints(saved) == before);
+  try {
+    study::expect_same_data(before, {{"train", "aa"}, {"val", "cc"}});
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 10);
+    CHECK_THAT(error.what(), Contains("dataset.val: bb -> cc") && !Contains("dataset.train"));
+  }
+  put_text(folder / "manifest.json", "{\"data_fin");
+  CHECK(study::recorded_fingerprints(folder.path()).empty());
+}

@@ -1,0 +1,49 @@
+#include "study/resume/step_samples.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using study::ConfigChange;
+using study::Effect;
+using study::StepSamples;
+
+namespace {
+
+std::vector<ConfigChange> batch_change(const std::string& before, const std::string& now) {
+  return {{"loader.batch_size", before, now, Effect::refused}, {"seed", "1", "2", Effect::refused}};
+}
+
+}  // namespace
+
+TEST_CASE("resuming with another world size reports the global batch and what keeps it") {
+  const StepSamples doubled{1, 2, 50, 50};
+  CHECK(study::global_batch_notice(doubled) ==
+        "the global batch is 100 now and was 50: 2 ranks of loader.batch_size 50, and 1 of 50 "
+        "before; loader.batch_size=25 keeps the global batch of 50");
+  CHECK_THAT(study::global_batch_notice({2, 3, 50, 50}),
+             Contains("is 150 now and was 100") && Contains("no loader.batch_size keeps it"));
+  CHECK(study::global_batch_notice({1, 2, 50, 25}).empty());
+  CHECK(study::global_batch_notice({2, 2, 50, 50}).empty());
+  CHECK(study::global_batch_notice({2, 0, 50, 50}).empty());
+}
+
+TEST_CASE("the loader.batch_size that keeps the global batch is accepted, and no other") {
+  auto changes = batch_change("50", "25");
+  study::accept_same_global_batch(changes, {1, 2, 50, 25});
+  CHECK(changes[0].effect == Effect::not_bitwise);
+  CHECK(changes[0].why == "the global batch stays 50");
+  CHECK(changes[1].effect == Effect::refused);
+
+  auto other = batch_change("50", "30");
+  const StepSamples samples{1, 2, 50, 30};
+  study::accept_same_global_batch(other, samples);
+  CHECK(other[0].effect == Effect::refused);
+  try {
+    study::refuse_changes(other, "checkpoint", study::keeping_batch_clause(samples));
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), Contains("loader.batch_size: 50 -> 30; loader.batch_size=25 keeps the "
+                                      "global batch of 50\n  seed: 1 -> 2"));
+  }
+}

@@ -1,0 +1,130 @@
+#include "study/resume/superseded.hpp"
+
+#include "checkpoint/saves.hpp"
+#include "study/resume/run_history.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <chrono>
+#include <map>
+#include <vector>
+
+using namespace trainctl;
+using study::Point;
+
+namespace {
+
+/// Every file below the folder, and where links lead; without superseded/.
+std::map<std::string, std::string> content_of(const fs::path& folder) {
+  std::map<std::string, std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().lexically_relative(folder).string();
+    if (name.starts_with("superseded")) continue;
+    if (entry.is_symlink()) {
+      found[name] = fs::read_symlink(entry.path()).string();
+    } else if (entry.is_regular_file()) {
+      found[name] = read_file(entry.path(), 1 << 20, ReadFailure::resource);
+    }
+  }
+  return found;
+}
+
+constexpr const char* kRows = "epoch,step\n1,10\n2,20\n3,30\n";
+
+/// Three epochs with a checkpoint each; `last` leads to the newest.
+void fill(const fs::path& folder) {
+  checkpoint::Store store(folder / "checkpoints");
+  fs::path newest;
+  for (const std::int64_t step : {10, 20, 30}) newest = saves::save(store, step);
+  store.point(checkpoint::Link::last, newest);
+  put_text(folder / "epochs.csv", kRows);
+  put_text(folder / "metrics.jsonl", "{\"step\":5}\n{\"step\":15}\n{\"step\":25}\n");
+}
+
+bool is_undecided(const fs::path& folder, const std::string& number = "1") {
+  return fs::exists(folder / "superseded" / number / "undecided");
+}
+
+}  // namespace
+
+TEST_CASE("what was put aside for a start that came to nothing is back as it was") {
+  TempFolder folder;
+  fill(folder.path());
+  put_text(folder / "result.json", "{}");
+  const auto before = content_of(folder.path());
+  REQUIRE(study::put_aside(folder.path(), Point{1, 10}));
+  checkpoint::Store(folder / "checkpoints")
+      .point(checkpoint::Link::last, folder / "checkpoints" / saves::name_of(10));
+  CHECK(content_of(folder.path()) != before);
+  CHECK(is_undecided(folder.path()));
+  CHECK(study::take_back(folder.path()));
+  CHECK(content_of(folder.path()) == before);
+  CHECK_FALSE(is_undecided(folder.path()));
+  CHECK_FALSE(fs::exists(folder / "superseded/1/epochs.csv"));
+  CHECK(fs::exists(folder / "superseded/1/result.json"));
+  CHECK_FALSE(study::take_back(folder.path()));
+}
+
+TEST_CASE("Aside: files that are rewritten and taken back keep their modification times") {
+  TempFolder folder;
+  fill(folder.path());
+  const fs::file_time_type before = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  const std::vector<fs::path> files{folder / "epochs.csv", folder / "metrics.jsonl"};
+  for (const fs::path& file : files) fs::last_write_time(file, before);
+  const auto check_times = [&] {
+    for (const fs::path& file : files)
+      CHECK(fs::last_write_time(file) - before < std::chrono::seconds(1));
+  };
+  REQUIRE(study::put_aside(folder.path(), Point{1, 10}));
+  check_times();
+  REQUIRE(study::take_back(folder.path()));
+  check_times();
+}
+
+TEST_CASE("once the run has gone on nothing is taken back") {
+  TempFolder folder;
+  fill(folder.path());
+  study::put_aside(folder.path(), Point{1, 10});
+  study::keep_aside(folder.path());
+  const auto after = content_of(folder.path());
+  CHECK_FALSE(is_undecided(folder.path()));
+  CHECK_FALSE(study::take_back(folder.path()));
+  CHECK(content_of(folder.path()) == after);
+  CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
+}
+
+TEST_CASE("a newer checkpoint says that the run has gone on, though nobody was told") {
+  for (const std::int64_t step : {15, 20}) {  // 20: as one that lies aside
+    TempFolder folder;
+    fill(folder.path());
+    study::put_aside(folder.path(), Point{1, 10});
+    checkpoint::Store store(folder / "checkpoints");
+    saves::save(store, step);
+    CHECK_FALSE(study::take_back(folder.path()));
+    CHECK(store.list().size() == 2);
+    CHECK_FALSE(is_undecided(folder.path()));
+  }
+}
+
+TEST_CASE("a start that was killed while it put aside, or took back, can be undone") {
+  TempFolder folder;
+  fill(folder.path());
+  const auto before = content_of(folder.path());
+  study::put_aside(folder.path(), Point{1, 10});
+  const fs::path aside = folder / "superseded/1";
+  const std::string name = saves::name_of(20);
+  fs::rename(aside / "checkpoints" / name, folder / "checkpoints" / name);
+  fs::rename(aside / "undecided/epochs.csv", folder / "epochs.csv");
+  CHECK(study::take_back(folder.path()));
+  CHECK(content_of(folder.path()) == before);
+}
+
+TEST_CASE("a folder in which nothing was put aside has nothing to take back") {
+  TempFolder folder;
+  CHECK_FALSE(study::take_back(folder.path()));
+  put_text(folder / "superseded/notes/undecided/a", "mine");
+  put_text(folder / "superseded/2/epochs.csv", kRows);
+  CHECK_FALSE(study::take_back(folder.path()));
+  CHECK(fs::exists(folder / "superseded/notes/undecided/a"));
+}

@@ -1,0 +1,250 @@
+#include "study/run/attempts.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/saves.hpp"
+#include "study/bench/trial.hpp"
+#include "study/fake_run.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+
+#include <csignal>
+#include <iterator>
+
+using namespace trainctl;
+
+namespace {
+
+int entries_in(const fs::path& folder) {
+  return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+Json read_result(const fs::path& folder) {
+  return Json::parse(read_file(folder / "result.json", 1 << 20, ReadFailure::resource));
+}
+
+/// A run whose worker diverges until `resolved` stands in its resolved config.
+study::RunRequest request(const TempFolder& folder, const std::string& resolved,
+                          const std::vector<std::string>& overrides) {
+  const std::string diverges =
+      fake_run::say(events::Failed{.kind = 6, .message = "the loss is nan"}) + "exit 6\n";
+  study::RunRequest request =
+      fake_run::request(folder, "echo $3 > \"$3/checkpoints/of_this_attempt\"\nif ! grep -q '" +
+                                    resolved + "' \"$3/config.resolved.yaml\"; then\n" + diverges +
+                                    "fi\n" + fake_run::two_epochs());
+  config::Diagnostics diagnostics;
+  request.loaded = spec::load_experiment(request.config_file, overrides, diagnostics);
+  return request;
+}
+
+/// The same, killed at the first start with `when` in its resolved config, after `before`.
+study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
+                              const std::string& before) {
+  study::RunRequest killed = request(
+      folder, "lr: 0.001", {"trainer.on_divergence=[optimizer.lr=0.01, optimizer.lr=0.001]"});
+  const std::string script = read_file(killed.executable, 1 << 20, ReadFailure::resource);
+  const std::string mark = "'" + (folder / "killed").string() + "'";
+  std::ofstream(killed.executable)
+      << "#!/bin/sh\nif grep -q '" << when << "' \"$3/config.resolved.yaml\" && [ ! -e " << mark
+      << " ]; then\ntouch " << mark << "\n"
+      << before << "kill -9 $$\nfi\n"
+      << script;
+  return killed;
+}
+
+study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
+  request.folder.fixed = run_dir;
+  request.resume = study::parse_resume("auto");
+  return request;
+}
+
+/// Runs it; the notices go into `warnings`.
+study::RunOutcome run(const study::RunRequest& request, std::vector<std::string>& warnings) {
+  struct Listener final : report::Sink {
+    explicit Listener(std::vector<std::string>& into) : heard(into) {}
+    void on_event(int /*rank*/, const events::Event& event) override {
+      if (const auto* warning = std::get_if<events::Warning>(&event))
+        heard.push_back(warning->message);
+    }
+    void on_tick(double /*now*/) override {}
+    void close() override {}
+    std::vector<std::string>& heard;
+  };
+  const auto make_sinks = [&](const fs::path&) {
+    study::Sinks sinks;
+    sinks.push_back(std::make_unique<Listener>(warnings));
+    return sinks;
+  };
+  return study::run_experiment(request, make_sinks, steady_clock());
+}
+
+}  // namespace
+
+TEST_CASE("a run that diverges starts again with the next overrides, in the same folder") {
+  TempFolder folder;
+  std::vector<std::string> warnings;
+  const auto outcome = run(request(folder, "lr: 0.001",
+                                   {"trainer.on_divergence=[optimizer.lr=0.01, "
+                                    "[optimizer.lr=0.001, +trainer.gradient_clip_val=1.0]]"}),
+                           warnings);
+  CHECK(outcome.ending.exit_code == 0);
+  const Json result = read_result(outcome.folder);
+  CHECK(result["verdict"] == "ok");
+  REQUIRE(result["attempts"].size() == 3);
+  CHECK(result["attempts"][0]["overrides"] == Json::array());
+  CHECK(result["attempts"][0]["exit_code"] == 6);
+  CHECK(result["attempts"][0]["folder"] == "attempt-1");
+  CHECK(result["attempts"][1]["overrides"] == Json{"optimizer.lr=0.01"});
+  CHECK(result["attempts"][2]["overrides"] ==
+        Json{"optimizer.lr=0.001", "+trainer.gradient_clip_val=1.0"});
+  CHECK(result["attempts"][2]["folder"].is_null());
+  CHECK(read_result(outcome.folder / "attempt-2")["verdict"] == "diverged");
+  for (const char* below : {"", "attempt-1", "attempt-2"})
+    CHECK(fs::exists(outcome.folder / below / "checkpoints/of_this_attempt"));
+  CHECK_FALSE(fs::exists(outcome.folder / "attempt-3"));
+  REQUIRE_FALSE(warnings.empty());
+  CHECK_THAT(warnings.front(), StartsWith("attempt 1 diverged (") &&
+                                   EndsWith("attempt 2 of 3 starts from the beginning with "
+                                            "optimizer.lr=0.01"));
+}
+
+TEST_CASE("where nothing is left to fall back on the run has diverged") {
+  TempFolder folder;
+  std::vector<std::string> warnings;
+  const auto outcome =
+      run(request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"}), warnings);
+  CHECK(outcome.ending.exit_code == 6);
+  const Json result = read_result(outcome.folder);
+  CHECK(result["verdict"] == "diverged");
+  CHECK(result["attempts"].size() == 2);
+  CHECK(fs::exists(outcome.folder / "attempt-1"));
+  CHECK_FALSE(fs::exists(outcome.folder / "attempt-2"));
+}
+
+TEST_CASE("a run that ends otherwise is not started again, and one without fallbacks tells none") {
+  TempFolder folder;
+  std::vector<std::string> warnings;
+  study::RunRequest killed =
+      request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
+  std::ofstream(killed.executable) << "#!/bin/sh\nkill -9 $$\n";
+  const auto outcome = run(killed, warnings);
+  CHECK(outcome.ending.exit_code == 7);
+  CHECK(outcome.result["attempts"].size() == 1);
+  CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
+
+  TempFolder other;
+  const auto plain = run(request(other, "lr: 7", {}), warnings);
+  CHECK(plain.ending.exit_code == 6);
+  CHECK_FALSE(plain.result.contains("attempts"));
+  CHECK(warnings.empty());
+}
+
+TEST_CASE("only training is started again, and a trial is not") {
+  TempFolder folder;
+  const study::RunRequest asked =
+      request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
+  const report::Ending diverged{.verdict = "diverged", .exit_code = 6};
+  for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
+    study::RunRequest other = asked;
+    other.task.kind = kind;
+    study::Attempts attempts(other, folder / "nowhere");
+    CHECK_FALSE(attempts.after(diverged));
+    CHECK(attempts.with_last(diverged).empty());
+  }
+  const auto trial = std::get<report::TrialFailure>(study::run_trial(asked, steady_clock()));
+  CHECK(trial.exit_code == 6);
+  for (const auto& entry : fs::directory_iterator(folder / "runs"))
+    CHECK_FALSE(fs::exists(entry.path() / "attempt-1"));
+}
+
+TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") {
+  TempFolder folder;
+  study::RunRequest asked = request(folder, "lr: 7", {});
+  asked.loaded.experiment.trainer.on_divergence.push_back({{"optimizer.rate=1"}});
+  std::vector<std::string> warnings;
+  const auto outcome = run(asked, warnings);
+  CHECK(outcome.ending.exit_code == 6);
+  CHECK(read_result(outcome.folder)["verdict"] == "diverged");
+  CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
+}
+
+TEST_CASE("after a signal there is no further attempt, though the workers had ended") {
+  struct Stopper final : report::Sink {
+    void on_event(int /*rank*/, const events::Event& /*event*/) override {}
+    void on_tick(double /*now*/) override {}
+    void close() override { std::raise(SIGTERM); }
+  };
+  TempFolder folder;
+  const auto make_sinks = [](const fs::path&) {
+    study::Sinks sinks;
+    sinks.push_back(std::make_unique<Stopper>());
+    return sinks;
+  };
+  const auto outcome = study::run_experiment(
+      request(folder, "lr: 0.01", {"trainer.on_divergence=[optimizer.lr=0.01]"}), make_sinks,
+      steady_clock());
+  CHECK(outcome.ending.exit_code == 6);
+  CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
+}
+
+TEST_CASE("a resumed run goes on to count its attempts, and none takes the folder of another") {
+  TempFolder folder;
+  std::vector<std::string> warnings;
+  const auto request = killed_once(folder, "lr: 0.01", "");
+  const auto killed = run(request, warnings);
+  CHECK(killed.ending.exit_code == 7);
+  REQUIRE(killed.result["attempts"].size() == 2);
+  put_text(killed.folder / "attempt-2/mine.txt", "mine");
+
+  const auto resumed = run(resuming(request, killed.folder), warnings);
+  CHECK(resumed.ending.exit_code == 0);
+  const Json& attempts = resumed.result["attempts"];
+  REQUIRE(attempts.size() == 3);
+  CHECK(attempts[0]["folder"] == "attempt-1");
+  CHECK(attempts[0]["message"] == killed.result["attempts"][0]["message"]);
+  CHECK(attempts[2]["overrides"] == Json{"optimizer.lr=0.001"});
+  CHECK(read_result(killed.folder / "attempt-1")["attempts"].size() == 1);
+  CHECK(attempts[1]["folder"] == "attempt-3");
+  CHECK(fs::exists(killed.folder / "attempt-3/checkpoints/of_this_attempt"));
+  CHECK(entries_in(killed.folder / "attempt-2") == 1);
+}
+
+TEST_CASE("the command that began a run goes on with the attempt that was killed") {
+  for (const std::string file : {"as typed", "resolved"}) {
+    TempFolder folder;
+    std::vector<std::string> warnings;
+    checkpoint::Store store(folder / "made");
+    const fs::path made = saves::save(store, 10);
+    auto request =
+        killed_once(folder, "lr: 0.001", "cp -r '" + made.string() + "' \"$3/checkpoints/\"\n");
+    const auto killed = run(request, warnings);
+    CHECK(killed.ending.exit_code == 7);
+    if (file == "resolved") {
+      config::Diagnostics ignored;
+      request.config_file = killed.folder / "config.resolved.yaml";
+      request.loaded = spec::load_experiment(request.config_file, {}, ignored);
+    }
+    warnings.clear();
+    const auto resumed = run(resuming(request, killed.folder), warnings);
+    INFO(file);
+    CHECK(resumed.ending.exit_code == 0);
+    CHECK(resumed.result["resumed_from"]["step"] == 10);
+    CHECK(resumed.result["attempts"].size() == 3);
+    REQUIRE_FALSE(warnings.empty());
+    CHECK_THAT(warnings.front(), EndsWith("attempt 3 of 3 goes on with optimizer.lr=0.001"));
+    CHECK_THAT(read_file(resumed.folder / "config.resolved.yaml", 1 << 20, ReadFailure::resource),
+               Contains("lr: 0.001"));
+  }
+}
+
+TEST_CASE("a result that tells no attempts as this program writes them counts for none") {
+  TempFolder folder;
+  auto asked = request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
+  asked.resume = study::parse_resume("auto");
+  for (const char* text : {"{", "[]", "{\"attempts\": [7]}", "{\"attempts\": []}"}) {
+    INFO(text);
+    put_text(folder / "run/result.json", text);
+    const study::Attempts attempts(asked, folder / "run");
+    CHECK_FALSE(attempts.is_another());
+    CHECK(attempts.with_last({}).size() == 1);
+  }
+}

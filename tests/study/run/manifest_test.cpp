@@ -1,0 +1,106 @@
+#include "study/run/manifest.hpp"
+
+#include "base/clock.hpp"
+#include "study/run/run_inputs.hpp"
+#include "study/sweep/job_process.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/temp_folder.hpp"
+
+#include <cstdlib>
+
+using namespace trainctl;
+using namespace trainctl::study;
+
+TEST_CASE("the manifest keeps listed environment names and no others") {
+  ::setenv("OMP_NUM_THREADS", "3", 1);
+  ::setenv("TCTL_SECRET_TOKEN", "hunter2", 1);
+  const Json document = manifest({.argv = {"trainctl", "run"},
+                                  .config_file = "a.yaml",
+                                  .version = "1.2.3",
+                                  .started_at = "now",
+                                  .library_versions = {{"torch", "2.11.0"}},
+                                  .data_fingerprints = {{"train", "00ff"}},
+                                  .threads = {2, "asked", true},
+                                  .thread_waiting = "spin",
+                                  .allocator = "jemalloc",
+                                  .machine = read_machine(),
+                                  .git = {}});
+  CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
+  CHECK(to_line(document).find("hunter2") == std::string::npos);
+  CHECK(document["libraries"]["torch"] == "2.11.0");
+  CHECK(document["data_fingerprints"]["train"] == "00ff");
+  CHECK(document["allocator"] == "jemalloc");
+  CHECK(document["weights"].is_null());
+  CHECK(document["hardware"]["cores"] >= 1);
+  CHECK(document["num_threads"]["value"] == 2);
+  CHECK(document["num_threads"]["why"] == "asked");
+  CHECK(document["num_threads"]["contended"] == true);
+  CHECK(document["thread_waiting"] == "spin");
+  CHECK(document["activation_checkpointing"].is_null());
+}
+
+TEST_CASE("manifest: channels_last has the choice of the run and its reason") {
+  ManifestInput input;
+  CHECK(manifest(input)["channels_last"].is_null());
+  input.layout = {true, "97 % of the operations are convolutions of images"};
+  const Json document = manifest(input);
+  CHECK(document["channels_last"]["value"] == true);
+  CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
+}
+
+TEST_CASE("the manifest tells what activation_checkpointing: auto became, and why") {
+  const Json document = manifest({.argv = {},
+                                  .config_file = {},
+                                  .version = {},
+                                  .started_at = {},
+                                  .library_versions = {},
+                                  .data_fingerprints = {},
+                                  .recomputes = {true, "activations take about 9.1 GiB"},
+                                  .allocator = {},
+                                  .machine = {},
+                                  .git = {}});
+  CHECK(document["activation_checkpointing"]["value"] == "blocks");
+  CHECK(document["activation_checkpointing"]["why"] == "activations take about 9.1 GiB");
+}
+
+TEST_CASE("a folder outside any repository has no git state") {
+  const TempFolder folder;
+  CHECK(git_state(folder.path()).commit.empty());
+}
+
+TEST_CASE("git state tells commit and changes") {
+  const TempFolder folder;
+  const std::string git =
+      "git -C " + folder.path().string() + " -c user.name=t -c user.email=t@example.org ";
+  if (std::system((git + "init -q 2>/dev/null").c_str()) != 0) skip("git is not installed");
+  write_atomically(folder / "a", "1");
+  REQUIRE(std::system((git + "add a && " + git + "commit -qm first").c_str()) == 0);
+  CHECK(git_state(folder.path()).commit.size() == 40);
+  CHECK(git_state(folder.path()).status == "clean");
+  write_atomically(folder / "a", "2");
+  CHECK(git_state(folder.path()).status == "modified");
+}
+
+TEST_CASE("a run of a sweep is told the folder of the experiment that a person has written") {
+  const TempFolder folder;
+  const std::string print = "printf %s \"$" + std::string(kSourceFolder) + "\" > ";
+  launch::SignalGuard guard;
+  ChildProcess child({.argv = {"/bin/sh", "-c", print + (folder / "told").string()},
+                      .log = folder / "log",
+                      .share = {},
+                      .experiment = folder / "mine" / "a.yaml"},
+                     guard);
+  const double end = steady_clock().now() + 60;
+  while (!child.ended() && steady_clock().now() < end) (void)wait_for_signals(guard, 0.02);
+  CHECK(child.ended() == 0);
+  CHECK(golden::read(folder / "told") == (folder / "mine").string());
+}
+
+TEST_CASE("the git state is that of the config's folder, unless its experiment lies elsewhere") {
+  ::unsetenv(kSourceFolder);
+  CHECK(source_folder("sweep/configs/00ff.yaml") == "sweep/configs");
+  ::setenv(kSourceFolder, "/mine", 1);
+  CHECK(source_folder("sweep/configs/00ff.yaml") == "/mine");
+  ::unsetenv(kSourceFolder);
+}

@@ -1,0 +1,77 @@
+#include "study/run/restarts.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <utility>
+
+using namespace trainctl;
+using Answer = study::RestartPolicy::Answer;
+using Step = std::optional<std::int64_t>;
+
+TEST_CASE("only a failed process and a hang are worth another start") {
+  for (const int code : {0, 1, 2, 3, 5, 6, 9, 10, 11, 75, 93, 130, 143}) {
+    INFO(code);
+    study::RestartPolicy policy(3);
+    CHECK(policy.after(code, 100) == Answer::over);
+    CHECK(policy.made() == 0);
+  }
+  for (const int code : {7, 8}) {
+    study::RestartPolicy policy(3);
+    CHECK(policy.after(code, 100) == Answer::again);
+  }
+}
+
+TEST_CASE("the budget is exact, also where every start gets further") {
+  for (const int most : {0, 1, 2, 7}) {
+    study::RestartPolicy policy(most);
+    int starts = 1;
+    while (policy.after(7, 10 * starts) == Answer::again) ++starts;
+    CHECK(starts == most + 1);
+    CHECK(policy.made() == most);
+  }
+}
+
+TEST_CASE("three restarts without a newer checkpoint are the end, whatever the budget") {
+  for (const Step step : {Step(), Step(938)}) {
+    study::RestartPolicy policy(10);
+    for (int restart = 1; restart <= 3; ++restart) CHECK(policy.after(7, step) == Answer::again);
+    CHECK(policy.after(8, step) == Answer::no_progress);
+  }
+}
+
+TEST_CASE("a budget of two is used up before three in a row can be") {
+  study::RestartPolicy policy(2);
+  CHECK(policy.after(7, {}) == Answer::again);
+  CHECK(policy.after(7, {}) == Answer::again);
+  CHECK(policy.after(7, {}) == Answer::over);
+}
+
+TEST_CASE("a newer checkpoint begins the count again, an older one does not") {
+  study::RestartPolicy policy(10);
+  for (const auto& [step, answer] :
+       std::vector<std::pair<Step, Answer>>{{{}, Answer::again},
+                                            {{}, Answer::again},
+                                            {{}, Answer::again},
+                                            {10, Answer::again},
+                                            {10, Answer::again},
+                                            {5, Answer::again},
+                                            {10, Answer::no_progress}}) {
+    CHECK(policy.after(7, step) == answer);
+  }
+}
+
+TEST_CASE("the checkpoint that a run began with is no progress") {
+  study::RestartPolicy policy(10, 500);
+  for (int restart = 1; restart <= 3; ++restart) CHECK(policy.after(7, 500) == Answer::again);
+  CHECK(policy.after(7, 500) == Answer::no_progress);
+}
+
+TEST_CASE("what begins anew is judged by its own steps, within the same budget") {
+  study::RestartPolicy policy(3, 500);
+  CHECK(policy.after(7, 500) == Answer::again);
+  policy.forget_progress();
+  CHECK(policy.after(7, 10) == Answer::again);
+  CHECK(policy.after(7, 20) == Answer::again);
+  CHECK(policy.after(7, 30) == Answer::over);
+}

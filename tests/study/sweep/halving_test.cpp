@@ -1,0 +1,90 @@
+#include "study/sweep/halving.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <string>
+
+using namespace trainctl;
+using namespace trainctl::study;
+using report::Better;
+
+namespace {
+
+using Rungs = std::vector<std::int64_t>;
+
+/// "3>1": setting 3 goes on to rung 1.
+std::string text_of(const std::optional<Halving::Promotion>& promotion) {
+  return promotion ? fmt::format("{}>{}", promotion->setting, promotion->rung) : "none";
+}
+
+}  // namespace
+
+TEST_CASE("rungs grow by eta up to the whole run") {
+  CHECK(rungs_of(1, 9, 3) == Rungs{1, 3, 9});
+  CHECK(rungs_of(1, 10, 3) == Rungs{1, 3, 9, 10});
+  CHECK(rungs_of(2, 5, 4) == Rungs{2, 5});
+  CHECK(rungs_of(1, 2, 2) == Rungs{1, 2});
+  CHECK_THROWS_WITH(rungs_of(9, 9, 3), Contains("--min-epochs is 9 and trainer.max_epochs 9"));
+  CHECK_THROWS_WITH(rungs_of(0, 9, 3), Contains("--min-epochs is 0"));
+  CHECK_THROWS_WITH(rungs_of(1, 9, 1), Contains("--eta is 1"));
+}
+
+// By hand, one run at a time, eta 3, the lowest wins; losses at rung 0: 5 4 6 1 2 3 9 8 7. Of the
+// first three the best (1, with 4) goes on; of four the best is 3, with 1; of six two may, and 4
+// with 2 has not; of nine three may, and 5 with 3 has not.
+TEST_CASE("nine settings are promoted as worked out by hand") {
+  Halving halving(3, 3, Better::lower);
+  const std::vector<double> losses{5, 4, 6, 1, 2, 3, 9, 8, 7};
+  std::string order;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    halving.report(0, i, losses[i]);
+    while (const auto next = halving.next()) {
+      order += text_of(next) + " ";
+      // At rung 1 settings keep their order; at rung 2 nobody comes after.
+      halving.report(next->rung, next->setting, losses[next->setting] / 2);
+    }
+  }
+  // Rung 1 then holds 1 (2), 3 (0.5), 4 (1): its best is 3, found once there are three. 5 makes
+  // four, of which still one goes on.
+  CHECK(order == "1>1 3>1 4>1 3>2 5>1 ");
+}
+
+TEST_CASE("a setting that was begun is not promoted again, whatever order it is told in") {
+  Halving halving(2, 2, Better::higher);
+  halving.report(0, 0, 0.9);
+  halving.report(0, 1, 0.8);
+  CHECK(text_of(halving.next()) == "0>1");
+  halving.begin(1, 0);
+  CHECK(text_of(halving.next()) == "none");
+  halving.report(1, 0, 0.95);
+  CHECK(text_of(halving.next()) == "none");
+}
+
+TEST_CASE("what failed counts as the worst and never goes on") {
+  Halving halving(2, 2, Better::lower);
+  halving.report(0, 0, std::nullopt);
+  halving.report(0, 1, std::numeric_limits<double>::quiet_NaN());
+  CHECK(text_of(halving.next()) == "none");
+  halving.report(0, 2, 7.0);
+  CHECK(text_of(halving.next()) == "2>1");
+  halving.begin(1, 2);
+  halving.report(0, 3, 8.0);
+  CHECK(text_of(halving.next()) == "3>1");
+}
+
+TEST_CASE("of equal values the setting that comes first goes on") {
+  Halving halving(2, 2, Better::lower);
+  halving.report(0, 4, 1.0);
+  halving.report(0, 2, 1.0);
+  CHECK(text_of(halving.next()) == "2>1");
+}
+
+TEST_CASE("a sweep without rungs promotes nobody") {
+  Halving halving(1, 3, Better::lower);
+  for (std::size_t i = 0; i < 9; ++i) halving.report(0, i, 1.0);
+  CHECK(text_of(halving.next()) == "none");
+}

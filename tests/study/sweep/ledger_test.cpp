@@ -1,0 +1,246 @@
+#include "study/sweep/ledger.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <limits>
+
+using namespace trainctl;
+using namespace trainctl::study;
+using report::SweepStatus;
+
+namespace {
+
+std::vector<PlannedRun> planned(int runs) {
+  std::vector<PlannedRun> plan;
+  for (int i = 0; i < runs; ++i)
+    plan.push_back({fmt::format("{:016x}", i), 7, {{"optimizer.lr", fmt::format("0.{}", i + 1)}}});
+  return plan;
+}
+
+Json kind(const char* name) {
+  Json definition = Json::object();
+  definition["kind"] = name;
+  return definition;
+}
+
+Ledger with_runs(const fs::path& file, int runs) {
+  Ledger ledger(file);
+  ledger.define(kind("grid"), planned(runs));
+  return ledger;
+}
+
+RunEnd good(double value) {
+  return {.exit_code = 0, .epochs = 3, .wall_s = 2, .value = value, .metrics = {{"val/loss", 1.0}}};
+}
+
+const std::vector<std::int64_t> kFirst{1};
+
+using Step = std::function<void(Ledger&)>;
+
+/// The life of three runs, each call a transaction.
+const std::vector<Step>& life() {
+  static const std::vector<Step> steps{
+      [](Ledger& ledger) { ledger.define(kind("grid"), planned(3)); },
+      [](Ledger& ledger) {
+        ledger.aim(std::vector<std::int64_t>{1, 2, 3}, 0);
+      },
+      [](Ledger& ledger) { ledger.claim(1, "me", ""); },
+      [](Ledger& ledger) { ledger.claim(2, "me", "abc"); },
+      [](Ledger& ledger) { ledger.end(1, good(0.5), false); },
+      [](Ledger& ledger) { ledger.put_back(2, Ledger::Because::lacked_resources); },
+      [](Ledger& ledger) { ledger.claim(2, "me", "abc"); },
+      [](Ledger& ledger) { ledger.end(2, {.exit_code = 6, .message = "nan"}, true); },
+      [](Ledger& ledger) { ledger.prune(kFirst); },
+  };
+  return steps;
+}
+
+std::string state_of(const Ledger& ledger) {
+  std::string text;
+  for (const LedgerRun& run : ledger.runs())
+    text += fmt::format("{}:{}/{}/{} ", run.number, name_of(run.status), run.target, run.rung);
+  return text;
+}
+
+/// What a process leaves that is killed, without a word, between two calls or within one.
+void killed_after(const fs::path& file, std::size_t steps) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    try {
+      Ledger ledger(file);
+      for (std::size_t i = 0; i < steps; ++i) life()[i](ledger);
+      ::kill(::getpid(), SIGKILL);
+    } catch (...) {
+      ::_exit(1);
+    }
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+}
+
+}  // namespace
+
+TEST_CASE("a ledger knows its runs after it was opened again") {
+  const TempFolder folder;
+  with_runs(folder / "sweep.sqlite", 2);
+  const Ledger again(folder / "sweep.sqlite");
+  CHECK(again.definition() == kind("grid"));
+  const auto runs = again.runs();
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[1].number == 2);
+  CHECK(runs[1].plan.seed == 7);
+  CHECK(runs[1].plan.overrides == report::Overrides{{"optimizer.lr", "0.2"}});
+  CHECK(runs[1].status == SweepStatus::pending);
+  CHECK(runs[1].target == -1);
+}
+
+TEST_CASE("a run is claimed once") {
+  const TempFolder folder;
+  Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
+  CHECK_THROWS_WITH(ledger.claim(1, "me", ""), Contains("cannot become running"));
+  ledger.aim(kFirst, 0);
+  ledger.claim(1, "me", "");
+  try {
+    ledger.claim(1, "you", "");
+    FAIL("claimed twice");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::resource);
+  }
+  CHECK(ledger.runs()[0].holder == "me");
+}
+
+TEST_CASE("another ranking gives runs their values anew, also those that are not listed") {
+  const TempFolder folder;
+  {
+    Ledger ledger = with_runs(folder / "sweep.sqlite", 2);
+    CHECK(ledger.ranking().is_null());
+    ledger.aim(kFirst, 0);
+    ledger.claim(1, "me", "");
+    ledger.end(1, good(0.25), true);
+    ledger.define(kind("list"), std::vector{planned(2)[1]});
+    REQUIRE(ledger.all_runs().size() == 2);
+    ledger.rank(kind("other"), {{1, 0.75}, {2, std::nullopt}});
+  }
+  Ledger again(folder / "sweep.sqlite");
+  CHECK(again.ranking() == kind("other"));
+  CHECK(again.runs().size() == 1);
+  CHECK(again.all_runs()[0].value == 0.75);
+  CHECK_FALSE(again.all_runs()[1].value);
+}
+
+TEST_CASE("a run ends once, and only one that runs") {
+  const TempFolder folder;
+  Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
+  CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("cannot become ok"));
+  CHECK(ledger.runs()[0].rung_values.empty());
+  ledger.aim(kFirst, 0);
+  ledger.claim(1, "me", "");
+  ledger.end(1, good(0.25), true);
+  const LedgerRun run = ledger.runs()[0];
+  CHECK(run.status == SweepStatus::ok);
+  CHECK(run.value == 0.25);
+  CHECK(run.exit_code == 0);
+  CHECK(run.metrics.front() == std::pair<std::string, double>("val/loss", 1.0));
+  CHECK(run.holder.empty());
+  CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("cannot become ok"));
+  CHECK_THROWS_WITH(ledger.put_back(1, Ledger::Because::stopped),
+                    Contains("cannot become pending"));
+}
+
+TEST_CASE("a run that has come to a rung waits there, and its times add up") {
+  const TempFolder folder;
+  Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
+  for (const int rung : {0, 1}) {
+    ledger.aim(kFirst, rung);
+    ledger.claim(1, "me", "");
+    ledger.end(1, good(1.0 - rung), rung == 1);
+  }
+  const LedgerRun run = ledger.runs()[0];
+  CHECK(run.rung == 1);
+  CHECK(run.wall_s == 4);
+  CHECK(run.rung_values == std::vector<std::optional<double>>{1.0, 0.0});
+}
+
+TEST_CASE("values that are not finite are none") {
+  const TempFolder folder;
+  Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
+  ledger.aim(kFirst, 0);
+  ledger.claim(1, "me", "");
+  ledger.end(1, good(std::numeric_limits<double>::infinity()), true);
+  CHECK_FALSE(ledger.runs()[0].value);
+}
+
+TEST_CASE("a longer definition keeps what is done, and what it leaves out is kept aside") {
+  const TempFolder folder;
+  Ledger ledger = with_runs(folder / "sweep.sqlite", 2);
+  ledger.aim(kFirst, 0);
+  ledger.claim(1, "me", "");
+  ledger.end(1, good(1), true);
+  CHECK(ledger.define(kind("list"), planned(4)) == 2);
+  CHECK(ledger.runs().size() == 4);
+  CHECK(ledger.runs()[0].status == SweepStatus::ok);
+  const std::vector<PlannedRun> all = planned(4);
+  const std::vector<PlannedRun> last{all[3], all[0]};
+  CHECK(ledger.define(kind("list"), last) == 0);
+  REQUIRE(ledger.runs().size() == 2);
+  CHECK(ledger.runs()[0].number == 4);
+  CHECK(ledger.runs()[1].status == SweepStatus::ok);
+}
+
+TEST_CASE("killed after any call, a ledger is as that call left it") {
+  for (std::size_t steps = 0; steps <= life().size(); ++steps) {
+    CAPTURE(steps);
+    const TempFolder folder;
+    killed_after(folder / "sweep.sqlite", steps);
+    Ledger expected(folder / "expected.sqlite");
+    for (std::size_t i = 0; i < steps; ++i) life()[i](expected);
+    const Ledger left(folder / "sweep.sqlite");
+    CHECK(state_of(left) == state_of(expected));
+  }
+}
+
+// The log of SQLite grows with each transaction; cut off at any byte it is one that a power cut
+// has left, and what is read back was the state after one of the calls.
+TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
+  const TempFolder folder;
+  std::vector<std::string> states;
+  {
+    Ledger expected(folder / "expected.sqlite");
+    states.push_back(state_of(expected));
+    for (const Step& step : life()) {
+      step(expected);
+      states.push_back(state_of(expected));
+    }
+  }
+  killed_after(folder / "sweep.sqlite", life().size());
+  const auto log_bytes = fs::file_size(folder / "sweep.sqlite-wal");
+  for (std::uintmax_t left = 0; left <= log_bytes; left += 2039) {
+    CAPTURE(left, log_bytes);
+    const fs::path cut = folder / "cut";
+    fs::remove_all(cut);
+    fs::create_directory(cut);
+    fs::copy_file(folder / "sweep.sqlite", cut / "sweep.sqlite");
+    fs::copy_file(folder / "sweep.sqlite-wal", cut / "sweep.sqlite-wal");
+    fs::resize_file(cut / "sweep.sqlite-wal", left);
+    const Ledger ledger(cut / "sweep.sqlite");
+    CHECK(std::ranges::find(states, state_of(ledger)) != states.end());
+  }
+}
+
+TEST_CASE("a file that is no ledger is refused") {
+  const TempFolder folder;
+  put_text(folder / "sweep.sqlite", std::string(4096, 'x'));
+  CHECK_THROWS_WITH(Ledger(folder / "sweep.sqlite"), Contains("it is no ledger of a sweep"));
+  CHECK_THROWS_WITH(Ledger(folder / "none" / "sweep.sqlite"), Contains("check the disk"));
+}

@@ -1,0 +1,317 @@
+#include "study/sweep/sweep.hpp"
+
+#include "base/error.hpp"
+#include "study/folder/folder_lock.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <map>
+#include <set>
+
+using namespace trainctl;
+using namespace trainctl::study;
+using report::SweepStatus;
+
+namespace {
+
+/// What an invented run does at its n-th start, from 0.
+struct Course {
+  std::map<int, int> exit_codes;  // by start; others end well
+  bool endless = false;           // until it is asked to stop: then 75
+  std::string failure = "null";   // first_failure of result.json, where it fails
+};
+
+/// Runs that end at once and leave a result.json; no process is started.
+class World {
+ public:
+  explicit World(std::vector<double> losses) : losses_(std::move(losses)), ledger_(make()) {}
+
+  SweepEnd run() {
+    return run_sweep(ledger_, plan,
+                     {.start = [&](const SweepJob& job) { return start(job); },
+                      .wait = [&](double seconds) { return wait(seconds); },
+                      .told = {},
+                      .clock = clock_});
+  }
+  [[nodiscard]] std::string statuses() const {
+    std::string text;
+    for (const LedgerRun& run : ledger_.runs()) text += std::string(name_of(run.status)) + " ";
+    return text;
+  }
+  Ledger& ledger() { return ledger_; }
+  [[nodiscard]] double now() const { return clock_.now(); }
+  void leave_result(std::int64_t number, std::int64_t epochs) const {
+    const std::size_t setting = static_cast<std::size_t>(number - 1) / seeds.size();
+    put_text(run_folder(plan.folder, number) / "result.json",
+             fmt::format(R"({{"exit_code": 0, "epochs": {}, "wall_s": {}, "message": "",
+                             "val": {{"loss": {}}}}})",
+                         epochs, ++*stamp_, losses_[setting]));
+  }
+  void leave_failure(std::int64_t number, int exit_code, const std::string& failure) const {
+    put_text(run_folder(plan.folder, number) / "result.json",
+             fmt::format(R"({{"exit_code": {}, "wall_s": {}, "message": "", "first_failure": {}}})",
+                         exit_code, ++*stamp_, failure));
+  }
+
+  SweepPlan plan;
+  std::vector<std::uint64_t> seeds{0};
+  std::map<std::int64_t, Course> courses;
+  std::string order;                      // "1@3 2 ": run 1 until epoch 3, run 2 to its end
+  std::vector<int> signals;               // sent to runs
+  std::map<int, std::vector<int>> heard;  // at the n-th wait
+  std::vector<int> beside;                // runs that there were after each start
+  std::int64_t max_epochs = 9;
+
+ private:
+  class Job final : public JobProcess {
+   public:
+    Job(World& world, SweepJob job, Course course, int start)
+        : world_(world), job_(std::move(job)), course_(std::move(course)), start_(start) {
+      world_.beside.push_back(++world_.running_);
+    }
+    ~Job() override { --world_.running_; }
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    std::optional<int> ended() override {
+      if (course_.endless && !stopped_) return std::nullopt;
+      if (stopped_) return 75;
+      const auto code = course_.exit_codes.find(start_);
+      if (code != course_.exit_codes.end()) {
+        world_.leave_failure(job_.number, code->second, course_.failure);
+        return code->second;
+      }
+      world_.leave_result(job_.number, job_.until_epoch.value_or(world_.max_epochs));
+      return 0;
+    }
+    void signal(int number) override {
+      world_.signals.push_back(number);
+      stopped_ = true;
+    }
+
+   private:
+    World& world_;
+    SweepJob job_;
+    Course course_;
+    int start_;
+    bool stopped_ = false;
+  };
+
+  Ledger make() {
+    plan.folder = folder_.path();
+    plan.ranking = {"val/loss", report::Better::lower};
+    plan.rungs = {9};
+    return Ledger(folder_ / "sweep.sqlite");
+  }
+  std::unique_ptr<JobProcess> start(const SweepJob& job) {
+    order += job.until_epoch ? fmt::format("{}@{} ", job.number, *job.until_epoch)
+                             : fmt::format("{} ", job.number);
+    return std::make_unique<Job>(*this, job, courses[job.number], starts_[job.number]++);
+  }
+  std::vector<int> wait(double seconds) {
+    clock_.advance(seconds);
+    REQUIRE(++waits_ < 1000);
+    return heard[waits_];
+  }
+
+  TempFolder folder_;
+  ManualClock clock_;
+  std::vector<double> losses_;
+  std::unique_ptr<int> stamp_ = std::make_unique<int>(0);  // no two results are alike
+  Ledger ledger_;
+  std::map<std::int64_t, int> starts_;
+  int waits_ = 0;
+  int running_ = 0;
+
+ public:
+  void define() {
+    std::vector<PlannedRun> runs;
+    for (std::size_t i = 0; i < losses_.size(); ++i) {
+      for (const std::uint64_t seed : seeds)
+        runs.push_back({fmt::format("{:016x}", i), seed, {{"optimizer.lr", std::to_string(i)}}});
+    }
+    ledger_.define({{"kind", "list"}}, runs);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("each run is made once, in the order of the definition") {
+  World world({3, 1, 2});
+  world.define();
+  const SweepEnd end = world.run();
+  CHECK_FALSE(end.signal);
+  CHECK(world.order == "1 2 3 ");
+  CHECK(world.statuses() == "ok ok ok ");
+  CHECK(world.ledger().runs()[1].value == 1.0);
+  CHECK(is_finished(world.ledger().runs()));
+  world.run();
+  CHECK(world.order == "1 2 3 ");
+}
+
+TEST_CASE("a run that fails is kept, and the others go on") {
+  World world({3, 1});
+  world.define();
+  world.courses[1].exit_codes = {{0, 6}};
+  CHECK_FALSE(world.run().failed_fast);
+  CHECK(world.statuses() == "failed ok ");
+  CHECK(world.ledger().runs()[0].exit_code == 6);
+}
+
+TEST_CASE("fail-fast stops those that run, and they stay to be gone on with") {
+  World world({3, 1, 2});
+  world.define();
+  world.plan.on_failure = OnFailure::fail_fast;
+  world.plan.jobs = 2;
+  world.courses[1].exit_codes = {{0, 6}};
+  world.courses[2].endless = true;
+  const SweepEnd end = world.run();
+  CHECK(end.failed_fast);
+  CHECK_FALSE(end.signal);
+  CHECK(world.statuses() == "failed pending pending ");
+  CHECK(world.signals == std::vector<int>{SIGTERM});
+}
+
+TEST_CASE("what lacked resources is tried again after a pause, so often and no more") {
+  for (const int code : {11, 128 + SIGKILL}) {
+    World world({3, 1});
+    world.define();
+    world.courses[1].exit_codes = {{0, code}};
+    world.run();
+    CHECK(world.statuses() == "ok ok ");
+    CHECK(world.order == "1 1 2 ");
+    CHECK(world.now() >= kRetryPauseS);
+  }
+  World world({3});
+  world.define();
+  world.courses[1].exit_codes = {{0, 11}, {1, 11}, {2, 11}};
+  world.run();
+  CHECK(world.statuses() == "failed ");
+  CHECK(world.order == "1 1 ");
+}
+
+TEST_CASE("a rank that is killed as the kernel does for want of memory is tried again, too") {
+  const std::string killed = R"({"rank": 0, "signal": "SIGKILL", "message": "killed"})";
+  const std::string told = R"({"rank": 0, "signal": null, "message": "out of memory: 2 GB"})";
+  for (const std::string& failure : {killed, told}) {
+    World world({3, 1});
+    world.define();
+    world.courses[1] = {.exit_codes = {{0, 7}}, .failure = failure};
+    world.run();
+    CHECK(world.statuses() == "ok ok ");
+    CHECK(world.order == "1 1 2 ");
+  }
+  World world({3, 1});
+  world.define();
+  world.courses[1] = {.exit_codes = {{0, 7}},
+                      .failure = R"({"rank": 0, "signal": "SIGSEGV", "message": "killed"})"};
+  world.run();
+  CHECK(world.statuses() == "failed ok ");
+}
+
+TEST_CASE("fewer runs go side by side after a lack of resources, until runs end well again") {
+  World world({6, 5, 4, 3, 2, 1});
+  world.define();
+  world.plan.jobs = 3;
+  world.courses[1].exit_codes = world.courses[2].exit_codes = {{0, 11}};
+  world.run();
+  CHECK(world.order == "1 2 3 1 2 4 5 6 ");
+  CHECK(world.beside == std::vector<int>{1, 2, 3, 1, 2, 1, 2, 3});
+}
+
+TEST_CASE("a stop signal reaches the runs, which stay to be gone on with") {
+  World world({3, 1, 2});
+  world.define();
+  world.plan.jobs = 2;
+  world.courses[1].endless = world.courses[2].endless = true;
+  world.heard[2] = {SIGINT};
+  CHECK(world.run().signal == SIGINT);
+  CHECK(world.signals == std::vector<int>{SIGTERM, SIGTERM});
+  CHECK(world.statuses() == "pending pending pending ");
+  world.courses.clear();
+  world.run();
+  CHECK(world.order == "1 2 1 2 3 ");
+  CHECK(world.statuses() == "ok ok ok ");
+}
+
+TEST_CASE("a run that somebody stops ends the sweep as if that had been asked to") {
+  World world({3, 1});
+  world.define();
+  world.courses[1].exit_codes = {{0, 75}};
+  CHECK(world.run().signal == SIGTERM);
+  CHECK(world.statuses() == "pending pending ");
+}
+
+TEST_CASE("runs that a killed sweep left are taken over, or gone on with") {
+  World world({3, 1, 2});
+  world.define();
+  world.ledger().aim(std::vector<std::int64_t>{1, 2, 3}, 0);
+  world.leave_result(2, 9);
+  for (const std::int64_t number : {1, 2, 3}) {
+    const fs::path run_dir = run_folder(world.plan.folder, number);
+    world.ledger().claim(number, "gone", number == 2 ? result_hash(run_dir) : "");
+  }
+  world.leave_result(1, 9);  // it had ended; of 2 the result is an older one; 3 has none
+  world.run();
+  CHECK(world.order == "2 3 ");
+  CHECK(world.statuses() == "ok ok ok ");
+}
+
+TEST_CASE("a run that still lives elsewhere is not taken") {
+  World world({3});
+  world.define();
+  world.ledger().aim(std::vector<std::int64_t>{1}, 0);
+  world.ledger().claim(1, "gone", "");
+  LockHolder holder = this_process();
+  holder.host = "another-host";
+  put_text(run_folder(world.plan.folder, 1) / FolderLock::kFileName, lock_line(holder));
+  CHECK_THROWS_WITH(world.run(), Contains("is in use by pid") && Contains("another-host"));
+  CHECK(world.statuses() == "running ");
+}
+
+TEST_CASE("halving stops early what is worse, and goes on with what is better") {
+  World world({5, 4, 6, 1, 2, 3, 9, 8, 7});
+  world.define();
+  world.plan.rungs = {1, 3, 9};
+  world.run();
+  CHECK(world.order == "1@1 2@1 3@1 2@3 4@1 4@3 5@1 6@1 5@3 4 7@1 8@1 9@1 6@3 ");
+  CHECK(world.statuses() == "pruned pruned pruned ok pruned pruned pruned pruned pruned ");
+  CHECK(world.ledger().runs()[5].epochs == 3);
+}
+
+TEST_CASE("the seeds of a setting are promoted together, by their mean") {
+  World world({5, 4});
+  world.seeds = {0, 1};
+  world.define();
+  world.plan.rungs = {1, 9};
+  world.plan.eta = 2;
+  world.run();
+  CHECK(world.order == "1@1 2@1 3@1 4@1 3 4 ");
+  CHECK(world.statuses() == "pruned pruned ok ok ");
+}
+
+TEST_CASE("a run that ends by itself before its rung is complete") {
+  World world({5, 4, 3});
+  world.define();
+  world.plan.rungs = {3, 9};
+  world.courses[1].exit_codes = {};
+  world.ledger().aim(std::vector<std::int64_t>{1}, 0);
+  world.ledger().claim(1, "gone", "");
+  world.leave_result(1, 2);  // early stopping, after 2 of 3 epochs
+  world.run();
+  CHECK(world.statuses() == "ok pruned ok ");
+}
+
+TEST_CASE("a seed that is added later catches up with its setting") {
+  World world({5});
+  world.define();
+  world.run();
+  world.seeds = {0, 1};
+  world.define();
+  world.run();
+  CHECK(world.order == "1 2 ");
+  CHECK(world.statuses() == "ok ok ");
+}

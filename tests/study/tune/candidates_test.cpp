@@ -1,0 +1,313 @@
+#include "study/tune/candidates.hpp"
+
+#include "report/diagnosis/bottleneck.hpp"
+#include "report/diagnosis/bottleneck_rules.hpp"
+#include "spec/load.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+using study::LossRule;
+using study::TuneCandidates;
+using study::TuneSituation;
+
+namespace {
+
+using Strings = std::vector<std::string>;
+
+constexpr const char* kExperiment =
+    "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
+    "model: { type: lenet }\n"
+    "optimizer: { type: sgd, lr: 0.1 }\n";
+
+spec::Experiment experiment(const Strings& overrides) {
+  config::Diagnostics diagnostics;
+  return spec::load_experiment_text("a.yaml", kExperiment, overrides, diagnostics).experiment;
+}
+
+/// On two cores, with one loader thread.
+TuneSituation situation(const std::string& verdict, const Strings& overrides = {}) {
+  TuneSituation now{.experiment = experiment(overrides),
+                    .verdict = {},
+                    .facts = {},
+                    .no_capture = "the run is on a CPU"};
+  now.verdict.name = verdict;
+  now.verdict.headroom = 2;
+  now.facts.num_workers = now.experiment.loader.num_workers.value_or(1);
+  now.facts.prefetch_factor = now.experiment.loader.prefetch_factor.value_or(2);
+  now.facts.num_threads = now.experiment.trainer.num_threads.value_or(2);
+  now.facts.cores = 2;
+  now.facts.train_samples = 10'000;
+  return now;
+}
+
+Strings tries(const TuneSituation& now) {
+  Strings all;
+  for (const auto& each : study::tune_candidates(now).tries)
+    all.push_back(each.change.key + "=" + each.change.value);
+  return all;
+}
+
+std::string why_not(const TuneSituation& now, const std::string& key) {
+  for (const auto& one : study::tune_candidates(now).left_out) {
+    if (one.key == key) return one.why;
+  }
+  return "";
+}
+
+TuneSituation on_gpus(TuneSituation now, int ranks) {
+  now.facts.on_gpu = true;
+  now.facts.ranks = ranks;
+  now.no_capture.clear();
+  return now;
+}
+
+}  // namespace
+
+TEST_CASE("a run that waits for batches is given workers first, the next number before others") {
+  const auto now = situation(
+      "input_bound", {"loader.num_workers=0", "dataset.cache.mode=none", "trainer.num_threads=2"});
+  CHECK(tries(now) == Strings{"loader.num_workers=1", "loader.num_workers=2",
+                              "dataset.cache.mode=decoded", "dataset.cache.mode=encoded",
+                              "trainer.num_threads=1"});
+  CHECK_THAT(why_not(now, "loader.prefetch_factor"), Contains("without loader threads"));
+}
+
+TEST_CASE("workers end at the cores, unless these are idle while the run waits") {
+  auto now = situation("input_bound", {"loader.num_workers=2", "dataset.cache.mode=decoded"});
+  CHECK(tries(now) == Strings{"loader.prefetch_factor=4"});
+  CHECK_THAT(why_not(now, "loader.num_workers"), Contains("2 loader threads on 2 core(s)"));
+  CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest tier"));
+  now.facts.cpu_percent = 30;
+  CHECK(tries(now).front() == "loader.num_workers=4");
+}
+
+TEST_CASE("the key that a verdict proposes itself is tried first") {
+  auto now = situation("input_bound", {"loader.num_workers=0", "dataset.cache.mode=none"});
+  now.verdict.setting = "dataset.cache.mode=decoded";
+  CHECK(tries(now).front() == "dataset.cache.mode=decoded");
+  now.verdict.setting = "a.key.that.no.rule.has=1";
+  CHECK(tries(now).front() == "loader.num_workers=1");
+}
+
+TEST_CASE("the value that a verdict proposes is tried before its neighbours") {
+  auto now = situation("input_bound", {"loader.num_workers=0", "dataset.cache.mode=none"});
+  now.verdict.setting = "loader.num_workers=2";
+  CHECK(tries(now)[0] == "loader.num_workers=2");
+  CHECK(tries(now)[1] == "loader.num_workers=1");
+  now = situation("input_bound", {"dataset.cache.mode=decoded"});
+  now.verdict.setting = "dataset.cache.mode=encoded";
+  CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest tier"));
+}
+
+TEST_CASE("the keys of the cause come before the others of the verdict") {
+  auto now = situation("input_bound", {"loader.num_workers=1", "dataset.cache.mode=none"});
+  CHECK(tries(now).front() == "loader.num_workers=2");
+  for (const char* cause : {"slow_decode", "slow_disk"}) {
+    now.verdict.cause = cause;
+    CHECK(tries(now).front() == "dataset.cache.mode=decoded");
+  }
+  now = situation("compute_bound", {"trainer.num_threads=1"});
+  now.allowed = study::allowed_keys("precision");
+  now.verdict.cause = "full_precision";
+  CHECK(tries(now).front() == "trainer.precision=bf16-mixed");
+}
+
+TEST_CASE("what a verdict proposes of a key that tune does not know is told as advice") {
+  auto now = situation("input_bound", {"loader.num_workers=1", "dataset.cache.mode=none"});
+  now.verdict.cause = "slow_disk";
+  now.verdict.setting = "loader.read_ahead=32";
+  now.verdict.advice = "try loader.read_ahead=32";
+  CHECK(study::tune_candidates(now).advice == Strings{"try loader.read_ahead=32"});
+  now.verdict.setting = "dataset.cache.mode=encoded";
+  CHECK(study::tune_candidates(now).advice.empty());
+}
+
+TEST_CASE("the causes that tune looks at are causes of a rule") {
+  const auto known = report::rules();
+  CHECK(std::ranges::find(known, std::string("slow_rank"), &report::Rule::cause) != known.end());
+}
+
+TEST_CASE("more threads than cores are the first suspect, whatever the verdict") {
+  for (const char* verdict : {"input_bound", "compute_bound", "optimizer_bound", "host_bound",
+                              "balanced", "a verdict of a later version"}) {
+    INFO(verdict);
+    const auto now = situation(verdict, {"trainer.num_threads=16"});
+    const Strings all = tries(now);
+    REQUIRE(all.size() >= 2);
+    CHECK(all[0] == "trainer.num_threads=2");
+    CHECK(all[1] == "trainer.num_threads=1");
+  }
+}
+
+TEST_CASE("debugging that was left on comes before all else") {
+  const auto now =
+      situation("compute_bound", {"trainer.detect_anomaly=true", "trainer.num_threads=16"});
+  CHECK(tries(now)[0] == "trainer.detect_anomaly=false");
+  CHECK(tries(now)[1] == "trainer.num_threads=2");
+}
+
+TEST_CASE("threads that spin beside a loader give way to one") {
+  auto now = situation("input_bound", {"trainer.num_threads=2", "loader.num_workers=1"});
+  now.verdict.cause = "spinning_threads";
+  now.verdict.setting = "trainer.num_threads=1";
+  CHECK(tries(now)[0] == "trainer.num_threads=1");
+  now = situation("input_bound", {"loader.num_workers=1"});  // auto took two
+  now.verdict.cause = "spinning_threads";
+  CHECK(tries(now)[0] == "trainer.num_threads=1");
+}
+
+TEST_CASE("a rank that waits for its batches is helped, and one that computes slowly is not") {
+  auto now = situation("communication_bound", {"loader.num_workers=0"});
+  now.facts.num_workers = 0;
+  now.verdict.cause = "slow_loading_rank";
+  now.verdict.setting = "loader.num_workers=8";
+  CHECK(tries(now)[0] == "loader.num_workers=8");
+  now.verdict.cause = "slow_rank";
+  CHECK(tries(now).empty());
+}
+
+TEST_CASE("a variable of the environment that slows runs down is told") {
+  auto now = situation("compute_bound");
+  now.facts.environment = "OMP_WAIT_POLICY=active";
+  CHECK(study::tune_candidates(now).advice ==
+        Strings{"OMP_WAIT_POLICY=active is set and slows every run down: unset it"});
+}
+
+TEST_CASE("a number that is measured at the start of every run is not tried") {
+  const auto now = situation("compute_bound");
+  CHECK_THAT(why_not(now, "trainer.num_threads"), Contains("auto measures it"));
+  CHECK(tries(now) == Strings{"trainer.channels_last=true"});
+}
+
+TEST_CASE("a network without convolutions has no other layout") {
+  const auto now = situation("compute_bound", {"model=linear", "trainer.num_threads=1"});
+  CHECK(tries(now) == Strings{"trainer.num_threads=2"});
+  CHECK_THAT(why_not(now, "trainer.channels_last"), Contains("'linear' has no convolutions"));
+}
+
+TEST_CASE("tune: channels_last offers the value that auto has not chosen") {
+  auto now = situation("compute_bound");
+  now.facts.channels_last = true;
+  CHECK(tries(now) == Strings{"trainer.channels_last=false"});
+  const auto found = study::tune_candidates(now).tries;
+  CHECK(found.front().change.before == "auto");
+  CHECK_THAT(found.front().reason, Contains("auto has chosen the channels last"));
+  CHECK(tries(situation("compute_bound", {"trainer.channels_last=false"})) ==
+        Strings{"trainer.channels_last=true"});
+}
+
+TEST_CASE("what changes the training is tried only where it is allowed") {
+  auto now = situation("compute_bound");
+  CHECK_THAT(why_not(now, "loader.batch_size"), Contains("--allow batch_size"));
+  CHECK_THAT(why_not(now, "trainer.precision"), Contains("--allow precision"));
+  now.allowed = study::allowed_keys("batch_size,trainer.precision");
+  CHECK(tries(now) == Strings{"trainer.channels_last=true", "trainer.precision=bf16-mixed",
+                              "loader.batch_size=128"});
+  now.facts.train_samples = 100;
+  CHECK_THAT(why_not(now, "loader.batch_size"), Contains("no more for one step"));
+  CHECK(study::allowed_keys("").empty());
+  CHECK_THROWS_WITH(study::allowed_keys("lr"), Contains("--allow: 'lr'"));
+}
+
+TEST_CASE("on GPUs copies, graphs and 16 bits are the levers, and threads are none") {
+  auto now = on_gpus(
+      situation("transfer_bound", {"loader.pin_memory=false", "dataset.cache.mode=none"}), 1);
+  CHECK(tries(now)[0] == "loader.pin_memory=true");
+  CHECK(tries(now)[1] == "dataset.cache.mode=device");
+  now = on_gpus(situation("host_bound", {"trainer.cuda_graphs=false"}), 1);
+  CHECK(tries(now).front() == "trainer.cuda_graphs=true");
+  CHECK_THAT(why_not(now, "trainer.num_threads"), Contains("GPU"));
+  now = on_gpus(situation("host_bound"), 1);
+  CHECK_THAT(why_not(now, "trainer.cuda_graphs"), Contains("recorded already"));
+  now.no_capture = "the profiler records single operations";
+  CHECK(why_not(now, "trainer.cuda_graphs") == now.no_capture);
+}
+
+TEST_CASE("buckets are tried on both sides, and only where ranks exchange gradients") {
+  auto now = situation("communication_bound");
+  CHECK_THAT(why_not(now, "distributed.bucket_cap_mb"), Contains("one rank"));
+  now.facts.ranks = 2;
+  CHECK(tries(now) == Strings{"distributed.bucket_cap_mb=10", "distributed.bucket_cap_mb=50"});
+}
+
+TEST_CASE("no key is tried against a rank that keeps the others waiting") {
+  auto now = situation("communication_bound");
+  now.facts.ranks = 2;
+  now.facts.behind = 1.5;
+  now.verdict.cause = "slow_rank";
+  const TuneCandidates found = study::tune_candidates(now);
+  CHECK(found.tries.empty());
+  REQUIRE(found.advice.size() == 1);
+  CHECK_THAT(found.advice[0], Contains("150 % longer"));
+  now.verdict.cause = "slow_link";
+  CHECK_FALSE(tries(now).empty());
+}
+
+TEST_CASE("how often a run validates and saves is advice, unless it may be tried") {
+  for (const auto& [verdict, key] :
+       {std::pair("evaluation_bound", "trainer.check_val_every_n_epoch"),
+        std::pair("checkpoint_bound", "checkpoint.every_n_epochs")}) {
+    auto now = situation(verdict);
+    now.verdict.advice = "less often";
+    CHECK_THAT(why_not(now, key), Contains("--allow"));
+    CHECK(study::tune_candidates(now).advice == Strings{"less often"});
+    now.allowed = study::allowed_keys(key);
+    CHECK(tries(now) == Strings{key + std::string("=2")});
+    now.whole_epochs = false;
+    CHECK_THAT(why_not(now, key), Contains("shortened epochs"));
+  }
+}
+
+TEST_CASE("waits are left alone where all of them together are hardly anything") {
+  auto now = situation("balanced", {"loader.num_workers=8"});
+  CHECK(tries(now).front() == "loader.num_workers=2");
+  now.verdict.headroom = 1.02;
+  CHECK_THAT(why_not(now, "loader.num_workers"), Contains("1.02x"));
+}
+
+TEST_CASE("every limit that a run can be told of has a rule") {
+  using report::Limit;
+  for (const Limit limit :
+       {Limit::input, Limit::transfer, Limit::communication, Limit::checkpoint, Limit::compute,
+        Limit::optimizer, Limit::evaluation, Limit::host, Limit::balanced}) {
+    INFO(report::name_of(limit));
+    const TuneCandidates found = study::tune_candidates(situation(report::name_of(limit)));
+    CHECK(found.tries.size() + found.left_out.size() > 0);
+  }
+}
+
+TEST_CASE("every value that is tried is one that the experiment file accepts") {
+  int tried = 0;
+  for (const char* verdict :
+       {"input_bound", "transfer_bound", "communication_bound", "evaluation_bound",
+        "checkpoint_bound", "compute_bound", "host_bound", "balanced"}) {
+    for (const bool gpu : {false, true}) {
+      auto now = situation(
+          verdict, {"loader.num_workers=0", "dataset.cache.mode=none", "trainer.num_threads=16",
+                    "loader.pin_memory=false", "trainer.cuda_graphs=false"});
+      now.facts.ranks = 2;
+      now.allowed = study::allowed_keys("batch_size,check_val_every_n_epoch,every_n_epochs");
+      if (gpu) now = on_gpus(now, 2);
+      for (const auto& each : study::tune_candidates(now).tries) {
+        INFO(each.change.key << "=" << each.change.value);
+        CHECK_NOTHROW(experiment({each.change.key + "=" + each.change.value}));
+        CHECK_FALSE(each.reason.empty());
+        CHECK_FALSE(each.change.before.empty());
+        ++tried;
+      }
+    }
+  }
+  CHECK(tried > 30);
+}
+
+TEST_CASE("losses may differ only by keys that change the order of sums") {
+  CHECK(study::loss_rule_of("loader.num_workers") == LossRule::same);
+  CHECK(study::loss_rule_of("dataset.cache.mode") == LossRule::same);
+  CHECK(study::loss_rule_of("trainer.num_threads") == LossRule::near);
+  CHECK(study::loss_rule_of("distributed.bucket_cap_mb") == LossRule::near);
+  CHECK(study::loss_rule_of("loader.batch_size") == LossRule::other);
+}

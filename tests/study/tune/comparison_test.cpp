@@ -1,0 +1,99 @@
+#include "study/tune/comparison.hpp"
+
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <vector>
+
+using namespace trainctl;
+using report::Ruling;
+using study::Comparison;
+using study::ComparisonRuns;
+using study::PairNoise;
+
+namespace {
+
+/// Pairs of runs whose losses are the same; the base takes 10 s.
+ComparisonRuns pairs_of(const std::vector<double>& other_s) {
+  ComparisonRuns runs;
+  for (const double seconds : other_s) {
+    const report::Trial trial{.total_s = 10,
+                              .startup_s = 1,
+                              .epoch_s = {5, 5},
+                              .samples_per_s = 10,
+                              .losses = {0.5},
+                              .data_digest = "d"};
+    runs.base.trials.push_back(trial);
+    runs.other.trials.push_back(trial);
+    runs.base_s.push_back(10);
+    runs.other_s.push_back(seconds);
+  }
+  return runs;
+}
+
+PairNoise noise_of(const ComparisonRuns& runs) {
+  PairNoise noise;
+  noise.update("a", runs);
+  return noise;
+}
+
+Ruling ruling_of(const ComparisonRuns& runs, const PairNoise& noise) {
+  return study::rule_on(Comparison{}, runs, noise).ruling;
+}
+
+}  // namespace
+
+TEST_CASE("PairNoise: nothing is known before a comparison has two pairs") {
+  CHECK_FALSE(PairNoise().deviation());
+  CHECK_FALSE(noise_of(pairs_of({9})).deviation());
+  CHECK_FALSE(noise_of(pairs_of({9})).interval(pairs_of({9})));
+  CHECK(noise_of(pairs_of({9, 11})).deviation());
+}
+
+TEST_CASE("PairNoise: comparisons are pooled, and an update replaces the one of its name") {
+  PairNoise noise;
+  noise.update("a", pairs_of({9, 11}));
+  const double alone = *noise.deviation();
+  noise.update("b", pairs_of({10, 10, 10}));
+  CHECK(*noise.deviation() == Approx(alone / std::sqrt(3)));
+  noise.update("a", pairs_of({10, 10}));
+  CHECK(*noise.deviation() == 0);
+}
+
+TEST_CASE("PairNoise: the interval of a gain shrinks with the pairs of all comparisons") {
+  PairNoise noise = noise_of(pairs_of({9.5, 10.5}));
+  const ComparisonRuns two = pairs_of({10, 10});
+  const double first = noise.interval(two)->high;
+  noise.update("b", pairs_of({9.5, 10.5, 9.5, 10.5, 9.5, 10.5}));
+  CHECK(noise.interval(two)->high < first);
+  CHECK(noise.interval(two)->low < 1);
+}
+
+TEST_CASE("rule_on: a gain is ruled out only where the noise is below it") {
+  const ComparisonRuns slower = pairs_of({10.1, 10.1});
+  CHECK(ruling_of(slower, noise_of(pairs_of({10, 10.01, 10}))) == Ruling::no_gain);
+  CHECK(ruling_of(slower, noise_of(pairs_of({9, 11, 9}))) == Ruling::unclear);
+  CHECK(ruling_of(slower, PairNoise()) == Ruling::unclear);
+}
+
+TEST_CASE("rule_on: a gain is accepted only by an interval of three pairs or more") {
+  const PairNoise quiet = noise_of(pairs_of({10, 10, 10}));
+  CHECK(ruling_of(pairs_of({5, 5}), quiet) == Ruling::unclear);
+  CHECK(ruling_of(pairs_of({5, 5.01, 5}), quiet) == Ruling::accepted);
+}
+
+TEST_CASE("is_obvious: every pair is faster by more than a tenth") {
+  CHECK(study::is_obvious(pairs_of({5, 8})));
+  CHECK_FALSE(study::is_obvious(pairs_of({5, 9.5})));
+  CHECK_FALSE(study::is_obvious(pairs_of({5})));
+}
+
+TEST_CASE("PairNoise: more noise needs more pairs to decide, and a far gain needs fewer") {
+  const ComparisonRuns equal = pairs_of({10, 10});
+  const int quiet = noise_of(pairs_of({9.9, 10.1, 9.9})).pairs_to_decide(equal);
+  const int loud = noise_of(pairs_of({9, 11, 9})).pairs_to_decide(equal);
+  CHECK(quiet >= 3);
+  CHECK(loud > 10 * quiet);
+  CHECK(noise_of(pairs_of({9, 11, 9})).pairs_to_decide(pairs_of({5, 5})) < 10);
+  CHECK(PairNoise().pairs_to_decide(equal) == 3);
+}

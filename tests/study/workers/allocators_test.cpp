@@ -1,0 +1,81 @@
+#include "study/workers/allocators.hpp"
+
+#include "base/error.hpp"
+#include "base/machine/allocator.hpp"
+#include "support/catch.hpp"
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+using namespace trainctl;
+using spec::Allocator;
+
+namespace {
+
+/// The environment that a worker gets; or the exit code and the words of the refusal.
+std::string preload_for(Allocator asked) {
+  launch::LaunchSpec launch;
+  try {
+    study::add_allocator(asked, launch);
+  } catch (const Error& error) {
+    return std::to_string(error.exit_code()) + " " + error.what();
+  }
+  return launch.environment.contains("LD_PRELOAD") ? launch.environment["LD_PRELOAD"] : "nothing";
+}
+
+/// A variable as a test wants it; as it was at the test's end.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+}  // namespace
+
+TEST_CASE("the C library's allocator changes nothing of what workers are started with") {
+  launch::LaunchSpec launch;
+  study::add_allocator(Allocator::system, launch);
+  CHECK(launch.environment.empty());
+  CHECK(launch.keep_users.empty());
+}
+
+TEST_CASE("an allocator is preloaded before what the user preloads, or its package is named") {
+  const Variable preload("LD_PRELOAD", "libmine.so");
+  for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
+    INFO(library.name);
+    const std::string found = preload_for(library.allocator);
+    if (const auto file = find_shared_library(library.file)) {
+      CHECK(found == file->string() + ":libmine.so");
+    } else {
+      CHECK_THAT(found, Contains("11 ") && Contains(library.file) && Contains(library.package));
+    }
+  }
+}
+
+TEST_CASE("what the user tells an allocator is kept") {
+  for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
+    if (!find_shared_library(library.file)) continue;
+    launch::LaunchSpec launch;
+    study::add_allocator(library.allocator, launch);
+    REQUIRE_FALSE(launch.keep_users.empty());
+    CHECK(launch.environment.size() == launch.keep_users.size() + 1);  // and what is preloaded
+    for (const std::string& name : launch.keep_users) CHECK(launch.environment.contains(name));
+  }
+}
+
+TEST_CASE("every name of the option but the first has a library") {
+  const auto names = enum_names(Allocator{});
+  REQUIRE(study::allocator_libraries().size() + 1 == names.size());
+  for (const study::AllocatorLibrary& library : study::allocator_libraries())
+    CHECK(std::string(library.name) == names.at(static_cast<std::size_t>(library.allocator)));
+}

@@ -1,0 +1,79 @@
+#include "study/workers/devices.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <cstdlib>
+
+using namespace trainctl;
+using namespace trainctl::study;
+
+namespace {
+
+Machine with_files(std::size_t count) {
+  Machine machine;
+  for (std::size_t i = 0; i < count; ++i) machine.gpus.push_back("/dev/nvidia" + std::to_string(i));
+  return machine;
+}
+
+launch::ProbeGpus driver_with(int count) {
+  return [count] {
+    return launch::GpuProbe{count, count == 0 ? "the CUDA driver refuses with error 999" : ""};
+  };
+}
+
+launch::GpuProbe never() {
+  FAIL("the driver was asked");
+  return {};
+}
+
+spec::Trainer trainer(spec::Accelerator accelerator, std::optional<int> devices = {}) {
+  spec::Trainer made;
+  made.accelerator = accelerator;
+  made.devices.value = devices;
+  return made;
+}
+
+}  // namespace
+
+using enum spec::Accelerator;
+
+TEST_CASE("without device files, or on the CPU, the driver is not asked") {
+  CHECK_FALSE(choose_devices(trainer(cpu), with_files(4), never).gpu);
+  CHECK(choose_devices(trainer(cpu, 3), with_files(4), never).ranks == 3);
+  const DeviceChoice choice = choose_devices(trainer(automatic), with_files(0), never);
+  CHECK_FALSE(choice.gpu);
+  CHECK(choice.ranks == 1);
+  CHECK(choice.warning.empty());
+}
+
+TEST_CASE("as many ranks as the driver has GPUs, whatever files there are") {
+  const DeviceChoice choice = choose_devices(trainer(automatic), with_files(4), driver_with(2));
+  CHECK(choice.gpu);
+  CHECK(choice.ranks == 2);
+  CHECK(choose_devices(trainer(gpu, 1), with_files(4), driver_with(2)).ranks == 1);
+}
+
+TEST_CASE("device files without a driver end on the CPU with one rank and a warning") {
+  const DeviceChoice choice = choose_devices(trainer(automatic), with_files(4), driver_with(0));
+  CHECK_FALSE(choice.gpu);
+  CHECK(choice.ranks == 1);
+  CHECK_THAT(choice.warning,
+             Contains("4 GPU device file(s)") && Contains("error 999") && Contains("on the CPU"));
+}
+
+TEST_CASE("a GPU that was asked for and is not there is a resource error with the reason") {
+  try {
+    choose_devices(trainer(gpu), with_files(4), driver_with(0));
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 11);
+    CHECK_THAT(error.what(), Contains("error 999") && Contains("trainer.accelerator=cpu"));
+  }
+  CHECK_THROWS_WITH(choose_devices(trainer(automatic, 3), with_files(4), driver_with(2)),
+                    Contains("trainer.devices is 3, but the CUDA driver has 2 GPUs"));
+  ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
+  CHECK_THROWS_WITH(choose_devices(trainer(gpu), with_files(0), never),
+                    Contains("CUDA_VISIBLE_DEVICES is '-1'"));
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+}

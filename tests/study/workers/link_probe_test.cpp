@@ -1,0 +1,62 @@
+#include "study/workers/link_probe.hpp"
+
+#include "base/error.hpp"
+#include "study/fake_run.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+
+using namespace trainctl;
+
+namespace {
+
+events::LinkMeasured measure(const std::string& script, int ranks = 2) {
+  const TempFolder folder;
+  const study::RunRequest request = fake_run::request(folder, script);
+  return study::measure_link({request.executable, ranks, /*on_gpus=*/false});
+}
+
+std::string told(int ranks) {
+  events::LinkMeasured link;
+  link.backend = "gloo";
+  link.ranks = ranks;
+  link.bytes = {1024};
+  link.seconds = {0.001};
+  link.repeats = {5};
+  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) + "test \"$RANK\" != 0 || " +
+         fake_run::say(link) + fake_run::say(events::Finished{.stop_reason = "measured"});
+}
+
+}  // namespace
+
+TEST_CASE("a link is measured by workers with a task, a store and no experiment") {
+  const std::string checks =
+      "grep -q '\"kind\": \"link\"' \"$3/task.json\" || exit 1\n"
+      "test ! -e \"$3/config.resolved.yaml\" || exit 1\n"
+      "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
+      "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n"
+      "test \"$WORLD_SIZE\" = 3 || exit 1\n";
+  const events::LinkMeasured link = measure(checks + told(3), 3);
+  CHECK(link.ranks == 3);
+  CHECK(link.seconds == std::vector<double>{0.001});
+}
+
+TEST_CASE("what a worker of the probe fails with is the error of the probe") {
+  const std::string failing =
+      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::say(events::Failed{.kind = 11, .message = "there is no port"}) + "exit 11\n";
+  try {
+    (void)measure(failing);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 11);
+    CHECK_THAT(error.what(),
+               Contains("the link could not be measured") && Contains("there is no port"));
+  }
+}
+
+TEST_CASE("workers of the probe that say nothing are an error, not a link") {
+  CHECK_THROWS_WITH(measure(fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+                            fake_run::say(events::Finished{.stop_reason = "measured"})),
+                    Contains("without a measured link"));
+}

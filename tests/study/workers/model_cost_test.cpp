@@ -1,0 +1,145 @@
+#include "study/workers/model_cost.hpp"
+
+#include "base/error.hpp"
+#include "study/fake_run.hpp"
+#include "support/catch.hpp"
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+using namespace trainctl;
+
+namespace {
+
+events::Measured invented_cost() {
+  events::Measured cost;
+  cost.device = "cpu";
+  cost.parameters = 1234;
+  cost.measured_batches = {4, 8};
+  return cost;
+}
+
+events::Measured measure(const std::string& script, bool times_steps = false) {
+  const TempFolder folder;
+  const study::RunRequest request = fake_run::request(folder, script);
+  return study::measure_model({request.loaded, request.executable, times_steps});
+}
+
+std::string told() {
+  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+         fake_run::say(invented_cost()) +
+         fake_run::say(events::Finished{.stop_reason = "measured"});
+}
+
+/// A variable of the environment, as long as this object lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+/// Goes on for a task of that kind only.
+std::string if_task_is(const std::string& kind) {
+  return R"(grep -q '"kind": ")" + kind + R"("' "$3/task.json" || exit 1)" + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("a worker of its own measures, in a folder that has the resolved config") {
+  CHECK(measure("test -s \"$3/config.resolved.yaml\" || exit 1\n" + told()).parameters == 1234);
+  CHECK(measure(if_task_is("measure") + told()).measured_batches ==
+        std::vector<std::int64_t>{4, 8});
+  CHECK(measure(if_task_is("probe") + told(), true).device == "cpu");
+}
+
+TEST_CASE("plan --devices: so many workers time their steps together, with the measured batch") {
+  const TempFolder folder;
+  events::Measured timed = invented_cost();
+  timed.ranks = 2;
+  timed.step_s = 0.5;
+  const std::string script =
+      "test \"$WORLD_SIZE\" = 2 || exit 1\n"
+      "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
+      "grep -q 'batch_size: 8' \"$3/config.resolved.yaml\" || exit 1\n"
+      "grep -q 'devices: 2' \"$3/config.resolved.yaml\" || exit 1\n" +
+      if_task_is("probe") + fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+      "test \"$RANK\" != 0 || " + fake_run::say(timed) +
+      fake_run::say(events::Finished{.stop_reason = "measured"});
+  const study::RunRequest request = fake_run::request(folder, script);
+  const events::Measured found =
+      study::measure_shared_steps({request.loaded, request.executable, true}, invented_cost(), 2);
+  CHECK(found.ranks == 2);
+  CHECK(found.step_s == 0.5);
+}
+
+TEST_CASE("what the measuring worker fails with is the plan's own error") {
+  const std::string failing =
+      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::say(events::Failed{.kind = 2, .message = "model vit_tiny: no"}) + "exit 2\n";
+  try {
+    (void)measure(failing);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 2);
+    CHECK_THAT(error.what(), Contains("model vit_tiny: no") && !Contains("--no-model"));
+  }
+}
+
+TEST_CASE("a measuring worker that is killed, or says nothing, is an error that says what to do") {
+  try {
+    (void)measure("kill -KILL $$\n");
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::resource);
+    CHECK_THAT(error.what(), Contains("SIGKILL") && Contains("--no-model"));
+  }
+  const std::string silent = fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+                             fake_run::say(events::Finished{.stop_reason = "measured"});
+  CHECK_THROWS_AS(measure(silent), Error);
+}
+
+TEST_CASE("a measuring worker that dies of another signal is told with the end of its log") {
+  try {
+    (void)measure("echo 'the end is near' >&2\nkill -SEGV $$\n");
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::rank_failed);
+    CHECK_THAT(error.what(), Contains("SIGSEGV") && Contains("the end is near") &&
+                                 !Contains("loader.batch_size"));
+  }
+}
+
+TEST_CASE("a plan for GPUs that are not there is measured on the CPU") {
+  const TempFolder folder;
+  const Variable hidden("CUDA_VISIBLE_DEVICES", "");
+  study::RunRequest request =
+      fake_run::request(folder, "test \"$TRAINCTL_ACCELERATOR\" = cpu || exit 1\n" + told());
+  request.loaded.experiment.trainer.accelerator = spec::Accelerator::gpu;
+  const events::Measured cost =
+      study::measure_model({request.loaded, request.executable, /*times_steps=*/false});
+  CHECK(cost.parameters == 1234);
+}
+
+TEST_CASE("the measuring worker gets the threads and the allocator of a run") {
+  const TempFolder folder;
+  const Variable users("OMP_NUM_THREADS", "7");
+  const auto threads = [](const std::string& number) {
+    return "test \"$OMP_NUM_THREADS\" = " + number + " || exit 1\n" + told();
+  };
+  CHECK(measure(threads("7")).parameters == 1234);
+  study::RunRequest request = fake_run::request(folder, threads("3"));
+  request.loaded.experiment.trainer.num_threads.value = 3;
+  const events::Measured cost =
+      study::measure_model({request.loaded, request.executable, /*times_steps=*/false});
+  CHECK(cost.parameters == 1234);
+}

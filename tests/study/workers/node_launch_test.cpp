@@ -1,0 +1,58 @@
+#include "study/workers/node_launch.hpp"
+
+#include "base/error.hpp"
+#include "spec/experiment_yaml.hpp"
+#include "support/catch.hpp"
+
+#include <cstdlib>
+#include <string>
+
+using namespace trainctl;
+
+namespace {
+
+constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
+
+std::string digest(const std::vector<std::string>& overrides) {
+  return study::config_digest(load_sound(overrides));
+}
+
+}  // namespace
+
+TEST_CASE("nodes have the same config where every value is the same, however it is written") {
+  CHECK(digest({}) == digest({}));
+  CHECK(digest({"optimizer.lr=0.001"}) == digest({"optimizer={type: adam, lr: 1e-3}"}));
+  CHECK(digest({"optimizer.lr=0.1"}) != digest({"optimizer.lr=0.2"}));
+  CHECK(digest({"trainer.max_epochs=3"}) != digest({"trainer.max_epochs=4"}));
+}
+
+TEST_CASE("each node may have an interface of its own") {
+  CHECK(digest({"distributed.interface=eth0"}) == digest({"distributed.interface=eth1"}));
+}
+
+TEST_CASE("the first value that differs is named with both sides") {
+  const std::string theirs = spec::dump_resolved(load_sound({"optimizer.lr=0.1"}));
+  CHECK(study::first_difference(theirs, load_sound({"optimizer.lr=0.2"})) ==
+        "optimizer.lr is 0.1 there and 0.2 here");
+  CHECK(study::first_difference(theirs, load_sound({"optimizer.lr=0.1"})).empty());
+}
+
+TEST_CASE("beats come every 5 s, and three are missed, unless a test says otherwise") {
+  ::unsetenv(kBeat);
+  CHECK(study::beat_times().beat_s == 5);
+  CHECK(study::beat_times().silence_s == 15);
+  ::setenv(kBeat, "0.5", 1);
+  CHECK(study::beat_times().beat_s == 0.5);
+  CHECK(study::beat_times().silence_s == 1.5);
+  for (const char* garbage : {"", "x", "0", "61", "5s", "nan"}) {
+    ::setenv(kBeat, garbage, 1);
+    CHECK_THROWS_WITH(study::beat_times(), Contains(kBeat));
+  }
+  ::unsetenv(kBeat);
+}
+
+TEST_CASE("ranks are reached by the interface that is asked for, else as the supervisors are") {
+  CHECK(study::group_address(load_sound({}).experiment, "10.0.0.7") == "10.0.0.7");
+  CHECK(study::group_address(load_sound({"distributed.interface=lo"}).experiment, "10.0.0.7") ==
+        "127.0.0.1");
+}

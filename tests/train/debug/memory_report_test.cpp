@@ -1,0 +1,98 @@
+#include "train/debug/memory_report.hpp"
+
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+constexpr const char* kOnCpu =
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+    "tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)";
+constexpr const char* kOnGpu =
+    "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 80.00 GiB of "
+    "which 1.50 GiB is free.";
+
+}  // namespace
+
+TEST_CASE("sizes are read from what the allocators say") {
+  CHECK(train::size_after(kOnCpu, "tried to allocate") == 8192.0);
+  CHECK(train::size_after(kOnGpu, "tried to allocate") == 20480.0);
+  CHECK(train::size_after(kOnGpu, "total capacity of") == 81920.0);
+  for (const char* nothing :
+       {"", "tried to allocate", "tried to allocate ", "tried to allocate x", "tried to allocate 5",
+        "tried to allocate 5 cakes", "tried to allocate -5 bytes", "tried to allocate 1e999 GiB"})
+    CHECK_FALSE(train::size_after(nothing, "tried to allocate").has_value());
+}
+
+TEST_CASE("what is free counts, not the capacity of a GPU that others use, too") {
+  train::MemoryUse use{
+      .cause = kOnGpu, .batch = 100, .before = 1024, .peak = 2048, .now = 2048, .free = 1024};
+  CHECK(train::fitting_batch(use) == 8);  // 0.9 * 2 GiB of the 21 that 100 rows want
+  CHECK(train::has_room_for_a_row(use));
+  use.free = 300;
+  CHECK_FALSE(train::has_room_for_a_row(use));  // it takes about 205 MiB
+  use.free.reset();
+  CHECK(train::fitting_batch(use) == 50);  // as far as the capacity tells
+}
+
+TEST_CASE("the batch that would fit is linear in what is beyond the start") {
+  // 100 rows take 1000 + 8192 MiB beyond the start, and 4000 are there: 500 MiB of the peak were
+  // given back, and are free.
+  train::MemoryUse use{
+      .cause = kOnCpu, .batch = 100, .before = 1000, .peak = 2000, .now = 1500, .free = 3500};
+  CHECK(train::fitting_batch(use) == 39);
+  use.free = 1e9;
+  CHECK(train::fitting_batch(use) == 50);  // it did not fit: half of it at most
+  use.free = 0;
+  use.peak = use.now = 1000;
+  CHECK(train::fitting_batch(use) == 0);
+  use.free.reset();
+  CHECK(train::fitting_batch(use) == 0);
+  use = {.cause = kOnGpu, .batch = 64, .before = 2000, .peak = 78000};
+  CHECK(train::fitting_batch(use) == 32);
+  use.batch = 1;
+  CHECK(train::fitting_batch(use) == 0);
+}
+
+TEST_CASE("the report tells phase, step, batch, sizes and what to write") {
+  const std::string text = train::memory_report({.cause = kOnCpu,
+                                                 .phase = "train",
+                                                 .step = 7,
+                                                 .batch = 100,
+                                                 .accumulate = 2,
+                                                 .before = 1000,
+                                                 .peak = 2000,
+                                                 .now = 2000,
+                                                 .free = 3000});
+  CHECK_THAT(text, StartsWith("out of memory in phase train after step 7, with 100 rows a batch") &&
+                       Contains("8589934592 bytes") && Contains("held 1000 MiB before") &&
+                       Contains("2.0 GiB at most") && Contains("2.9 GiB are free") &&
+                       Contains("loader.batch_size=39") &&
+                       Contains("trainer.accumulate_grad_batches=6") &&
+                       Contains("activation_checkpointing=blocks"));
+  CHECK_THAT(text, !Contains("largest activations"));
+  const std::string little = train::memory_report({.cause = "std::bad_alloc", .batch = 1});
+  CHECK_THAT(little, Contains("Lower loader.batch_size") && !Contains("would fit"));
+}
+
+TEST_CASE("the report lists the largest activations where they are known") {
+  const std::string text =
+      train::memory_report({.cause = kOnCpu,
+                            .batch = 100,
+                            .largest = {{"conv1", "conv2d", {100, 64, 112, 112}, "float32", 306.25},
+                                        {"after conv1", "relu", {100, 64}, "bfloat16", 2048}}});
+  CHECK_THAT(text,
+             Contains("; the largest activations of such a batch: conv1 conv2d [100, 64, 112, "
+                      "112] float32, 306 MiB; after conv1 relu [100, 64] bfloat16, 2.0 GiB"));
+}
+
+TEST_CASE("a row is tried again only where there is room for it") {
+  train::MemoryUse use{.cause = kOnCpu, .batch = 100, .free = 1000};  // 82 MiB a row
+  CHECK(train::has_room_for_a_row(use));
+  use.free = 150;
+  CHECK_FALSE(train::has_room_for_a_row(use));
+  use.free.reset();  // a GPU: its allocator refuses what does not fit
+  CHECK(train::has_room_for_a_row(use));
+  CHECK(train::has_room_for_a_row({.cause = "std::bad_alloc", .batch = 4, .free = 1}));
+}

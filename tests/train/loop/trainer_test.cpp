@@ -1,0 +1,274 @@
+#include "train/loop/trainer.hpp"
+
+#include "base/error.hpp"
+#include "data/cache/device_cache.hpp"
+#include "data/host_images.hpp"
+#include "data/transform_of.hpp"
+#include "fake_run.hpp"
+#include "spec/transform/random_horizontal_flip.hpp"
+#include "support/catch.hpp"
+#include "support/close.hpp"
+
+#include <numeric>
+
+using namespace trainctl;
+
+namespace {
+
+double sum_of(const events::Timing& t) {
+  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s +
+         t.optimizer_s + t.eval_s + t.checkpoint_s + t.other_s;
+}
+
+/// The mean loss of the first weights over all samples.
+double loss_of_all(const FakeImages& images, FakeModel& model) {
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(images.size()) * 6);
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(images.size()));
+  std::vector<std::int64_t> indices(labels.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  const std::array rows{std::as_writable_bytes(std::span(pixels)),
+                        std::as_writable_bytes(std::span(labels))};
+  images.fill(indices, rows);
+  const torch::NoGradGuard guard;
+  const at::Tensor logits =
+      model.forward(torch::tensor(pixels).view({-1, 1, 2, 3}).to(torch::kFloat) / 255);
+  return at::cross_entropy_loss(logits, torch::tensor(labels)).item<double>();
+}
+
+/// The mean loss of the first weights over a mixed epoch, and the last batch's own labels.
+std::pair<double, at::Tensor> loss_of_mixed(data::Loader& loader, FakeModel& model) {
+  const torch::NoGradGuard guard;
+  double sum = 0;
+  at::Tensor last;
+  loader.start_epoch(0);
+  while (const data::Batch* batch = loader.next()) {
+    const auto rows = [&](std::size_t field, at::ScalarType type) {
+      void* bytes = const_cast<std::byte*>(batch->fields[field].data());
+      return torch::from_blob(bytes, {batch->valid, type == torch::kByte ? 6 : 1}, type).clone();
+    };
+    const at::Tensor logits = model.forward(rows(0, torch::kByte).to(torch::kFloat) / 255);
+    const at::Tensor log_p = logits.log_softmax(1);
+    last = rows(1, torch::kLong);
+    const at::Tensor lambda = rows(3, torch::kFloat);
+    sum -= (lambda * log_p.gather(1, last)).sum().item<double>();
+    sum -= ((1 - lambda) * log_p.gather(1, rows(2, torch::kLong))).sum().item<double>();
+  }
+  return {sum / static_cast<double>(loader.samples()), last.flatten()};
+}
+
+}  // namespace
+
+TEST_CASE("an epoch takes each sample once and reports the mean loss over samples") {
+  FakeRun run({.samples = 10, .batch = 4, .val_samples = 7});
+  run.options.max_epochs = 2;
+  run.scheduler.rate = 0;  // the weights stay
+  const double expected = loss_of_all(FakeImages(10), run.model);
+  const double expected_val = loss_of_all(FakeImages(7), run.model);
+  const events::Finished finished = run.run();
+
+  const auto epochs = run.all<events::EpochEnded>();
+  REQUIRE(epochs.size() == 2);
+  CHECK(epochs[1].epoch == 1);
+  CHECK(epochs[1].global_step == 6);
+  CHECK(epochs[1].metrics[0].first == "train/loss");
+  CHECK(value_of(epochs[1], "train/loss") == Approx(expected));
+  CHECK(value_of(epochs[1], "train/rows") == 10);
+  CHECK(value_of(epochs[1], "val/loss") == Approx(expected_val));
+  CHECK(value_of(epochs[1], "val/rows") == 7);
+  CHECK(epochs[0].timing.samples == 10);
+  CHECK(epochs[0].data_digest != epochs[1].data_digest);
+  CHECK(finished.epochs == 2);
+  CHECK(finished.global_step == 6);
+  CHECK(finished.stop_reason == "max_epochs");
+  CHECK(run.model.mode == stage::RunMode::train);
+}
+
+TEST_CASE(
+    "mixed rows are learnt by both labels and counted against their own, validation is not mixed") {
+  FakeRun run({.samples = 22, .batch = 8, .val_samples = 7, .mixup_alpha = 1});
+  run.scheduler.rate = 0;
+  const auto [expected, own] = loss_of_mixed(*run.train_loader(), run.model);
+  const double expected_val = loss_of_all(FakeImages(7), run.model);
+  at::Tensor counted;
+  run.loss.after = [&](const at::Tensor& loss, int call) {
+    if (call == 3) counted = run.metric().last_targets;  // the first call of the validation
+    return loss;
+  };
+  run.run();
+  const auto epochs = run.all<events::EpochEnded>();
+  CHECK(value_of(epochs[0], "train/loss") == Approx(expected));
+  CHECK(value_of(epochs[0], "val/loss") == Approx(expected_val));
+  CHECK(torch::equal(counted, own));
+}
+
+TEST_CASE("training lowers the loss, and the same run gives the same bits") {
+  std::vector<std::string> digests;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    FakeRun run;
+    run.options.max_epochs = 5;
+    const events::Finished finished = run.run();
+    const auto epochs = run.all<events::EpochEnded>();
+    CHECK(value_of(epochs.back(), "train/loss") < value_of(epochs.front(), "train/loss"));
+    digests.push_back(finished.parameter_digest + finished.data_digest);
+  }
+  CHECK(digests[0] == digests[1]);
+}
+
+TEST_CASE("a run on images that a device keeps has the weights of one without, and no digest") {
+  const data::testing::HostDevice device;
+  const auto flip = data::testing::transform_of("random_horizontal_flip",
+                                                spec::transform::RandomHorizontalFlip{});
+  const auto trained = [&](bool held) {
+    FakeRun run;
+    run.options.max_epochs = 3;
+    data::Pipeline train{.dataset = std::make_shared<FakeImages>(20), .transforms = {flip}};
+    data::Pipeline validation{.dataset = std::make_shared<FakeImages>(8)};
+    if (held) train = data::hold_images(train, device);
+    if (held) validation = data::hold_images(validation, device);
+    run.train = run.loader(train, data::Order::shuffled);
+    run.validation = run.loader(validation, data::Order::sequential);
+    const events::Finished finished = run.run();
+    CHECK(finished.data_digest.empty() == held);
+    for (const auto& epoch : run.all<events::EpochEnded>())
+      CHECK(epoch.data_digest.empty() == held);
+    return finished.parameter_digest +
+           fmt::format("{}", value_of(run.all<events::EpochEnded>().back(), "val/loss"));
+  };
+  CHECK(trained(true) == trained(false));
+}
+
+TEST_CASE("accumulated batches give the weights of one large batch, the uneven end included") {
+  FakeRun large({.samples = 22, .batch = 6, .val_samples = 0});
+  FakeRun small({.samples = 22, .batch = 2, .val_samples = 0});
+  small.options.accumulate = 3;
+  large.options.max_epochs = small.options.max_epochs = 3;
+  large.run();
+  small.run();
+  CHECK(small.optimizer.steps == large.optimizer.steps);
+  CHECK(mismatch(small.model.weight, large.model.weight) == "");
+  CHECK(mismatch(small.model.bias, large.model.bias) == "");
+}
+
+TEST_CASE("class weights mean the same however a global batch is cut") {
+  const bool some_weigh_nothing = GENERATE(false, true);
+  const at::Tensor weight =
+      some_weigh_nothing ? torch::tensor({0.0F, 0.0F, 3.0F}) : torch::tensor({20.0F, 1.0F, 0.05F});
+  FakeRun large({.samples = 22, .batch = 6, .val_samples = 8});
+  FakeRun small({.samples = 22, .batch = 1, .val_samples = 8});
+  small.options.accumulate = 6;
+  for (FakeRun* run : {&large, &small}) {
+    run->loss.class_weight = weight;
+    run->options.max_epochs = 3;
+    run->options.log_every = 1;
+    run->run();
+  }
+  CHECK(small.optimizer.steps == large.optimizer.steps);
+  CHECK(mismatch(small.model.weight, large.model.weight) == "");
+  for (const char* name : {"train/loss", "val/loss"}) {
+    CHECK(value_of(small.all<events::EpochEnded>()[2], name) ==
+          Approx(value_of(large.all<events::EpochEnded>()[2], name)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("class weights that leave no sample to count are named") {
+  FakeRun run;
+  run.loss.class_weight = torch::zeros({3});
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::data);
+  CHECK_THAT(error.what(), Contains("loss.weight leaves no sample"));
+}
+
+TEST_CASE("clipping bounds what a step may change") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
+  run.options.clip = 0.01;
+  run.scheduler.rate = 1;
+  const at::Tensor before = run.model.weight.detach().clone();
+  const at::Tensor bias_before = run.model.bias.detach().clone();
+  run.run();
+  const double moved = std::hypot((run.model.weight - before).norm().item<double>(),
+                                  (run.model.bias - bias_before).norm().item<double>());
+  CHECK(moved == Approx(0.01).epsilon(1e-3));
+}
+
+TEST_CASE("a scheduler that moves the momentum does so before each step, and needs one") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.accumulate = 2;
+  run.scheduler.cycles = true;
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::config);
+  CHECK_THAT(error.what(), Contains("momentum"));
+  run.optimizer.with_momentum = true;
+  run.run();
+  CHECK(run.optimizer.momenta == std::vector<double>{0.5, 0.51, 0.52});
+}
+
+TEST_CASE("the parts of each epoch sum to its wall time") {
+  FakeRun run;
+  run.options.max_epochs = 3;
+  run.run();
+  for (const auto& epoch : run.all<events::EpochEnded>()) {
+    CHECK(sum_of(epoch.timing) == Approx(epoch.timing.wall_s).epsilon(0.02));
+    CHECK(epoch.timing.forward_s > 0);
+    CHECK(epoch.timing.backward_s > 0);
+    CHECK(epoch.timing.optimizer_s > 0);
+    CHECK(epoch.timing.eval_s > 0);
+    CHECK(epoch.timing.data_wait_s > 0);
+    CHECK(epoch.timing.rss_mb > 0);
+  }
+}
+
+TEST_CASE("validation comes every so many epochs, and the plateau scheduler hears of it") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.options.validate_every = 2;
+  run.scheduler.watched = "val/loss";
+  run.run();
+  const auto epochs = run.all<events::EpochEnded>();
+  CHECK(std::isnan(value_of(epochs[0], "val/loss")));
+  CHECK_FALSE(std::isnan(value_of(epochs[1], "val/loss")));
+  CHECK(run.scheduler.seen.size() == 2);
+  CHECK(run.scheduler.seen[0] == value_of(epochs[1], "val/loss"));
+}
+
+TEST_CASE("sanity steps validate before training and leave no trace") {
+  FakeRun plain;
+  FakeRun checked;
+  checked.options.sanity_steps = 1;
+  const std::string expected = plain.run().parameter_digest;
+  CHECK(checked.run().parameter_digest == expected);
+  CHECK(checked.loss.calls == plain.loss.calls + 1);
+  CHECK(checked.all<events::EpochEnded>().size() == 1);
+}
+
+TEST_CASE("a step is logged with the mean loss since the last one") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.log_every = 2;
+  std::vector<double> losses;
+  run.loss.after = [&](const at::Tensor& loss, int) {
+    losses.push_back(loss.item<double>());
+    return loss;
+  };
+  run.run();
+  const auto logged = run.all<events::StepLogged>();
+  REQUIRE(logged.size() == 3);
+  CHECK(logged[1].global_step == 4);
+  CHECK(logged[1].loss == Approx((losses[2] + losses[3]) / 2));
+  CHECK(logged[1].lr == 0.5);
+  CHECK(logged[2].elapsed_s > logged[1].elapsed_s);
+}
+
+TEST_CASE("progress is told at most five times a second, and the shared page at every step") {
+  FakeRun run({.samples = 400, .batch = 4, .val_samples = 0});
+  const auto clock = std::make_shared<ManualClock>();
+  run.clock = clock;
+  run.loss.after = [clock](const at::Tensor& loss, int) {
+    clock->advance(0.03);
+    return loss;
+  };
+  run.run();
+  const auto told = run.all<events::Progress>();
+  CHECK(told.size() > 10);
+  CHECK(static_cast<double>(told.size()) <= clock->now() * 5 + 2);
+  CHECK(told.back().loss.has_value());
+  CHECK(run.heartbeat.global_step.load() == 100);
+}

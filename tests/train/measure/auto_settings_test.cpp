@@ -1,0 +1,62 @@
+#include "train/measure/auto_settings.hpp"
+
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+struct Bench {
+  ManualClock clock;
+  int threads = 1;
+  int steps = 0;
+
+  train::ThreadChoice probe(double one_s, double many_s) {
+    return train::probe_threads({4,
+                                 [=, this] {
+                                   clock.advance(threads == 1 ? one_s : many_s);
+                                   ++steps;
+                                 },
+                                 [this](int n) { threads = n; }},
+                                clock);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("more threads are taken only where they are clearly faster") {
+  Bench bench;
+  CHECK(bench.probe(0.001, 0.0005).threads == 4);
+  CHECK(bench.threads == 4);
+  CHECK(bench.probe(0.001, 0.00095).threads == 1);
+  CHECK(bench.threads == 1);
+  CHECK(bench.probe(0.001, 0.0005).step_s == Approx(0.0005));
+  CHECK(bench.probe(0.001, 0.00095).step_s == Approx(0.001));
+  CHECK(bench.probe(0.001, 0.0017).why == "probe: 4 threads take 1.70x of 1");
+}
+
+TEST_CASE("the probe is short whatever a step takes") {
+  Bench quick;
+  quick.probe(1e-6, 1e-6);
+  CHECK(quick.clock.now() < 0.5);
+  Bench slow;
+  slow.probe(3.0, 1.0);
+  CHECK(slow.steps <= 6);
+  CHECK(slow.threads == 4);
+}
+
+TEST_CASE("a step is timed behind two for warming up, within half a second") {
+  ManualClock clock;
+  int steps = 0;
+  const auto step = [&](double first, double others) {
+    return [&clock, &steps, first, others] { clock.advance(steps++ < 2 ? first : others); };
+  };
+  CHECK(train::time_steps(step(0.1, 0.01), clock) == Approx(0.01));
+  CHECK(steps < 60);
+  steps = 0;
+  CHECK(train::time_steps(step(0.3, 0.2), clock) == Approx(0.3));
+  CHECK(steps == 2);
+  steps = 0;
+  CHECK(train::time_steps(step(9, 9), clock) == Approx(9));
+  CHECK(steps == 1);
+}

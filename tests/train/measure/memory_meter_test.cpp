@@ -1,0 +1,65 @@
+#include "train/measure/memory_meter.hpp"
+
+#include "support/catch.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+using namespace trainctl;
+
+namespace {
+
+constexpr std::int64_t kFloats = 1 << 18;
+constexpr std::int64_t kMiB = 1 << 20;  // of so many floats
+
+at::Tensor mebibyte() { return at::empty({kFloats}); }
+
+}  // namespace
+
+TEST_CASE("a meter counts what is allocated and freed while it lives") {
+  train::MemoryMeter meter(at::kCPU);
+  CHECK(meter.live() == 0);
+  const at::Tensor kept = mebibyte();
+  {
+    const at::Tensor two = at::empty({2, kFloats});
+    CHECK(meter.live() == 3 * kMiB);
+  }
+  CHECK(meter.live() == kMiB);
+  CHECK(meter.peak() == 3 * kMiB);
+  meter.restart_peak();
+  CHECK(meter.peak() == kMiB);
+  CHECK(meter.reserved() == 0);
+}
+
+TEST_CASE("memory from before the meter is not missed when it goes") {
+  at::Tensor before = mebibyte();
+  const train::MemoryMeter meter(at::kCPU);
+  before.reset();
+  CHECK(meter.live() == 0);
+}
+
+TEST_CASE("a meter sees what a backward pass takes, and nothing of before its beginning") {
+  {
+    const train::MemoryMeter meter(at::kCPU);
+    const at::Tensor x = at::ones({kFloats}).requires_grad_();
+    {
+      const at::Tensor loss = x.exp().sum();  // keeps the exponentials
+      const std::int64_t live = meter.live();
+      CHECK(live >= 2 * kMiB);
+      CHECK(live < 2 * kMiB + 1024);
+      loss.backward();
+      CHECK(meter.peak() >= 3 * kMiB);
+    }
+    CHECK(meter.live() == 2 * kMiB);  // x and its gradient
+  }
+  const at::Tensor unseen = mebibyte();
+  const train::MemoryMeter next(at::kCPU);
+  CHECK(next.live() == 0);
+}
+
+TEST_CASE("the memory of another device is not a meter's") {
+  const train::MemoryMeter gpu(at::Device(at::kCUDA, 0));
+  const at::Tensor here = mebibyte();
+  CHECK(gpu.live() == 0);
+  CHECK(gpu.peak() == 0);
+}

@@ -1,0 +1,121 @@
+#include "train/measure/profiler.hpp"
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "support/catch.hpp"
+#include "train/fake_run.hpp"
+
+#include <ATen/record_function.h>
+
+#include <fstream>
+#include <sstream>
+
+using namespace trainctl;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::int64_t recorded(const Json& trace, const std::string& name) {
+  std::int64_t count = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event.value("name", "") == name && event.value("ph", "") == "X") ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("the steps after the warm-up are recorded: a trace and a table of operators") {
+  FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
+  run.run();
+  const Json trace = Json::parse(text_of(run.folder / "profile/trace.json"));
+  CHECK(recorded(trace, "forward") == 3);
+  CHECK(recorded(trace, "backward") == 3);
+  CHECK(recorded(trace, "aten::linear") == 3);
+  const std::string table = text_of(run.folder / "profile/operators.txt");
+  CHECK_THAT(table, Contains("aten::addmm") && Contains("self ms"));
+  CHECK_THAT(text_of(run.folder / "profile/operators.csv"), Contains("[4, 6]"));
+}
+
+TEST_CASE("the layers of the recorded steps have a table of their own") {
+  FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
+  run.run();
+  const std::string csv = text_of(run.folder / "profile/layers.csv");
+  CHECK_THAT(
+      csv, Contains("\n\"bias\",linear,1,") && Contains("\"[4, 3]\"") && Contains("\n\"(loss)\""));
+  CHECK_THAT(text_of(run.folder / "profile/layers.txt"), StartsWith("The mean of 3 steps."));
+}
+
+TEST_CASE("outside of the recorded steps nothing observes operators") {
+  FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
+  std::vector<bool> observed;
+  run.loss.after = [&](const at::Tensor& loss, int) {
+    observed.push_back(at::hasCallbacks());
+    return loss;
+  };
+  run.run();
+  CHECK(observed ==
+        std::vector<bool>{false, false, false, true, true, true, false, false, false, false});
+}
+
+TEST_CASE("ranges of NVTX change no bit, and a libtorch without them says so") {
+  FakeRun plain;
+  plain.run();
+  FakeRun named;
+  named.options.profiler = spec::Profiler{.wait = 0, .warmup = 0, .active = 1, .nvtx = true};
+  named.run();
+  CHECK(named.model.weight.equal(plain.model.weight));
+  const auto warnings = named.all<events::Warning>();
+  REQUIRE(warnings.size() == (train::PartRanges::available() ? 0 : 1));
+  if (!warnings.empty()) CHECK_THAT(warnings[0].message, Contains("no CUDA half"));
+}
+
+TEST_CASE("a run that ends within the recorded steps keeps what there is") {
+  FakeRun run({.samples = 16, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 1, .warmup = 0, .active = 100};
+  run.run();
+  const Json trace = Json::parse(text_of(run.folder / "profile/trace.json"));
+  CHECK(recorded(trace, "forward") == 3);
+}
+
+TEST_CASE("a run that ends before them writes nothing, and recording changes no bit") {
+  FakeRun plain;
+  plain.run();
+  FakeRun early;
+  early.options.profiler = spec::Profiler{.wait = 100};
+  early.run();
+  CHECK_FALSE(std::filesystem::exists(early.folder / "profile"));
+  FakeRun recording;
+  recording.options.profiler = spec::Profiler{.wait = 0, .warmup = 0, .active = 5};
+  recording.run();
+  CHECK(recording.model.weight.equal(plain.model.weight));
+}
+
+TEST_CASE("steps are optimizer steps where batches are accumulated") {
+  FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
+  run.options.accumulate = 2;
+  run.options.profiler = spec::Profiler{.wait = 1, .warmup = 0, .active = 2};
+  run.run();
+  const Json trace = Json::parse(text_of(run.folder / "profile/trace.json"));
+  CHECK(recorded(trace, "forward") == 4);
+  CHECK(recorded(trace, "optimizer") == 2);
+}
+
+TEST_CASE("a run that ends before the steps to record says that there is no profile") {
+  FakeRun run({.samples = 12, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 9, .warmup = 1, .active = 3};
+  run.run();
+  CHECK_FALSE(std::filesystem::exists(run.folder / "profile"));
+  const auto warnings = run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].message, Contains("no profile was written") && Contains("3 steps"));
+}

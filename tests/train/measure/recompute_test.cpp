@@ -1,0 +1,36 @@
+#include "train/measure/recompute.hpp"
+
+#include "support/catch.hpp"
+
+#include <cstdint>
+
+using namespace trainctl;
+using train::choose_recompute;
+
+namespace {
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+}  // namespace
+
+TEST_CASE("blocks are recomputed only where their activations would not fit") {
+  const auto wide = choose_recompute({.activations = 4 * kGiB, .rest = kGiB, .free = 8 * kGiB});
+  CHECK_FALSE(wide.recomputes);
+  CHECK(wide.why == "activations take about 4.0 GiB of 7.0 GiB free: they are kept");
+  const auto narrow = choose_recompute({.activations = 9 * kGiB, .rest = kGiB, .free = 7 * kGiB});
+  CHECK(narrow.recomputes);
+  CHECK(narrow.why == "activations take about 9.0 GiB of 6.0 GiB free: blocks are recomputed");
+}
+
+TEST_CASE("a step that would fit to the byte is not trusted: it is measured within 15 %") {
+  CHECK(choose_recompute({.activations = 100, .rest = 0, .free = 100}).recomputes);
+  CHECK(choose_recompute({.activations = 100, .rest = 0, .free = 114}).recomputes);
+  CHECK_FALSE(choose_recompute({.activations = 100, .rest = 0, .free = 116}).recomputes);
+}
+
+TEST_CASE("where not even the weights fit, nothing is free for activations") {
+  const auto choice = choose_recompute({.activations = 1, .rest = 3 * kGiB, .free = kGiB});
+  CHECK(choice.recomputes);
+  CHECK_THAT(choice.why, Contains("1 B of 0 B free"));
+  CHECK_FALSE(choose_recompute({.activations = 0, .rest = 2, .free = 1}).recomputes);
+}

@@ -1,0 +1,247 @@
+#include "train/measure/step_benchmark.hpp"
+
+#include "fake_run.hpp"
+#include "support/catch.hpp"
+#include "train/state/rng.hpp"
+
+using namespace trainctl;
+using train::ReplayCost;
+
+namespace {
+
+/// Each reading is so much later than the one before.
+class SteppingClock final : public Clock {
+ public:
+  explicit SteppingClock(double step) : step_(step) {}
+  [[nodiscard]] double now() const override { return now_ += step_; }
+
+ private:
+  double step_;
+  mutable double now_ = 0;
+};
+
+/// What the probe is given, on a fake run that never ran.
+struct Probe {
+  FakeRun run;
+  device::DeviceBatch batch;
+  events::Heartbeat page{};
+
+  explicit Probe(std::int64_t valid) {
+    run.model.dropout = 0.5;
+    batch.inputs = torch::rand({valid, 1, 2, 3});
+    batch.targets = torch::zeros({valid}, torch::kLong);
+    batch.valid = batch.global_valid = valid;
+  }
+
+  std::optional<train::ReplayedBatch> replay(std::int64_t steps, double setting_budget_s = 0,
+                                             int cores = 0) {
+    const train::Session session{.model = run.model,
+                                 .loss = run.loss,
+                                 .optimizer = run.optimizer,
+                                 .scheduler = run.scheduler,
+                                 .metrics = run.metrics,
+                                 .train = *run.train,
+                                 .validation = run.validation.get(),
+                                 .batch_size = run.sizes.batch,
+                                 .communicator = *run.communicator,
+                                 .buckets = {},
+                                 .clock = *run.clock,
+                                 .emit = [](const auto&) {},
+                                 .heartbeat = &page,
+                                 .stop_signal = &run.stop_signal,
+                                 .run_dir = run.folder.path(),
+                                 .cores = cores};
+    return train::replay_batch(session, {.batch = batch,
+                                         .forward = {},
+                                         .steps = steps,
+                                         .setting_budget_s = setting_budget_s,
+                                         .has_bf16 = setting_budget_s > 0});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a replay takes 1 % of the training, half a second or the fewest steps that tell") {
+  CHECK(ReplayCost{.training_s = 10, .passes_s = 5, .batches = 1000}.steps() == 20);
+  CHECK(ReplayCost{.training_s = 1000, .passes_s = 500, .batches = 10000}.steps() == 10);
+  CHECK(ReplayCost{.training_s = 1000, .passes_s = 800, .batches = 4000}.steps() == 7);
+  CHECK(ReplayCost{.training_s = 1000, .passes_s = 1, .batches = 100000}.steps() == 52);
+}
+
+TEST_CASE("a run that is short, or whose steps are long, has no replay") {
+  CHECK(ReplayCost{}.steps() == 0);
+  CHECK(ReplayCost{.training_s = 1.9, .passes_s = 0.1, .batches = 1000}.steps() == 0);
+  CHECK(ReplayCost{.training_s = 10, .passes_s = 9, .batches = 10}.steps() == 0);
+  CHECK(ReplayCost{.training_s = 10, .passes_s = 0, .batches = 10}.steps() == 0);
+  CHECK(ReplayCost{.training_s = 1e6, .passes_s = 9e5, .batches = 900'000}.steps() == 0);
+}
+
+TEST_CASE("a replay leaves weights, buffers, generators and the optimizer as they were") {
+  Probe probe(4);
+  const at::Tensor weight = probe.run.model.weight.detach().clone();
+  probe.run.model.batches.fill_(17);
+  const auto random = train::random_states(at::kCPU);
+  const auto found = probe.replay(9);
+  REQUIRE(found);
+  CHECK(found->steps == 7);
+  CHECK(found->step_s > 0);
+  CHECK(torch::equal(probe.run.model.weight, weight));
+  CHECK(probe.run.model.batches.item<std::int64_t>() == 17);
+  CHECK(torch::equal(train::random_states(at::kCPU).front().tensor, random.front().tensor));
+  CHECK(probe.run.optimizer.steps == 0);
+  CHECK_FALSE(probe.run.model.weight.grad().defined());
+}
+
+TEST_CASE("a last batch of few rows is filled up to a full one, and one of none is not replayed") {
+  Probe probe(3);
+  CHECK(probe.replay(5));
+  CHECK(probe.run.model.rows == probe.run.sizes.batch);
+  probe.batch.valid = 0;
+  CHECK_FALSE(probe.replay(5));
+}
+
+TEST_CASE("a step that fails ends the replay and not the run") {
+  Probe probe(4);
+  probe.run.model.batches.fill_(3);
+  probe.run.loss.after = [](const at::Tensor& loss, int call) -> at::Tensor {
+    if (call == 2) throw std::runtime_error("no more");
+    return loss;
+  };
+  CHECK_FALSE(probe.replay(9));
+  CHECK(probe.run.model.batches.item<std::int64_t>() == 3);
+}
+
+TEST_CASE("a replay of slow steps ends after about two seconds, and beats") {
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.1);
+  probe.page.global_step = 41;
+  const auto found = probe.replay(52);
+  REQUIRE(found);
+  CHECK(found->steps < 12);
+  CHECK(probe.run.loss.calls < 14);
+  CHECK(probe.page.monotonic_ns > 0);
+  CHECK(probe.page.global_step == 41);
+}
+
+TEST_CASE("Replay: a larger batch, another number of threads and bf16 are timed within a budget") {
+  Probe probe(4);
+  const int threads = at::get_num_threads();
+  const at::Tensor weight = probe.run.model.weight.detach().clone();
+  CHECK_FALSE(probe.replay(9)->larger_batch);
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);
+  const auto found = probe.replay(9, 2, threads + 1);
+  REQUIRE(found);
+  REQUIRE(found->larger_batch);
+  CHECK(found->larger_batch->value == 8 * probe.run.sizes.batch);
+  CHECK(found->larger_batch->step_s > 0);
+  REQUIRE(found->other_threads);
+  CHECK(found->other_threads->value == threads + 1);
+  CHECK(found->precision);
+  CHECK(at::get_num_threads() == threads);
+  CHECK(torch::equal(probe.run.model.weight, weight));
+  CHECK_FALSE(probe.run.model.weight.grad().defined());
+}
+
+TEST_CASE("Replay: settings whose steps exceed the budget are left out") {
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);  // a step takes as long, eight rows too
+  const auto found = probe.replay(9, 0.15, at::get_num_threads() + 1);
+  REQUIRE(found);
+  REQUIRE(found->larger_batch);
+  CHECK(found->larger_batch->value == 2 * probe.run.sizes.batch);
+  const auto none = probe.replay(9, 0.05, at::get_num_threads() + 1);
+  REQUIRE(none);
+  CHECK_FALSE(none->larger_batch);
+  CHECK_FALSE(none->other_threads);
+}
+
+TEST_CASE("Replay: all cores in use are compared with one thread") {
+  if (at::get_num_threads() < 2) skip("one thread");
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.001);
+  const auto found = probe.replay(9, 2, at::get_num_threads());
+  REQUIRE(found);
+  REQUIRE(found->other_threads);
+  CHECK(found->other_threads->value == 1);
+}
+
+TEST_CASE("Replay: a setting that fails leaves the replay of the run's own steps") {
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);
+  probe.run.loss.after = [](const at::Tensor& loss, int call) -> at::Tensor {
+    if (call > 9) throw std::runtime_error("no memory");
+    return loss;
+  };
+  const auto found = probe.replay(9, 2, at::get_num_threads() + 1);
+  REQUIRE(found);
+  CHECK(found->steps == 7);
+  CHECK_FALSE(found->other_threads);
+}
+
+TEST_CASE("Replay: a run with detect_anomaly is replayed without its checks") {
+  FakeRun run({.samples = 4000});
+  run.options.max_epochs = 2;
+  run.options.detect_anomaly = true;
+  run.clock = std::make_shared<SteppingClock>(0.01);
+  CHECK(run.run().replay_step_s);
+}
+
+TEST_CASE("a replay ends where the run is asked to stop") {
+  Probe probe(4);
+  probe.run.loss.after = [&](const at::Tensor& loss, int call) {
+    if (call == 3) probe.run.stop_signal = 15;
+    return loss;
+  };
+  CHECK_FALSE(probe.replay(30));
+  CHECK(probe.run.loss.calls == 4);
+}
+
+namespace {
+
+/// What a whole run leaves, as it is when nothing of it will run any more.
+struct Left {
+  events::Finished finished;
+  std::vector<at::Tensor> tensors;  // weights, buffers, generators
+  int optimizer_steps = 0;
+};
+
+Left left_by(double step_s) {
+  torch::manual_seed(5);
+  FakeRun run({.samples = 4000});
+  run.model.dropout = 0.5;
+  run.options.max_epochs = 2;
+  run.clock = std::make_shared<SteppingClock>(step_s);
+  Left left{run.run(), {}, run.optimizer.steps};
+  for (const auto& [name, parameter] : run.model.parameters())
+    left.tensors.push_back(parameter.detach().clone());
+  for (const auto& [name, buffer] : run.model.buffers()) left.tensors.push_back(buffer.clone());
+  for (const auto& [name, state] : train::random_states(at::kCPU))
+    left.tensors.push_back(state.clone());
+  return left;
+}
+
+}  // namespace
+
+TEST_CASE("a run with a replay behind it leaves what one without it does") {
+  const Left without = left_by(1e-6);
+  const Left with = left_by(0.01);
+  CHECK_FALSE(without.finished.replay_step_s);
+  CHECK(with.finished.replay_step_s);
+  CHECK(with.finished.parameter_digest == without.finished.parameter_digest);
+  CHECK(with.optimizer_steps == without.optimizer_steps);
+  REQUIRE(with.tensors.size() == without.tensors.size());
+  for (std::size_t i = 0; i < with.tensors.size(); ++i) {
+    CAPTURE(i);
+    CHECK(torch::equal(with.tensors[i], without.tensors[i]));
+  }
+}
+
+TEST_CASE("a run that was asked to stop ends at once, without a replay") {
+  FakeRun run({.samples = 4000});
+  run.options.max_epochs = 9;
+  run.clock = std::make_shared<SteppingClock>(0.01);
+  run.on_event = [&](const events::Event& event) {
+    if (std::holds_alternative<events::EpochEnded>(event)) run.stop_signal = 15;
+  };
+  CHECK_FALSE(run.run().replay_step_s);
+}

@@ -1,0 +1,211 @@
+#include "train/parallel/stop_consensus.hpp"
+
+#include "support/catch.hpp"
+#include "support/noted_communicator.hpp"
+#include "support/rank_group.hpp"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+using train::Agreement;
+using train::Stop;
+
+namespace {
+
+/// Ranks that take steps of a given length, by the clock of rank 0: those of the others stand
+/// still, and their say on the pace does not count.
+struct Paced {
+  int world = 2;
+  int steps = 60;
+  std::function<double(int step)> step_s = [](int) { return 0.004; };
+  /// After each step; true ends the rank's steps.
+  std::function<bool(int rank, int step, Agreement&, double now)> after = {};
+  /// Before each.
+  std::function<void(int rank, int step, Agreement&)> before = {};
+};
+
+/// The steps after which each rank began an exchange.
+std::vector<std::vector<int>> exchanges_of(const Paced& run,
+                                           const volatile int* signals = nullptr) {
+  std::vector<std::vector<int>> begun(static_cast<std::size_t>(run.world));
+  RankGroup group(run.world);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> inner) {
+    std::vector<std::string> exchanges;
+    NotedCommunicator communicator(std::move(inner), exchanges);
+    const volatile int* signal = signals == nullptr ? nullptr : signals + rank;
+    Agreement agreement(communicator, {signal, {}}, Agreement::Cadence::by_time);
+    double now = 0;
+    bool over = false;
+    for (int step = 1; step <= run.steps && !over; ++step) {
+      if (run.before) run.before(rank, step, agreement);
+      if (rank == 0) now += run.step_s(step);
+      const Stop stop = agreement.after_step(Agreement::At::step, now);
+      over = stop != Stop::none || (run.after && run.after(rank, step, agreement, now));
+      begun[static_cast<std::size_t>(rank)].resize(exchanges.size(), step);
+    }
+  });
+  return begun;
+}
+
+void check_all(const std::vector<std::vector<int>>& found, const std::vector<int>& expected) {
+  for (const auto& rank : found) CHECK(rank == expected);
+}
+
+}  // namespace
+
+TEST_CASE("one rank follows its own flag and deadline at once") {
+  const auto alone = dist::make_single();
+  volatile int signal = 0;
+  Agreement agreement(*alone, {&signal, 10.0}, Agreement::Cadence::by_time);
+  CHECK(agreement.after_step(Agreement::At::step, 9.0) == Stop::none);
+  CHECK(agreement.after_step(Agreement::At::step, 10.0) == Stop::time);
+  signal = 15;
+  CHECK(agreement.after_step(Agreement::At::step, 11.0) == Stop::signal);
+}
+
+TEST_CASE("one rank saves when its own clock says so") {
+  const auto alone = dist::make_single();
+  Agreement agreement(*alone, {}, Agreement::Cadence::by_time);
+  agreement.after_step(Agreement::At::step, 1);
+  CHECK_FALSE(agreement.save_agreed());
+  agreement.wish_save(true);
+  agreement.after_step(Agreement::At::step, 2);
+  CHECK(agreement.save_agreed());
+  agreement.wish_save(false);
+  agreement.after_step(Agreement::At::step, 3);
+  CHECK_FALSE(agreement.save_agreed());
+}
+
+TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
+  RankGroup group(3);
+  std::array<std::vector<int>, 3> saved_after;
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Agreement agreement(*communicator, {}, Agreement::Cadence::by_time);
+    auto& steps = saved_after[static_cast<std::size_t>(rank)];
+    for (int step = 1; step <= 10; ++step) {
+      const bool due = step >= 4 && steps.empty();
+      agreement.wish_save(rank == 0 ? due : step == 2);  // rank 0's clock alone counts
+      agreement.after_step(Agreement::At::step, 0);
+      if (agreement.save_agreed()) steps.push_back(step);
+    }
+  });
+  for (const auto& steps : saved_after) CHECK(steps == std::vector<int>{5});
+}
+
+TEST_CASE("all ranks stop after the same step, whoever got the signal") {
+  const auto cadence = GENERATE(Agreement::Cadence::by_time, Agreement::Cadence::meeting_points);
+  RankGroup group(3);
+  std::array<int, 3> stopped_after{};
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    volatile int signal = 0;
+    Agreement agreement(*communicator, {&signal, {}}, cadence);
+    for (int step = 1; step <= 20; ++step) {
+      if (rank == 2 && step == 5) signal = 2;
+      const bool logs = step % 4 == 0;
+      const Stop stop =
+          agreement.after_step(logs ? Agreement::At::meeting_point : Agreement::At::step, 0);
+      if (stop == Stop::signal) {
+        stopped_after[static_cast<std::size_t>(rank)] = step;
+        break;
+      }
+    }
+  });
+  const int expected = cadence == Agreement::Cadence::by_time ? 6 : 8;
+  CHECK(stopped_after == std::array{expected, expected, expected});
+}
+
+TEST_CASE("between epochs the ranks settle at once, and nothing is left under way") {
+  RankGroup group(2);
+  std::array<Stop, 2> found{};
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Agreement agreement(*communicator, {nullptr, rank == 0 ? std::optional(5.0) : std::nullopt},
+                        Agreement::Cadence::by_time);
+    expect(agreement.after_step(Agreement::At::step, 1.0) == Stop::none,
+           "stopped after the first step");
+    expect(agreement.settle(2.0) == Stop::none, "stopped before the deadline");
+    found[static_cast<std::size_t>(rank)] = agreement.settle(6.0);
+  });
+  CHECK(found == std::array{Stop::time, Stop::time});
+}
+
+TEST_CASE("short steps exchange about every 50 ms, and steps that grow long after each") {
+  for (const int world : {2, 3}) {
+    INFO(world << " ranks");
+    Paced run{.world = world, .steps = 56};
+    run.step_s = [](int step) { return step <= 40 ? 0.004 : 0.1; };
+    check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 40, 52, 53, 54, 55, 56});
+  }
+}
+
+TEST_CASE("steps of 50 ms and more exchange after each, the shortest after every 16") {
+  Paced run{.steps = 6};
+  run.step_s = [](int) { return 0.06; };
+  check_all(exchanges_of(run), {1, 2, 3, 4, 5, 6});
+  run.steps = 100;
+  run.step_s = [](int) { return 1e-6; };
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 48, 64, 80, 96});
+}
+
+TEST_CASE("after a step far longer than the others they exchange often again") {
+  Paced run{.steps = 40};
+  run.step_s = [](int step) { return step == 32 ? 0.02 : 1e-6; };
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 33, 35, 39});
+}
+
+TEST_CASE("a signal between two exchanges stops all ranks after the same step") {
+  for (const int world : {2, 3}) {
+    INFO(world << " ranks");
+    std::array<volatile int, 3> signals{};
+    std::array<int, 3> last{};
+    Paced run{.world = world};
+    run.before = [&](int rank, int step, Agreement&) {
+      last[static_cast<std::size_t>(rank)] = step;
+      if (rank == world - 1 && step == 30) signals[static_cast<std::size_t>(rank)] = 2;
+    };
+    check_all(exchanges_of(run, signals.data()), {1, 2, 4, 8, 16, 28, 40});
+    for (int rank = 0; rank < world; ++rank) CHECK(last[static_cast<std::size_t>(rank)] == 41);
+  }
+}
+
+TEST_CASE("a wish to save between two exchanges is agreed on once by all ranks") {
+  std::array<std::vector<int>, 3> saved_after;
+  Paced run{.world = 3};
+  run.before = [&](int rank, int step, Agreement& agreement) {
+    const auto& steps = saved_after[static_cast<std::size_t>(rank)];
+    const std::size_t due = step >= 45 ? 2 : step >= 30 ? 1 : 0;
+    agreement.wish_save(rank == 0 && steps.size() < due);
+  };
+  run.after = [&](int rank, int step, Agreement& agreement, double) {
+    if (agreement.save_agreed()) saved_after[static_cast<std::size_t>(rank)].push_back(step);
+    return false;
+  };
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 40, 52});
+  for (const auto& steps : saved_after) CHECK(steps == std::vector<int>{41, 53});
+}
+
+TEST_CASE("ranks settle between two exchanges, and while one is under way") {
+  for (const int at : {28, 30}) {
+    Paced run{.steps = 45};
+    run.after = [at](int, int step, Agreement& agreement, double now) {
+      return step == at && agreement.settle(now) != Stop::none;
+    };
+    check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, at, at + 12});
+  }
+}
+
+TEST_CASE("a new phase exchanges after its first step, as does a run that starts again") {
+  Paced run{.steps = 40};
+  run.before = [](int, int step, Agreement& agreement) {
+    if (step == 30) agreement.begin_phase();
+  };
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 30, 31, 33, 37});
+  run.before = [](int, int step, Agreement& agreement) {
+    if (step == 29) agreement.begin_phase();  // with an exchange under way
+  };
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 29, 30, 32, 36});
+}

@@ -1,0 +1,173 @@
+#include "train/state/best_weights.hpp"
+
+#include "train/hand_over.hpp"
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+using namespace trainctl;
+
+namespace {
+
+using OnFailure = train::Keeper::OnFailure;
+
+/// Five epochs as a keeper sees them: the checkpoint's best and the stopper's part and meet again.
+struct Keeping {
+  struct Epoch {
+    double monitored;
+    bool improved;
+  };
+  static constexpr std::array<Epoch, 5> kEpochs{
+      {{3, true}, {2, true}, {1.5, false}, {5, false}, {1, true}}};
+
+  FakeRun run;
+  train::Options options;
+  train::Session session = session_of(run);
+  train::Keeper keeper;
+
+  Keeping() : keeper(set_up()) {}
+
+  void epochs(std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      const auto epoch = static_cast<std::int64_t>(i);
+      set_weights(run.model, static_cast<double>(i) + 0.5);
+      keeper.observe({epoch, 4, 4, 4 * (epoch + 1)}, kEpochs.at(i).monitored,
+                     {.improved = kEpochs.at(i).improved});
+      keeper.save_due(epoch);
+    }
+  }
+
+  [[nodiscard]] std::filesystem::path best_path() const {
+    return run.folder.path() / "checkpoints/best.safetensors";
+  }
+  [[nodiscard]] std::string best_file() const {
+    std::ifstream file(best_path(), std::ios::binary);
+    REQUIRE(file.good());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  train::Keeper set_up() {
+    run.stopper.restores = true;
+    options.save_every = 2;
+    return {session, options};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a keeper knows after a resume which weights are the best, and the stopper's") {
+  Keeping whole;
+  whole.epochs(0, 5);
+  whole.keeper.save_new_best(OnFailure::end);
+  for (std::size_t before = 0; before <= 5; ++before) {
+    INFO("after " << before << " epochs");
+    Keeping first;
+    first.epochs(0, before);
+    Keeping resumed;
+    hand_over_memo(first.keeper, resumed.keeper);
+    hand_over_state(first.keeper, resumed.keeper);
+    CHECK(remember(resumed.keeper) == remember(first.keeper));
+    resumed.epochs(before, 5);
+    resumed.keeper.save_new_best(OnFailure::end);
+    CHECK(resumed.best_file() == whole.best_file());
+    for (Keeping* one : {&first, &resumed}) {
+      set_weights(one->run.model, 77);
+      one->keeper.restore_best();
+    }
+    const double of_first = before == 0 ? 77 : before == 1 ? 0.5 : before == 5 ? 4.5 : 1.5;
+    CHECK(first.run.model.weight[0][0].item<double>() == of_first);
+    CHECK(resumed.run.model.weight[0][0].item<double>() == 4.5);
+  }
+}
+
+TEST_CASE("a best that was being written when the state was taken is written after a resume") {
+  Keeping first;
+  Keeping resumed;
+  for (Keeping* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
+  first.epochs(0, 2);
+  hand_over_memo(first.keeper, resumed.keeper);
+  hand_over_state(first.keeper, resumed.keeper);
+  for (Keeping* one : {&first, &resumed}) one->keeper.observe({2, 4, 4, 12}, 7, {});
+  CHECK(remember(resumed.keeper) == remember(first.keeper));
+  CHECK(resumed.best_file() == first.best_file());
+}
+
+TEST_CASE("a keeper's best weights and the stopper's come back where they differ") {
+  Keeping first;
+  first.epochs(0, 4);
+  CHECK(first.keeper.state().size() == 6);
+  Keeping resumed;
+  hand_over_memo(first.keeper, resumed.keeper);
+  hand_over_state(first.keeper, resumed.keeper);
+  set_weights(resumed.run.model, 77);
+  resumed.keeper.restore_best();
+  CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
+  resumed.keeper.save_new_best(OnFailure::end);
+  CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // it is saved
+}
+
+TEST_CASE("best weights that cannot be written are told, and written at the next save") {
+  Keeping keeping;
+  std::filesystem::create_directories(keeping.best_path() / "in the way");
+  keeping.epochs(0, 2);
+  const auto warnings = keeping.run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].message, Contains("best.safetensors"));
+  CHECK_THROWS_AS(keeping.keeper.save_new_best(OnFailure::end), Error);
+  std::filesystem::remove_all(keeping.best_path());
+  keeping.keeper.save_new_best(OnFailure::end);
+  CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
+  CHECK_FALSE(keeping.best_file().empty());
+}
+
+TEST_CASE("best weights are written while training goes on, and told at the next settlement") {
+  Keeping keeping;
+  keeping.options.saving = train::Saving{};
+  keeping.epochs(0, 2);
+  CHECK(keeping.run.all<events::CheckpointSaved>().empty());
+  keeping.epochs(2, 3);  // settles what was begun, and then takes other weights
+  const auto saved = keeping.run.all<events::CheckpointSaved>();
+  REQUIRE(saved.size() == 1);
+  CHECK(saved[0].epoch == 1);
+  keeping.keeper.save_new_best(OnFailure::end);
+  CHECK(keeping.run.all<events::CheckpointSaved>().size() == 2);
+}
+
+TEST_CASE(
+    "a save of the best under way that fails is told at the next settlement, and made again") {
+  Keeping keeping;
+  keeping.options.saving = train::Saving{};
+  std::filesystem::create_directories(keeping.best_path() / "in the way");
+  keeping.epochs(0, 2);
+  keeping.keeper.settle();
+  REQUIRE(keeping.run.all<events::Warning>().size() == 1);
+  std::filesystem::remove_all(keeping.best_path());
+  keeping.keeper.save_new_best(OnFailure::end);
+  CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
+}
+
+TEST_CASE("a keeper forgets the best value of another monitor or mode, and says so") {
+  for (const bool other_mode : {false, true}) {
+    Keeping first;
+    first.epochs(0, 2);
+    Keeping resumed;
+    if (other_mode) {
+      resumed.options.mode = spec::Mode::max;
+    } else {
+      resumed.options.monitor = "val/accuracy";
+    }
+    hand_over_memo(first.keeper, resumed.keeper);
+    hand_over_state(first.keeper, resumed.keeper);
+    const auto warnings = resumed.run.all<events::Warning>();
+    REQUIRE(warnings.size() == 1);
+    CHECK_THAT(warnings[0].message, Contains("train/loss (min)"));
+    resumed.keeper.save_new_best(OnFailure::end);
+    CHECK(resumed.run.all<events::CheckpointSaved>().empty());
+    const double worse = other_mode ? 0.1 : 99;
+    CHECK(resumed.keeper.observe({2, 4, 4, 12}, worse, {}));
+    CHECK_FALSE(resumed.keeper.observe({3, 4, 4, 16}, worse, {}));
+  }
+}

@@ -1,0 +1,260 @@
+#include "train/state/checkpointer.hpp"
+
+#include "checkpoint/verify.hpp"
+#include "support/rank_group.hpp"
+#include "train/hand_over.hpp"
+
+#include <array>
+#include <fstream>
+#include <thread>
+
+using namespace trainctl;
+
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Link;
+using train::Saver;
+
+/// Reading it takes time, too.
+class SteppingClock final : public Clock {
+ public:
+  [[nodiscard]] double now() const override { return now_ += 0.001; }
+  void advance(double seconds) { now_ += seconds; }
+
+ private:
+  mutable double now_ = 0;
+};
+
+/// A saver of made-up state, whose one tensor holds the step.
+struct Saving {
+  FakeRun run;
+  train::Options options;
+  std::shared_ptr<SteppingClock> clock = std::make_shared<SteppingClock>();
+  train::Session session = set_up();
+  std::unique_ptr<Saver> saver;
+  at::Tensor weight = torch::zeros({1000});
+
+  explicit Saving(train::Saving with = {}) {
+    options.monitor = "val/loss";
+    options.saving = with;
+    saver = std::make_unique<Saver>(session, options);
+  }
+
+  [[nodiscard]] fs::path folder() const { return run.folder.path() / "checkpoints"; }
+  [[nodiscard]] checkpoint::Store store() const { return checkpoint::Store(folder()); }
+
+  void save(std::int64_t step, std::optional<double> value = {}) {
+    weight.fill_(static_cast<float>(step));
+    saver->take({{"model/weight", weight}}, {{"training", Json::object()}});
+    saver->write({.moment = {step, 0}, .reason = "every_n_steps", .value = value});
+  }
+  void save_and_settle(std::int64_t step, std::optional<double> value = {}) {
+    save(step, value);
+    saver->settle();
+  }
+  /// No folder can be made there.
+  void block(std::int64_t step) const {
+    fs::create_directories(folder());
+    std::ofstream(folder() / checkpoint::folder_name({step, 0})) << "in the way";
+  }
+  [[nodiscard]] std::vector<std::int64_t> kept() const {
+    std::vector<std::int64_t> steps;
+    for (const checkpoint::Found& found : store().list()) steps.push_back(found.moment.global_step);
+    return steps;
+  }
+  [[nodiscard]] std::int64_t pointed(Link link) const {
+    const auto path = store().pointed(link);
+    return path ? checkpoint::parse_folder_name(path->filename().string())->global_step : -1;
+  }
+
+ private:
+  train::Session set_up() {
+    run.clock = clock;
+    return session_of(run);
+  }
+};
+
+using Steps = std::vector<std::int64_t>;
+
+float saved_value(const fs::path& checkpoint) {
+  const container::File file(checkpoint::Store::part(checkpoint, 0));
+  return *reinterpret_cast<const float*>(file.find("model/weight")->bytes.data());
+}
+
+}  // namespace
+
+TEST_CASE("a save is committed, read back and told, and the links lead to it") {
+  Saving saving;
+  saving.save_and_settle(3, 0.5);
+  CHECK(saving.saver->has({3, 0}));
+  CHECK_FALSE(saving.saver->has({4, 0}));
+  const auto told = saving.run.all<events::CheckpointSaved>();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].path == "checkpoints/" + checkpoint::folder_name({3, 0}));
+  CHECK(told[0].verified);
+  CHECK(told[0].exposed_s > 0);
+  CHECK(saving.pointed(Link::last) == 3);
+  CHECK(saving.pointed(Link::best) == 3);
+  CHECK(saving.store().list()[0].manifest->monitor == "val/loss");
+}
+
+TEST_CASE("a save is committed once its listeners have what was told before it") {
+  Saving saving;
+  saving.run.heartbeat.told = 3;
+  saving.run.heartbeat.heard = 2;
+  saving.save(3);
+  saving.run.heartbeat.told = 9;  // behind it
+  const fs::path part =
+      checkpoint::Store::part(saving.folder() / checkpoint::folder_name({3, 0}), 0);
+  while (!fs::exists(part)) std::this_thread::yield();
+  CHECK(saving.pointed(Link::last) == -1);
+  saving.run.heartbeat.heard = 3;
+  saving.saver->settle();
+  CHECK(saving.pointed(Link::last) == 3);
+}
+
+TEST_CASE("what training does after the copy does not reach the file") {
+  Saving saving;
+  saving.save(3);
+  saving.weight.fill_(77);
+  saving.saver->settle();
+  CHECK(saved_value(*saving.store().pointed(Link::last)) == 3);
+}
+
+TEST_CASE("a save that is due while another one is written waits for it") {
+  Saving saving;
+  saving.save(1);
+  for (std::int64_t step = 2; step < 6; ++step) {
+    saving.save(step);
+    CHECK(saving.run.all<events::CheckpointSaved>().size() == static_cast<std::size_t>(step - 1));
+  }
+  saving.saver->settle();
+  CHECK(saved_value(*saving.store().pointed(Link::last)) == 5);
+}
+
+TEST_CASE("a save in the step is committed when it returns") {
+  Saving saving(train::Saving{.asynchronous = false});
+  saving.save(4);
+  CHECK(saving.saver->has({4, 0}));
+  CHECK(saving.run.all<events::CheckpointSaved>().size() == 1);
+}
+
+TEST_CASE("a save that failed is told, and the one before is still there") {
+  Saving saving;
+  saving.save_and_settle(1);
+  saving.block(2);
+  saving.save_and_settle(2);
+  CHECK_FALSE(saving.saver->has({2, 0}));
+  const auto warnings = saving.run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].message, Contains("step 2") && Contains(checkpoint::folder_name({1, 0})));
+  CHECK(saving.pointed(Link::last) == 1);
+  saving.save_and_settle(3);
+  CHECK(saving.saver->has({3, 0}));
+  CHECK(saving.pointed(Link::last) == 3);
+}
+
+TEST_CASE("failures in a row end the run once there are three over five minutes") {
+  Saving saving;
+  saving.save_and_settle(1);
+  for (const std::int64_t step : {2, 3, 5, 6, 7, 8, 9}) saving.block(step);
+  saving.save_and_settle(2);
+  saving.clock->advance(400);
+  saving.save_and_settle(3);  // two
+  saving.save_and_settle(4);
+  for (const std::int64_t step : {5, 6, 7, 8}) {  // four within a minute
+    saving.clock->advance(20);
+    saving.save_and_settle(step);
+  }
+  saving.clock->advance(240);
+  saving.save(9);
+  try {
+    saving.saver->settle();
+    FAIL("it went on");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::resource);
+    CHECK_THAT(error.what(), Contains("5 failures in a row"));
+  }
+  CHECK(saving.pointed(Link::last) == 4);
+}
+
+TEST_CASE("a failure ends the run where there is no older checkpoint, but not at its end") {
+  Saving saving;
+  saving.block(1);
+  saving.save(1);
+  CHECK_THROWS_WITH(saving.saver->settle(), Contains("no older one"));
+  Saving at_end;
+  at_end.saver->tolerate_failures();
+  at_end.block(1);
+  at_end.save_and_settle(1);
+  CHECK_FALSE(at_end.saver->has({1, 0}));
+  CHECK(at_end.run.all<events::Warning>().size() == 1);
+}
+
+TEST_CASE("the best are kept, the last one, and never less than two") {
+  Saving saving(train::Saving{.top_k = 2});
+  const std::array values{0.9, 0.2, 0.5, 0.3, 0.8, 0.7};
+  for (std::size_t i = 0; i < values.size(); ++i)
+    saving.save_and_settle(static_cast<std::int64_t>(i) + 1, values.at(i));
+  CHECK(saving.kept() == Steps{6, 4, 2});
+  CHECK(saving.pointed(Link::best) == 2);
+  Saving none(train::Saving{.top_k = 0});
+  for (std::int64_t step = 1; step < 5; ++step) none.save_and_settle(step, 0.1);
+  CHECK(none.kept() == Steps{4, 3});
+  CHECK(none.pointed(Link::best) == -1);
+  Saving all(train::Saving{.top_k = -1});
+  for (std::int64_t step = 1; step < 5; ++step) all.save_and_settle(step);
+  CHECK(all.kept() == Steps{4, 3, 2, 1});
+}
+
+TEST_CASE("what an earlier save left unfinished is removed before the run begins") {
+  Saving saving;
+  saving.save_and_settle(1);
+  const fs::path left = saving.folder() / checkpoint::folder_name({2, 0});
+  fs::create_directories(left);
+  std::ofstream(left / "rank_0.part") << "half";
+  saving.saver = std::make_unique<Saver>(saving.session, saving.options);
+  CHECK_FALSE(fs::exists(left));
+  CHECK(saving.kept() == Steps{1});
+}
+
+TEST_CASE("the disk's free space is compared with a checkpoint before the first step") {
+  Saving saving;
+  saving.saver->check_space(1000);
+  CHECK(saving.run.events.empty());
+  const std::uint64_t free = fs::space(saving.run.folder.path()).available;
+  saving.saver->check_space(free / 2);
+  CHECK(saving.run.all<events::Warning>().size() == 1);
+  CHECK_THROWS_WITH(saving.saver->check_space(free * 2), Contains("save_weights_only"));
+}
+
+TEST_CASE("two ranks write one checkpoint, and both know that it is there") {
+  RankGroup group(2);
+  TempFolder folder;
+  std::array<bool, 2> known{};
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    FakeRun run({}, std::move(communicator));
+    train::Session session = session_of(run);
+    session.run_dir = folder.path();
+    train::Options options;
+    options.saving = train::Saving{};
+    Saver saver(session, options);
+    for (const std::int64_t step : {1, 2, 3}) {
+      const at::Tensor weight = torch::full({100}, static_cast<float>(10 * step + rank));
+      saver.take({{"model/weight", weight}}, {{"training", Json::object()}});
+      saver.write({.moment = {step, 0}, .reason = "every_n_steps"});
+    }
+    saver.settle();
+    known[static_cast<std::size_t>(rank)] = saver.has({3, 0});
+  });
+  CHECK((known[0] && known[1]));
+  const auto last = checkpoint::Store(folder.path() / "checkpoints").pointed(Link::last);
+  REQUIRE(last.has_value());
+  CHECK(checkpoint::verify(*last).parts.size() == 2);
+  for (const int rank : {0, 1}) {
+    const container::File file(checkpoint::Store::part(*last, rank));
+    const auto* value = reinterpret_cast<const float*>(file.find("model/weight")->bytes.data());
+    CHECK(*value == static_cast<float>(30 + rank));
+  }
+}

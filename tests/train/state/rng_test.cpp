@@ -1,0 +1,39 @@
+#include "train/state/rng.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <torch/torch.h>
+
+#include <vector>
+
+using namespace trainctl;
+
+TEST_CASE("random numbers go on as they were once their states are set") {
+  at::manual_seed(5);
+  (void)torch::randn({3});  // an odd one is kept for the next draw
+  const auto states = train::random_states(at::kCPU);
+  const auto draws = [] {
+    return std::vector<at::Tensor>{torch::dropout(torch::ones({1000}), 0.5, true),
+                                   torch::randn({7}), torch::randperm(50),
+                                   torch::empty({5}, torch::kDouble).uniform_()};
+  };
+  const auto first = draws();
+  const auto others = draws();
+  CHECK_FALSE(torch::equal(first[0], others[0]));
+  train::set_random_states(at::kCPU, states);
+  const auto again = draws();
+  for (std::size_t i = 0; i < first.size(); ++i) CHECK(torch::equal(again[i], first[i]));
+}
+
+TEST_CASE("what is no state of the random numbers is refused") {
+  const auto states = train::random_states(at::kCPU);
+  REQUIRE(states.size() == 1);
+  CHECK(states[0].name == "cpu");
+  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {}), Contains("1 generators"));
+  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {{"cuda", states[0].tensor}}),
+                    Contains("of 'cpu', found 'cuda'"));
+  for (const at::Tensor& bad : {states[0].tensor.slice(0, 1), states[0].tensor.to(torch::kInt)}) {
+    CHECK_THROWS_AS(train::set_random_states(at::kCPU, {{"cpu", bad}}), Error);
+  }
+}

@@ -1,0 +1,143 @@
+#include "train/state/saved_state.hpp"
+
+#include "checkpoint/store.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+using train::StateTensor;
+
+namespace {
+
+std::vector<StateTensor> state(float weight, float buffer) {
+  return {{"model/w", torch::full({2, 3}, weight), false},
+          {"model/b", torch::full({4}, buffer), true}};
+}
+
+/// A checkpoint of so many ranks, whose buffers hold the rank.
+std::filesystem::path save(const TempFolder& folder, int ranks) {
+  checkpoint::Store store(folder.path());
+  const auto path = store.begin({.global_step = 7});
+  checkpoint::Manifest manifest;
+  manifest.global_step = 7;
+  manifest.world_size = ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    train::HostCopies copies;
+    copies.take(train::saved_by(state(3, static_cast<float>(rank)), rank));
+    const auto part = checkpoint::Store::part(path, rank);
+    container::write(part, copies.entries(), {{"training", {{"rank", rank}}}});
+    manifest.parts.push_back({part.filename().string(), std::filesystem::file_size(part),
+                              container::stored_checksum(part)});
+  }
+  store.commit(path, manifest);
+  return path;
+}
+
+float first(const StateTensor& one) { return one.tensor.flatten()[0].item<float>(); }
+
+}  // namespace
+
+TEST_CASE("each rank takes back what it saved, and what rank 0 saved for all") {
+  TempFolder folder;
+  const auto checkpoint = save(folder, 2);
+  for (const int rank : {0, 1}) {
+    const train::SavedState saved(checkpoint, {rank, 2});
+    const auto own = state(0, 9);
+    saved.copy_into(own);
+    CHECK(first(own[0]) == 3);
+    CHECK(first(own[1]) == static_cast<float>(rank));
+    CHECK(saved.values().at("rank") == rank);
+  }
+}
+
+TEST_CASE("with another number of ranks all of them take what rank 0 saved") {
+  TempFolder folder;
+  const auto checkpoint = save(folder, 2);
+  const train::SavedState saved(checkpoint, {2, 3});
+  CHECK_FALSE(saved.same_world());
+  const auto own = state(0, 9);
+  saved.copy_into(own);
+  CHECK(first(own[1]) == 0);
+  const train::SavedState leader(checkpoint, {0, 3});
+  REQUIRE(leader.others() == 1);
+  CHECK(leader.tensors_of(1, "model/").front().tensor[0].item<float>() == 1);
+}
+
+TEST_CASE("a tensor that is missing, unknown or of another shape is named") {
+  TempFolder folder;
+  const train::SavedState saved(save(folder, 1), {0, 1});
+  auto more = state(0, 0);
+  more.push_back({"optimizer/w.exp_avg", torch::zeros({2, 3}), false});
+  CHECK_THROWS_WITH(saved.copy_into(more),
+                    Contains("'optimizer/w.exp_avg'") && Contains("missing"));
+  auto less = state(0, 0);
+  less.pop_back();
+  CHECK_THROWS_WITH(saved.copy_into(less), Contains("'model/b' is in the checkpoint"));
+  auto other = state(0, 0);
+  other[0].tensor = torch::zeros({3, 2});
+  CHECK_THROWS_WITH(saved.copy_into(other), Contains("'model/w' is F32 [2, 3], and F32 [3, 2]"));
+  other[0].tensor = torch::zeros({2, 3}, torch::kDouble);
+  CHECK_THROWS_WITH(saved.copy_into(other), Contains("F64"));
+}
+
+TEST_CASE("a rank may lack what others own, and nothing else") {
+  TempFolder folder;
+  const train::SavedState saved(save(folder, 2), {0, 2});
+  auto own = state(0, 0);
+  own.erase(own.begin());  // model/w is another one's
+  CHECK_THROWS_WITH(saved.copy_into(own), Contains("'model/w' is in the checkpoint"));
+  CHECK_THROWS_WITH(saved.copy_into(own, {"model/x", "optimizer/"}), Contains("'model/w'"));
+  CHECK_NOTHROW(saved.copy_into(own, {"model/x", "model/w"}));
+}
+
+TEST_CASE("what each rank has saved of its own is found in whatever part it is") {
+  TempFolder folder;
+  checkpoint::Store store(folder.path());
+  const auto path = store.begin({.global_step = 7});
+  checkpoint::Manifest manifest;
+  manifest.global_step = 7;
+  manifest.world_size = 4;
+  for (int rank = 0; rank < 4; ++rank) {
+    train::HostCopies copies;
+    const at::Tensor value = torch::full({2}, static_cast<float>(rank + 1));
+    copies.take({{"optimizer/p" + std::to_string(rank), value}});
+    const auto part = checkpoint::Store::part(path, rank);
+    container::write(part, copies.entries(), {{"training", {{"rank", rank}}}});
+    manifest.parts.push_back({part.filename().string(), std::filesystem::file_size(part),
+                              container::stored_checksum(part)});
+  }
+  store.commit(path, manifest);
+  for (const dist::Place place : {dist::Place{2, 4}, dist::Place{0, 1}, dist::Place{1, 2}}) {
+    std::vector<StateTensor> own;
+    for (const int rank : {3, 0, 2, 1})
+      own.push_back({"optimizer/p" + std::to_string(rank), torch::zeros({2}), false, true});
+    const train::SavedState saved(path, place);
+    saved.copy_into(own);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      CHECK(first(own[i]) == std::vector<float>{4, 1, 3, 2}[i]);
+    own.push_back({"optimizer/none", torch::zeros({2}), false, true});
+    CHECK_THROWS_WITH(saved.copy_into(own), Contains("'optimizer/none'") && Contains("missing"));
+  }
+}
+
+TEST_CASE("copies on the host are rows in memory, whatever the tensors are, and are used again") {
+  const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).t();
+  train::HostCopies copies;
+  copies.take({{"a", tensor}});
+  const auto entries = copies.entries();
+  REQUIRE(entries.size() == 1);
+  CHECK(entries[0].shape == std::vector<std::int64_t>{3, 2});
+  const auto* values = reinterpret_cast<const float*>(entries[0].bytes.data());
+  CHECK(values[1] == 3);
+  tensor.add_(1);
+  CHECK(values[1] == 3);
+  copies.take({{"a", tensor}});
+  CHECK(copies.entries()[0].bytes.data() == entries[0].bytes.data());
+  CHECK(values[1] == 4);
+}

@@ -1,0 +1,77 @@
+#include "train/state/start.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+#include "train/fake_run.hpp"
+#include "train/state/weights.hpp"
+
+#include <algorithm>
+
+using namespace trainctl;
+
+namespace {
+
+/// The file of a FakeModel: weight [3, 6], bias [3], batches.
+std::filesystem::path saved(const TempFolder& folder, const at::Tensor& weight,
+                            const at::Tensor& bias) {
+  train::save_weights(folder / "w.safetensors",
+                      {{"weight", weight}, {"bias", bias}, {"batches", torch::tensor(7)}}, {});
+  return folder / "w.safetensors";
+}
+
+bool makes_gradient(const at::Tensor& parameter) {
+  return parameter.requires_grad() && parameter.grad().defined();
+}
+
+}  // namespace
+
+TEST_CASE("weights of a file are laid over the model's, in place") {
+  TempFolder folder;
+  FakeModel model;
+  const void* place = model.weight.data_ptr();
+  const at::Tensor weight = torch::randn({6, 3}).t();
+  events::WeightsSet told;
+  train::load_weights(model, saved(folder, weight, torch::ones({3})), {.outputs = 3}, told);
+  CHECK(torch::equal(model.weight, weight));
+  CHECK(torch::equal(model.bias, torch::ones({3})));
+  CHECK(model.batches.item<std::int64_t>() == 7);
+  CHECK(model.weight.data_ptr() == place);
+  CHECK(model.weight.requires_grad());
+  CHECK(model.weight.is_leaf());
+  CHECK(told.loaded == std::vector<std::string>{"weight", "bias", "batches"});
+  CHECK(told.notes.empty());
+}
+
+TEST_CASE("halves become floats, and it is said") {
+  TempFolder folder;
+  FakeModel model;
+  events::WeightsSet told;
+  const at::Tensor weight = torch::randn({3, 6}).to(torch::kBFloat16);
+  train::load_weights(model, saved(folder, weight, torch::ones({3}, torch::kHalf)), {.outputs = 3},
+                      told);
+  CHECK(torch::equal(model.weight, weight.to(torch::kFloat)));
+  CHECK(told.notes ==
+        std::vector<std::string>{"1 converted from BF16 to F32", "1 converted from F16 to F32"});
+}
+
+TEST_CASE("weights of another shape leave the model as it was") {
+  TempFolder folder;
+  FakeModel model;
+  const at::Tensor before = model.weight.detach().clone();
+  events::WeightsSet told;
+  CHECK_THROWS_WITH(train::load_weights(model, saved(folder, torch::ones({3, 5}), torch::ones({3})),
+                                        {.outputs = 3}, told),
+                    Contains("weight is 3x5 in the file and 3x6 in the model"));
+  CHECK(torch::equal(model.weight, before));
+}
+
+TEST_CASE("frozen parameters have no gradient and do not move") {
+  FakeRun run;
+  const at::Tensor weight = run.model.weight.detach().clone();
+  CHECK(train::freeze(run.model, {"weight"}) == std::vector<std::string>{"weight"});
+  run.run();
+  CHECK(torch::equal(run.model.weight, weight));
+  CHECK_FALSE(makes_gradient(run.model.weight));
+  CHECK_FALSE(torch::equal(run.model.bias, torch::zeros({3})));
+  CHECK_THROWS_WITH(train::freeze(run.model, {"wieght"}), Contains("did you mean 'weight'?"));
+}

@@ -1,0 +1,57 @@
+#include "train/state/weights.hpp"
+
+#include "base/safetensors.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+using namespace trainctl;
+
+TEST_CASE("a snapshot brings weights back in place") {
+  const at::Tensor weight = torch::ones({3}, torch::requires_grad());
+  const void* place = weight.data_ptr();
+  train::Snapshot snapshot({{"weight", weight}});
+  snapshot.take();
+  {
+    const torch::NoGradGuard guard;
+    weight.fill_(7);
+  }
+  snapshot.restore();
+  CHECK(torch::equal(weight, torch::ones({3})));
+  CHECK(weight.data_ptr() == place);
+}
+
+TEST_CASE("saved weights hold shape, type and values, whatever the layout in memory") {
+  TempFolder folder;
+  const at::Tensor transposed = torch::arange(6, torch::kFloat).view({2, 3}).t();
+  train::save_weights(folder / "w.safetensors", {{"w", transposed}, {"count", torch::tensor(5)}},
+                      {{"epoch", "2"}});
+  const safetensors::File file(folder / "w.safetensors");
+  REQUIRE(file.tensors().size() == 2);
+  CHECK(file.tensors()[0].shape == std::vector<std::int64_t>{3, 2});
+  const auto* values = reinterpret_cast<const float*>(file.tensors()[0].bytes.data());
+  CHECK(std::vector<float>(values, values + 6) == std::vector<float>{0, 3, 1, 4, 2, 5});
+  CHECK(file.tensors()[1].dtype == "I64");
+}
+
+TEST_CASE("a tensor that is not finite is named, whole numbers are left out") {
+  const double bad = GENERATE(std::nan(""), HUGE_VAL, -HUGE_VAL);
+  const at::Tensor good = torch::arange(100, torch::kFloat);
+  const at::Tensor spoilt = good.clone();
+  spoilt[57] = bad;
+  CHECK(train::not_finite({{"a", good}, {"count", torch::tensor(5)}, {"none", torch::zeros({0})}})
+            .empty());
+  CHECK(train::not_finite({{"a", good}, {"b", spoilt}}) == "b");
+  CHECK(train::not_finite({}).empty());
+}
+
+TEST_CASE("the digest of weights depends on names and values alone") {
+  const at::Tensor a = torch::arange(6, torch::kFloat).view({2, 3});
+  const std::string digest = train::digest_weights({{"w", a}});
+  CHECK(train::digest_weights({{"w", a.t().contiguous().t()}}) == digest);
+  CHECK(train::digest_weights({{"v", a}}) != digest);
+  CHECK(train::digest_weights({{"w", a + 1}}) != digest);
+}

@@ -1,0 +1,269 @@
+#include "train/step/captured_step.hpp"
+
+#include "base/error.hpp"
+#include "fake_run.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+/// Counts what it is asked for; a recording may fail.
+class FakeGraph final : public device::StepGraph {
+ public:
+  struct Log {
+    std::string calls;
+    std::exception_ptr refuses;  // thrown by a recording, after the work
+    bool gone = false;
+  };
+  explicit FakeGraph(Log& log) : log_(log) {}
+  ~FakeGraph() override { log_.gone = true; }
+  void warm_up(const Work& work) override {
+    log_.calls += 'w';
+    work();
+  }
+  void record(const Work& work) override {
+    log_.calls += 'r';
+    work();
+    if (log_.refuses) std::rethrow_exception(log_.refuses);
+  }
+  void replay() override { log_.calls += 'p'; }
+
+ private:
+  Log& log_;
+};
+
+struct Steps {
+  Steps()
+      : timer(clock, nullptr),
+        captured(std::make_unique<FakeGraph>(graph), timer, [this](const events::Event& event) {
+          told.push_back(std::get<events::Warning>(event).message);
+        }) {
+    batch.inputs = at::zeros({2, 3});
+    batch.targets = at::zeros({2}, at::kLong);
+  }
+
+  void take(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      captured.take(batch, [this] {
+        graph.calls += 's';
+        timer.enter(train::Part::backward);
+        clock.advance(1);
+        timer.enter(train::Part::other);
+      });
+    }
+  }
+
+  ManualClock clock;
+  train::PartTimer timer;
+  FakeGraph::Log graph;
+  std::vector<std::string> told;
+  device::DeviceBatch batch;
+  train::CapturedStep captured;
+};
+
+}  // namespace
+
+TEST_CASE("three steps warm up, one is recorded, and it and all others are repeated") {
+  Steps steps;
+  steps.take(6);
+  CHECK(steps.graph.calls == "wswswsrsppp");
+  CHECK(steps.told.empty());
+}
+
+TEST_CASE("without a graph every step is taken as it is, as on a CPU") {
+  CHECK(device::make_step_graph(at::kCPU) == nullptr);
+  Steps steps;
+  int taken = 0;
+  train::CapturedStep none(nullptr, steps.timer, [](const events::Event&) {});
+  for (int i = 0; i < 6; ++i) none.take(steps.batch, [&] { ++taken; });
+  CHECK(taken == 6);
+}
+
+TEST_CASE("the time of a recording is no part of a step") {
+  Steps steps;
+  steps.timer.begin_epoch();
+  steps.take(5);
+  const events::Timing timing = steps.timer.end_epoch(5);
+  CHECK(timing.backward_s == 3);  // of the warm-up
+  CHECK(timing.other_s == 1);
+  CHECK(timing.wall_s == 4);
+}
+
+TEST_CASE("a batch that lies elsewhere is taken operation by operation, and the graph kept") {
+  Steps steps;
+  steps.take(4);
+  const device::DeviceBatch usual = steps.batch;
+  steps.graph.calls.clear();
+  SECTION("its inputs") { steps.batch.inputs = at::zeros({2, 3}); }
+  SECTION("its targets") { steps.batch.targets = at::zeros({2}, at::kLong); }
+  SECTION("it has partners") { steps.batch.lambda = at::zeros({2}); }
+  steps.take(1);
+  CHECK(steps.graph.calls == "s");
+  steps.batch = usual;
+  steps.take(1);
+  CHECK(steps.graph.calls == "sp");
+}
+
+TEST_CASE("a step that cannot be recorded is taken all the same, and the reason told once") {
+  Steps steps;
+  steps.take(3);
+  steps.graph.calls.clear();
+  SECTION("an error of libtorch") {
+    steps.graph.refuses = std::make_exception_ptr(
+        c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
+  }
+  SECTION("an error of ours") {
+    steps.graph.refuses =
+        std::make_exception_ptr(Error(ErrorKind::resource, "operation not permitted"));
+  }
+  steps.take(3);
+  CHECK(steps.graph.calls == "rssss");  // recorded, then taken thrice
+  CHECK(steps.graph.gone);
+  REQUIRE(steps.told.size() == 1);
+  CHECK_THAT(steps.told.front(),
+             Contains("could not be recorded") && EndsWith("operation not permitted"));
+  steps.timer.begin_epoch();
+  steps.take(1);
+  CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer goes on
+}
+
+TEST_CASE("a step that is insisted on and cannot be recorded is an error of the configuration") {
+  ManualClock clock;
+  train::PartTimer timer(clock, nullptr);
+  FakeGraph::Log log;
+  log.refuses = std::make_exception_ptr(
+      c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
+  train::CapturedStep step(
+      std::make_unique<FakeGraph>(log), timer, [](const events::Event&) { FAIL("it was told"); },
+      train::CapturedStep::Refused::ends_run);
+  const device::DeviceBatch batch;
+  for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) step.take(batch, [] {});
+  try {
+    step.take(batch, [] {});
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(), Contains("trainer.cuda_graphs is true, but a step could not be "
+                                      "recorded: operation not permitted: set"));
+  }
+  CHECK(log.gone);
+}
+
+TEST_CASE("a graph that was dropped is repeated no more") {
+  Steps steps;
+  steps.take(5);
+  steps.captured.drop();
+  CHECK(steps.graph.gone);
+  steps.graph.calls.clear();
+  steps.take(2);
+  CHECK(steps.graph.calls == "ss");
+}
+
+namespace {
+
+/// A run of fakes as the trainer would see it on one GPU.
+struct Wish {
+  FakeRun run;
+  train::Options options;
+  train::PartTimer timer{*run.clock, nullptr};
+
+  Wish() { options.cuda_graphs = {}; }
+  [[nodiscard]] train::Session session() {
+    return {.model = run.model,
+            .loss = run.loss,
+            .optimizer = run.optimizer,
+            .scheduler = run.scheduler,
+            .metrics = run.metrics,
+            .train = *run.train,
+            .batch_size = run.sizes.batch,
+            .communicator = *run.communicator,
+            .clock = *run.clock,
+            .emit = [this](const events::Event& event) { run.events.push_back(event); }};
+  }
+  std::unique_ptr<train::CapturedStep> make() {
+    return train::make_captured_step(session(), options, timer);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an optimizer that does not say so is not trusted to repeat itself") {
+  Wish wish;
+  CHECK_THAT(train::capture_obstacle(wish.session(), wish.options).value_or("none"),
+             Contains("optimizer keeps its learning rate"));
+  wish.options.capture_obstacle = "the sky is falling";
+  CHECK(train::capture_obstacle(wish.session(), wish.options) == "the sky is falling");
+}
+
+TEST_CASE("a momentum that a scheduler cycles cannot be recorded") {
+  Wish wish;
+  wish.run.scheduler.cycles = true;
+  CHECK_THAT(train::capture_obstacle(wish.session(), wish.options).value_or("none"),
+             Contains("cycles the momentum"));
+}
+
+TEST_CASE("an optimizer that looks on the host which steps to leave out cannot be recorded") {
+  Wish wish;
+  wish.run.optimizer.repeatable = true;
+  const auto obstacle = [&] {
+    return train::capture_obstacle(wish.session(), wish.options).value_or("none");
+  };
+  CHECK(obstacle() == "none");
+  SECTION("some may be left out") { wish.options.may_skip = 3; }
+  SECTION("float16 leaves some out") {
+    wish.options.forward.precision = spec::Precision::fp16_mixed;
+  }
+  CHECK_THAT(obstacle(), Contains("the optimizer looks on the host"));
+  wish.run.optimizer.skips = true;
+  CHECK(obstacle() == "none");
+}
+
+TEST_CASE("where norms are measured at every step, no step is like all others") {
+  Wish wish;
+  wish.run.optimizer.repeatable = true;
+  wish.options.log_norms = true;
+  CHECK_FALSE(train::capture_obstacle(wish.session(), wish.options).has_value());
+  wish.options.log_every = 1;
+  CHECK_THAT(train::capture_obstacle(wish.session(), wish.options).value_or("none"),
+             Contains("trainer.log_norms"));
+}
+
+TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at all") {
+  Wish wish;
+  wish.options.capture_obstacle = "the run is on a CPU";
+  CHECK(wish.make() == nullptr);
+  CHECK(wish.run.events.empty());
+  wish.options.device = at::Device(at::kCUDA, 0);
+  wish.options.capture_obstacle = "the profiler records single operations";
+  CHECK(wish.make() == nullptr);
+  REQUIRE(wish.run.all<events::Warning>().size() == 1);
+  CHECK_THAT(wish.run.all<events::Warning>().front().message,
+             Contains("not as CUDA graphs: the profiler"));
+  wish.options.cuda_graphs = {false};
+  CHECK(wish.make() == nullptr);
+  CHECK(wish.run.events.size() == 1);
+}
+
+TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
+  Wish wish;
+  wish.options.cuda_graphs = {true};
+  wish.options.capture_obstacle = "the run is on a CPU";
+  try {
+    wish.make();
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(), Contains("trainer.cuda_graphs is true, but the run is on a CPU") &&
+                                 Contains("trainer.cuda_graphs=auto"));
+  }
+}
+
+TEST_CASE("a run on a CPU takes its steps as ever where graphs are asked for") {
+  FakeRun plain;
+  FakeRun asked;
+  asked.optimizer.repeatable = true;  // nothing speaks against it, but a CPU has no graph
+  asked.options.cuda_graphs = {};
+  CHECK(asked.run().parameter_digest == plain.run().parameter_digest);
+  CHECK(asked.all<events::Warning>().empty());
+}

@@ -1,0 +1,61 @@
+#include "train/step/clip.hpp"
+
+#include "support/catch.hpp"
+#include "support/close.hpp"
+
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+using namespace trainctl;
+
+namespace {
+
+std::vector<at::Tensor> with_gradients(double scale) {
+  std::vector<at::Tensor> parameters{torch::zeros({2, 3}, torch::requires_grad()),
+                                     torch::zeros({4}, torch::requires_grad()),
+                                     torch::zeros({1}, torch::requires_grad())};
+  parameters[0].mutable_grad() = torch::arange(6, torch::kFloat).view({2, 3}) * scale;
+  parameters[1].mutable_grad() = torch::arange(4, torch::kFloat) * -scale;
+  return parameters;  // the third has none
+}
+
+}  // namespace
+
+TEST_CASE("gradients are clipped as torch.nn.utils does it") {
+  const double scale = GENERATE(0.01, 1.0, 50.0);
+  for (const auto algorithm : {spec::ClipAlgorithm::norm, spec::ClipAlgorithm::value}) {
+    auto ours = with_gradients(scale);
+    auto theirs = with_gradients(scale);
+    train::Clipper(0.75, algorithm)({ours[0].grad(), ours[1].grad()});
+    if (algorithm == spec::ClipAlgorithm::norm) {
+      torch::nn::utils::clip_grad_norm_(theirs, 0.75);
+    } else {
+      torch::nn::utils::clip_grad_value_(theirs, 0.75);
+    }
+    CHECK(mismatch(ours[0].grad(), theirs[0].grad()) == "");
+    CHECK(mismatch(ours[1].grad(), theirs[1].grad()) == "");
+  }
+}
+
+TEST_CASE("gradients whose squares overflow are clipped to the bound") {
+  auto parameters = with_gradients(1e25);
+  const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
+  const at::Tensor norm = train::Clipper(0.75, spec::ClipAlgorithm::norm)(gradients);
+  CHECK(norm.item<double>() == Approx(std::sqrt(69.0) * 1e25));
+  CHECK(train::norm_of(gradients).item<double>() == Approx(0.75));
+}
+
+TEST_CASE("clipping returns the norm before it, where it takes one") {
+  auto parameters = with_gradients(1);
+  const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
+  const train::Clipper by_norm(0.75, spec::ClipAlgorithm::norm);
+  const double expected = train::norm_of(gradients).item<double>();
+  CHECK(by_norm.takes_norm());
+  CHECK(by_norm(gradients).item<double>() == Approx(expected));
+  CHECK_FALSE(by_norm({}).defined());
+  const train::Clipper by_value(0.75, spec::ClipAlgorithm::value);
+  CHECK_FALSE(by_value.takes_norm());
+  CHECK_FALSE(by_value(gradients).defined());
+}

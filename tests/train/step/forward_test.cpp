@@ -1,0 +1,94 @@
+#include "train/step/forward.hpp"
+
+#include "support/catch.hpp"
+#include "train/fake_run.hpp"
+
+using namespace trainctl;
+using train::ForwardOptions;
+
+namespace {
+
+/// Notes in what form it computes.
+struct Probe final : stage::Model {
+  at::Tensor weight = torch::randn({5, 3, 2, 2}).requires_grad_();
+  at::Tensor bias = torch::zeros({5}, torch::requires_grad());
+  at::ScalarType computed = at::kDouble;
+  bool saw_channels_last = false;
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    saw_channels_last = inputs.is_contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor x = at::conv2d(inputs, weight, bias);
+    computed = x.scalar_type();
+    return x.flatten(1);
+  }
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
+    return {{"weight", weight}, {"bias", bias}};
+  }
+  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override { return {}; }
+  void set_mode(stage::RunMode) override {}
+  void to(at::Device) override {}
+};
+
+}  // namespace
+
+TEST_CASE("a mixed precision computes in 16 bits, logits and gradients have 32") {
+  Probe model;
+  const at::Tensor inputs = torch::randn({2, 3, 4, 4});
+  const at::Tensor exact = train::forward(model, inputs, {});
+  CHECK(model.computed == at::kFloat);
+  const std::array<std::pair<spec::Precision, at::ScalarType>, 2> cases{
+      {{spec::Precision::bf16_mixed, at::kBFloat16}, {spec::Precision::fp16_mixed, at::kHalf}}};
+  for (const auto& [precision, computed] : cases) {
+    const at::Tensor logits = train::forward(model, inputs, {.precision = precision});
+    CHECK(model.computed == computed);
+    CHECK(logits.scalar_type() == at::kFloat);
+    CHECK(logits.allclose(exact, 0.05, 0.05));
+    CHECK_FALSE(logits.equal(exact));
+    model.weight.mutable_grad().reset();
+    logits.sum().backward();
+    CHECK(model.weight.grad().scalar_type() == at::kFloat);
+  }
+}
+
+TEST_CASE("a weight that was updated is cast anew") {
+  Probe model;
+  const at::Tensor inputs = torch::randn({2, 3, 4, 4});
+  const ForwardOptions mixed{.precision = spec::Precision::bf16_mixed};
+  const at::Tensor before = train::forward(model, inputs, mixed);
+  {
+    const torch::NoGradGuard guard;
+    model.weight.mul_(2);
+  }
+  CHECK(train::forward(model, inputs, mixed).allclose(2 * before, 1e-3, 1e-3));
+}
+
+TEST_CASE("channels_last lays images and convolutions out anew, with the same result") {
+  Probe model;
+  const at::Tensor inputs = torch::randn({2, 3, 4, 4});
+  const at::Tensor plain = train::forward(model, inputs, {});
+  CHECK_FALSE(model.saw_channels_last);
+  const at::Tensor identity = model.weight;
+  train::lay_out_channels_last(model);
+  CHECK(model.weight.is_contiguous(at::MemoryFormat::ChannelsLast));
+  CHECK(identity.is_same(model.weight));
+  const at::Tensor last = train::forward(model, inputs, {.channels_last = true});
+  CHECK(model.saw_channels_last);
+  CHECK(last.allclose(plain, 1e-5, 1e-5));
+}
+
+TEST_CASE("a run in bfloat16 learns as one in float32 does") {
+  FakeRun full({.samples = 60, .batch = 4, .val_samples = 20});
+  full.options.max_epochs = 3;
+  full.run();
+  for (const auto precision : {spec::Precision::bf16_mixed, spec::Precision::fp16_mixed}) {
+    FakeRun mixed({.samples = 60, .batch = 4, .val_samples = 20});
+    mixed.options.max_epochs = 3;
+    mixed.options.forward.precision = precision;
+    mixed.options.may_skip = 100;
+    mixed.run();
+    const double exact = value_of(full.all<events::EpochEnded>().back(), "val/loss");
+    const double close = value_of(mixed.all<events::EpochEnded>().back(), "val/loss");
+    CHECK(close == Approx(exact).epsilon(0.05));
+    CHECK(mixed.model.weight.scalar_type() == at::kFloat);
+  }
+}

@@ -1,0 +1,34 @@
+#include "weights/parameter_patterns.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using weights::frozen_by;
+using Indices = std::vector<std::size_t>;
+
+namespace {
+
+const std::vector<std::string> kNames{"conv1.weight",        "bn1.weight", "bn1.bias",
+                                      "layer1.0.bn1.weight", "fc.weight",  "fc.bias"};
+
+}  // namespace
+
+TEST_CASE("a pattern names parameters, or a layer and all below it") {
+  CHECK(frozen_by({"fc.bias"}, kNames) == Indices{5});
+  CHECK(frozen_by({"bn1"}, kNames) == Indices{1, 2});
+  CHECK(frozen_by({"layer?"}, kNames) == Indices{3});
+  CHECK(frozen_by({"*bn1*"}, kNames) == Indices{1, 2, 3});
+  CHECK(frozen_by({"*.bias", "bn1"}, kNames) == Indices{1, 2, 5});
+  CHECK(frozen_by({"[cl]*"}, kNames) == Indices{0, 3});
+  CHECK(frozen_by({}, kNames).empty());
+  CHECK(frozen_by({"*"}, kNames).size() == 6);
+}
+
+TEST_CASE("a pattern that names nothing is an error with the nearest name") {
+  CHECK_THROWS_WITH(frozen_by({"fc", "layer2"}, kNames),
+                    "freeze: 'layer2' names no parameter of the model; did you mean 'layer1'?");
+  CHECK_THROWS_WITH(frozen_by({"encoder"}, kNames),
+                    Contains("there are: conv1.weight, bn1.weight"));
+  CHECK_THROWS_WITH(frozen_by({""}, kNames), Contains("names no parameter"));
+}
