@@ -1,7 +1,7 @@
-#include "checkpoint/container_files.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "checkpoint/container.hpp"
+#include "checkpoint/container_files.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

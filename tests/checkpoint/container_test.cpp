@@ -1,8 +1,8 @@
 #include "checkpoint/container.hpp"
 
-#include "checkpoint/container_files.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "checkpoint/container_files.hpp"
 #include "support/catch.hpp"
 #include "support/file_limit.hpp"
 #include "support/temp_folder.hpp"

@@ -1,5 +1,5 @@
-#include "checkpoint/container_files.hpp"
 #include "checkpoint/container.hpp"
+#include "checkpoint/container_files.hpp"
 #include "fuzz/folder.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 
 import re
 from collections import namedtuple
+from pathlib import Path
 
 import tree
 
@@ -70,9 +71,11 @@ def place(path, layers):
     return None, "free"
 
 
-def quoted(name, folder, kind, layers):
+def quoted(root, name, folder, kind, layers):
     """The complaint about `#include "name"`, or None."""
     target = name.split("/")[0]
+    if folder.startswith("apps/") and (Path(root) / folder / name).is_file():
+        return None  # the program's own headers are named from its folder
     if "/" not in name:
         if kind == "test" or folder.startswith("apps/"):
             return None  # their own headers lie beside them
@@ -120,7 +123,7 @@ def check_includes(root, layers):
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start(1)) + 1
             header = path.suffix in (".hpp", ".h") and kind == "lib"
-            complaint = (quoted(match[2], folder, kind, layers) if match[1] == '"'
+            complaint = (quoted(root, match[2], folder, kind, layers) if match[1] == '"'
                          else outside(match[2], folder, kind, layers, header))
             if complaint:
                 violations.append(f"{path}:{line}: {complaint}")

@@ -175,11 +175,11 @@ class PluginHeaders(Planted):
         return plugin_headers.check(self.tree_of(**{"cmake/plugin_headers.txt": names, **planted}))
 
     def test_what_a_plugin_would_not_find_is_named(self):
-        stage = {"lib/config/schema/stage.hpp": '#include "config/node.hpp"\n#include <ATen/core/Tensor.h>\n', "lib/config/tree/node.hpp": ""}
-        self.expect(self.found("config/node.hpp\nconfig/stage.hpp\n", **stage))
-        self.expect(self.found("config/stage.hpp\n", **stage), 'it includes "config/node.hpp"')
+        stage = {"lib/config/schema/stage.hpp": '#include "config/tree/node.hpp"\n#include <ATen/core/Tensor.h>\n', "lib/config/tree/node.hpp": ""}
+        self.expect(self.found("config/schema/stage.hpp\nconfig/tree/node.hpp\n", **stage))
+        self.expect(self.found("config/schema/stage.hpp\n", **stage), 'it includes "config/tree/node.hpp"')
         self.expect(self.found("config/gone.hpp\n"), "there is no lib/config/gone.hpp")
-        self.expect(self.found("config/stage.hpp\nconfig/node.hpp\n", **stage), "not sorted")
+        self.expect(self.found("config/tree/node.hpp\nconfig/schema/stage.hpp\n", **stage), "not sorted")
 
 
 class Limits(Planted):

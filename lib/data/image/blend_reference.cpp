@@ -1,5 +1,4 @@
 #include "data/image/blend_portable.hpp"
-
 #include "data/image/blend_rows.hpp"
 
 namespace trainctl::data {
