@@ -1,7 +1,6 @@
 #include "base/error.hpp"
 #include "cli/context.hpp"
 #include "cli/output.hpp"
-#include "cli/standard_streams.hpp"
 #include "cli/task_arguments.hpp"
 #include "launch/process/signals.hpp"
 #include "report/text/task_results.hpp"

@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
 #include "cli/context.hpp"
-#include "cli/plugin_option.hpp"
+#include "cli/shared_options.hpp"
 #include "config/schema/json_schema.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"

@@ -1,8 +1,6 @@
-#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
-#include "cli/model_check.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

@@ -35,3 +35,47 @@ void add_completion(CLI::App& program, Context& context);
 void add_version(CLI::App& program, Context& context);
 
 }  // namespace trainctl::app
+
+namespace CLI {
+class App;
+}
+
+namespace trainctl::app {
+
+struct Context;
+
+// The verbs below `trainctl checkpoint`, each in the source of its name; ls and verify stand in
+// checkpoint.cpp, import beside export.
+void add_checkpoint_inspect(CLI::App& checkpoint, Context& context);
+void add_checkpoint_export(CLI::App& checkpoint, Context& context);
+void add_checkpoint_import(CLI::App& checkpoint, Context& context);
+
+}  // namespace trainctl::app
+
+namespace CLI {
+class App;
+}
+
+namespace trainctl::app {
+
+struct Context;
+
+// The verbs below `trainctl data`, each in the source of its name.
+void add_data_bench(CLI::App& data, Context& context);
+void add_data_show(CLI::App& data, Context& context);
+void add_data_stats(CLI::App& data, Context& context);
+
+}  // namespace trainctl::app
+
+namespace CLI {
+class App;
+}
+
+namespace trainctl::app {
+
+struct Context;
+
+/// `trainctl data pack`.
+void add_data_pack(CLI::App& data, Context& context);
+
+}  // namespace trainctl::app

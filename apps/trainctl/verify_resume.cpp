@@ -1,15 +1,12 @@
 #include "study/resume/verify_resume.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
 #include "cli/output.hpp"
-#include "cli/run_request.hpp"
-#include "cli/standard_streams.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "study/folder/scratch_folder.hpp"
+#include "study/folder/run_folder.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 #include "build_info.hpp"
 #include "cli/context.hpp"
 #include "data/inspect/libraries.hpp"
-#include "study/sweep/sqlite_version.hpp"
+#include "study/sweep/ledger_database.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/error.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -100,5 +102,28 @@ class AppendFile {
 /// Creates the folder and its parents. Throws ErrorKind::resource with a sentence (read-only, not a
 /// folder, ...).
 void make_folder(const fs::path& path);
+
+/// A whole regular file in memory, read-only; its pages come when they are touched. Where the file
+/// becomes shorter meanwhile, touching them raises SIGBUS: whoever reads them in a process that
+/// matters holds a data::WatchedPages over them.
+class FileMapping {
+ public:
+  /// Throws Error of `kind` where it is no regular file or cannot be read.
+  FileMapping(const fs::path& path, ErrorKind kind);
+  ~FileMapping();
+  FileMapping(const FileMapping&) = delete;
+  FileMapping& operator=(const FileMapping&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+  Fd fd_;
+  std::span<const std::byte> bytes_;
+};
+
+/// Returns "did you mean 'PATH'?" with the existing file whose name is closest to that of the
+/// missing `path`: in its folder, else in the folders below. Empty where no file is close.
+std::string nearest_file_hint(const std::filesystem::path& path);
 
 }  // namespace trainctl

@@ -1,7 +1,6 @@
 #include "base/json_archive.hpp"
 
 #include "base/error.hpp"
-#include "base/exact_double.hpp"
 #include "base/strings.hpp"
 
 namespace trainctl {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/file_mapping.hpp"
+#include "base/files.hpp"
 
 #include <cstddef>
 #include <cstdint>

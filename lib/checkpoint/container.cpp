@@ -1,16 +1,71 @@
 #include "checkpoint/container.hpp"
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
 #include "checkpoint/container_format.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <span>
 #include <utility>
 
 namespace trainctl::container {
 namespace {
+
+// What reading and checking a container share; not for others.
+/// A regular file, open to be read. Throws Error(checkpoint) where what lies there cannot be a
+/// container or is too short, and Error(resource) where a disk, a server or the process's own
+/// limits and rights keep it from being read: a sound file that could not be looked at must not
+/// pass for a damaged one.
+class Source {
+ public:
+  explicit Source(const std::filesystem::path& path);
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// All of `bytes`, from `at` on.
+  void read(std::uint64_t at, std::span<std::byte> bytes) const;
+
+ private:
+  Fd fd_;
+  std::size_t size_ = 0;
+};
+
+Source::Source(const std::filesystem::path& path)
+    // Without O_NONBLOCK a pipe would wait for its writer.
+    : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  const int cause = errno;
+  if (!fd_.valid())
+    throw Error(tells_what_is_there(cause) ? ErrorKind::checkpoint : ErrorKind::resource,
+                fmt::format("cannot open it: {}", std::strerror(cause)));
+  struct stat info {};
+  ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot examine it: {}", std::strerror(errno));
+  ENSURE(checkpoint, S_ISREG(info.st_mode), "is no regular file");
+  size_ = static_cast<std::size_t>(info.st_size);
+}
+
+void Source::read(std::uint64_t at, std::span<std::byte> bytes) const {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count =
+        ::pread(fd_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(at + done));
+    if (count < 0 && errno == EINTR) continue;
+    ENSURE(resource, count >= 0, "reading it failed: {}", std::strerror(errno));
+    ENSURE(checkpoint, count > 0, "became shorter while it was read");
+    done += static_cast<std::size_t>(count);
+  }
+}
 
 static_assert(std::endian::native == std::endian::little, "entries are written as they lie");
 
@@ -90,6 +145,134 @@ void write(const std::filesystem::path& path, std::span<const Entry> entries, co
 
 std::uint64_t file_bytes(std::span<const Entry> entries, const Json& meta) {
   return head_of(entries, meta, std::vector<std::uint32_t>(entries.size())).file_bytes;
+}
+
+namespace {
+
+constexpr std::align_val_t kPage{4096};
+
+/// An entry whose bytes lie at `at`, behind what ends at `end`.
+void take_bytes(Listed& listed, std::span<const std::byte> file, std::uint64_t at,
+                std::uint64_t end) {
+  expect_zero(file.subspan(end, at - end));
+  listed.entry.bytes = file.subspan(at, listed.length);
+  expect_checksum(listed, crc32c(listed.entry.bytes));
+}
+
+Contents check(std::span<const std::byte> file) {
+  const Prefix prefix = read_prefix(file, file.size());
+  const auto header = file.subspan(kPrefixBytes, prefix.header_bytes);
+  const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+  expect_sound(prefix, text);
+  Header listed = read_header(text, file.size());
+  Contents contents{{}, std::move(listed.by_name), std::move(listed.meta), prefix.checksum};
+  contents.entries.reserve(listed.entries.size());
+  std::uint64_t end = kPrefixBytes + header.size();
+  for (Listed& entry : listed.entries) {
+    const std::uint64_t at = data_begin(header.size()) + entry.offset;
+    in_context(shown(entry.entry.name), [&] { take_bytes(entry, file, at, end); });
+    end = at + entry.length;
+    contents.entries.push_back(std::move(entry.entry));
+  }
+  return contents;
+}
+
+}  // namespace
+
+const Entry* Contents::find(std::string_view name) const {
+  const auto at = std::lower_bound(
+      by_name.begin(), by_name.end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return entries[i].name < wanted; });
+  return at != by_name.end() && entries[*at].name == name ? &entries[*at] : nullptr;
+}
+
+Contents parse(std::span<const std::byte> file, const std::string& label) {
+  return in_context(label, [&] { return check(file); });
+}
+
+void File::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes, kPage); }
+
+File::Buffer File::allocate(std::size_t size) {
+  void* memory = ::operator new[](size, kPage, std::nothrow);
+  ENSURE(resource, memory != nullptr, "there is no memory for its {} bytes", size);
+  return Buffer(static_cast<std::byte*>(memory));
+}
+
+std::uint32_t stored_checksum(const std::filesystem::path& path) {
+  return in_context(printable(path.string()), [&] {
+    const Source source(path);
+    std::array<std::byte, kPrefixBytes> head{};
+    const auto start = std::span(head).first(std::min(source.size(), head.size()));
+    source.read(0, start);
+    return read_prefix(start, source.size()).checksum;
+  });
+}
+
+// Read and not mapped: touching a mapped file that became shorter would end the process, and what
+// was checked could change.
+File::File(const std::filesystem::path& path) {
+  const std::string label = printable(path.string());
+  std::size_t size = 0;
+  in_context(label, [&] {
+    const Source source(path);
+    size = source.size();
+    std::array<std::byte, kPrefixBytes> head{};
+    const auto start = std::span(head).first(std::min(size, head.size()));
+    source.read(0, start);
+    (void)read_prefix(start, size);
+    bytes_ = allocate(size);
+    source.read(0, {bytes_.get(), size});
+  });
+  contents_ = parse({bytes_.get(), size}, label);
+}
+
+namespace {
+
+constexpr std::size_t kPiece = 2 << 20;
+
+/// Of `length` bytes from `at` on.
+std::uint32_t checksum_in(const Source& source, std::uint64_t at, std::uint64_t length,
+                          std::span<std::byte> buffer) {
+  std::uint32_t checksum = 0;
+  for (std::uint64_t done = 0; done < length;) {
+    const auto piece = buffer.first(std::min<std::uint64_t>(buffer.size(), length - done));
+    source.read(at + done, piece);
+    checksum = crc32c(piece, checksum);
+    done += piece.size();
+  }
+  return checksum;
+}
+
+void check_data(const Source& source, const Header& header, std::uint64_t header_bytes) {
+  std::vector<std::byte> buffer(kPiece);
+  std::uint64_t end = kPrefixBytes + header_bytes;
+  for (const Listed& listed : header.entries) {
+    const std::uint64_t at = data_begin(header_bytes) + listed.offset;
+    in_context(shown(listed.entry.name), [&] {
+      const auto padding = std::span(buffer).first(at - end);  // under 64 bytes, by read_header()
+      source.read(end, padding);
+      expect_zero(padding);
+      expect_checksum(listed, checksum_in(source, at, listed.length, buffer));
+    });
+    end = at + listed.length;
+  }
+}
+
+}  // namespace
+
+std::uint32_t check_file(const std::filesystem::path& path) {
+  return in_context(printable(path.string()), [&] {
+    const Source source(path);
+    std::array<std::byte, kPrefixBytes> head{};
+    const auto start = std::span(head).first(std::min(source.size(), head.size()));
+    source.read(0, start);
+    const Prefix prefix = read_prefix(start, source.size());
+    std::string text(prefix.header_bytes, '\0');
+    source.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
+    expect_sound(prefix, text);
+    check_data(source, read_header(text, source.size()), text.size());
+    return prefix.checksum;
+  });
 }
 
 }  // namespace trainctl::container

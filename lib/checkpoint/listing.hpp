@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "checkpoint/folder.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/names.hpp"
 
 #include <array>
 #include <cstdint>

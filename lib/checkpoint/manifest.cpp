@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/names.hpp"
+#include "checkpoint/folder.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "checkpoint/names.hpp"
+#include "checkpoint/folder.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 #include "checkpoint/parts.hpp"
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"

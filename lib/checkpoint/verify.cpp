@@ -1,10 +1,10 @@
 #include "checkpoint/verify.hpp"
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/container.hpp"
-#include "checkpoint/names.hpp"
+#include "checkpoint/folder.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

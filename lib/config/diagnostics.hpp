@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "config/tree/position.hpp"
+#include "config/tree/node.hpp"
 
 #include <cstddef>
 #include <cstdint>

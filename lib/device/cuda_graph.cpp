@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "device/step_graph.hpp"
+#include "device/device.hpp"
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAEvent.h>

@@ -1,10 +1,9 @@
 #include "device/feed.hpp"
 
 #include "base/error.hpp"
-#include "data/core/roles.hpp"
+#include "data/core/batch.hpp"
 #include "device/device.hpp"
 #include "device/pixel_conversion.hpp"
-#include "device/widen.hpp"
 
 #include <ATen/ops/empty.h>
 

@@ -1,6 +1,5 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
-#include "device/step_graph.hpp"
 
 namespace trainctl::device {
 namespace {

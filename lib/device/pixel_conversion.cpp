@@ -1,8 +1,58 @@
 #include "device/pixel_conversion.hpp"
 
-#include "device/widen.hpp"
+#include "base/error.hpp"
 
 namespace trainctl::device {
+namespace {
+
+float value_for(const std::vector<float>& values, std::size_t channel) {
+  return values.size() == 1 ? values[0] : values[channel];
+}
+
+void widen_plane(const std::byte* pixels, std::size_t stride, std::size_t count, const float* table,
+                 float* out) {
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = table[std::to_integer<unsigned>(pixels[i * stride])];
+}
+
+}  // namespace
+
+Widen::Widen(std::int64_t channels, const std::optional<data::Normalization>& normalization)
+    : tables_(static_cast<std::size_t>(channels)) {
+  if (normalization) {
+    for (const std::size_t given : {normalization->mean.size(), normalization->std.size()}) {
+      ENSURE(config, given == 1 || given == tables_.size(),
+             "normalize has {} values for images of {} channels: give one value, or one a channel",
+             given, channels);
+    }
+  }
+  for (std::size_t c = 0; c < tables_.size(); ++c) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      float value = static_cast<float>(byte) / 255.0F;
+      if (normalization)
+        value = (value - value_for(normalization->mean, c)) / value_for(normalization->std, c);
+      tables_[c][byte] = value;
+    }
+  }
+}
+
+void Widen::operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
+                       std::span<float> inputs_nchw) const {
+  const std::size_t channels = tables_.size();
+  ASSERT(images_nhwc.size() >= inputs_nchw.size());
+  if (channels == 1) {
+    widen_plane(images_nhwc.data(), 1, inputs_nchw.size(), tables_[0].data(), inputs_nchw.data());
+    return;
+  }
+  const std::size_t pixels = inputs_nchw.size() / channels / static_cast<std::size_t>(rows);
+  const std::byte* image = images_nhwc.data();
+  float* out = inputs_nchw.data();
+  for (std::int64_t row = 0; row < rows; ++row, image += pixels * channels) {
+    for (std::size_t c = 0; c < channels; ++c, out += pixels) {
+      widen_plane(image + c, channels, pixels, tables_[c].data(), out);
+    }
+  }
+}
 
 std::vector<float> gather_values(const FeedOptions& options, std::int64_t channels) {
   const Widen widen(channels, options.normalization);

@@ -1,6 +1,5 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
-#include "device/select_device_api.hpp"
 
 namespace trainctl::device {
 

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
-#include "dist/bucket_layout.hpp"
 #include "dist/c10d_group.hpp"
+#include "dist/grad_sync.hpp"
 #include "dist/sync_meter.hpp"
 
 #include <ATen/ops/zeros.h>

@@ -2,13 +2,17 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "dist/verify.hpp"
+#include "dist/communicator.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -141,6 +145,85 @@ void rethrow_collective(const std::string& what, const Place& place) {
 std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group,
                                          at::Device device, events::Heartbeat* page) {
   return std::make_unique<C10dCommunicator>(std::move(group), device, page);
+}
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Keys = std::vector<std::string>;
+
+class LaunchStore final : public c10d::Store {
+ public:
+  LaunchStore(std::shared_ptr<launch::StoreClient> client, std::chrono::milliseconds timeout)
+      : Store(timeout), client_(std::move(client)) {}
+
+  using Store::set;
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<LaunchStore>(client_, timeout_);
+  }
+  void set(const std::string& key, const Bytes& value) override {
+    client_->set(key, {value.begin(), value.end()});
+  }
+  Bytes get(const std::string& key) override {
+    client_->wait({key}, timeout_);
+    const auto value = client_->look(key);
+    ENSURE(rank_failed, value.has_value(), "the rendezvous key '{}' vanished", key);
+    return {value->begin(), value->end()};
+  }
+  std::int64_t add(const std::string& key, std::int64_t delta) override {
+    return client_->add(key, delta);
+  }
+  bool deleteKey(const std::string& key) override { return client_->erase(key); }
+  bool check(const Keys& keys) override {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const auto& key) { return client_->look(key).has_value(); });
+  }
+  std::int64_t getNumKeys() override { return client_->size(); }
+  void wait(const Keys& keys) override { wait(keys, timeout_); }
+  void wait(const Keys& keys, const std::chrono::milliseconds& timeout) override {
+    client_->wait(keys, timeout.count() > 0 ? timeout : timeout_);
+  }
+
+ private:
+  std::shared_ptr<launch::StoreClient> client_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> make_c10d_store(const GroupOptions& options) {
+  return c10::make_intrusive<c10d::PrefixStore>(
+      options.prefix, c10::make_intrusive<LaunchStore>(options.store, options.timeout));
+}
+
+namespace {
+
+class LocalSync final : public GradSync {
+ public:
+  void before_forward() override {}
+  double backward(const at::Tensor& loss) override {
+    loss.backward();
+    return 0;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<GradSync> make_local_sync() { return std::make_unique<LocalSync>(); }
+
+std::unique_ptr<Communicator> make_gloo(const GroupOptions& options) {
+  using Type = c10d::ProcessGroup::BackendType;
+  const Place place = options.place;
+  return collective("forming the Gloo group", Caller{place, options.heartbeat}, [&] {
+    const auto store = make_c10d_store(options);
+    auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
+    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);
+    group->setBackend(
+        at::kCPU, Type::GLOO,
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.world_size, gloo));
+    group->setDefaultBackend(Type::GLOO);
+    return wrap_group(std::move(group), at::kCPU, options.heartbeat);
+  });
 }
 
 }  // namespace trainctl::dist

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "dist/communicator.hpp"
-#include "dist/group.hpp"
 
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>

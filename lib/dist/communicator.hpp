@@ -1,9 +1,13 @@
 #pragma once
 
 #include "dist/grad_sync.hpp"
+#include "events/heartbeat.hpp"
+#include "launch/rendezvous/store.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,5 +53,34 @@ class Communicator {
 
 /// World of one: nothing is sent.
 std::unique_ptr<Communicator> make_single();
+
+/// Where this rank stands and how it finds the others.
+struct GroupOptions {
+  Place place;
+  std::shared_ptr<launch::StoreClient> store;
+  std::string prefix = "trainctl";  // one for each group and restart
+  std::string address = "127.0.0.1";
+  std::chrono::milliseconds timeout{600'000};  // of each collective
+  events::Heartbeat* heartbeat = nullptr;      // tells the supervisor which one is under way
+};
+
+/// c10d's Gloo over TCP: CPU tensors.
+std::unique_ptr<Communicator> make_gloo(const GroupOptions& options);
+
+/// NCCL on `device`. Throws Error(resource) in a build without it (no_nccl.cpp).
+std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device);
+/// "2.28.9"; empty in a build without it.
+std::string nccl_version();
+
+/// "fc1.weight: float32 [128, 784]", and whether it is trained.
+std::string description_of(const std::string& name, const at::Tensor& tensor);
+/// Of tensors without names, by number from 1.
+std::vector<std::string> descriptions_of(const std::vector<at::Tensor>& tensors);
+
+/// All ranks call it. Throws Error(config) on each of them, with the same sentence, where one has
+/// other lines than rank 0: it names that rank and the first line that differs. `what` says what
+/// they describe.
+void verify_alike(Communicator& communicator, const std::vector<std::string>& lines,
+                  const std::string& what);
 
 }  // namespace trainctl::dist

@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "dist/group.hpp"
+#include "dist/communicator.hpp"
 
 namespace trainctl::dist {
 

@@ -1,11 +1,15 @@
 #include "spec/compatibility.hpp"
 
+#include "spec/plugin_entry.hpp"
 #include "spec/plugins.hpp"
-#include "spec/said_by.hpp"
 #include "spec/stage_headers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 
 namespace trainctl::spec {
 namespace {
@@ -65,4 +69,44 @@ bool takes(const config::Stage& model, Inputs inputs) {
   return said_by_any(model, inputs, &PluginEntry::takes_inputs).value_or(inputs != Inputs::tokens);
 }
 
+namespace {
+
+template <class Options>
+void ask(const config::Stage& model, const ModelInput& input, std::vector<Refusal>& all) {
+  if constexpr (requires(const Options& options) { options.refusals(input); }) {
+    if (model.options_type == typeid(Options)) all = model.as<Options>().refusals(input);
+  }
+}
+
+}  // namespace
+
+std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& input) {
+  std::vector<Refusal> all;
+#define TRAINCTL_ASK(kind, name, Type) ask<kind::Type>(model, input, all);
+  TRAINCTL_FOR_EACH_STAGE(TRAINCTL_ASK)
+#undef TRAINCTL_ASK
+  return all;
+}
+
+bool may_have_convolutions(const config::Stage& model) {
+  constexpr std::array<std::string_view, 4> kWithout{"linear", "mlp", "gpt", "torchscript"};
+  return std::ranges::find(kWithout, model.type) == kWithout.end();
+}
+
 }  // namespace trainctl::spec
+
+namespace trainctl::spec::model {
+
+std::vector<Refusal> refuse_small(const ModelInput& input, int halvings) {
+  if (input.shape.size() != 3) return {};
+  const std::int64_t height = input.shape[1];
+  const std::int64_t width = input.shape[2];
+  const std::int64_t least = (std::int64_t{1} << (halvings - 1)) + 1;
+  if (std::min(height, width) >= least) return {};
+  return {{fmt::format("the images are {}x{}: the network halves them {} times and needs at least "
+                       "{}x{}",
+                       height, width, halvings, least, least),
+           "let a transform bring them to that size, or choose model mlp"}};
+}
+
+}  // namespace trainctl::spec::model

@@ -1,27 +1,108 @@
 #include "spec/load.hpp"
 
+#include "base/error.hpp"
+#include "config/diagnostics.hpp"
+#include "config/schema/dump.hpp"
 #include "config/schema/reader.hpp"
-#include "config/tree/merge.hpp"
-#include "config/tree/override_pass.hpp"
-#include "config/tree/tree_path.hpp"
-#include "spec/builtin_experiments.hpp"
-#include "spec/checks/check_data_decl.hpp"
+#include "config/tree/load.hpp"
+#include "config/tree/node.hpp"
+#include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
+#include "spec/checks/checks.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/fallback.hpp"
+#include "spec/logger/console.hpp"
+#include "spec/logger/csv.hpp"
+#include "spec/logger/exec.hpp"
+#include "spec/logger/html.hpp"
+#include "spec/logger/jsonl.hpp"
+#include "spec/logger/prometheus.hpp"
+#include "spec/logger/tensorboard.hpp"
 #include "spec/plugins.hpp"
-#include "spec/plugins_of_file.hpp"
+#include "spec/stage_headers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace trainctl::spec {
 namespace {
+
+/// Loads the plug-ins that `files`, the tree before its overrides, and the overrides name, and
+/// makes them the ones in use: none, where there are none. What is wrong with one is a problem at
+/// the place that names it.
+void use_plugins_of(const config::Node& files, const std::vector<std::string>& overrides,
+                    config::Diagnostics& diagnostics);
+
+/// Where the libraries were found: a worker looks for them there.
+void resolve_plugins(Experiment& experiment);
+
+namespace {
+
+constexpr std::string_view kKey = "plugins";
+
+struct Wish {
+  std::filesystem::path library;
+  config::Position position;
+};
+
+/// `plugins=[libmine.so]`, `++plugins=...`, `plugins.0=...`, `~plugins`.
+bool is_of_plugins(std::string_view change) {
+  change.remove_prefix(std::min(change.find_first_not_of("+~"), change.size()));
+  if (!change.starts_with(kKey)) return false;
+  change.remove_prefix(kKey.size());
+  return change.empty() || change.front() == '=' || change.front() == '.';
+}
+
+/// What is wrong with the key itself, the reader of the whole experiment tells.
+std::vector<Wish> wishes_of(const config::Node& files, const std::vector<std::string>& overrides) {
+  std::vector<std::string> own;
+  std::ranges::copy_if(overrides, std::back_inserter(own), is_of_plugins);
+  if (files.broken || (files.find(kKey) == nullptr && own.empty())) return {};
+  config::Diagnostics ignored;
+  const config::Grammar grammar{&experiment_schema(), &builtin_vocabulary()};
+  const config::Node tree = config::finish_tree(files, own, ignored, grammar);
+  const config::Node* list = tree.find(kKey);
+  if (list == nullptr || list->type != config::Node::Type::list) return {};
+  config::Reader reader(builtin_vocabulary(), ignored);
+  config::Field field;
+  field.key = kKey;
+  std::vector<Wish> wishes;
+  for (const config::Node& one : list->items) {
+    Wish wish{{}, one.position};
+    if (reader.path(one, field, wish.library)) wishes.push_back(std::move(wish));
+  }
+  return wishes;
+}
+
+}  // namespace
+
+void use_plugins_of(const config::Node& files, const std::vector<std::string>& overrides,
+                    config::Diagnostics& diagnostics) {
+  PluginSet set;
+  for (const Wish& wish : wishes_of(files, overrides)) {
+    try {
+      set.add(open_plugin(wish.library));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::config) throw;
+      diagnostics.error(wish.position, error.what());
+    }
+  }
+  use_plugins(std::move(set));
+}
+
+void resolve_plugins(Experiment& experiment) {
+  for (std::filesystem::path& library : experiment.plugins)
+    library = find_plugin(library).value_or(library);
+}
 
 Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   Loaded loaded{.experiment = {}, .tree = std::move(tree.tree), .files = std::move(tree.files)};
@@ -162,6 +243,57 @@ Loaded overridden(Loaded loaded, const std::vector<std::string>& overrides,
   config::apply_overrides(loaded.tree, changes, diagnostics,
                           {&experiment_schema(), &vocabulary_in_use()});
   return typed({std::move(loaded.tree), std::move(loaded.files)}, diagnostics);
+}
+
+const config::Schema& experiment_schema() { return *config::Codec<Experiment>::schema(); }
+
+config::Node resolved_tree(const Loaded& loaded) {
+  config::Node written = config::write_options(experiment_schema(), &loaded.experiment);
+  remove_applied_split(written, loaded.experiment);
+  return config::with_origins(std::move(written), loaded.tree);
+}
+
+std::string dump_resolved(const Loaded& loaded) {
+  return config::dump(resolved_tree(loaded), {.comments = config::Comments::origins});
+}
+
+namespace {
+
+// They are neither of the data half nor of the engine half: study/loggers.cpp makes them.
+void add_loggers(config::Vocabulary& all) {
+  all.add<logger::Console>("logger", "console");
+  all.add<logger::Csv>("logger", "csv");
+  all.add<logger::Exec>("logger", "exec");
+  all.add<logger::Html>("logger", "html");
+  all.add<logger::Jsonl>("logger", "jsonl");
+  all.add<logger::Prometheus>("logger", "prometheus");
+  all.add<logger::Tensorboard>("logger", "tensorboard");
+}
+
+}  // namespace
+
+const config::Vocabulary& builtin_vocabulary() {
+  static const config::Vocabulary vocabulary = [] {
+    config::Vocabulary all;
+#define TRAINCTL_ADD(kind, name, Type) all.add<kind::Type>(#kind, #name);
+    TRAINCTL_FOR_EACH_STAGE(TRAINCTL_ADD)
+#undef TRAINCTL_ADD
+    add_loggers(all);
+    return all;
+  }();
+  return vocabulary;
+}
+
+std::optional<std::string_view> builtin_text(const std::string& file) {
+  if (!file.starts_with(kBuiltinPrefix)) return std::nullopt;
+  const std::string name = file.substr(kBuiltinPrefix.size());
+  const auto& all = builtin_experiments();
+  const auto found = std::ranges::find(all, name, &BuiltinExperiment::name);
+  std::vector<std::string> names;
+  for (const BuiltinExperiment& one : all) names.emplace_back(one.name);
+  ENSURE(config, found != all.end(), "unknown built-in experiment {}; {}", config::quote(name),
+         config::unknown_name_hint(name, names));
+  return found->yaml;
 }
 
 }  // namespace trainctl::spec

@@ -24,4 +24,7 @@ struct SampleKind {
   Targets targets = Targets::classes;
 };
 
+/// The labels of two samples in a row, each with its share: what batch_transforms make.
+struct MixedLabels {};
+
 }  // namespace trainctl::spec

@@ -1,6 +1,5 @@
 #include "stage/checkpoint.hpp"
 
-#include "stage/autocast.hpp"
 #include "stage/forward_context.hpp"
 
 #include <ATen/Context.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "config/schema/stage.hpp"
+#include "config/schema/schema.hpp"
 #include "stage/stages.hpp"
 
 #include <fmt/ranges.h>

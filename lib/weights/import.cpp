@@ -1,10 +1,10 @@
 #include "weights/import.hpp"
 
 #include "base/error.hpp"
-#include "base/file_mapping.hpp"
+#include "base/files.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
 #include "base/safetensors.hpp"
-#include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "launch/process/isolated_process.hpp"
 #include "weights/torch_file.hpp"

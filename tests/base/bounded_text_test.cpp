@@ -1,6 +1,5 @@
-#include "base/bounded_text.hpp"
-
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "support/catch.hpp"
 
 #include <string>

@@ -1,5 +1,4 @@
-#include "base/crc32c.hpp"
-
+#include "base/hash.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

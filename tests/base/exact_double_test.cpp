@@ -1,6 +1,5 @@
-#include "base/exact_double.hpp"
-
 #include "base/random.hpp"
+#include "base/strings.hpp"
 #include "support/catch.hpp"
 
 #include <bit>

@@ -1,5 +1,4 @@
-#include "base/exception.hpp"
-
+#include "base/error.hpp"
 #include "support/catch.hpp"
 
 #include <filesystem>

@@ -1,5 +1,4 @@
-#include "base/nearest_file.hpp"
-
+#include "base/files.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

@@ -1,5 +1,4 @@
-#include "base/portable_math.hpp"
-
+#include "base/random.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

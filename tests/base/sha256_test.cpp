@@ -1,5 +1,4 @@
-#include "base/sha256.hpp"
-
+#include "base/hash.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

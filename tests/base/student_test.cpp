@@ -1,5 +1,3 @@
-#include "base/student.hpp"
-
 #include "base/random.hpp"
 #include "base/statistics.hpp"
 #include "support/catch.hpp"

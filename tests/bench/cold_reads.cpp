@@ -7,8 +7,8 @@
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "base/statistics.hpp"
-#include "data/dataset/pack_dataset.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/dataset/pack.hpp"
+#include "data/loader/measurements.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

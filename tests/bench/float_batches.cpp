@@ -10,7 +10,7 @@
 #include "data/core/pipeline.hpp"
 #include "data/loader/measurements.hpp"
 #include "data/loader/order.hpp"
-#include "device/widen.hpp"
+#include "device/pixel_conversion.hpp"
 #include "spec/load.hpp"
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 // usage: bench_survive FOLDER [MEGABYTES]
 
 #include "base/clock.hpp"
-#include "base/crc32c.hpp"
 #include "base/files.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
 #include "base/statistics.hpp"
 #include "checkpoint/container.hpp"

@@ -4,7 +4,7 @@
 #include "base/clock.hpp"
 #include "base/statistics.hpp"
 #include "data/core/registry.hpp"
-#include "data/image/flip.hpp"
+#include "data/image/geometry.hpp"
 #include "support/stage.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/container.hpp"
 
 #include <fmt/format.h>

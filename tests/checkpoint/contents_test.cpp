@@ -1,7 +1,6 @@
 #include "checkpoint/contents.hpp"
 
 #include "base/safetensors.hpp"
-#include "checkpoint/compare.hpp"
 #include "checkpoint/export.hpp"
 #include "saves.hpp"
 #include "support/catch.hpp"

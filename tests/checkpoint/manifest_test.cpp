@@ -1,7 +1,7 @@
 #include "checkpoint/manifest.hpp"
 
 #include "base/error.hpp"
-#include "checkpoint/names.hpp"
+#include "checkpoint/folder.hpp"
 #include "saves.hpp"
 #include "support/catch.hpp"
 

@@ -1,7 +1,6 @@
-#include "config/secret_text.hpp"
-
 #include "config/diagnostics.hpp"
 #include "config/excerpt.hpp"
+#include "config/secret.hpp"
 #include "config/tree/yaml.hpp"
 #include "support/catch.hpp"
 

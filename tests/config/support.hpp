@@ -2,7 +2,7 @@
 
 #include "config/sample.hpp"
 #include "config/tree/load.hpp"
-#include "config/tree/tree_path.hpp"
+#include "config/tree/node.hpp"
 
 #include <string>
 #include <string_view>

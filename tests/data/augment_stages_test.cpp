@@ -2,8 +2,8 @@
 #include "data/core/registry.hpp"
 #include "data/fakes.hpp"
 #include "data/image/color.hpp"
-#include "data/image/rotate.hpp"
-#include "data/transform/draw.hpp"
+#include "data/image/warp.hpp"
+#include "data/transform/parameters.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
 

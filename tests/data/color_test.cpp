@@ -1,9 +1,7 @@
 #include "data/image/color.hpp"
 
 #include "data/image/golden_pixels.hpp"
-#include "data/image/sharpness.hpp"
-#include "data/image/tone.hpp"
-#include "data/transform/blur_rows.hpp"
+#include "data/transform/gaussian_blur.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -1,5 +1,3 @@
-#include "data/image/erase.hpp"
-#include "data/image/flip.hpp"
 #include "data/image/geometry.hpp"
 #include "data/image/golden_pixels.hpp"
 

@@ -1,10 +1,9 @@
 #include "support/growth.hpp"
 
 #include "data/core/dataset_split.hpp"
-#include "data/core/subset.hpp"
-#include "data/dataset/cifar.hpp"
-#include "data/dataset/pack_dataset.hpp"
-#include "data/dataset/parquet_reader.hpp"
+#include "data/dataset/cifar10.hpp"
+#include "data/dataset/pack.hpp"
+#include "data/dataset/parquet.hpp"
 #include "data/formats/table.hpp"
 #include "data/idx_files.hpp"
 #include "data/pack/make_pack.hpp"

@@ -1,6 +1,6 @@
 #include "spec/dataset/image_folder.hpp"
 
-#include "data/image/codec/png_write.hpp"
+#include "data/image/codec/png.hpp"
 #include "data/sources.hpp"
 #include "data/varied.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,3 @@
-#include "data/batch_transform/beta.hpp"
-#include "data/batch_transform/mix_images.hpp"
 #include "data/batch_transform/mixer.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/core/registry.hpp"

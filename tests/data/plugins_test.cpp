@@ -3,7 +3,7 @@
 #include "base/files.hpp"
 #include "config/schema/describe.hpp"
 #include "data/core/registry.hpp"
-#include "spec/checks/check_data_decl.hpp"
+#include "spec/checks/checks.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/load.hpp"

@@ -2,9 +2,9 @@
 
 #include "base/hash.hpp"
 #include "data/core/registry.hpp"
-#include "data/dataset/digit_renderer.hpp"
+#include "data/dataset/synthetic_digits.hpp"
 #include "data/fakes.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/loader/measurements.hpp"
 #include "data/refusing_thread.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 #include "spec/dataset/synthetic_photographs.hpp"
 
-#include "data/dataset/photograph.hpp"
+#include "data/dataset/synthetic_photographs.hpp"
 #include "data/image/codec/decoder.hpp"
 #include "data/refusing_thread.hpp"
 #include "data/sources.hpp"

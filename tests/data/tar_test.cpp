@@ -1,4 +1,4 @@
-#include "data/formats/tar_reader.hpp"
+#include "data/formats/archive.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
 #include "support/catch.hpp"

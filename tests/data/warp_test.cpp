@@ -1,9 +1,8 @@
 #include "data/image/warp.hpp"
 
-#include "base/portable_math.hpp"
+#include "base/random.hpp"
 #include "data/image/golden_pixels.hpp"
-#include "data/image/rotate.hpp"
-#include "data/transform/auto_policies.hpp"
+#include "data/transform/augment.hpp"
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 #include "spec/dataset/webdataset.hpp"
 
-#include "data/dataset/shard_index.hpp"
+#include "data/dataset/webdataset.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
 #include "support/catch.hpp"

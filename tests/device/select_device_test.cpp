@@ -1,7 +1,6 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
 #include "device/process_stats.hpp"
-#include "device/select_device_api.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,6 +1,5 @@
-#include "spec/experiment/buckets.hpp"
-
 #include "dist/communicator.hpp"
+#include "spec/experiment/distributed.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 

@@ -1,6 +1,5 @@
-#include "dist/verify.hpp"
-
 #include "base/error.hpp"
+#include "dist/communicator.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/names.hpp"
+#include "checkpoint/folder.hpp"
 #include "checkpoint/verify.hpp"
 #include "device/device.hpp"
 #include "engine/engine_run.hpp"

@@ -1,8 +1,7 @@
-#include "train/debug/layer_outputs.hpp"
-
 #include "stages/builtin.hpp"
 #include "support/catch.hpp"
 #include "support/stage.hpp"
+#include "train/debug/memory_report.hpp"
 #include "train/fake_run.hpp"
 
 #include <ATen/record_function.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "data/image/codec/format_decoder.hpp"
+#include "data/image/codec/decoder.hpp"
 
 #include <cstdint>
 #include <cstdlib>

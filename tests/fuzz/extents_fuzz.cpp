@@ -1,5 +1,4 @@
 #include "base/error.hpp"
-#include "data/image/codec/header_claim.hpp"
 #include "data/image/codec/opencv.hpp"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "data/dataset/idx.hpp"
+#include "data/dataset/mnist.hpp"
 #include "fuzz/folder.hpp"
 
 // libFuzzer: any bytes as an IDX file of images are read or answered. The first byte says whether

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "fuzz/store_session.hpp"
-#include "launch/rendezvous/store_protocol.hpp"
+#include "launch/rendezvous/store.hpp"
 
 #include <cstdint>
 #include <cstdlib>

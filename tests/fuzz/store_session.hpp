@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "launch/rendezvous/store_server.hpp"
+#include "launch/rendezvous/store.hpp"
 
 #include <sys/socket.h>
 

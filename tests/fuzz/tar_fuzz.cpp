@@ -1,4 +1,4 @@
-#include "data/dataset/shard_index.hpp"
+#include "data/dataset/webdataset.hpp"
 #include "fuzz/folder.hpp"
 
 // libFuzzer: any bytes as a webdataset shard are indexed or answered, and every sample lies within

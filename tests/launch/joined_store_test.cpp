@@ -1,6 +1,5 @@
 #include "launch/rendezvous/rendezvous.hpp"
 #include "launch/rendezvous/store.hpp"
-#include "launch/rendezvous/store_server.hpp"
 #include "launch/strangers.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 #include "base/files.hpp"
-#include "base/machine/cgroup.hpp"
-#include "launch/supervise/memory_watch.hpp"
+#include "base/machine/machine.hpp"
+#include "launch/supervise/failure_evidence.hpp"
 #include "support/catch.hpp"
 
 #include <sys/mman.h>

@@ -1,7 +1,6 @@
 #include "report/html/charts.hpp"
 #include "report/html/line_chart.hpp"
-#include "report/html/thin.hpp"
-#include "report/html/ticks.hpp"
+#include "report/html/plot.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-#include "base/crc32c.hpp"
+#include "base/hash.hpp"
 #include "report/invented.hpp"
-#include "report/sinks/matrix_picture.hpp"
 #include "report/sinks/tensorboard_file.hpp"
 #include "report/sinks/tensorboard_sink.hpp"
 #include "support/catch.hpp"

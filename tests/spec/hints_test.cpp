@@ -1,5 +1,4 @@
 #include "config/schema/explain.hpp"
-#include "config/usual_stage.hpp"
 #include "config/wording.hpp"
 #include "experiment_yaml.hpp"
 #include "spec/load.hpp"

@@ -1,6 +1,6 @@
 #include "stage/checkpoint.hpp"
 
-#include "stage/autocast.hpp"
+#include "stage/forward_context.hpp"
 #include "stage/module.hpp"
 #include "support/catch.hpp"
 

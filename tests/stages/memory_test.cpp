@@ -1,6 +1,6 @@
 #include "base/json_archive.hpp"
 #include "base/random.hpp"
-#include "stage/growing_metric.hpp"
+#include "stage/stages.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

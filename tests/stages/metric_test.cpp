@@ -1,5 +1,5 @@
 #include "spec/experiment/monitor.hpp"
-#include "stage/growing_metric.hpp"
+#include "stage/stages.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "config/schema/stage.hpp"
+#include "config/schema/schema.hpp"
 
 #include <ATen/core/Tensor.h>
 

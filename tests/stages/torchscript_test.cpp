@@ -1,5 +1,5 @@
 #include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

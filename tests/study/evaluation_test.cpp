@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
-#include "study/folder/scratch_folder.hpp"
+#include "study/folder/run_folder.hpp"
 #include "study/run/run.hpp"
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/saves.hpp"
-#include "study/bench/trial.hpp"
+#include "study/bench/trials.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"

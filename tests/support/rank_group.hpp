@@ -1,9 +1,8 @@
 #pragma once
 
-#include "dist/group.hpp"
+#include "dist/communicator.hpp"
 #include "events/heartbeat.hpp"
 #include "launch/rendezvous/store.hpp"
-#include "launch/rendezvous/store_server.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>

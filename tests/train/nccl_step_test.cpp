@@ -1,4 +1,4 @@
-#include "device/step_graph.hpp"
+#include "device/device.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 

@@ -2,9 +2,9 @@
 
 #include "archives.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
 #include "base/safetensors.hpp"
-#include "base/sha256.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/put_text.hpp"

@@ -1,7 +1,6 @@
-#include "weights/parameter_patterns.hpp"
-
 #include "base/error.hpp"
 #include "support/catch.hpp"
+#include "weights/tensor_names.hpp"
 
 using namespace trainctl;
 using weights::frozen_by;

@@ -2,8 +2,8 @@
 
 #include "archives.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 

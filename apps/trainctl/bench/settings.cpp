@@ -5,12 +5,12 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
+#include "cli/experiment.hpp"
 #include "cli/output.hpp"
-#include "cli/run_request.hpp"
-#include "spec/experiment/placement.hpp"
-#include "spec/model_input.hpp"
+#include "spec/compatibility.hpp"
+#include "spec/experiment/run_size.hpp"
 #include "study/bench/baseline.hpp"
-#include "study/bench/scaling.hpp"
+#include "study/bench/parameter_grid.hpp"
 #include "study/resume/config_changes.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "bench/flags.hpp"
 #include "cli/context.hpp"
 #include "study/bench/parameter_grid.hpp"
-#include "study/bench/trial.hpp"
+#include "study/bench/trials.hpp"
 #include "study/run/run.hpp"
 
 #include <map>

@@ -1,12 +1,10 @@
-#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/container.hpp"
 #include "checkpoint/listing.hpp"
-#include "checkpoint/verbs.hpp"
 #include "checkpoint/verify.hpp"
-#include "cli/checkpoint_paths.hpp"
 #include "cli/context.hpp"
 #include "cli/output.hpp"
+#include "cli/run_paths.hpp"
 #include "report/text/table.hpp"
 #include "verbs.hpp"
 

@@ -1,11 +1,11 @@
 #include "base/strings.hpp"
 #include "checkpoint/contents.hpp"
-#include "checkpoint/names.hpp"
-#include "checkpoint/verbs.hpp"
-#include "cli/checkpoint_paths.hpp"
+#include "checkpoint/folder.hpp"
 #include "cli/context.hpp"
 #include "cli/output.hpp"
+#include "cli/run_paths.hpp"
 #include "report/text/table.hpp"
+#include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -1,10 +1,9 @@
 #include "cli/context.hpp"
 
-#include "base/bounded_text.hpp"
-#include "base/exception.hpp"
+#include "base/error.hpp"
 #include "base/strings.hpp"
-#include "cli/standard_streams.hpp"
-#include "config/secret_text.hpp"
+#include "cli/output.hpp"
+#include "config/secret.hpp"
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>

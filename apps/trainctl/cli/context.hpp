@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
-#include "spec/model_input.hpp"
+#include "spec/compatibility.hpp"
 
 #include <cstdint>
 #include <cstdio>

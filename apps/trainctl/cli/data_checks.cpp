@@ -1,16 +1,14 @@
 #include "cli/data_checks.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/core/check_split.hpp"
-#include "data/core/roles.hpp"
-#include "data/remote/mount.hpp"
+#include "data/core/batch.hpp"
+#include "data/core/pipeline.hpp"
+#include "data/remote/local_tier.hpp"
 #include "log/log.hpp"
-#include "spec/checks/check_data_decl.hpp"
-#include "spec/checks/check_model_decl.hpp"
 #include "spec/checks/checker.hpp"
-#include "spec/experiment/placement.hpp"
+#include "spec/checks/checks.hpp"
+#include "spec/experiment/run_size.hpp"
 
 #include <algorithm>
 #include <optional>

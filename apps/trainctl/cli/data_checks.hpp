@@ -1,7 +1,7 @@
 #pragma once
 
+#include "spec/compatibility.hpp"
 #include "spec/load.hpp"
-#include "spec/model_input.hpp"
 
 #include <optional>
 #include <string>

@@ -1,8 +1,12 @@
 #pragma once
 
+#include "cli/context.hpp"
 #include "cli/data_checks.hpp"
+#include "spec/compatibility.hpp"
 #include "spec/load.hpp"
+#include "study/run/run.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,5 +49,16 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
 
 /// The same without a look at the data.
 spec::Loaded load_config(const ConfigArguments& arguments, Context& context);
+
+/// Builds the model in a short process and adds what of weights, freeze and the optimizer's
+/// patterns does not fit it. `input` is what the headers of dataset.train say. Throws
+/// Error(resource) where this build has no engine.
+void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
+                 config::Diagnostics& diagnostics);
+
+/// A run of `loaded` by this program; `config` is what was typed. The folder's root is the caller's
+/// choice.
+study::RunRequest request_of(spec::Loaded loaded, const ConfigArguments& config,
+                             const Context& context);
 
 }  // namespace trainctl::app

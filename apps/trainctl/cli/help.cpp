@@ -3,7 +3,6 @@
 #include "base/strings.hpp"
 #include "config/schema/explain.hpp"
 #include "config/wording.hpp"
-#include "spec/builtin_experiments.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
 

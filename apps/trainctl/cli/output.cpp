@@ -1,14 +1,82 @@
 #include "cli/output.hpp"
 
-#include "cli/standard_streams.hpp"
+#include "base/error.hpp"
+#include "log/log.hpp"
+#include "log/stream_writer.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 namespace trainctl::app {
+namespace {
+
+struct StreamState {
+  const char* name;
+  std::FILE* stream;
+  bool is_reported = false;
+  std::atomic<bool> has_text = false;
+};
+
+StreamState stdout_state{"stdout", stdout};
+StreamState stderr_state{"stderr", stderr};
+bool tolerates_lost_output = false;
+
+StreamState& state_of(std::FILE* stream) { return stream == stdout ? stdout_state : stderr_state; }
+
+std::string lost_output_text(const StreamState& state) {
+  return fmt::format("cannot write to {}: {}", state.name,
+                     std::strerror(log::lost_cause(state.stream)));
+}
+
+}  // namespace
+
+void prepare_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number is the one that open() returns.
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void keep_running_without_output(LostOutput lost_output) {
+  std::signal(SIGPIPE, SIG_IGN);
+  tolerates_lost_output = lost_output == LostOutput::is_tolerated;
+}
+
+void write_text(std::FILE* stream, std::string_view text, Flush flush) {
+  if (!text.empty()) state_of(stream).has_text = true;
+  log::write_text(stream, text, flush == Flush::now ? log::Flush::now : log::Flush::later);
+}
+
+bool is_lost(std::FILE* stream) { return log::lost_cause(stream) != 0; }
+
+bool has_output(std::FILE* stream) { return state_of(stream).has_text; }
+
+std::optional<std::string> take_lost_output_notice() {
+  for (StreamState* state : {&stdout_state, &stderr_state}) {
+    if (!is_lost(state->stream) || state->is_reported) continue;
+    state->is_reported = true;
+    return lost_output_text(*state) + "; this output is turned off and the run continues";
+  }
+  return std::nullopt;
+}
+
+void finish_output() {
+  write_text(stdout, "", Flush::now);
+  if (!is_lost(stdout)) return;
+  if (!tolerates_lost_output) throw Error(ErrorKind::resource, lost_output_text(stdout_state));
+  if (!stdout_state.is_reported) log::get().warn("{}", lost_output_text(stdout_state));
+}
+
 namespace {
 
 constexpr int kWidthOfFiles = 120;
@@ -64,6 +132,33 @@ report::ProgressMode progress_for(const Context& context) {
 
 report::Write writer_for(std::FILE* stream) {
   return [stream](std::string_view text) { write_text(stream, text, Flush::now); };
+}
+
+namespace {
+
+void discard(std::string_view) {}
+
+}  // namespace
+
+report::ConsoleOptions console_options(const Context& context, std::vector<std::string> metrics) {
+  report::ConsoleOptions options;
+  options.metrics = std::move(metrics);
+  options.results = context.json || context.quiet ? discard : writer_for(stdout);
+  options.messages = context.quiet ? discard : writer_for(stderr);
+  options.results_style = style_for(context, stdout);
+  options.messages_style = style_for(context, stderr);
+  options.progress = progress_for(context);
+  options.take_notice = take_lost_output_notice;
+  return options;
+}
+
+void set_up_log(const Context& context) {
+  log::Level level = log::Level::normal;
+  if (context.verbosity == 1) level = log::Level::verbose;
+  if (context.verbosity > 1) level = log::Level::debug;
+  if (context.quiet) level = log::Level::quiet;
+  const bool colored = color_for(context, stderr) == config::Color::on;
+  log::set_up(level, colored ? log::Colours::on : log::Colours::off);
 }
 
 }  // namespace trainctl::app

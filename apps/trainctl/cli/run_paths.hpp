@@ -1,7 +1,8 @@
 #pragma once
 
+#include "base/files.hpp"
 #include "report/record/run_files.hpp"
-#include "study/folder/run_lookup.hpp"
+#include "study/folder/run_folder.hpp"
 
 #include <string>
 #include <vector>
@@ -30,5 +31,13 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words);
 /// What is missing or damaged in a run's folder, to stderr; under --quiet or --json, whose document
 /// has all notes, what is damaged alone.
 void tell_notes(const report::RunFiles& run, const Context& context);
+
+/// Where the checkpoints lie: `path` may be a run folder or that folder itself. Throws
+/// Error(checkpoint) where it is no folder, or a checkpoint.
+fs::path checkpoints_folder(const std::string& path);
+
+/// The folder of one checkpoint: `path` is it, or a link to it; a run folder stands for its newest
+/// one. Nothing is read but names. Throws Error(checkpoint) where there is none.
+fs::path one_checkpoint(const std::string& path);
 
 }  // namespace trainctl::app

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "cli/experiment.hpp"
-#include "cli/selection_flags.hpp"
+#include "cli/shared_options.hpp"
 #include "spec/experiment/task.hpp"
-#include "study/folder/scratch_folder.hpp"
+#include "study/folder/run_folder.hpp"
 #include "study/run/run.hpp"
 
 #include <string>

@@ -6,16 +6,15 @@
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
 #include "cli/output.hpp"
+#include "cli/shared_options.hpp"
 #include "cli/skipped_samples.hpp"
-#include "cli/worker_option.hpp"
 #include "data/cache/image_cache.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/loader/measurements.hpp"
-#include "data/loader/throughput_limit.hpp"
-#include "data/verbs.hpp"
 #include "launch/process/isolated_process.hpp"
 #include "report/compare/data_bench.hpp"
 #include "study/bench/parameter_grid.hpp"
+#include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 

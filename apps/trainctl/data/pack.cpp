@@ -1,26 +1,101 @@
+#include "base/clock.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
+#include "cli/output.hpp"
 #include "cli/shared_options.hpp"
 #include "cli/skipped_samples.hpp"
-#include "cli/standard_streams.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/counter_line.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/pack/pack_origin.hpp"
-#include "data/pack_verb.hpp"
+#include "report/text/progress_bar.hpp"
 #include "spec/experiment/task.hpp"
+#include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace trainctl::app {
 namespace {
+
+struct Context;
+
+/// The progress of work that is counted, on stderr: tqdm's line on a terminal, else a plain line
+/// every 10 s.
+class CounterLine {
+ public:
+  CounterLine(const Context& context, std::string label);
+  /// Takes the line off the terminal.
+  ~CounterLine();
+  CounterLine(const CounterLine&) = delete;
+  CounterLine& operator=(const CounterLine&) = delete;
+
+  void update(std::int64_t done, std::int64_t total);
+
+ private:
+  [[nodiscard]] std::string text(std::int64_t done, std::int64_t total, double elapsed) const;
+
+  std::string label_;
+  report::ProgressMode mode_;
+  report::Style style_;
+  report::Write write_;
+  double started_;
+  double drawn_;
+  std::int64_t first_ = -1;  // what was there when the work began
+  bool on_terminal_ = false;
+};
+
+namespace {
+
+constexpr double kRedrawEvery = 0.1;
+constexpr double kPlainEvery = 10;
+constexpr int kBarWidth = 10;
+
+double now() { return steady_clock().now(); }
+
+}  // namespace
+
+CounterLine::CounterLine(const Context& context, std::string label)
+    : label_(std::move(label)),
+      mode_(progress_for(context)),
+      style_(style_for(context, stderr)),
+      write_(writer_for(stderr)),
+      started_(now()),
+      drawn_(started_) {}
+
+CounterLine::~CounterLine() {
+  if (on_terminal_) write_("\r\x1b[K");
+}
+
+std::string CounterLine::text(std::int64_t done, std::int64_t total, double elapsed) const {
+  const double rate = static_cast<double>(done - first_) / std::max(elapsed, 1e-9);
+  const double share =
+      static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
+  const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0;
+  return fmt::format("{} {:3.0f}%|{}| {}/{} [{}<{}, {:.1f} it/s]", label_, share * 100,
+                     report::bar_text(share, kBarWidth, style_.glyphs), done, total,
+                     report::clock_text(elapsed), report::clock_text(left), rate);
+}
+
+void CounterLine::update(std::int64_t done, std::int64_t total) {
+  if (mode_ == report::ProgressMode::none) return;
+  if (first_ < 0) first_ = done - 1;
+  const double time = now();
+  const bool terminal = mode_ == report::ProgressMode::tty;
+  if (time - drawn_ < (terminal ? kRedrawEvery : kPlainEvery)) return;
+  drawn_ = time;
+  on_terminal_ = terminal;
+  const std::string line = text(done, total, time - started_);
+  write_(terminal ? "\r" + line + "\x1b[K" : line + "\n");
+}
 
 struct PackArguments {
   ConfigArguments config;

@@ -5,12 +5,12 @@
 #include "cli/skipped_samples.hpp"
 #include "data/cache/image_cache.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/image/codec/png_write.hpp"
+#include "data/image/codec/png.hpp"
 #include "data/inspect/contact_sheet.hpp"
 #include "data/loader/batch_assembler.hpp"
 #include "data/loader/loader.hpp"
-#include "data/verbs.hpp"
 #include "spec/experiment/task.hpp"
+#include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 

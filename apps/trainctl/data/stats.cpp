@@ -8,10 +8,10 @@
 #include "cli/skipped_samples.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/inspect/split_stats.hpp"
-#include "data/verbs.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
 #include "spec/experiment/task.hpp"
+#include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 

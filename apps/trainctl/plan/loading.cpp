@@ -2,15 +2,12 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/machine/core_use.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/resource_usage.hpp"
 #include "base/strings.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/loader/auto_loading.hpp"
 #include "data/loader/loading_plan.hpp"
-#include "data/loader/memory_plan.hpp"
 #include "spec/experiment/monitor.hpp"
-#include "spec/experiment/placement.hpp"
 #include "spec/experiment/run_size.hpp"
 
 #include <fmt/format.h>

@@ -1,17 +1,16 @@
 #include "report/plan/plan.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/engine_library.hpp"
 #include "cli/experiment.hpp"
 #include "cli/output.hpp"
-#include "cli/standard_streams.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "plan/loading.hpp"
 #include "plan/ranks.hpp"
 #include "study/preflight/rank_plan.hpp"
-#include "study/workers/model_cost.hpp"
+#include "study/workers/worker_tasks.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>

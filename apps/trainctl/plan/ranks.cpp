@@ -8,13 +8,12 @@
 #include "cli/data_checks.hpp"
 #include "cli/engine_library.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "report/plan/link.hpp"
+#include "report/plan/communication_cost.hpp"
 #include "report/plan/model_plan.hpp"
-#include "spec/checks/capture_decl.hpp"
 #include "spec/checks/checker.hpp"
+#include "spec/checks/checks.hpp"
 #include "study/preflight/rank_plan.hpp"
-#include "study/workers/link_probe.hpp"
-#include "study/workers/model_cost.hpp"
+#include "study/workers/worker_tasks.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -4,13 +4,13 @@
 #include "base/strings.hpp"
 #include "checkpoint/container.hpp"
 #include "cli/context.hpp"
+#include "cli/experiment.hpp"
 #include "cli/output.hpp"
-#include "cli/run_request.hpp"
 #include "cli/task_arguments.hpp"
 #include "config/schema/dump.hpp"
 #include "launch/process/signals.hpp"
-#include "report/text/replay.hpp"
-#include "study/folder/scratch_folder.hpp"
+#include "report/text/task_results.hpp"
+#include "study/folder/run_folder.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,36 +1,76 @@
 #include "study/run/run.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
-#include "cli/model_check.hpp"
 #include "cli/output.hpp"
 #include "cli/run_paths.hpp"
-#include "cli/run_request.hpp"
-#include "cli/standard_streams.hpp"
+#include "data/image/codec/png.hpp"
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
 #include "report/text/run_summary.hpp"
-#include "run/loggers.hpp"
 #include "run/node_flags.hpp"
 #include "run/replay.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/resume/resume.hpp"
+#include "study/run/loggers.hpp"
 #include "study/tune/batch_size_search.hpp"
-#include "study/workers/model_check.hpp"
+#include "study/workers/worker_tasks.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace trainctl::app {
 namespace {
+
+/// The listeners that the experiment names, for each start of its run; `request` and `context`
+/// outlive them.
+study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context);
+
+namespace {
+
+/// Through a file beside the events, since that is what the one writer of PNG files makes.
+report::tensorboard::Picture picture_of(const fs::path& folder, int width, int height,
+                                        const std::vector<unsigned char>& rgb) {
+  constexpr std::uint64_t kMostBytes = 64 << 20;
+  const fs::path file = folder / ".picture.png";
+  data::write_png(file, data::ImageView(rgb.data(), {height, width, 3}));
+  report::tensorboard::Picture picture{
+      .width = width, .height = height, .png = read_file(file, kMostBytes, ReadFailure::resource)};
+  std::error_code ignored;
+  fs::remove(file, ignored);
+  return picture;
+}
+
+}  // namespace
+
+study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context) {
+  const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
+  const auto starts = std::make_shared<int>(0);
+  return [&request, &context, columns, starts](const fs::path& run_dir) {
+    return study::make_loggers(
+        {.run_dir = run_dir,
+         .loaded = request.loaded,
+         .console = console_options(context, columns),
+         .version = request.version,
+         .host = read_machine().host,
+         .restarts = (*starts)++,
+         .class_names = context.class_names,
+         .picture = [run_dir](int width, int height, const std::vector<unsigned char>& rgb) {
+           return picture_of(run_dir, width, height, rgb);
+         }});
+  };
+}
 
 struct RunFlags {
   ConfigArguments config;

@@ -6,8 +6,8 @@
 #include "base/machine/numa.hpp"
 #include "base/strings.hpp"
 #include "cli/engine_library.hpp"
-#include "study/sweep/job_process.hpp"
-#include "study/workers/gpu_probe.hpp"
+#include "study/sweep/jobs.hpp"
+#include "study/workers/devices.hpp"
 
 #include <fmt/format.h>
 

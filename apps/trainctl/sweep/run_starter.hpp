@@ -1,7 +1,7 @@
 #pragma once
 
 #include "launch/process/signals.hpp"
-#include "study/sweep/slots.hpp"
+#include "study/sweep/jobs.hpp"
 #include "study/sweep/sweep.hpp"
 #include "sweep/plan.hpp"
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainctl {
@@ -49,5 +50,15 @@ std::uint64_t available_memory(const std::filesystem::path& root = "/");
 /// All that this process could ever have: the machine's memory, or less where a cgroup (v1 or v2)
 /// limits it; 0 where the kernel tells neither.
 std::uint64_t memory_limit(const std::filesystem::path& root = "/");
+
+/// The control groups that this process lies in, from the mount point down to its own: a limit of
+/// any of them binds it. Where a system has both versions, both lists are filled.
+struct Cgroups {
+  std::vector<std::filesystem::path> v2;
+  std::vector<std::filesystem::path> v1;  // of the controller that was asked for
+};
+
+/// `controller` is that of version 1: "memory", "cpu". `root` is "/" outside tests.
+Cgroups read_cgroups(const std::filesystem::path& root, std::string_view controller);
 
 }  // namespace trainctl

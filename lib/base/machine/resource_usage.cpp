@@ -1,15 +1,20 @@
 #include "base/machine/resource_usage.hpp"
 
-#include "base/machine/cgroup.hpp"
+#include "base/folder_entries.hpp"
 #include "base/machine/machine.hpp"
 
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -126,6 +131,153 @@ std::optional<double> memory_taken(const fs::path& root) {
   if (limit == 0) return std::nullopt;
   const std::uint64_t left = std::min(available_memory(root), limit);
   return 1 - static_cast<double>(left) / static_cast<double>(limit);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kShortestSpan = 0.1;  // seconds
+constexpr double kHardlyIdle = 0.10;   // of the cores' time
+
+double tick_s() { return 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)); }
+
+/// The number of a line "cpu3 ..."; -1 for the sum and for other lines.
+int core_of(const std::string& name) {
+  constexpr std::size_t kPrefix = 3;
+  const bool is_core = name.size() > kPrefix && name.starts_with("cpu") &&
+                       name.find_first_not_of("0123456789", kPrefix) == std::string::npos;
+  return is_core && name.size() < 10 ? std::stoi(name.substr(kPrefix)) : -1;
+}
+
+/// Adds user, nice, system, idle, iowait, irq, softirq and steal of one core.
+bool add_core(std::istringstream& line, CoreTimes& times) {
+  std::array<double, 8> ticks{};
+  for (double& each : ticks) {
+    if (!(line >> each)) return false;
+  }
+  const double tick = tick_s();
+  times.busy_s += tick * (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]);
+  times.idle_s += tick * (ticks[3] + ticks[4]);
+  times.stolen_s += tick * ticks[7];
+  return true;
+}
+
+/// User and kernel time of a process, in fields 14 and 15 of its stat file; 0 where it has ended.
+double process_s(const fs::path& root, pid_t pid) {
+  std::ifstream in(root / "proc" / std::to_string(pid) / "stat");
+  std::string line;
+  std::getline(in, line);
+  const std::size_t close = line.rfind(')');
+  if (close == std::string::npos) return 0;
+  std::istringstream rest(line.substr(close + 1));
+  constexpr int kBetween = 11;
+  std::string skipped;
+  for (int i = 0; i < kBetween; ++i) rest >> skipped;
+  double user = 0;
+  double kernel = 0;
+  return rest >> user >> kernel ? (user + kernel) * tick_s() : 0;
+}
+
+double own_s() {
+  rusage used{};
+  if (::getrusage(RUSAGE_SELF, &used) != 0) return 0;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+/// Run and wait time, in nanoseconds, are the first two numbers of a thread's schedstat file.
+std::map<std::string, ThreadTimes> thread_times(const fs::path& root) {
+  std::map<std::string, ThreadTimes> threads;
+  for_each_entry(root / "proc/self/task", [&](const fs::path& thread) {
+    std::ifstream in(thread / "schedstat");
+    double run_ns = 0;
+    double wait_ns = 0;
+    if (in >> run_ns >> wait_ns) threads[thread.filename()] = {1e-9 * run_ns, 1e-9 * wait_ns};
+  });
+  return threads;
+}
+
+/// Over the threads that are there at the end; one that was not there before began in between.
+std::optional<double> waited_share(const CoreTimes& before, const CoreTimes& now) {
+  double run_s = 0;
+  double wait_s = 0;
+  for (const auto& [name, times] : now.threads) {
+    const auto earlier = before.threads.find(name);
+    const ThreadTimes since = earlier == before.threads.end() ? ThreadTimes{} : earlier->second;
+    run_s += std::max(times.run_s - since.run_s, 0.0);
+    wait_s += std::max(times.wait_s - since.wait_s, 0.0);
+  }
+  if (!(run_s + wait_s > 0)) return std::nullopt;
+  return wait_s / (run_s + wait_s);
+}
+
+bool shares_cores(pid_t pid, const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(pid, sizeof set, &set) != 0) return true;
+  return std::ranges::any_of(cores, [&](int core) { return CPU_ISSET(core, &set) != 0; });
+}
+
+/// The parent and its other children.
+std::set<pid_t> relatives(const fs::path& root) {
+  const pid_t parent = ::getppid();
+  std::set<pid_t> found;
+  if (parent <= 1) return found;
+  found.insert(parent);
+  const std::string name = std::to_string(parent);
+  std::ifstream in(root / "proc" / name / "task" / name / "children");
+  for (pid_t pid = 0; in >> pid;) found.insert(pid);
+  found.erase(::getpid());
+  return found;
+}
+
+}  // namespace
+
+std::optional<CoreTimes> read_core_times(const fs::path& root) {
+  const std::vector<int> cores = allowed_cores();
+  CoreTimes times;
+  std::ifstream in(root / "proc/stat");
+  std::size_t found = 0;
+  for (std::string text; std::getline(in, text) && text.starts_with("cpu");) {
+    std::istringstream line(text);
+    std::string name;
+    line >> name;
+    if (std::ranges::find(cores, core_of(name)) == cores.end()) continue;
+    if (add_core(line, times)) ++found;
+  }
+  if (found == 0 || found != cores.size()) return std::nullopt;
+  times.run_s = own_s();
+  times.threads = thread_times(root);
+  for (const pid_t pid : relatives(root)) {
+    if (shares_cores(pid, cores)) times.run_s += process_s(root, pid);
+  }
+  return times;
+}
+
+std::optional<CoreUse> core_use(const CoreTimes& before, const CoreTimes& now) {
+  const double busy_s = now.busy_s - before.busy_s;
+  const double stolen_s = std::max(now.stolen_s - before.stolen_s, 0.0);
+  const double idle_s = std::max(now.idle_s - before.idle_s, 0.0);
+  const double total_s = busy_s + stolen_s + idle_s;
+  if (!(busy_s >= 0) || total_s < kShortestSpan) return std::nullopt;
+  const double outside_s = std::max(busy_s - std::max(now.run_s - before.run_s, 0.0), 0.0);
+  return CoreUse{outside_s / total_s, stolen_s / total_s, idle_s / total_s,
+                 waited_share(before, now)};
+}
+
+double CoreUseMeter::taken() const {
+  const auto now = read_core_times();
+  const auto use = before_ && now ? core_use(*before_, *now) : std::nullopt;
+  return use && is_contended(*use) ? use->outside + use->stolen : 0;
+}
+
+bool is_contended(const CoreUse& use) {
+  if (use.stolen >= kNotableOutsideShare) return true;
+  if (use.outside + use.stolen < kNotableOutsideShare) return false;
+  return use.waited ? *use.waited >= kNotableOutsideShare : use.idle <= kHardlyIdle;
 }
 
 }  // namespace trainctl

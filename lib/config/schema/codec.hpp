@@ -2,7 +2,6 @@
 
 #include "config/schema/reader.hpp"
 #include "config/schema/schema.hpp"
-#include "config/schema/stage.hpp"
 
 // How each C++ type that an option may have is described, read and written; config/describe.hpp
 // puts them together.

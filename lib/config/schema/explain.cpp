@@ -4,8 +4,7 @@
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
 #include "config/schema/fields.hpp"
-#include "config/tree/tree_path.hpp"
-#include "config/usual_stage.hpp"
+#include "config/tree/node.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>

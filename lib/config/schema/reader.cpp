@@ -1,7 +1,6 @@
 #include "config/schema/reader.hpp"
 
 #include "base/strings.hpp"
-#include "config/usual_stage.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 
 #include "config/diagnostics.hpp"
 #include "config/schema/schema.hpp"
-#include "config/schema/stage.hpp"
 
 #include <cstdint>
 #include <filesystem>

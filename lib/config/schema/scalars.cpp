@@ -1,6 +1,7 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "config/excerpt.hpp"
+#include "config/schema/describe.hpp"
 #include "config/schema/fields.hpp"
 #include "config/schema/reader.hpp"
 #include "config/wording.hpp"
@@ -284,6 +285,18 @@ bool Reader::choice(const Node& node, const Field& field, const std::vector<std:
   }
   out = static_cast<std::size_t>(found - names.begin());
   return true;
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return ".nan";
+  if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
+  std::array<char, 32> buffer{};
+  char* const end = buffer.data() + buffer.size();
+  // 1000000, not 1e+06; 0.0001, not 1e-04.
+  const bool is_handy = value == 0 || (std::abs(value) >= 1e-4 && std::abs(value) < 1e9);
+  const auto result = is_handy ? std::to_chars(buffer.data(), end, value, std::chars_format::fixed)
+                               : std::to_chars(buffer.data(), end, value);
+  return {buffer.data(), result.ptr};
 }
 
 }  // namespace trainctl::config

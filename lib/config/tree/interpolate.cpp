@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
-#include "config/tree/interpolate_pass.hpp"
-#include "config/tree/tree_path.hpp"
+#include "config/tree/load.hpp"
+#include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
 #include "config/wording.hpp"
 

@@ -2,13 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/nearest_file.hpp"
 #include "base/strings.hpp"
 #include "config/schema/fields.hpp"
-#include "config/tree/interpolate_pass.hpp"
-#include "config/tree/merge.hpp"
-#include "config/tree/override_pass.hpp"
-#include "config/tree/tree_path.hpp"
+#include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
 #include "config/wording.hpp"
 

@@ -1,9 +1,12 @@
 #include "config/tree/node.hpp"
 
+#include "base/strings.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace trainctl::config {
@@ -62,6 +65,68 @@ std::string describe_value(const Node& node) {
     case Node::Type::map: return node.entries.empty() ? "an empty map" : "a map";
   }
   return "a value";
+}
+
+std::vector<std::string> split_path(std::string_view path) { return split(path, '.'); }
+
+std::optional<std::size_t> list_index(std::string_view part, std::size_t size) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+  if (error != std::errc() || end != part.data() + part.size() || index >= size)
+    return std::nullopt;
+  return index;
+}
+
+const Node* child(const Node& node, std::string_view part) {
+  if (node.type == Node::Type::map) return node.find(part);
+  if (node.type != Node::Type::list) return nullptr;
+  const std::optional<std::size_t> index = list_index(part, node.items.size());
+  return index ? &node.items[*index] : nullptr;
+}
+
+Node* child(Node& node, std::string_view part) {
+  if (node.type == Node::Type::map) {
+    const auto found = std::ranges::find(node.entries, part, &Entry::key);
+    return found == node.entries.end() ? nullptr : &found->value;
+  }
+  if (node.type != Node::Type::list) return nullptr;
+  const std::optional<std::size_t> index = list_index(part, node.items.size());
+  return index ? &node.items[*index] : nullptr;
+}
+
+const Node* find_path(const Node& root, std::string_view path) {
+  const Node* at = &root;
+  for (const std::string& part : split_path(path)) {
+    at = child(*at, part);
+    if (at == nullptr) return nullptr;
+  }
+  return at;
+}
+
+std::vector<std::string> child_names(const Node& node) {
+  std::vector<std::string> names;
+  for (const Entry& entry : node.entries) names.push_back(entry.key);
+  for (std::size_t i = 0; i < node.items.size(); ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+bool is_stage_name(const Node& node) {
+  if (node.type != Node::Type::scalar || node.text.empty() || node.text == "true" ||
+      node.text == "false")
+    return false;
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return is_letter(node.text[0]) && std::ranges::all_of(node.text, [&](char c) {
+           return is_letter(c) || (c >= '0' && c <= '9') || c == '.';
+         });
+}
+
+void promote_stage(Node& node) {
+  Node map = Node::map();
+  map.position = node.position;
+  map.entries.push_back({"type", node.position, std::move(node)});
+  node = std::move(map);
 }
 
 }  // namespace trainctl::config

@@ -1,7 +1,7 @@
 #include "base/strings.hpp"
 #include "config/schema/fields.hpp"
-#include "config/tree/override_pass.hpp"
-#include "config/tree/tree_path.hpp"
+#include "config/tree/load.hpp"
+#include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
 #include "config/wording.hpp"
 

@@ -1,7 +1,6 @@
 #include "spec/batch_transform/cutmix.hpp"
 
-#include "data/batch_transform/beta.hpp"
-#include "data/batch_transform/mix_images.hpp"
+#include "data/batch_transform/mixer.hpp"
 #include "data/core/registry.hpp"
 
 namespace trainctl::data {

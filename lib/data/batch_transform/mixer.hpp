@@ -1,6 +1,7 @@
 #pragma once
 
-#include "data/core/batch_transform.hpp"
+#include "base/random.hpp"
+#include "data/core/transform.hpp"
 #include "data/loader/loader.hpp"
 
 #include <cstddef>
@@ -47,5 +48,16 @@ class Mixer {
   std::size_t label_b_at_ = 0;
   std::size_t lambda_at_ = 0;
 };
+
+/// CutMix's box about a pixel, cut off at the border; its area is 1 - lambda of the image where
+/// nothing is.
+Box cutmix_box(double lambda, std::int64_t x, std::int64_t y, const ImageShape& image);
+
+/// Mixes two images of one shape into each other, in place. Halves of a level are rounded up.
+void mix_images(const Mix& mix, const ImageShape& image, std::uint8_t* one, std::uint8_t* other);
+
+/// One draw of Beta(alpha, alpha): two uniform numbers and a coin, whatever comes out, and the same
+/// bits everywhere.
+double draw_beta(CounterRng& rng, double alpha);
 
 }  // namespace trainctl::data

@@ -1,6 +1,6 @@
 #include "spec/batch_transform/mixup.hpp"
 
-#include "data/batch_transform/beta.hpp"
+#include "data/batch_transform/mixer.hpp"
 #include "data/core/registry.hpp"
 
 #include <cmath>

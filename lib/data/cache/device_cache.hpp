@@ -2,8 +2,10 @@
 
 #include "data/cache/cached_dataset.hpp"
 #include "data/cache/device_images.hpp"
+#include "data/loader/loader.hpp"
 
 #include <memory>
+#include <string>
 
 namespace trainctl::data {
 
@@ -45,5 +47,14 @@ class HeldDataset final : public Dataset, public ImageStore {
 /// Throws Error(config) where they cannot be planned, Error(resource) where the images do not fit.
 Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress = {},
                      int threads = 1);
+
+/// What the transforms behind the fixed prefix are to a device that keeps the images: plans.
+struct PlannedTail {
+  std::string obstacle;  // why they cannot be planned, and what to do; empty: they can
+  PlanColors colors;
+};
+
+/// `shape`: of the images behind the fixed prefix.
+PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape);
 
 }  // namespace trainctl::data

@@ -1,7 +1,7 @@
 #include "data/cache/fixed_prefix.hpp"
 
 #include "base/error.hpp"
-#include "data/remote/local_copy.hpp"
+#include "data/remote/local_tier.hpp"
 
 #include <algorithm>
 #include <cstring>

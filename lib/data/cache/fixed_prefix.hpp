@@ -1,7 +1,7 @@
 #pragma once
 
-#include "data/core/workspace_pool.hpp"
-#include "data/image/codec/pixel_reader.hpp"
+#include "data/core/parallel.hpp"
+#include "data/image/codec/decoder.hpp"
 #include "data/loader/loader.hpp"
 
 #include <array>

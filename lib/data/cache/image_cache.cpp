@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "data/cache/device_cache.hpp"
-#include "data/cache/plan_colors.hpp"
 
 #include <algorithm>
 #include <utility>

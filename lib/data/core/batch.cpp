@@ -1,9 +1,12 @@
 #include "data/core/batch.hpp"
 
+#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "data/loader/loader.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace trainctl::data {
 
@@ -31,6 +34,85 @@ std::uint64_t digest(const Batch& batch, const Layout& layout) {
     sum += hash;
   }
   return sum;
+}
+
+namespace {
+
+using spec::Inputs;
+using spec::Targets;
+
+std::optional<std::size_t> find(const Layout& layout, std::string_view name) {
+  const std::size_t found = find_field(layout, name);
+  return found == layout.size() ? std::nullopt : std::optional(found);
+}
+
+/// A scalar is a row of one number.
+std::vector<std::int64_t> row_of(std::vector<std::int64_t> shape) {
+  if (shape.empty()) shape.push_back(1);
+  return shape;
+}
+
+bool set_input(Roles& roles, const Layout& layout) {
+  if (const auto image = find(layout, "image")) {
+    const std::vector<std::int64_t>& shape = layout[*image].shape;
+    if (layout[*image].dtype != Dtype::u8 || shape.size() != 3) return false;
+    roles.kind.inputs = Inputs::images;
+    roles.input = *image;
+    roles.input_shape = {shape[2], shape[0], shape[1]};
+    return true;
+  }
+  const auto rows = find(layout, "features");
+  const auto tokens = find(layout, "tokens");
+  if (!rows && !tokens) return false;
+  roles.kind.inputs = rows ? Inputs::numbers : Inputs::tokens;
+  roles.input = rows ? *rows : *tokens;
+  roles.input_shape = row_of(layout[roles.input].shape);
+  return layout[roles.input].dtype == (rows ? Dtype::f32 : Dtype::i64);
+}
+
+bool set_target(Roles& roles, const Layout& layout) {
+  const bool tokens = roles.kind.inputs == Inputs::tokens;
+  const auto target = find(layout, tokens ? "targets" : "label");
+  if (!target) return false;
+  roles.target = *target;
+  const Field& field = layout[*target];
+  if (tokens) {
+    roles.kind.targets = Targets::tokens;
+    roles.target_shape = field.shape;
+    return field.dtype == Dtype::i64 && field.shape == roles.input_shape;
+  }
+  roles.kind.targets = field.dtype == Dtype::f32 ? Targets::numbers : Targets::classes;
+  if (field.dtype == Dtype::f32) roles.target_shape = row_of(field.shape);
+  return field.dtype == Dtype::f32 ? field.shape.size() <= 1
+                                   : field.dtype == Dtype::i64 && field.shape.empty();
+}
+
+}  // namespace
+
+std::int64_t Roles::outputs(std::int64_t classes) const {
+  return kind.targets == Targets::numbers ? target_shape[0] : classes;
+}
+
+std::optional<Roles> find_roles(const Layout& layout) {
+  Roles roles;
+  if (!set_input(roles, layout) || !set_target(roles, layout)) return std::nullopt;
+  roles.label_b = find(layout, "label_b");
+  roles.lambda = find(layout, "lambda");
+  return roles;
+}
+
+Roles roles_of(const Layout& layout) {
+  std::optional<Roles> roles = find_roles(layout);
+  ENSURE(config, roles,
+         "training needs samples of an image or a row of numbers, each with a class or with "
+         "numbers to learn");
+  return *std::move(roles);
+}
+
+bool has_same_inputs(const Layout& one, const Layout& other) {
+  const std::optional<Roles> a = find_roles(one);
+  const std::optional<Roles> b = find_roles(other);
+  return a && b ? one[a->input] == other[b->input] : one == other;
 }
 
 }  // namespace trainctl::data

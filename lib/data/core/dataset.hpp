@@ -1,10 +1,12 @@
 #pragma once
 
 #include "data/core/batch.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/image/image.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -98,6 +100,44 @@ class Dataset {
   [[nodiscard]] virtual const Fetchable* fetchable() const { return nullptr; }
   /// Digest of the content (not of the path), for the manifest.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
+};
+
+/// Consecutive bytes of one of the files of a data set.
+struct FileRange {
+  std::size_t file = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// An image store whose images lie in files, each in one piece, so that they can be read long
+/// before they are wanted. Called from several threads at once.
+class ImageRanges {
+ public:
+  virtual ~ImageRanges() = default;
+  /// Of all images.
+  [[nodiscard]] virtual std::uint64_t bytes() const = 0;
+  [[nodiscard]] virtual FileRange range(std::int64_t index) const = 0;
+  /// Throws Error(data), also where the file has changed since it was listed.
+  [[nodiscard]] virtual FileReader open(std::size_t file) const = 0;
+  /// The image in the bytes of its range. Throws Error(data) where they are damaged.
+  [[nodiscard]] virtual StoredImage image(std::int64_t index,
+                                          std::span<const std::byte> bytes) const = 0;
+};
+
+/// What the numbers of one column are.
+struct ColumnStats {
+  std::string name;
+  bool categorical = false;  // of names: only those that are missing are counted
+  std::int64_t count = 0;
+  std::int64_t missing = 0;
+  double mean = 0;
+  double squares = 0;  // sum of squared distances from the mean
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+
+  void learn(double value);  // Welford
+  /// The population's standard deviation.
+  [[nodiscard]] double deviation() const;
 };
 
 }  // namespace trainctl::data

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "data/core/dataset.hpp"
 #include "data/core/partition.hpp"
 #include "data/core/registry.hpp"
 #include "spec/experiment/experiment.hpp"
@@ -51,5 +52,14 @@ class GroupColumn {
 Parts divide(const spec::SplitOptions& options, std::int64_t samples,
              const std::vector<std::int64_t>& labels, const std::vector<std::uint32_t>& groups,
              const std::vector<std::string>& class_names);
+
+/// Some samples of a data set, in the order of `indices`. Throws Error(data) where it has no such
+/// sample.
+std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
+                                      std::vector<std::int64_t> indices);
+
+/// A smaller copy of an image of 1 or 3 channels, no side longer than `most`: means of whole
+/// blocks. The image itself where it is small enough.
+std::vector<std::uint8_t> shrunk(const ImageView& image, std::int64_t most, ImageShape& shape);
 
 }  // namespace trainctl::data

@@ -1,8 +1,12 @@
 #pragma once
 
+#include "data/core/dataset.hpp"
+#include "data/core/transform.hpp"
 #include "data/loader/loader.hpp"
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 namespace trainctl::data {
 
@@ -22,5 +26,20 @@ struct ImageLook {
 std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size);
 
 ImageLook look_at_images(const Pipeline& pipeline);
+
+/// The size that all images of a data set have, as far as the headers of up to 64 of them tell.
+struct CommonSize {
+  ImageShape shape;        // not fixed where they differ, or where none could be read
+  std::string difference;  // "a.jpg has 375x500 pixels and b.jpg 400x300"; empty otherwise
+};
+CommonSize common_size(const Dataset& dataset);
+
+/// Passes images of that size on, and throws Error(data) for one of another size.
+std::shared_ptr<const Transform> same_size(const ImageShape& shape);
+
+/// What to do about images of several sizes, for the end of a message.
+inline constexpr const char* kSizeHint =
+    "a batch needs one size: add a transform that gives it, such as {type: random_resized_crop, "
+    "size: 224}, or {type: resize, size: 256} and {type: center_crop, size: 224}";
 
 }  // namespace trainctl::data

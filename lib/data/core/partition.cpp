@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "data/loader/word_stream.hpp"
+#include "data/loader/sampling.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "config/schema/stage.hpp"
-#include "data/core/batch_transform.hpp"
-#include "data/core/column_stats.hpp"
+#include "config/schema/schema.hpp"
 #include "data/core/dataset.hpp"
 #include "data/core/memory_dataset.hpp"
 #include "data/core/transform.hpp"

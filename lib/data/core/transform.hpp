@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/random.hpp"
-#include "data/core/planned_image.hpp"
+#include "data/core/pixel_plan.hpp"
 #include "data/image/geometry.hpp"
 #include "data/image/image.hpp"
 
@@ -11,6 +11,27 @@
 #include <vector>
 
 namespace trainctl::data {
+
+/// An image that cheap transforms change without touching a pixel: they move, mirror and paint.
+class PlannedImage {
+ public:
+  /// The source as it is; its height and width are known.
+  explicit PlannedImage(const ImageShape& source);
+
+  [[nodiscard]] const ImageShape& shape() const { return shape_; }
+  /// The part that `window` shows; what it shows outside of the image is filled.
+  void crop(const Box& window);
+  void mirror_columns();
+  void mirror_rows();
+  /// Paints over a box within the image; a plan holds one.
+  void erase(const Box& box);
+
+  [[nodiscard]] PixelPlan plan(std::int64_t sample) const;
+
+ private:
+  ImageShape shape_;
+  PixelPlan plan_;
+};
 
 /// Per-channel scale that the device applies when it widens uint8: (x / 255 - mean) / std.
 struct Normalization {
@@ -73,6 +94,23 @@ class CropTransform : public Transform {
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const final {
     apply_to_box(input.window(box(input.shape, rng)), input.shape, output, rng);
   }
+};
+
+constexpr int kMixSteps = 256;
+
+/// How each image of a batch and its partner become two others. Both are mixed in the same way.
+struct Mix {
+  int own = kMixSteps;  // of each byte: own / 256 of itself, the rest of its partner's
+  Box swapped;          // pixels that the two exchange; none where its height or width is 0
+  float lambda = 1;     // share of the label that is the image's own, exactly what the pixels got
+};
+
+/// Decides how the rows of one batch are mixed. Stateless; `rng` is keyed by (seed, epoch, global
+/// batch).
+class BatchTransform {
+ public:
+  virtual ~BatchTransform() = default;
+  [[nodiscard]] virtual Mix draw(const ImageShape& image, CounterRng& rng) const = 0;
 };
 
 }  // namespace trainctl::data

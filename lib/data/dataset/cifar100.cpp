@@ -1,7 +1,7 @@
 #include "spec/dataset/cifar100.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/dataset/cifar.hpp"
+#include "data/dataset/cifar10.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "spec/dataset/fashion_mnist.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/dataset/idx.hpp"
+#include "data/dataset/mnist.hpp"
 
 namespace trainctl::data {
 

@@ -3,8 +3,7 @@
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/folder_scan.hpp"
-#include "data/formats/remote_scan.hpp"
-#include "data/formats/verify_unchanged.hpp"
+#include "data/formats/manifest.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -8,7 +8,6 @@
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/manifest.hpp"
 #include "data/formats/mapped_file.hpp"
-#include "data/formats/verify_unchanged.hpp"
 
 #include <algorithm>
 #include <set>

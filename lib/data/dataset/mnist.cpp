@@ -1,7 +1,20 @@
+#include "data/dataset/mnist.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "base/url.hpp"
+#include "data/core/registry.hpp"
+#include "data/dataset/fetch_advice.hpp"
+#include "data/formats/archive.hpp"
+#include "data/remote/local_tier.hpp"
 #include "spec/dataset/mnist.hpp"
 
-#include "data/core/registry.hpp"
-#include "data/dataset/idx.hpp"
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 namespace trainctl::data {
 
@@ -12,6 +25,146 @@ void register_dataset_mnist(Catalogue& catalogue) {
   catalogue.facts["mnist"] = [](const config::Stage& stage) {
     return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).facts();
   };
+}
+
+namespace {
+
+constexpr std::int64_t kSide = 28;
+constexpr std::int64_t kClasses = 10;
+constexpr std::uint32_t kImagesMagic = 0x00000803;  // unsigned byte, three dimensions
+constexpr std::uint32_t kLabelsMagic = 0x00000801;  // unsigned byte, one dimension
+
+std::string named(const fs::path& path) { return printable(path.string()); }
+
+fs::path find_file(const fs::path& root, const std::string& name) {
+  if (auto found = first_existing({root / name, root / (name + ".gz")})) return *std::move(found);
+  std::error_code failure;
+  ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
+         named(root));
+  throw Error(ErrorKind::data,
+              fmt::format("{} holds neither {} nor {}.gz", named(root), name, name));
+}
+
+/// One open IDX file whose header has been checked.
+class IdxReader {
+ public:
+  IdxReader(const fs::path& path, std::uint32_t magic) : path_(path), source_(open_source(path)) {
+    const std::uint32_t found = word("the magic number");
+    ENSURE(data, found >> 16 != 0x1F8B, "{} is gzip without .gz in its name; rename it to {}.gz",
+           named(path_), named(path_.filename()));
+    ENSURE(data, found == magic,
+           "{} starts with 0x{:08x} at byte 0; an IDX file of {} starts with 0x{:08x}",
+           named(path_), found, magic == kImagesMagic ? "images" : "labels", magic);
+    count_ = word("the number of samples");
+    ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", named(path_));
+    if (magic == kImagesMagic) expect_side("rows"), expect_side("columns");
+    sample_bytes_ = magic == kImagesMagic ? kSide * kSide : 1;
+    expect_length();
+  }
+
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+  void read_content(std::span<std::byte> out) {
+    const std::size_t got = source_->read(out);
+    offset_ += got;
+    ENSURE(data, got == out.size(),
+           "{} ends at byte {}; its header promises {} samples, which end at byte {}", where(),
+           offset_, count_, offset_ - got + out.size());
+    std::byte extra{};
+    ENSURE(data, source_->read({&extra, 1}) == 0,
+           "{} goes on behind byte {}, where its {} samples end", where(), offset_, count_);
+  }
+
+ private:
+  std::uint32_t word(const char* what) {
+    std::array<std::uint8_t, 4> bytes{};
+    const std::size_t got = source_->read(std::as_writable_bytes(std::span(bytes)));
+    ENSURE(data, got == 4, "{} ends at byte {}, within {}", where(), offset_ + got, what);
+    offset_ += 4;
+    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+           std::uint32_t{bytes[2]} << 8 | bytes[3];
+  }
+
+  void expect_side(const char* what) {
+    const std::uint32_t found = word(what);
+    ENSURE(data, found == kSide, "{} says at byte {} that its images have {} {}; expected {}",
+           where(), offset_ - 4, found, what, kSide);
+  }
+
+  // Before anything is allocated: a header may promise what no file of this length can hold.
+  void expect_length() const {
+    const std::uint64_t promised = offset_ + static_cast<std::uint64_t>(count_ * sample_bytes_);
+    const bool packed = path_.extension() == ".gz";
+    ENSURE(data, promised <= source_->most(),
+           "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes",
+           named(path_), count_, promised, packed ? "unpacked it has at most" : "the file has",
+           source_->most());
+    ENSURE(data, packed || promised == source_->most(),
+           "{} has {} bytes; its header promises {} samples, which take {}", named(path_),
+           source_->most(), count_, promised);
+  }
+
+  [[nodiscard]] std::string where() const {
+    return (path_.extension() == ".gz" ? "the unpacked content of " : "") + named(path_);
+  }
+
+  fs::path path_;
+  std::unique_ptr<ByteSource> source_;
+  std::uint64_t offset_ = 0;
+  std::int64_t count_ = 0;
+  std::int64_t sample_bytes_ = 0;
+};
+
+void expect_same_count(const IdxReader& images, const IdxReader& labels, const fs::path& at) {
+  ENSURE(data, images.count() == labels.count(), "{} has {} labels for {} images", named(at),
+         labels.count(), images.count());
+}
+
+void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) {
+  const auto bad = std::find_if(labels.begin(), labels.end(),
+                                [](std::uint8_t label) { return label >= kClasses; });
+  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", named(path),
+         *bad, 8 + (bad - labels.begin()), kClasses - 1);
+}
+
+Facts facts_of(std::int64_t samples) {
+  return MemoryDataset::facts(samples, kClasses, {kSide, kSide, 1});
+}
+
+}  // namespace
+
+IdxFiles::IdxFiles(const spec::dataset::Idx& options, std::string type)
+    : type_(std::move(type)), root_(options.root) {
+  const std::string prefix = options.split == spec::Split::train ? "train" : "t10k";
+  with_fetch_advice(type_, root_, [&] {
+    images_ = find_file(options.root, prefix + "-images-idx3-ubyte");
+    labels_ = find_file(options.root, prefix + "-labels-idx1-ubyte");
+  });
+}
+
+Facts IdxFiles::facts() const {
+  return with_fetch_advice(type_, root_, [&] {
+    const IdxReader images(images_, kImagesMagic);
+    const IdxReader labels(labels_, kLabelsMagic);
+    expect_same_count(images, labels, labels_);
+    return facts_of(images.count());
+  });
+}
+
+std::shared_ptr<const Dataset> IdxFiles::load() const {
+  return with_fetch_advice(type_, root_, [&] {
+    IdxReader images(images_, kImagesMagic);
+    IdxReader labels(labels_, kLabelsMagic);
+    expect_same_count(images, labels, labels_);
+    Facts facts = facts_of(images.count());
+    Arena pixels = image_memory(facts);
+    images.read_content(pixels.bytes());
+    std::vector<std::uint8_t> classes(static_cast<std::size_t>(labels.count()));
+    labels.read_content(std::as_writable_bytes(std::span(classes)));
+    expect_classes(classes, labels_);
+    return std::make_shared<const MemoryDataset>(std::move(facts), std::move(pixels),
+                                                 std::move(classes));
+  });
 }
 
 }  // namespace trainctl::data

@@ -1,8 +1,8 @@
 #include "data/formats/npy.hpp"
 
 #include "base/error.hpp"
+#include "data/core/memory_dataset.hpp"
 #include "data/core/registry.hpp"
-#include "data/core/rows_dataset.hpp"
 #include "spec/dataset/npy.hpp"
 
 #include <cstring>

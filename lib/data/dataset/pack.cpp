@@ -1,9 +1,14 @@
+#include "data/dataset/pack.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+#include "base/url.hpp"
+#include "data/core/registry.hpp"
+#include "data/pack/pack_origin.hpp"
 #include "spec/dataset/pack.hpp"
 
-#include "base/strings.hpp"
-#include "data/core/registry.hpp"
-#include "data/dataset/pack_dataset.hpp"
-#include "data/pack/pack_origin.hpp"
+#include <cstring>
 
 namespace trainctl::data {
 namespace {
@@ -37,4 +42,120 @@ void register_dataset_pack(Catalogue& catalogue) {
   };
 }
 
+namespace {
+
+Layout layout_of(const PackHeader& header) {
+  return {image_field(header.shape()), {"label", Dtype::i64, {}}};
+}
+
+/// Of a remote pack, what comes first: header, index and notes.
+PackView view_of(const MappedFile& file) {
+  file.need(0, kPackPage);
+  const std::uint64_t index = PackView::head(file.bytes(), file.name()).index_offset();
+  file.need(index, file.bytes().size() - index);
+  return {file.bytes(), file.name()};
+}
+
+}  // namespace
+
+PackHead::PackHead(const std::filesystem::path& path) {
+  const MappedFile file(path, Fetch::as_needed);
+  file.need(0, kPackPage);
+  header = PackView::head(file.bytes(), file.name());
+  file.need(header.notes_offset(), header.notes_bytes);
+  notes = PackView::notes(file.bytes(), header, file.name());
+}
+
+Facts PackHead::facts() const {
+  return {header.samples, header.classes, layout_of(header), notes.class_names};
+}
+
+PackDataset::PackDataset(const std::filesystem::path& path)
+    : path_(path),
+      remote_(is_remote(path)),
+      file_(path, Fetch::as_needed),
+      pack_(view_of(file_)),
+      layout_(layout_of(pack_.header())),
+      checked_(static_cast<std::size_t>(pack_.header().samples)) {}
+
+void PackDataset::check(std::int64_t index, const PackEntry& entry,
+                        std::span<const std::byte> bytes) const {
+  std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
+  if (checked.load(std::memory_order_relaxed)) return;
+  file_.need(entry.offset, entry.bytes);
+  ENSURE(data, hash_bytes(bytes) == entry.hash,
+         "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
+         "anew with 'trainctl data "
+         "pack'",
+         entry.bytes, entry.offset, file_.name());
+  checked.store(true, std::memory_order_relaxed);
+}
+
+StoredImage PackDataset::checked_image(std::int64_t index, const PackEntry& entry,
+                                       std::span<const std::byte> bytes) const {
+  check(index, entry, bytes);
+  StoredImage image{bytes, {}};
+  if (entry.format == PackFormat::raw) image.raw = {entry.height, entry.width, entry.channels};
+  return image;
+}
+
+StoredImage PackDataset::read(std::int64_t index, std::vector<std::byte>&) const {
+  ASSERT(index >= 0 && index < size());
+  const PackEntry entry = pack_.entry(index);
+  return checked_image(index, entry, pack_.bytes(entry));
+}
+
+StoredImage PackDataset::image(std::int64_t index, std::span<const std::byte> bytes) const {
+  return checked_image(index, pack_.entry(index), bytes);
+}
+
+FileRange PackDataset::range(std::int64_t index) const {
+  const PackEntry entry = pack_.entry(index);
+  return {0, entry.offset, entry.bytes};
+}
+
+FileReader PackDataset::open(std::size_t) const {
+  FileReader file(path_);
+  // Where it has become shorter, the read says at which byte it ends.
+  ENSURE(data, file.stamp() == file_.stamp() || file.size() < file_.stamp().size,
+         "{} has changed while it was read; start again", file_.name());
+  return file;
+}
+
+void PackDataset::copy_image(std::int64_t index, std::span<std::byte> out) const {
+  std::vector<std::byte> unused;
+  try {
+    const StoredImage image = read(index, unused);
+    ASSERT(image.bytes.size() == out.size());
+    std::memcpy(out.data(), image.bytes.data(), out.size());
+  } catch (Error& error) {
+    error.add_frame(name(index));
+    throw;
+  }
+}
+
+void PackDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
+  const std::size_t bytes = rows[0].empty() ? 0 : layout_[0].bytes();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (bytes > 0) copy_image(indices[i], rows[0].subspan(i * bytes, bytes));
+    const std::int64_t label = pack_.entry(indices[i]).label;
+    if (!rows[1].empty()) std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
+  }
+}
+
+std::uint64_t PackDataset::fetch(std::int64_t index) const {
+  const PackEntry entry = pack_.entry(index);
+  file_.need(entry.offset, entry.bytes);
+  return entry.bytes;
+}
+
+std::string PackDataset::name(std::int64_t index) const { return printable(pack_.name(index)); }
+
+// The index holds the checksum, label and name of every image.
+std::string PackDataset::fingerprint() const {
+  Hasher hasher;
+  hasher.add(pack_.header().index_hash);
+  for (const std::string& name : class_names()) hasher.add(name), hasher.add(name.size());
+  return hasher.hex();
+}
 }  // namespace trainctl::data

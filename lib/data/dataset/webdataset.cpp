@@ -1,14 +1,20 @@
-#include "spec/dataset/webdataset.hpp"
+#include "data/dataset/webdataset.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
-#include "data/dataset/shard_index.hpp"
+#include "data/formats/archive.hpp"
+#include "data/formats/cache_file.hpp"
 #include "data/formats/image_files.hpp"
-#include "data/remote/mount.hpp"
+#include "data/formats/labels.hpp"
+#include "data/formats/manifest.hpp"
+#include "data/remote/local_tier.hpp"
+#include "spec/dataset/webdataset.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace trainctl::data {
@@ -60,6 +66,199 @@ void register_dataset_webdataset(Catalogue& catalogue) {
   catalogue.facts["webdataset"] = [](const config::Stage& stage) {
     return read_indices(stage.as<Webdataset>()).facts();
   };
+}
+
+namespace {
+
+constexpr std::uint64_t kMostLabel = std::uint64_t{16}
+                                     << 20;  // a json member may hold more than the label
+constexpr std::int64_t kMostShards = 1'000'000;
+
+/// "dir/cat.1.jpg" is the key "dir/cat" with the suffix "1.jpg"; webdataset's rule.
+struct MemberName {
+  std::string_view key;
+  std::string suffix;
+
+  explicit MemberName(std::string_view name) {
+    const std::size_t base = name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1;
+    const std::size_t dot = name.find('.', base);
+    if (dot == std::string_view::npos || dot == base || name.substr(base, 2) == "__")
+      return;  // no sample's
+    key = name.substr(0, dot);
+    suffix = name.substr(dot + 1);
+    for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+};
+
+class Indexer {
+ public:
+  Indexer(const fs::path& shard, const SampleRule& rule) : shard_(shard), rule_(rule) {}
+
+  ShardIndex build() {
+    index_.stamp = FileReader(shard_).stamp();
+    const auto source = open_source(shard_);
+    TarReader tar(*source, shard_.string());
+    TarMember member;
+    while (tar.next(member)) add(tar, member);
+    finish_sample();
+    ENSURE(data, index_.keys.size() > 0, "{} holds no samples: no member ends in .{}", shown(),
+           join(rule_.image, ", ."));
+    return std::move(index_);
+  }
+
+ private:
+  [[nodiscard]] std::string shown() const { return printable(shard_.string()); }
+  [[nodiscard]] std::string sample() const {
+    return fmt::format("{}: sample '{}'", shown(), printable(key_));
+  }
+
+  void add(TarReader& tar, const TarMember& member) {
+    const MemberName name(member.name);
+    if (name.key.empty()) return;
+    if (name.key != key_) {
+      finish_sample();
+      key_ = name.key;
+    }
+    if (name.suffix == rule_.label) {
+      ENSURE(data, !label_, "{} has two labels, the second at byte {}", sample(), member.offset);
+      label_ = label_of(tar.read_text(kMostLabel), member);
+    } else if (std::find(rule_.image.begin(), rule_.image.end(), name.suffix) !=
+               rule_.image.end()) {
+      ENSURE(data, !image_, "{} has two images, the second at byte {}; narrow 'image' down",
+             sample(), member.offset);
+      image_ = member;
+    }
+  }
+
+  std::string label_of(const std::string& text, const TarMember& member) const {
+    if (rule_.label != "json" && !rule_.label.ends_with(".json")) {
+      const std::size_t begin = text.find_first_not_of(" \t\r\n");
+      const std::size_t end = text.find_last_not_of(" \t\r\n");
+      ENSURE(data, begin != std::string::npos, "{} has an empty label at byte {}", sample(),
+             member.offset);
+      return text.substr(begin, end - begin + 1);
+    }
+    const Json json = Json::parse(text, nullptr, false);
+    ENSURE(data, json.is_object(), "{} has a .json at byte {} that is no JSON object", sample(),
+           member.offset);
+    const auto found = json.find(rule_.label_key);
+    ENSURE(data, found != json.end(),
+           "{} has a .json at byte {} without '{}'; name the label's key with 'label_key'",
+           sample(), member.offset, rule_.label_key);
+    if (found->is_string()) return found->get<std::string>();
+    ENSURE(data, found->is_number_integer(),
+           "{} has a .json at byte {} whose '{}' is neither a text nor a whole number", sample(),
+           member.offset, rule_.label_key);
+    return found->dump();
+  }
+
+  void finish_sample() {
+    if (image_ || label_) {
+      ENSURE(data, image_, "{} has a label and no image (.{})", sample(), join(rule_.image, ", ."));
+      ENSURE(data, label_,
+             "{} has an image and no label (.{}); name the label's suffix with 'label'", sample(),
+             rule_.label);
+      index_.keys.add(image_->name);
+      index_.labels.add(*label_);
+      index_.offsets.push_back(image_->offset);
+      index_.sizes.push_back(image_->size);
+    }
+    image_.reset();
+    label_.reset();
+  }
+
+  fs::path shard_;
+  const SampleRule& rule_;
+  ShardIndex index_;
+  std::string key_;
+  std::optional<TarMember> image_;
+  std::optional<std::string> label_;
+};
+
+std::string encode(const ShardIndex& index) {
+  ByteWriter out;
+  for (const NameList* list : {&index.keys, &index.labels}) {
+    out.put_text(list->blob());
+    out.put_all(list->ends());
+  }
+  out.put_all(index.offsets);
+  out.put_all(index.sizes);
+  return out.bytes();
+}
+
+std::optional<ShardIndex> decode(const CacheFile::Content& content) {
+  ByteReader head(content.head);
+  ByteReader in(content.body);
+  ShardIndex index;
+  index.stamp = head.get<FileStamp>();
+  for (NameList* list : {&index.keys, &index.labels}) {
+    std::string blob = in.get_text();
+    *list = {std::move(blob), in.get_all<std::uint64_t>()};
+  }
+  index.offsets = in.get_all<std::uint64_t>();
+  index.sizes = in.get_all<std::uint64_t>();
+  const std::size_t count = index.keys.size();
+  const bool sound = head.ok() && in.ok() && in.at_end() && index.keys.valid() &&
+                     index.labels.valid() && index.labels.size() == count &&
+                     index.offsets.size() == count && index.sizes.size() == count;
+  if (!sound) return std::nullopt;
+  return index;
+}
+
+CacheFile cache_of(const fs::path& shard, const SampleRule& rule) {
+  std::string identity =
+      "webdataset" + identity_of(shard) + '\0' + rule.label + '\0' + rule.label_key;
+  for (const std::string& suffix : rule.image) identity += '\0' + suffix;
+  return CacheFile(identity);
+}
+
+}  // namespace
+
+std::vector<fs::path> expand_braces(const std::string& pattern) {
+  const std::size_t open = pattern.find('{');
+  if (open == std::string::npos) return {pattern};
+  const std::size_t dots = pattern.find("..", open);
+  const std::size_t close = pattern.find('}', open);
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  const bool range = dots != std::string::npos && close != std::string::npos && dots < close &&
+                     parse_index(pattern.substr(open + 1, dots - open - 1), first) &&
+                     parse_index(pattern.substr(dots + 2, close - dots - 2), last);
+  ENSURE(config, range && first <= last,
+         "'{}' has braces without a range of numbers; expected something like {{000..099}}",
+         printable(pattern));
+  ENSURE(config, last - first < kMostShards, "'{}' stands for {} shards; expected at most {}",
+         printable(pattern), last - first + 1, kMostShards);
+  const std::size_t width = dots - open - 1;
+  std::vector<fs::path> shards;
+  for (std::int64_t i = first; i <= last; ++i) {
+    const std::string number = fmt::format("{:0{}}", i, width);
+    for (fs::path& shard :
+         expand_braces(pattern.substr(0, open) + number + pattern.substr(close + 1))) {
+      shards.push_back(std::move(shard));
+    }
+    ENSURE(config, std::ssize(shards) <= kMostShards, "'{}' stands for more than {} shards",
+           printable(pattern), kMostShards);
+  }
+  return shards;
+}
+
+ShardIndex index_shard(const fs::path& shard, const SampleRule& rule) {
+  ENSURE(data, shard.extension() != ".gz" && shard.extension() != ".tgz",
+         "{} is packed, and samples are read in place; unpack it with gunzip",
+         printable(shard.string()));
+  const FileStamp stamp = FileReader(shard).stamp();
+  const CacheFile cache = cache_of(shard, rule);
+  if (const auto content = cache.read()) {
+    if (auto index = decode(*content); index && index->stamp == stamp) return *std::move(index);
+  }
+  ShardIndex index = Indexer(shard, rule).build();
+  if (is_settled(index.stamp.mtime_ns)) {
+    ByteWriter head;
+    head.put(index.stamp);
+    cache.write(head.bytes(), encode(index));
+  }
+  return index;
 }
 
 }  // namespace trainctl::data

@@ -8,6 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -120,6 +125,223 @@ std::uint64_t ByteSource::skip(std::uint64_t count) {
 std::unique_ptr<ByteSource> open_source(const fs::path& path) {
   if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);
   return std::make_unique<FileSource>(path);
+}
+
+namespace {
+
+constexpr std::uint64_t kBlock = 512;
+constexpr std::uint64_t kMostExtension = std::uint64_t{1} << 20;  // of a pax header or a long name
+constexpr std::uint64_t kMostSize = std::uint64_t{1} << 62;
+
+using Block = std::array<std::byte, kBlock>;
+
+std::string_view text_of(const Block& block) {
+  return {reinterpret_cast<const char*>(block.data()), block.size()};
+}
+
+std::string_view until_zero(std::string_view field) { return field.substr(0, field.find('\0')); }
+
+/// Octal digits between blanks, or base-256 where the first bit is set.
+std::optional<std::uint64_t> number(std::string_view field) {
+  std::uint64_t value = 0;
+  if ((static_cast<unsigned char>(field[0]) & 0x80U) != 0) {
+    if (static_cast<unsigned char>(field[0]) != 0x80U)
+      return std::nullopt;  // negative, or beyond 88 bits
+    for (const char c : field.substr(1)) {
+      if (value > kMostSize >> 8U) return std::nullopt;
+      value = value << 8U | static_cast<unsigned char>(c);
+    }
+    return value;
+  }
+  const std::size_t begin = field.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return std::nullopt;
+  field = field.substr(begin, field.find_first_of(std::string_view(" \0", 2), begin) - begin);
+  const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value, 8);
+  if (failure != std::errc{} || end != field.data() + field.size()) return std::nullopt;
+  return value;
+}
+
+std::uint64_t checksum(std::string_view block) {
+  std::uint64_t sum = 8 * std::uint64_t{' '};  // the checksum's own field counts as blanks
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    if (i < 148 || i >= 156) sum += static_cast<unsigned char>(block[i]);
+  }
+  return sum;
+}
+
+std::uint64_t padding_of(std::uint64_t size) { return (kBlock - size % kBlock) % kBlock; }
+
+}  // namespace
+
+/// One header block, checked.
+struct TarReader::Header {
+  std::string name;
+  std::uint64_t size = 0;
+  std::uint64_t at = 0;  // where the block begins
+  char type = '0';
+
+  Header(std::string_view block, std::uint64_t offset, const std::string& archive)
+      : at(offset), type(block[156]) {
+    const auto sum = number(block.substr(148, 8));
+    ENSURE(data, sum && *sum == checksum(block),
+           "{} has no sound tar header at byte {}: its checksum is wrong", archive, at);
+    const auto bytes = number(block.substr(124, 12));
+    ENSURE(data, bytes && *bytes < kMostSize,
+           "{} has a tar header at byte {} whose size is no number", archive, at);
+    size = *bytes;
+    name = until_zero(block.substr(0, 100));
+    const bool posix = block.substr(257, 6) == std::string_view("ustar\0", 6);
+    const std::string_view prefix = until_zero(block.substr(345, 155));
+    if (posix && !prefix.empty()) name = std::string(prefix) + "/" + name;
+  }
+
+  [[nodiscard]] bool is_extension() const {
+    return type == 'x' || type == 'g' || type == 'L' || type == 'K';
+  }
+  [[nodiscard]] bool is_file() const { return type == '0' || type == '\0' || type == '7'; }
+  // Links, devices, folders and pipes have no content, whatever their size field says (POSIX).
+  [[nodiscard]] bool has_content() const { return type < '1' || type > '6'; }
+};
+
+/// What extension headers say of the next member.
+struct TarReader::Overrides {
+  std::optional<std::string> name;
+  std::optional<std::uint64_t> size;
+};
+
+TarReader::TarReader(ByteSource& source, std::string name)
+    : source_(source), name_(printable(name)) {}
+
+bool TarReader::next(TarMember& member) {
+  Overrides overrides;
+  while (true) {
+    finish_member();
+    Block block;
+    const std::uint64_t at = offset_;
+    if (!read_block(block, "a header, or the end mark of two zero blocks")) {
+      read_end();
+      return false;
+    }
+    const Header header(text_of(block), at, name_);
+    ENSURE(data, header.type != 'S', "{} has a sparse member at byte {}; pack it without --sparse",
+           name_, at);
+    if (header.is_extension()) {
+      extend(header, overrides);
+      continue;
+    }
+    const std::uint64_t size = header.has_content() ? overrides.size.value_or(header.size) : 0;
+    ENSURE(data, size <= source_.most() && offset_ <= source_.most() - size,
+           "{} says at byte {} that a member has {} bytes; that is more than the archive holds",
+           name_, at, size);
+    left_ = size;
+    padding_ = padding_of(size);
+    // An old archive says folder by a slash at the end of the name.
+    std::string name = overrides.name ? *std::move(overrides.name) : header.name;
+    overrides = {};
+    if (!header.is_file() || name.ends_with('/')) continue;
+    member = {std::move(name), offset_, size};
+    return true;
+  }
+}
+
+void TarReader::read_part(std::span<std::byte> out) {
+  ASSERT(out.size() <= left_);
+  read_exactly(out, "a member");
+  left_ -= out.size();
+}
+
+std::string TarReader::read_text(std::uint64_t most) {
+  ENSURE(data, left_ <= most,
+         "{} has a member at byte {} of {} bytes; expected a text of at most {}", name_, offset_,
+         left_, most);
+  std::string text(left_, '\0');
+  read_part(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+// False for a zero block.
+bool TarReader::read_block(std::span<std::byte> block, const char* what) {
+  read_exactly(block, what);
+  return std::any_of(block.begin(), block.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+void TarReader::read_exactly(std::span<std::byte> out, const char* what) {
+  const std::size_t got = source_.read(out);
+  ENSURE(data, got == out.size(),
+         "{} ends at byte {}, within {} that ends at byte {}: the archive is cut off", name_,
+         offset_ + got, what, offset_ + out.size());
+  offset_ += got;
+}
+
+void TarReader::finish_member() {
+  const std::uint64_t wanted = left_ + padding_;
+  const std::uint64_t got = source_.skip(wanted);
+  ENSURE(data, got == wanted,
+         "{} ends at byte {}, within a member that ends at byte {}: the archive is cut off", name_,
+         offset_ + got, offset_ + wanted);
+  offset_ += got;
+  left_ = padding_ = 0;
+}
+
+void TarReader::read_end() {
+  Block block;
+  ENSURE(data, !read_block(block, "the end mark"),
+         "{} has a single zero block at byte {}; it is damaged", name_, offset_ - 2 * kBlock);
+  std::array<std::byte, 16 * kBlock> rest;
+  while (true) {
+    const std::size_t got = source_.read(rest);
+    const auto end = rest.begin() + static_cast<std::ptrdiff_t>(got);
+    const auto found =
+        std::find_if(rest.begin(), end, [](std::byte b) { return b != std::byte{0}; });
+    ENSURE(data, found == end,
+           "{} goes on at byte {} behind its end mark; pack joined archives as one", name_,
+           offset_ + static_cast<std::uint64_t>(found - rest.begin()));
+    offset_ += got;
+    if (got < rest.size()) return;
+  }
+}
+
+void TarReader::extend(const Header& header, Overrides& overrides) {
+  ENSURE(data, header.size <= kMostExtension,
+         "{} has an extended header at byte {} of {} bytes; expected at most {}", name_, header.at,
+         header.size, kMostExtension);
+  left_ = header.size;
+  padding_ = padding_of(header.size);
+  if (header.type == 'x') {
+    const std::uint64_t at = offset_;
+    read_pax(read_text(kMostExtension), at, overrides);
+  } else if (header.type == 'L') {
+    overrides.name = std::string(until_zero(read_text(kMostExtension)));
+  }
+  // Of 'K', the target of a link, and 'g', defaults for all, nothing concerns us.
+}
+
+/// Records "<length> <key>=<value>\n".
+void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides& overrides) const {
+  std::string_view rest = records;
+  while (!rest.empty()) {
+    std::uint64_t length = 0;
+    const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
+    const auto digits = static_cast<std::size_t>(end - rest.data());
+    const bool sound = failure == std::errc{} && length <= rest.size() && length > digits + 1 &&
+                       rest[digits] == ' ' && rest[length - 1] == '\n';
+    ENSURE(data, sound, "{} has a pax header at byte {} that is damaged at byte {}", name_, at,
+           at + (records.size() - rest.size()));
+    const std::string_view record = rest.substr(digits + 1, length - digits - 2);
+    const std::string_view key = record.substr(0, record.find('='));
+    const std::string_view value = record.substr(std::min(key.size() + 1, record.size()));
+    if (key == "path") overrides.name = std::string(value);
+    if (key == "size") {
+      std::uint64_t size = 0;
+      const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
+      ENSURE(data, wrong == std::errc{} && last == value.data() + value.size() && size < kMostSize,
+             "{} has a pax header at byte {} whose size is no number", name_, at);
+      overrides.size = size;
+    }
+    ENSURE(data, !key.starts_with("GNU.sparse."),
+           "{} has a sparse member at byte {}; pack it without --sparse", name_, at);
+    rest.remove_prefix(length);
+  }
 }
 
 }  // namespace trainctl::data

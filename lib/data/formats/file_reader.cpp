@@ -3,9 +3,9 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/core/progress.hpp"
-#include "data/remote/mount.hpp"
-#include "data/remote/url.hpp"
+#include "data/core/run_control.hpp"
+#include "data/remote/local_tier.hpp"
+#include "data/remote/object_store.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>

@@ -31,4 +31,10 @@ FolderScan scan_class_folders(const std::filesystem::path& root, const ScanOptio
 /// They have no labels, and their links are followed. Throws Error(data).
 ImageFiles scan_pictures(const std::filesystem::path& root);
 
+/// scan_class_folders() of a remote folder, by its list: the same classes and files in the same
+/// order. Throws Error(data), and Error(config) where the storage has no list.
+ImageFiles scan_remote_classes(const std::filesystem::path& root);
+/// The next scan asks for the list again.
+void forget_remote_classes(const std::filesystem::path& root);
+
 }  // namespace trainctl::data

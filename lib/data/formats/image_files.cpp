@@ -4,8 +4,8 @@
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/core/image_ranges.hpp"
-#include "data/formats/changed_file.hpp"
+#include "data/core/dataset.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/remote/tier_folder.hpp"
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "data/formats/half.hpp"
 #include "data/formats/labels.hpp"
 
 #include <algorithm>

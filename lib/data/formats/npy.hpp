@@ -3,6 +3,7 @@
 #include "data/core/batch.hpp"
 #include "data/formats/mapped_file.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -48,5 +49,18 @@ class NpyArray {
   std::shared_ptr<const MappedFile> file_;
   NpyHeader header_;
 };
+
+/// The value of an IEEE half.
+inline float half_to_float(std::uint16_t half) {
+  const int exponent = half >> 10 & 31;
+  const int mantissa = half & 1023;
+  float value = 0;
+  if (exponent == 31)
+    value = mantissa == 0 ? INFINITY : NAN;
+  else
+    value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                          : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  return (half & 0x8000) != 0 ? -value : value;
+}
 
 }  // namespace trainctl::data

@@ -4,7 +4,7 @@
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "data/core/dataset_split.hpp"
-#include "data/core/rows_dataset.hpp"
+#include "data/core/memory_dataset.hpp"
 #include "data/formats/labels.hpp"
 #include "data/formats/table_columns.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/column_stats.hpp"
 #include "data/core/dataset.hpp"
 #include "spec/dataset/table.hpp"
 

@@ -4,6 +4,7 @@
 #include "spec/transform/padding.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace trainctl::data {
@@ -38,5 +39,31 @@ struct Outside {
 /// the image is wide and high.
 void crop_padded(const ImageView& input, const Box& window, const Outside& outside,
                  ImageTarget& output);
+
+/// torchvision's erase: the pixels of `box` become `value`.
+void erase(const ImageView& input, const Box& box, const Fill& value, ImageTarget& output);
+
+/// Mirrors a row of `width` pixels into `to`, which lies elsewhere.
+using MirrorRow = void (*)(const std::uint8_t* from, std::int64_t width, std::uint8_t* to);
+
+/// One implementation, for pixels of one and of three bytes. All give the same bytes.
+struct MirrorKernels {
+  const char* name;
+  MirrorRow one;
+  MirrorRow three;
+};
+
+/// Those that this CPU can run, the fastest first; the scalar one is last. For tests and
+/// benchmarks.
+std::span<const MirrorKernels> mirror_kernels();
+
+/// torchvision's horizontal_flip. `output` must lie elsewhere.
+void horizontal_flip(const ImageView& input, ImageTarget& output);
+/// torchvision's vertical_flip. `output` must lie elsewhere.
+void vertical_flip(const ImageView& input, ImageTarget& output);
+
+/// Adds what the CPU offers beyond the scalar kernels, the fastest first: flip_x86.cpp, or nothing
+/// elsewhere.
+void add_vector_kernels(std::vector<MirrorKernels>& kernels);
 
 }  // namespace trainctl::data

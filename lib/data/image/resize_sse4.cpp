@@ -1,4 +1,4 @@
-#include "data/image/resize_x86_kernels.hpp"
+#include "data/image/resize.hpp"
 
 #include <immintrin.h>
 

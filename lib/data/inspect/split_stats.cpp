@@ -1,9 +1,8 @@
 #include "data/inspect/split_stats.hpp"
 
 #include "base/error.hpp"
-#include "data/core/run_in_order.hpp"
-#include "data/core/workspace_pool.hpp"
-#include "data/image/codec/pixel_reader.hpp"
+#include "data/core/parallel.hpp"
+#include "data/image/codec/decoder.hpp"
 
 #include <algorithm>
 #include <cmath>

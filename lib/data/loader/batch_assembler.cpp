@@ -1,11 +1,11 @@
 #include "data/loader/batch_assembler.hpp"
 
 #include "base/error.hpp"
-#include "data/core/common_size.hpp"
-#include "data/core/planned_image.hpp"
-#include "data/formats/changed_file.hpp"
+#include "data/core/image_probe.hpp"
+#include "data/core/transform.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/read_ahead/read_ahead.hpp"
-#include "data/remote/local_copy.hpp"
+#include "data/remote/local_tier.hpp"
 
 #include <algorithm>
 #include <cstring>

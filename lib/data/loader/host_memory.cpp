@@ -1,7 +1,7 @@
 #include "data/loader/host_memory.hpp"
 
 #include "base/error.hpp"
-#include "base/machine/huge_pages.hpp"
+#include "base/machine/allocator.hpp"
 #include "base/strings.hpp"
 
 #include <sys/mman.h>

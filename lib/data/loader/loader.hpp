@@ -2,7 +2,6 @@
 
 #include "base/state_archive.hpp"
 #include "data/core/batch.hpp"
-#include "data/core/batch_transform.hpp"
 #include "data/core/dataset.hpp"
 #include "data/core/transform.hpp"
 #include "data/loader/sampling.hpp"

@@ -1,11 +1,22 @@
 #include "data/loader/loading_plan.hpp"
 
+#include "base/error.hpp"
+#include "base/machine/machine.hpp"
+#include "base/statistics.hpp"
 #include "base/strings.hpp"
+#include "data/core/image_probe.hpp"
+#include "data/loader/batch_assembler.hpp"
+#include "data/loader/host_memory.hpp"
+#include "data/loader/order.hpp"
+#include "data/read_ahead/read_ahead.hpp"
+#include "data/remote/fetch_ahead.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -91,6 +102,198 @@ std::vector<AutoWorkers> auto_workers_by_step(double batch_s, const LoadingLimit
     found.push_back({kAhead * batch_s / workers, workers});
   found.push_back({0, most});
   return found;
+}
+
+namespace {
+
+constexpr double kSeconds = 0.25;  // after which no new tile begins
+constexpr std::size_t kMostTiles = 2000;
+
+/// The first tiles of epoch 0, each timed.
+class TileProbe {
+ public:
+  TileProbe(const Pipeline& pipeline, const LoaderOptions& options, const Clock& clock)
+      : clock_(clock),
+        maker_(pipeline, options),
+        orders_(*pipeline.dataset, options),
+        plan_(orders_.positions(), options),
+        slot_(maker_.slot_shape().bytes),
+        scratch_(maker_.scratch()) {
+    scratch_.epoch = 0;
+    scratch_.order = orders_.get(0);
+  }
+
+  /// Seconds for a row, of each tile.
+  std::vector<double> run() {
+    const double begin = clock_.now();
+    try {
+      for (std::int64_t batch = 0; batch < plan_.batches(); ++batch) {
+        for (int tile = 0; tile < maker_.tiles(); ++tile) {
+          add(batch, tile);
+          if (clock_.now() - begin > kSeconds || seconds_.size() == kMostTiles) return seconds_;
+        }
+      }
+    } catch (const Error&) {  // the loader meets it too, and knows what is to be done
+    }
+    return seconds_;
+  }
+
+  [[nodiscard]] int tiles() const { return maker_.tiles(); }
+
+ private:
+  void add(std::int64_t batch, int tile) {
+    const Extent extent = plan_.extent(batch);
+    const std::int64_t rows = std::min(maker_.tile_rows(), extent.rows - tile * maker_.tile_rows());
+    if (rows <= 0) return;
+    const double begin = clock_.now();
+    maker_.make({0, batch, extent, tile, slot_.bytes()}, scratch_);
+    seconds_.push_back((clock_.now() - begin) / static_cast<double>(rows));
+  }
+
+  const Clock& clock_;
+  TileMaker maker_;
+  Orders orders_;
+  BatchPlan plan_;
+  Arena slot_;
+  TileMaker::Scratch scratch_;
+  std::vector<double> seconds_;
+};
+
+}  // namespace
+
+std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
+                                      const Clock& clock) {
+  TileProbe probe(pipeline, options, clock);
+  std::vector<double> rows = probe.run();
+  if (rows.empty()) return std::nullopt;
+  if (rows.size() > 1) rows.erase(rows.begin());  // tables and memory are made in the first
+  BatchCost cost;
+  cost.whole = probe.tiles() == 1;
+  cost.seconds = median(rows) * static_cast<double>(options.batch_size);
+  const double average = mean(rows);
+  // A batch is the mean of its tiles, and so much the steadier.
+  if (average > 0)
+    cost.spread = 1 + (quantile(rows, 0.99) / average - 1) / std::sqrt(probe.tiles());
+  return cost;
+}
+
+LoadingChoice decide_loading(const spec::Loader& wish, const Pipeline& pipeline,
+                             const LoaderOptions& options, LoadingLimits limits, double step_s,
+                             const Clock& clock) {
+  const bool no_threads = wish.num_workers.value == 0;
+  if (no_threads || (!wish.num_workers.is_auto() && !wish.prefetch_factor.is_auto()))
+    return {*wish.num_workers.value, wish.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch)};
+  limits.ring_bytes = ring_budget(options);
+  const auto cost = time_batches(pipeline, options, clock);
+  if (!cost)
+    return {wish.num_workers.value_or(0),
+            wish.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
+            "no sample could be made for a probe"};
+  limits.helped = cost->whole;
+  return choose_loading(wish, {cost->seconds, cost->spread, step_s}, limits,
+                        SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);
+}
+
+LoaderOptions with_choice(LoaderOptions options, const LoadingChoice& choice,
+                          const LoadingLimits& limits) {
+  options.num_workers = choice.num_workers;
+  options.prefetch_factor = choice.prefetch_factor;
+  const bool shared = limits.trains_on_them || choice.num_workers >= limits.cores;
+  options.priority = shared ? Priority::below_trainer : Priority::normal;
+  return options;
+}
+
+namespace {
+
+constexpr int kLeastSlots = 2;  // with threads
+constexpr int kMostSlots = 256;
+
+/// Two epochs are in use at a time; samplers hold their samples by class.
+std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
+  constexpr std::uint64_t kEach = sizeof(Permutation::value_type);
+  const auto all = static_cast<std::uint64_t>(samples);
+  if (options.sampling) {
+    const std::int64_t drawn = options.sampling->num_samples.value_or(samples);
+    return kEach * (all + 2 * static_cast<std::uint64_t>(drawn));
+  }
+  return options.order == Order::sequential ? 0 : kEach * 2 * all;
+}
+
+/// The stored image, its pixels where it must be decoded, what lies between the transforms, and
+/// what those keep. Neighbours may be joined: then this is more than is taken.
+std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
+  std::array<std::uint64_t, 2> between{};
+  std::uint64_t kept = 0;
+  ImageShape shape = look.largest;
+  for (std::size_t op = 0; op < pipeline.transforms.size() && shape.fixed(); ++op) {
+    kept += pipeline.transforms[op]->scratch_bytes(shape);
+    shape = pipeline.transforms[op]->largest(shape);
+    if (op + 1 < pipeline.transforms.size())  // the last one writes into the slot
+      between[op % 2] = std::max<std::uint64_t>(between[op % 2], shape.bytes());
+  }
+  return look.largest_stored + (look.files ? look.largest.bytes() : 0) + between[0] + between[1] +
+         kept;
+}
+
+}  // namespace
+
+std::uint64_t ring_budget(const LoaderOptions& options) {
+  return options.memory_budget.value_or(available_memory() / 2);
+}
+
+int wanted_slots(const LoaderOptions& options) {
+  if (options.num_workers == 0) return 1;
+  return std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
+}
+
+int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
+  const int least = options.num_workers > 0 ? kLeastSlots : 1;
+  const std::uint64_t budget = ring_budget(options);
+  const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
+  ENSURE(resource, fitting >= least,
+         "{} batch(es) of {} samples take {}, and the loader may take {} (of half of the available "
+         "memory); lower loader.batch_size or free some memory",
+         least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
+         human_bytes(static_cast<double>(budget)));
+  return std::min(wanted_slots(options), fitting);
+}
+
+std::uint64_t ahead_memory(const Dataset& dataset, const LoaderOptions& options,
+                           std::uint64_t ring_bytes) {
+  const std::uint64_t budget = ring_budget(options);
+  return ahead_bytes(dataset, options, budget - std::min(budget, ring_bytes));
+}
+
+MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
+                       CacheBudget& budget) {
+  const ImageLook look = look_at_images(pipeline);
+  MemoryPlan plan;
+  plan.slots_wanted = wanted_slots(options);
+  plan.orders = order_bytes(pipeline.dataset->size(), options);
+  plan.cache_need = cache_need(pipeline, look);
+  plan.threads = std::max(options.num_workers, 1);
+  plan.scratch = scratch_bytes(pipeline, look);
+  plan.dataset = pipeline.dataset->footprint();
+  plan.transfers = FetchAhead::memory(*pipeline.dataset, plan.threads);
+  const auto attempt = [&plan](const auto& part) {
+    try {
+      part();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;
+      if (plan.refusal.empty()) plan.refusal = error.message();
+    }
+  };
+  attempt([&] { plan.cache = choose_cache(plan.cache_need, budget); });
+  Layout layout = batch_layout(pipeline, options);
+  if (plan.cache.tier == CacheTier::device)
+    layout[find_field(layout, "image")].shape = {static_cast<std::int64_t>(sizeof(PixelPlan))};
+  plan.slot = SlotShape(layout, options.batch_size).bytes;
+  attempt([&] { plan.slots = ring_slots(options, plan.slot); });
+  budget.left -= plan.cache.host_bytes();
+  // A cache has the images at hand, in the place of the files.
+  if (plan.cache.tier == CacheTier::none)
+    plan.ahead = ahead_memory(*pipeline.dataset, options, plan.ring());
+  return plan;
 }
 
 }  // namespace trainctl::data

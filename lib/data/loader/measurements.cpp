@@ -1,11 +1,20 @@
 #include "data/loader/measurements.hpp"
 
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
+#include "data/cache/cached_dataset.hpp"
+#include "data/loader/host_memory.hpp"
+#include "data/loader/order.hpp"
 
 #include <time.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace trainctl::data {
@@ -86,6 +95,242 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
   figures.p99_ms = quantile(intervals_ms, 0.99);
   figures.skipped = loader.skipped();
   return figures;
+}
+
+namespace {
+
+/// Decodes what the pipeline's first step would be given, with the same draws, and drops it.
+class DecodeOnly final : public CropTransform {
+ public:
+  explicit DecodeOnly(const Pipeline& pipeline) {
+    if (!pipeline.transforms.empty())
+      crop_ = dynamic_cast<const CropTransform*>(pipeline.transforms.front().get());
+  }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    return {1, 1, input.channels};
+  }
+  [[nodiscard]] bool random() const override { return crop_ != nullptr && crop_->random(); }
+  [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
+    return crop_ != nullptr ? crop_->box(input, rng) : Box{0, 0, input.height, input.width};
+  }
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
+                    CounterRng&) const override {
+    std::fill_n(output.resize({1, 1, window.shape.channels}), window.shape.channels,
+                std::uint8_t{0});
+  }
+
+ private:
+  const CropTransform* crop_ = nullptr;
+};
+
+/// The first few images of a data set in the place of all.
+class FewImages final : public Dataset, public ImageStore {
+ public:
+  explicit FewImages(const Dataset& all)
+      : all_(all), count_(std::min<std::int64_t>(8, all.size())) {}
+  [[nodiscard]] std::int64_t size() const override { return all_.size(); }
+  [[nodiscard]] const Layout& layout() const override { return all_.layout(); }
+  [[nodiscard]] std::int64_t classes() const override { return all_.classes(); }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override {
+    all_.fill(indices, rows);
+  }
+  [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] std::string fingerprint() const override { return all_.fingerprint(); }
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
+    return all_.images()->read(index % count_, scratch);
+  }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return all_.images()->name(index % count_);
+  }
+
+ private:
+  const Dataset& all_;
+  std::int64_t count_;
+};
+
+/// Samples as rows of bytes, in the order in which they are to be copied.
+struct StoredRows {
+  std::vector<const std::byte*> rows;
+  std::size_t bytes = 0;  // of each
+  Arena copy;             // where they lie, unless the data set has them in one piece each
+};
+
+double gather_rate(const StoredRows& stored, std::int64_t batch_size, double seconds,
+                   const Clock& clock) {
+  const std::size_t count = stored.rows.size();
+  const auto batch = static_cast<std::size_t>(batch_size);
+  Arena slot(batch * stored.bytes);
+  const double start = clock.now();
+  double elapsed = 0;
+  std::size_t copied = 0;
+  while (elapsed < seconds) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i + kRowsAhead < count) prefetch_row(stored.rows[i + kRowsAhead], stored.bytes);
+      std::memcpy(slot.bytes().data() + i % batch * stored.bytes, stored.rows[i], stored.bytes);
+    }
+    copied += count;
+    elapsed = clock.now() - start;
+  }
+  return static_cast<double>(copied) / elapsed;
+}
+
+std::vector<std::int64_t> positions(std::int64_t samples, const LoaderOptions& options) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
+  std::iota(order.begin(), order.end(), 0);
+  if (options.order == Order::shuffled) {
+    Permutation shuffled(order.size());
+    shuffle(shuffled, options.seed, 1);
+    std::copy(shuffled.begin(), shuffled.end(), order.begin());
+  }
+  return order;
+}
+
+/// Nothing where the image is damaged and may be skipped.
+std::optional<StoredImage> read_sound(const ImageStore& images, std::int64_t index,
+                                      const LoaderOptions& options,
+                                      std::vector<std::byte>& scratch) {
+  try {
+    return images.read(index, scratch);
+  } catch (const Error& error) {
+    if (options.on_error == OnError::fail || error.kind() != ErrorKind::data) throw;
+    return std::nullopt;
+  }
+}
+
+/// Of the first image that can be read.
+ImageShape raw_shape(const Pipeline& pipeline, const LoaderOptions& options) {
+  std::vector<std::byte> scratch;
+  for (std::int64_t index = 0; index < pipeline.dataset->size(); ++index) {
+    if (const auto image = read_sound(*pipeline.dataset->images(), index, options, scratch))
+      return image->raw;
+  }
+  return {};
+}
+
+/// The images where they lie; nothing where the store makes them, or they differ in size.
+std::optional<StoredRows> images_in_memory(const Pipeline& pipeline, const LoaderOptions& options) {
+  const Dataset& dataset = *pipeline.dataset;
+  std::vector<std::byte> scratch;
+  StoredRows stored;
+  ImageShape shape;
+  for (const std::int64_t index : positions(dataset.size(), options)) {
+    const auto image = read_sound(*dataset.images(), index, options, scratch);
+    if (!image) continue;
+    if (stored.rows.empty()) shape = image->raw;
+    if (!image->raw.fixed() || image->raw != shape || image->bytes.data() == scratch.data())
+      return std::nullopt;
+    stored.rows.push_back(image->bytes.data());
+  }
+  stored.bytes = shape.bytes();
+  return stored;
+}
+
+/// A copy of samples that are no images: each row one behind the other; as many as a quarter of the
+/// memory holds.
+StoredRows copied_rows(const Pipeline& pipeline, const LoaderOptions& options) {
+  const Dataset& dataset = *pipeline.dataset;
+  StoredRows stored;
+  for (const Field& field : dataset.layout()) stored.bytes += field.bytes();
+  const auto most = static_cast<std::int64_t>(available_memory() / 4 / stored.bytes);
+  const std::int64_t samples = std::clamp<std::int64_t>(most, 1, dataset.size());
+  stored.copy = Arena(static_cast<std::size_t>(samples) * stored.bytes);
+  std::byte* row = stored.copy.bytes().data();
+  for (std::int64_t index = 0; index < samples; ++index) {
+    std::vector<std::span<std::byte>> fields;
+    for (const Field& field : dataset.layout()) {
+      fields.emplace_back(row, field.bytes());
+      row += field.bytes();
+    }
+    dataset.fill(std::array{index}, fields);
+  }
+  for (const std::int64_t index : positions(samples, options)) {
+    stored.rows.push_back(stored.copy.bytes().data() +
+                          static_cast<std::size_t>(index) * stored.bytes);
+  }
+  return stored;
+}
+
+bool changes_size(const Transform& transform, const ImageShape& input, const ImageShape& output) {
+  const auto* crop = dynamic_cast<const CropTransform*>(&transform);
+  if (crop == nullptr) return input.height != output.height || input.width != output.width;
+  CounterRng rng(0, 0, 0, 0);
+  const Box box = crop->box(input, rng);
+  return box.height != output.height || box.width != output.width;
+}
+
+bool resizes(const Pipeline& pipeline, ImageShape shape) {
+  for (const auto& transform : pipeline.transforms) {
+    const ImageShape output = transform->output(shape);
+    if (!output.fixed() || changes_size(*transform, shape, output)) return true;
+    shape = output;
+  }
+  return false;
+}
+
+/// A cache is full behind the first epoch, and the limit is that of the ones that follow.
+void fill_cache(const Pipeline& pipeline, std::int64_t batch_size) {
+  if (dynamic_cast<const CachedDataset*>(pipeline.dataset.get()) == nullptr) return;
+  Loader loader(pipeline, {.batch_size = batch_size,
+                           .num_workers = usable_cores(),
+                           .order = Order::sequential,
+                           .on_error = OnError::skip,
+                           .max_skipped = pipeline.dataset->size()});
+  loader.start_epoch(0);
+  while (loader.next() != nullptr) {
+  }
+}
+
+double loader_rate(const Pipeline& pipeline, LoaderOptions options, double seconds,
+                   const Clock& clock) {
+  options.num_workers = 0;
+  options.max_skipped = pipeline.dataset->size();  // few images may stand for all
+  return measure_loader(pipeline, options, {.seconds = seconds}, clock).samples_per_s;
+}
+
+}  // namespace
+
+Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
+                    const Clock& clock) {
+  fill_cache(pipeline, options.batch_size);
+  const ImageStore* images = pipeline.dataset->images();
+  const auto gathered = [&](const StoredRows& rows) {
+    return Limit{"gather", gather_rate(rows, options.batch_size, seconds, clock), false};
+  };
+  if (images == nullptr) return gathered(copied_rows(pipeline, options));
+  const ImageShape raw = raw_shape(pipeline, options);
+  Pipeline part = pipeline;
+  if (raw.fixed() && resizes(pipeline, raw)) {
+    part.dataset = std::make_shared<const FewImages>(*pipeline.dataset);
+    return {"transforms", loader_rate(part, options, seconds, clock), true};
+  }
+  if (const auto rows = raw.fixed() ? images_in_memory(pipeline, options) : std::nullopt)
+    return gathered(*rows);
+  part.transforms = {std::make_shared<const DecodeOnly>(pipeline)};
+  return {"decode", loader_rate(part, options, seconds, clock), true};
+}
+
+EpochDigests digest_epochs(const Pipeline& pipeline, LoaderOptions options, std::int64_t epochs) {
+  EpochDigests out;
+  out.epochs.resize(static_cast<std::size_t>(epochs));
+  for (int rank = 0; rank < options.shard.world_size; ++rank) {
+    options.shard.rank = rank;
+    Loader loader(pipeline, options);
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+      loader.start_epoch(epoch);
+      while (const Batch* batch = loader.next()) {
+        out.epochs[static_cast<std::size_t>(epoch)] += digest(*batch, loader.layout());
+      }
+    }
+    for (const SkippedSample& sample : loader.skipped()) {
+      const auto same = [&](const SkippedSample& one) { return one.name == sample.name; };
+      if (std::ranges::none_of(out.skipped, same)) out.skipped.push_back(sample);
+    }
+  }
+  Hasher all;
+  for (const std::uint64_t epoch : out.epochs) all.add(epoch);
+  out.digest = all.value();
+  return out;
 }
 
 }  // namespace trainctl::data

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace trainctl::data {
@@ -34,5 +35,32 @@ using Consumer = std::function<void(const Batch&)>;
 LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
                              const MeasureLength& length, const Clock& clock,
                              const Consumer& consumer = {});
+
+/// What this machine allows a loader of these samples, measured in place on one thread.
+struct Limit {
+  /// "gather": rows copied from memory in the loader's order; "decode": what is needed of each file
+  /// is read and decoded; "transforms": they alone, on images that are in the cache.
+  std::string name;
+  double samples_per_s = 0;
+  bool per_thread = true;  // false where one thread may already fill the memory bus
+};
+
+/// Measures for about `seconds` on one thread, behind an epoch that fills the cache, where the
+/// pipeline has one. Gathering is the limit of what lies raw in memory,
+/// unless it is resized on the way.
+Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
+                    const Clock& clock);
+
+/// Digests of whole epochs: the same for any number of workers, any prefetch depth and any split
+/// over ranks.
+struct EpochDigests {
+  std::uint64_t digest = 0;  // of all epochs in their order
+  std::vector<std::uint64_t> epochs;
+  std::vector<SkippedSample> skipped;  // damaged samples that others took the place of, each once
+};
+
+/// Loads `epochs` epochs on each of options.shard.world_size ranks, one after the other, and adds
+/// their digests up.
+EpochDigests digest_epochs(const Pipeline& pipeline, LoaderOptions options, std::int64_t epochs);
 
 }  // namespace trainctl::data

@@ -1,8 +1,8 @@
 #include "data/loader/order.hpp"
 
 #include "base/error.hpp"
-#include "data/loader/word_stream.hpp"
-#include "spec/experiment/limit.hpp"
+#include "data/loader/sampling.hpp"
+#include "spec/experiment/value_types.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,6 @@
 #include "data/loader/sampling.hpp"
 
 #include "base/error.hpp"
-#include "data/loader/word_stream.hpp"
 
 #include <algorithm>
 #include <limits>

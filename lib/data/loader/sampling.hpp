@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/random.hpp"
 #include "data/core/dataset.hpp"
 
 #include <cstdint>
@@ -43,5 +44,53 @@ class ClassSampler {
 /// The labels of all samples, read without their images. The layout must have a label that is one
 /// number.
 std::vector<std::int64_t> read_labels(const Dataset& dataset);
+
+/// What the draws of a whole epoch are for; each purpose has a stream of its own.
+enum class EpochStream : std::uint32_t { shuffle = 0, sampling = 1, split = 2 };
+
+/// Random words of one (seed, epoch), one after the other. No sample has this upper half of a
+/// position, so they are nobody else's.
+class WordStream {
+ public:
+  WordStream(std::uint64_t seed, std::int64_t epoch, EpochStream stream)
+      : seed_(seed),
+        counter_{0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(stream),
+                 0xFFFFFFFF} {}
+
+  std::uint32_t next() {
+    if (used_ == kWords) {
+      blocks_ = philox_blocks(seed_, counter_);
+      counter_[0] += static_cast<std::uint32_t>(blocks_.size());
+      used_ = 0;
+    }
+    const std::uint32_t word = used_++;
+    return blocks_[word / 4][word % 4];
+  }
+
+  /// Unbiased, in [0, bound): Lemire, "Fast random integer generation in an interval", 2019.
+  std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t product = std::uint64_t{next()} * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t threshold = (0 - bound) % bound;
+      while (static_cast<std::uint32_t>(product) < threshold)
+        product = std::uint64_t{next()} * bound;
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+
+  /// In [0, 1), 53 bits.
+  double uniform() {
+    const std::uint64_t upper = next();
+    return static_cast<double>(((upper << 32) | next()) >> 11) * 0x1.0p-53;
+  }
+
+ private:
+  static constexpr std::uint32_t kWords = 4 * std::tuple_size_v<PhiloxBlocks>;
+
+  std::uint64_t seed_;
+  PhiloxBlock counter_;
+  PhiloxBlocks blocks_{};
+  std::uint32_t used_ = kWords;
+};
 
 }  // namespace trainctl::data

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/experiment/on_error.hpp"
+#include "spec/experiment/enums.hpp"
 
 #include <atomic>
 #include <cstddef>

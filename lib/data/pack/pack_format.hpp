@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/image/image.hpp"
-#include "data/pack/pack_notes.hpp"
+#include "data/loader/skipped_samples.hpp"
 
 #include <array>
 #include <bit>
@@ -10,12 +10,38 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+namespace trainctl::data {
+
+/// A file or folder of a source as it was when it was packed.
+struct PathMark {
+  std::string path;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t size = 0;  // of a folder: 0
+  bool operator==(const PathMark&) const = default;
+};
+
+/// What a pack was made from.
+struct PackOrigin {
+  std::string stage;            // the data set's options, as YAML
+  std::vector<PathMark> marks;  // the paths it names come first; empty: nothing can be compared
+};
+
+/// What a pack tells beside its samples.
+struct PackNotes {
+  std::vector<std::string> class_names;  // empty where nobody named them
+  std::vector<SkippedSample> left_out;   // samples of the source that could not be read
+  PackOrigin origin;
+};
+
+std::string encode_notes(const PackNotes& notes);
+/// Throws Error(data) where the bytes are none; `name` is what errors call the file.
+PackNotes decode_notes(std::string_view bytes, const std::string& name);
 
 // A pack file: one page of header; the images one behind the other; one entry for each; their names
 // one behind the other; the notes. No holes, so every byte belongs to a checksum: the header's own,
 // the index's, the notes', or an image's. Numbers are little-endian.
-
-namespace trainctl::data {
 
 static_assert(std::endian::native == std::endian::little, "packs are read in place");
 

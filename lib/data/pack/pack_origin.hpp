@@ -2,7 +2,6 @@
 
 #include "data/core/registry.hpp"
 #include "data/pack/pack_format.hpp"
-#include "data/pack/pack_notes.hpp"
 
 #include <string>
 

@@ -5,6 +5,7 @@
 #include "data/pack/pack_format.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,5 +85,11 @@ class PackWriter {
   std::string records_;  // not yet written; of images whose data may not be on the disk
   bool failed_ = false;  // a save did: what is on the disk is not known
 };
+
+/// Opens the file for reading and writing, making it where there is none, and locks it for this
+/// descriptor. The file it locked is the one of that name: not one that another process renamed or
+/// removed meanwhile. `opened` is called between opening and locking: tests put such a change
+/// there. Throws Error(resource), also where another process has the lock.
+Fd open_locked(const fs::path& path, const std::function<void()>& opened = {});
 
 }  // namespace trainctl::data

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/formats/changed_file.hpp"
+#include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/run_control.hpp"
-#include "data/remote/mount.hpp"
+#include "data/remote/local_tier.hpp"
 
 #include <algorithm>
 #include <exception>

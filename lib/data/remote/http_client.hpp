@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trainctl::data {
 
@@ -60,5 +62,13 @@ class HttpClient {
 /// runs need no network, and it brings thirty libraries along. Throws Error(resource) where it
 /// cannot be loaded.
 std::unique_ptr<HttpClient> curl_client();
+
+/// The headers, "Name: value", that sign a GET with AWS Signature Version 4: `Host` and those of
+/// the signature itself. Its URL must be percent-encoded, with its query in alphabetical order; of
+/// its other headers, `Range` is signed.
+std::vector<std::string> sigv4_headers(const HttpRequest& request, std::time_t now);
+
+/// The value of the header of that name; empty: a whole object.
+std::string range_value(const HttpRequest& request);
 
 }  // namespace trainctl::data

@@ -3,8 +3,15 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/formats/byte_codec.hpp"
+#include "base/url.hpp"
+#include "data/formats/cache_file.hpp"
+#include "data/remote/object_store.hpp"
 
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -83,6 +90,156 @@ void LocalTier::forget_list(const std::string& prefix) const {
 
 CacheFile LocalTier::list_cache(const Url& url) const {
   return CacheFile(folder_->path() / "lists", url.text);
+}
+
+namespace {
+
+struct Mount {
+  std::mutex mutex;
+  spec::Dataset options;
+  std::shared_ptr<LocalTier> tier;  // null until it is needed
+};
+
+Mount& mount() {
+  // Never taken down: what libcurl uses may be gone before it, at the end of the program.
+  static Mount& one = *new Mount;
+  return one;
+}
+
+fs::path default_folder() {
+  const fs::path cache = cache_root();
+  ENSURE(config, !cache.empty(),
+         "remote paths are read through a local folder, and neither dataset.cache.local nor HOME "
+         "says where; set dataset.cache.local");
+  return cache / "remote";
+}
+
+/// Starts libcurl with the first request: a tier that holds everything needs none.
+class LateStore final : public ObjectStore {
+ public:
+  using Make = std::function<std::unique_ptr<ObjectStore>()>;
+  explicit LateStore(Make make) : make_(std::move(make)) {}
+
+  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+    return store().read(url, range);
+  }
+  std::vector<ObjectInfo> list(const Url& prefix) override { return store().list(prefix); }
+
+ private:
+  ObjectStore& store() {
+    std::call_once(once_, [&] { store_ = make_(); });
+    return *store_;
+  }
+
+  Make make_;
+  std::once_flag once_;
+  std::unique_ptr<ObjectStore> store_;
+};
+
+std::shared_ptr<Transfers> transfers_of(const spec::Remote& options) {
+  return std::make_shared<Transfers>(
+      curl_client(), TransferOptions{.retries = options.retries, .timeout_s = options.timeout_s});
+}
+
+S3Options s3_options(const spec::Remote& options) {
+  S3Options s3{options.endpoint.value_or(""), options.region, std::nullopt};
+  if (options.access_key && options.secret_key) {
+    s3.signing = Signing{options.region, options.access_key->value(), options.secret_key->value(),
+                         options.session_token ? options.session_token->value() : std::string()};
+  }
+  return s3;
+}
+
+std::shared_ptr<LocalTier> make_tier(const spec::Dataset& data) {
+  const spec::Remote remote = data.remote;
+  const auto http =
+      std::make_shared<LateStore>([remote] { return http_store(transfers_of(remote)); });
+  const auto s3 = std::make_shared<LateStore>(
+      [remote] { return s3_store(transfers_of(remote), s3_options(remote)); });
+  LocalTier::Stores stores{{"http", http}, {"https", http}, {"s3", s3}, {"file", file_store()}};
+  return std::make_shared<LocalTier>(data.cache.local ? *data.cache.local : default_folder(),
+                                     data.cache.of_disk(), std::move(stores));
+}
+
+bool there_is(const fs::path& path) {
+  if (is_remote(path)) return remote_tier()->find(path) != nullptr;
+  std::error_code failure;
+  const bool there = fs::exists(path, failure);
+  ENSURE(data, !failure, "cannot look into {}: {}", printable(path.parent_path().string()),
+         failure.message());
+  return there;
+}
+
+std::vector<std::string> names_beneath(const fs::path& folder) {
+  std::vector<std::string> names;
+  if (is_remote(folder)) {
+    for (ObjectInfo& object : remote_tier()->list(folder.string() + "/"))
+      names.push_back(std::move(object.name));
+    return names;
+  }
+  std::error_code failure;
+  fs::directory_iterator entry(folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
+    names.push_back(entry->path().filename().string());
+  ENSURE(data, !failure, "cannot look into {}: {}", printable(folder.string()), failure.message());
+  return names;
+}
+
+}  // namespace
+
+void mount_remote(const spec::Dataset& options) {
+  Mount& one = mount();
+  const std::lock_guard guard(one.mutex);
+  one.options = options;
+  one.tier = nullptr;
+}
+
+void mount_remote(std::shared_ptr<LocalTier> tier) {
+  Mount& one = mount();
+  const std::lock_guard guard(one.mutex);
+  one.tier = std::move(tier);
+}
+
+std::shared_ptr<LocalTier> remote_tier() {
+  Mount& one = mount();
+  const std::lock_guard guard(one.mutex);
+  if (!one.tier) one.tier = make_tier(one.options);
+  return one.tier;
+}
+
+std::optional<fs::path> first_existing(const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths) {
+    if (is_remote(path) && remote_tier()->is_begun(path)) return path;
+  }
+  for (const fs::path& path : paths) {
+    if (there_is(path)) return path;
+  }
+  return std::nullopt;
+}
+
+std::vector<fs::path> matching_paths(const fs::path& pattern) {
+  const fs::path folder = pattern.parent_path();
+  const std::string wanted = pattern.filename().string();
+  std::vector<fs::path> found;
+  std::vector<std::string> names = names_beneath(folder);
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    if (::fnmatch(wanted.c_str(), name.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
+      found.push_back(folder / name);
+  }
+  ENSURE(data, !found.empty(), "no file matches {}", printable(pattern.string()));
+  return found;
+}
+
+Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t index) {
+  const std::string url = dataset.fetchable()->object(index);
+  if (!is_remote(url)) return error;
+  const std::string copy = remote_tier()->folder().files(url).data.string();
+  return {error.kind(),
+          fmt::format("{}; read from {}, the local copy of {}: if that is not what is there, "
+                      "delete the copy, and it is fetched anew",
+                      error.what(), printable(copy), printable(url)),
+          error.where()};
 }
 
 }  // namespace trainctl::data

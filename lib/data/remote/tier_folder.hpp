@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "spec/experiment/budget.hpp"
+#include "spec/experiment/value_types.hpp"
 
 #include <atomic>
 #include <cstdint>

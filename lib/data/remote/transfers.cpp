@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "data/core/progress.hpp"
 #include "data/core/run_control.hpp"
 
 #include <algorithm>

@@ -1,9 +1,7 @@
 #include "spec/transform/auto_augment.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/transform/augment_stage.hpp"
-#include "data/transform/auto_policies.hpp"
-#include "data/transform/chain.hpp"
+#include "data/transform/augment.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "data/transform/center_crop.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/transform/size.hpp"
+#include "data/transform/parameters.hpp"
 #include "spec/transform/center_crop.hpp"
 
 #include <cstring>

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/color.hpp"
-#include "data/transform/draw.hpp"
 #include "data/transform/parameters.hpp"
 
 #include <algorithm>

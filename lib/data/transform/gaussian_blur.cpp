@@ -1,11 +1,15 @@
-#include "spec/transform/gaussian_blur.hpp"
+#include "data/transform/gaussian_blur.hpp"
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
-#include "data/transform/blur_rows.hpp"
-#include "data/transform/draw.hpp"
+#include "data/image/pixel_math.hpp"
+#include "data/transform/parameters.hpp"
+#include "spec/transform/gaussian_blur.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -83,6 +87,88 @@ void register_transform_gaussian_blur(Catalogue& catalogue) {
   catalogue.transforms["gaussian_blur"] = [](const config::Stage& stage) {
     return std::make_shared<const GaussianBlur>(stage.as<spec::transform::GaussianBlur>());
   };
+}
+
+namespace {
+
+std::int64_t mirrored(std::int64_t at, std::int64_t extent) {
+  if (at < 0) return -at;
+  return at < extent ? at : 2 * (extent - 1) - at;
+}
+
+/// A row as floats, with `radius` mirrored pixels before and behind it.
+void widen_row(const std::uint8_t* from, const ImageShape& shape, std::int64_t radius, float* to) {
+  const std::int64_t channels = shape.channels;
+  for (std::int64_t x = -radius; x < shape.width + radius; ++x) {
+    const std::uint8_t* pixel = from + mirrored(x, shape.width) * channels;
+    for (std::int64_t c = 0; c < channels; ++c) *to++ = static_cast<float>(pixel[c]);
+  }
+}
+
+/// sums += weight * from. The order of the additions is the caller's: vectors or not, the bits are
+/// the same.
+void add_scaled(const float* __restrict from, float weight, float* __restrict sums,
+                std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sums[i] += weight * from[i];
+}
+
+/// The sum of `row_of(k)` times weight k, for all k.
+template <class RowOf>
+void weighted_sum(std::span<const float> weights, std::int64_t count, float* sums, RowOf&& row_of) {
+  std::fill_n(sums, count, 0.0F);
+  for (std::int64_t k = 0; k < std::ssize(weights); ++k)
+    add_scaled(row_of(k), weights[static_cast<std::size_t>(k)], sums, count);
+}
+
+}  // namespace
+
+void gaussian_weights(double sigma, std::span<float> weights) {
+  const double middle = (static_cast<double>(weights.size()) - 1) / 2;
+  const auto height = [&](std::size_t i) {
+    const double distance = (static_cast<double>(i) - middle) / sigma;
+    return portable_exp(-0.5 * distance * distance);
+  };
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) sum += height(i);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(height(i) / sum);
+}
+
+std::uint64_t gaussian_blur_bytes(const ImageShape& shape, std::size_t taps_across,
+                                  std::size_t taps_down) {
+  const auto channels = static_cast<std::uint64_t>(shape.channels);
+  const std::uint64_t row = static_cast<std::uint64_t>(shape.width) * channels;
+  return sizeof(float) * (row * (taps_down + 2) + taps_across * channels);
+}
+
+void gaussian_blur(const ImageView& input, std::span<const float> across,
+                   std::span<const float> down, std::vector<float>& scratch, ImageTarget& output) {
+  const auto [height, width, channels] = input.shape;
+  const std::int64_t radius = std::ssize(across) / 2;
+  const std::int64_t reach = std::ssize(down) / 2;
+  ASSERT(radius < width && reach < height);
+  const std::int64_t row = width * channels;
+  const std::int64_t wide = row + 2 * radius * channels;
+  const std::int64_t kept = std::ssize(down);  // rows that are smooth across: as many as count
+  scratch.resize(static_cast<std::size_t>(wide + (kept + 1) * row));
+  float* const widened = scratch.data();
+  float* const sums = widened + wide;
+  float* const rows = sums + row;
+  const auto smooth_row = [&](std::int64_t y) { return rows + y % kept * row; };
+  output.resize(input.shape);
+  std::int64_t next = 0;
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (; next <= std::min(y + reach, height - 1); ++next) {
+      widen_row(input.row(next), input.shape, radius, widened);
+      weighted_sum(across, row, smooth_row(next),
+                   [&](std::int64_t k) { return widened + k * channels; });
+    }
+    weighted_sum(down, row, sums,
+                 [&](std::int64_t k) { return smooth_row(mirrored(y + k - reach, height)); });
+    std::uint8_t* to = output.row(y);
+    for (std::int64_t i = 0; i < row; ++i) {
+      to[i] = static_cast<std::uint8_t>(std::clamp(round_half_even(sums[i]), 0.0F, 255.0F));
+    }
+  }
 }
 
 }  // namespace trainctl::data

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/random.hpp"
+#include "data/image/image.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -27,6 +29,19 @@ inline Range angles(const char* name, const std::vector<double>& values, std::si
   ENSURE(config, values[first] <= values[first + 1],
          "{} is [{}, {}]; write the smaller number first", name, values[first], values[first + 1]);
   return {values[first], values[first + 1]};
+}
+
+/// Reads `size: 224` or `size: [height, width]`. Throws Error(config).
+inline Extents size_of_options(const std::vector<int>& values) {
+  ENSURE(config, values.size() == 1 || values.size() == 2,
+         "size has {} values; write size: 224 for a square, or size: [height, width]",
+         values.size());
+  return {values.front(), values.back()};
+}
+
+/// One draw in [low, high), or `low` where the two are equal.
+inline double draw_between(CounterRng& rng, double low, double high) {
+  return low + static_cast<double>(rng.uniform()) * (high - low);
 }
 
 }  // namespace trainctl::data

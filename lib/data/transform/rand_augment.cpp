@@ -2,8 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
-#include "data/transform/augment_stage.hpp"
-#include "data/transform/chain.hpp"
+#include "data/transform/augment.hpp"
 
 namespace trainctl::data {
 namespace {

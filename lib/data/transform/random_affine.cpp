@@ -1,10 +1,9 @@
 #include "spec/transform/random_affine.hpp"
 
 #include "base/error.hpp"
-#include "base/portable_math.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/warp.hpp"
-#include "data/transform/draw.hpp"
 #include "data/transform/parameters.hpp"
 
 #include <cmath>

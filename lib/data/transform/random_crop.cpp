@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/geometry.hpp"
-#include "data/transform/size.hpp"
+#include "data/transform/parameters.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 #include "spec/transform/random_erasing.hpp"
 
 #include "base/error.hpp"
-#include "base/portable_math.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
-#include "data/image/erase.hpp"
-#include "data/transform/draw.hpp"
+#include "data/image/geometry.hpp"
+#include "data/transform/parameters.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include "spec/transform/random_horizontal_flip.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/image/flip.hpp"
+#include "data/image/geometry.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,11 +1,10 @@
 #include "spec/transform/random_resized_crop.hpp"
 
 #include "base/error.hpp"
-#include "base/portable_math.hpp"
+#include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/resize.hpp"
-#include "data/transform/draw.hpp"
-#include "data/transform/size.hpp"
+#include "data/transform/parameters.hpp"
 
 #include <array>
 #include <cmath>

@@ -2,8 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
-#include "data/image/rotate.hpp"
-#include "data/transform/draw.hpp"
+#include "data/image/warp.hpp"
 #include "data/transform/parameters.hpp"
 
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/center_crop.hpp"
-#include "data/transform/size.hpp"
+#include "data/transform/parameters.hpp"
 #include "spec/transform/resize.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "spec/transform/trivial_augment_wide.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/transform/augment_stage.hpp"
+#include "data/transform/augment.hpp"
 
 namespace trainctl::data {
 namespace {

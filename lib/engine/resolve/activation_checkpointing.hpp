@@ -2,8 +2,8 @@
 
 #include "data/loader/loader.hpp"
 #include "dist/communicator.hpp"
-#include "engine/tasks/task_setup.hpp"
-#include "train/measure/recompute.hpp"
+#include "engine/tasks/tasks.hpp"
+#include "train/measure/auto_settings.hpp"
 
 #include <cstdint>
 

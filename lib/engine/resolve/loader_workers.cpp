@@ -1,12 +1,12 @@
 #include "engine/resolve/loader_workers.hpp"
 
 #include "base/error.hpp"
-#include "base/machine/core_use.hpp"
 #include "base/machine/gpus.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
+#include "base/machine/resource_usage.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/loader/auto_loading.hpp"
+#include "data/loader/loading_plan.hpp"
 #include "engine/failure.hpp"
 
 #include <ATen/ops/empty.h>

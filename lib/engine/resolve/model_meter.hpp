@@ -4,8 +4,8 @@
 #include "device/feed.hpp"
 #include "dist/communicator.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/task_setup.hpp"
-#include "train/measure/memory_meter.hpp"
+#include "engine/tasks/tasks.hpp"
+#include "train/measure/resource_counters.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <cstdint>

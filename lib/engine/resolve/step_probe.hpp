@@ -5,6 +5,8 @@
 #include "stage/registry.hpp"
 #include "train/measure/auto_settings.hpp"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,5 +39,24 @@ std::function<void()> throwaway_step(const ThreadContext& context);
 /// Rank 0 probes for all: the number decides the order of additions, so every rank computes with
 /// the same one. Draws random numbers, too.
 train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator);
+
+/// The inputs of the choice of a memory format.
+struct LayoutContext {
+  const spec::Experiment& experiment;
+  const stage::Catalogue& catalogue;
+  stage::ModelContext model;
+  at::Device device = at::kCPU;
+  std::optional<bool> before = {};  // the choice of the run that is resumed or evaluated
+  bool trains = true;               // else a CPU is not probed
+};
+
+/// Returns trainer.channels_last; for `auto` the choice of the run that is resumed, else on a GPU
+/// that of train::choose_layout(), from the operations of one forward pass of a throwaway model,
+/// and on a CPU that of train::probe_layout(), with the number of threads that is set. Draws random
+/// numbers: seed afterwards.
+train::LayoutChoice choose_layout(const LayoutContext& context);
+
+/// The same on several ranks: rank 0 chooses for all.
+train::LayoutChoice choose_layout(const LayoutContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

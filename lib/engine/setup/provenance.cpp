@@ -5,7 +5,7 @@
 #include "base/machine/machine.hpp"
 #include "base/version.hpp"
 #include "device/device.hpp"
-#include "dist/group.hpp"
+#include "dist/communicator.hpp"
 
 #include <fmt/ranges.h>
 #include <torch/version.h>

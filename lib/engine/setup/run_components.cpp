@@ -5,24 +5,30 @@
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/cache/image_cache.hpp"
+#include "data/core/batch.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/core/roles.hpp"
 #include "data/core/unlabeled_split.hpp"
 #include "data/formats/table_columns.hpp"
 #include "data/loader/batch_assembler.hpp"
-#include "data/remote/mount.hpp"
+#include "data/remote/local_tier.hpp"
 #include "device/device.hpp"
-#include "dist/group.hpp"
+#include "dist/communicator.hpp"
 #include "launch/rendezvous/store.hpp"
 #include "log/log.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/task.hpp"
+#include "spec/plugins.hpp"
 #include "spec/scheduler/momentum.hpp"
+#include "stage/plugin_entry.hpp"
+#include "stages/builtin.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
-#include "train/state/start.hpp"
+#include "train/state/weights.hpp"
 #include "train/step/forward.hpp"
 #include "weights/import.hpp"
+
+#include <filesystem>
+#include <utility>
 
 namespace trainctl::engine {
 namespace {
@@ -267,6 +273,30 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
   if (request.group_address != nullptr) group.address = request.group_address;
   group.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1e3));
   return device.is_cuda() ? dist::make_nccl(group, device) : dist::make_gloo(group);
+}
+
+namespace {
+
+stage::Catalogue stages_of(const std::filesystem::path& library) {
+  const auto* entry = static_cast<const stage::PluginEngineEntry*>(
+      spec::plugin_symbol(library, "trainctl_plugin_engine"));
+  spec::check_stamp(library, {entry->layout, entry->abi}, stage::PluginEngineEntry{}.abi);
+  stage::Catalogue own;
+  if (entry->add_stages != nullptr) {
+    in_context("plug-in '" + printable(library.string()) + "'", [&] { entry->add_stages(own); });
+  }
+  return own;
+}
+
+}  // namespace
+
+stage::Catalogue catalogue_in_use() {
+  stage::Catalogue all = stages::builtin_catalogue();
+  for (const spec::Plugin& plugin : spec::plugins_in_use()) {
+    if (plugin.entry->engine == nullptr) continue;
+    all.merge(stages_of(plugin.library.parent_path() / plugin.entry->engine));
+  }
+  return all;
 }
 
 }  // namespace trainctl::engine

@@ -87,4 +87,9 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
                                                        at::Device device,
                                                        events::Heartbeat* heartbeat);
 
+/// The stages of stages.def, and those of the plug-ins that the experiment uses. Throws
+/// Error(config) where the engine library of one cannot be loaded, or was built for another
+/// trainctl or libtorch.
+stage::Catalogue catalogue_in_use();
+
 }  // namespace trainctl::engine

@@ -1,11 +1,10 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "engine/setup/plugins.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/check_model_task.hpp"
+#include "engine/tasks/tasks.hpp"
 #include "spec/experiment/task.hpp"
-#include "train/state/start.hpp"
+#include "train/state/weights.hpp"
 
 #include <filesystem>
 #include <string>

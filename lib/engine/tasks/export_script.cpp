@@ -2,11 +2,10 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "engine/resolve/step_probe.hpp"
-#include "engine/setup/plugins.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/export_script_task.hpp"
+#include "engine/tasks/tasks.hpp"
 #include "spec/experiment/task.hpp"
-#include "train/state/start.hpp"
+#include "train/state/weights.hpp"
 
 #include <ATen/ops/allclose.h>
 #include <c10/util/Exception.h>

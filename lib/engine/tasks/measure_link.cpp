@@ -4,7 +4,7 @@
 #include "device/device.hpp"
 #include "dist/communicator.hpp"
 #include "engine/setup/run_components.hpp"
-#include "engine/tasks/measure_link_task.hpp"
+#include "engine/tasks/tasks.hpp"
 #include "events/records.hpp"
 
 #include <ATen/ops/zeros.h>

@@ -1,16 +1,15 @@
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "engine/setup/plugins.hpp"
-#include "engine/tasks/replay_step_task.hpp"
+#include "engine/setup/run_components.hpp"
+#include "engine/tasks/tasks.hpp"
 #include "spec/experiment/task.hpp"
 #include "train/debug/numerics_file.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/loop/options.hpp"
-#include "train/state/rng.hpp"
-#include "train/state/start.hpp"
+#include "train/state/saved_state.hpp"
 #include "train/state/weights.hpp"
-#include "train/step/clip.hpp"
+#include "train/step/gradients.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

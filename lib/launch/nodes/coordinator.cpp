@@ -1,8 +1,15 @@
 #include "launch/nodes/coordinator.hpp"
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <utility>
+#include <variant>
 
 namespace trainctl::launch {
 
@@ -55,5 +62,294 @@ void Head::end(const RunOver& over, double patience_s, const GiveUp& give_up) {
     if (adopt_arrivals(clock.now())) nodes_.end(over, clock.now());
   }
 }
+
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::string ranks_text(int first, int number) {
+  return number == 1 ? fmt::format("rank {}", first)
+                     : fmt::format("ranks {} to {}", first, first + number - 1);
+}
+
+Refused refusal(const std::string& reason) {
+  return {static_cast<int>(ErrorKind::config), reason, {}};
+}
+
+}  // namespace
+
+RemoteNodes::RemoteNodes(JobFacts facts, const BeatTimes& times)
+    : facts_(std::move(facts)), times_(times) {
+  for (int number = 1; number < facts_.nodes; ++number) nodes_.push_back({.number = number});
+}
+
+void RemoteNodes::begin(const Welcome& welcome, std::optional<double> hang_timeout_s, double now) {
+  welcome_ = welcome;
+  is_open_ = true;
+  ranks_.clear();
+  asked_.clear();
+  ended_.clear();
+  for (int rank = facts_.ranks_per_node; rank < facts_.nodes * facts_.ranks_per_node; ++rank)
+    ranks_.push_back(std::make_unique<RemoteRank>(rank, hang_timeout_s));
+  for (Node& node : nodes_) {
+    if (!node.link) continue;
+    node.link->forgive(now);  // nobody has listened since the last attempt
+    this->welcome(node, now);
+  }
+}
+
+void RemoteNodes::adopt(int node, Fd socket, const std::string& peer, double now) {
+  ASSERT(node >= 1 && node < facts_.nodes);
+  Node& place = nodes_.at(static_cast<std::size_t>(node - 1));
+  place = {.number = node,
+           .link = std::make_unique<NodeLink>(std::move(socket), times_, now),
+           .peer = peer};
+}
+
+void RemoteNodes::append_to(std::vector<pollfd>& polls) const {
+  for (const Node& node : nodes_) {
+    if (node.link) node.link->append_to(polls);
+  }
+}
+
+void RemoteNodes::serve(double now, int round, const EventHandler& on_event) {
+  round_ = round;
+  on_event_ = &on_event;
+  for (Node& node : nodes_) {
+    if (!node.link) continue;
+    node.link->serve(now, [&](const NodeMessage& message) { take(node, message, now); });
+    if (!node.link->lost()) continue;
+    if (node.is_leaving) {
+      forget(node);
+      continue;
+    }
+    const std::string who = node.host.empty() ? node.peer : printable(node.host);
+    lose(node, {static_cast<int>(ErrorKind::rank_failed),
+                fmt::format("node {} ({}) is lost: {}", node.number, who, *node.link->lost())});
+  }
+  on_event_ = nullptr;
+}
+
+void RemoteNodes::take(Node& node, const NodeMessage& message, double now) {
+  const bool counts = node.is_busy && node.attempt == welcome_.attempt && !node.is_leaving;
+  std::visit(Overloaded{[&](const NodeHello& hello) { greet(node, hello, now); },
+                        [&](const RankEvent& told) {
+                          RemoteRank* rank = counts ? rank_of(node, told.rank) : nullptr;
+                          if (rank == nullptr) return;
+                          rank->take(told.event, round_);
+                          (*on_event_)(told.rank, told.event);
+                        },
+                        [&](const NodePulses& pulses) {
+                          for (const RankPulse& pulse : pulses.ranks) {
+                            if (RemoteRank* rank = counts ? rank_of(node, pulse.rank) : nullptr)
+                              rank->stamp(pulse);
+                          }
+                        },
+                        [&](const RankEnded& ended) {
+                          if (counts && rank_of(node, ended.end.rank) != nullptr) take_ended(ended);
+                        },
+                        [&](const StopAsked& asked) { asked_.push_back(asked); },
+                        [&](const NodeFinished&) {
+                          node.is_busy = false;
+                          if (node.attempt != welcome_.attempt) welcome(node, now);
+                        },
+                        [&](const NodeLeaves& leaves) { leave(node, leaves); },
+                        [&](const auto&) {
+                          log::get().warn("node {} has sent what only the head may say; ignored",
+                                          node.number);
+                        }},
+             message);
+}
+
+// Who says hello twice gains nothing.
+void RemoteNodes::greet(Node& node, const NodeHello& hello, double now) {
+  if (!node.host.empty() || node.is_leaving) return;
+  if (const auto objected = objection(node, hello)) return refuse(node, *objected, now);
+  node.host = hello.host.empty() ? node.peer : hello.host;
+  log::get().info("node {} has joined: {} ({}), {}", node.number, printable(node.host),
+                  printable(node.peer), ranks_text(hello.first_rank, hello.ranks));
+  welcome(node, now);
+}
+
+std::optional<Refused> RemoteNodes::objection(const Node& node, const NodeHello& hello) const {
+  const int number = node.number;
+  if (hello.version != facts_.version)
+    return refusal(fmt::format("node {} runs trainctl {}, and the head {}: install the same on all",
+                               number, printable(hello.version), facts_.version));
+  if (hello.accelerator != facts_.accelerator)
+    return refusal(
+        fmt::format("node {} would compute on '{}', and the head on '{}': set trainer.accelerator",
+                    number, printable(hello.accelerator), facts_.accelerator));
+  if (hello.ranks != facts_.ranks_per_node)
+    return refusal(
+        fmt::format("node {} has {} device(s), and the head {}: set trainer.devices to "
+                    "what all nodes have",
+                    number, hello.ranks, facts_.ranks_per_node));
+  if (hello.node != number || hello.first_rank != number * facts_.ranks_per_node)
+    return refusal(fmt::format("node {} says that it is node {} with ranks from {}", number,
+                               hello.node, hello.first_rank));
+  if (hello.config == facts_.config) return std::nullopt;
+  Refused other = refusal(fmt::format("node {} has another config than the head", number));
+  other.run_dir = welcome_.run_dir;
+  return other;
+}
+
+void RemoteNodes::welcome(Node& node, double now) {
+  if (!is_open_ || node.host.empty() || node.is_busy || node.is_leaving) return;
+  node.attempt = welcome_.attempt;
+  node.is_busy = true;
+  for (const auto& rank : ranks_) {
+    if (rank_of(node, rank->number()) != nullptr) rank->begin(node.host);
+  }
+  node.link->send(welcome_, now);
+}
+
+void RemoteNodes::refuse(Node& node, const Refused& refusal, double now) {
+  log::get().warn("{} is turned away: {}", printable(node.peer), refusal.reason);
+  node.link->send(refusal, now);
+  node.link->hang_up();  // the other side closes when it has read that
+  node.is_leaving = true;
+}
+
+void RemoteNodes::take_ended(const RankEnded& ended) {
+  for (const auto& rank : ranks_) {
+    if (rank->number() != ended.end.rank || !rank->is_alive()) continue;
+    rank->bury_as(ended.end, round_);
+    ended_.push_back(rank->end());
+  }
+}
+
+// Also before its hello: nobody is to wait for ranks that will not start.
+void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
+  if (node.is_leaving) return;
+  if (is_stop_code(leaves.kind)) return leave_stopped(node, leaves);
+  const std::string who = node.host.empty() ? node.peer : node.host;
+  const Report why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
+                                            printable(who), leaves.reason)};
+  for (const auto& rank : ranks_) {
+    const bool waits = is_open_ && !rank->has_end();
+    if (waits && rank_of(node, rank->number()) != nullptr) rank->lose(why, round_);
+  }
+  lose(node, why);
+}
+
+// A signal came to it while it started its ranks: the job is asked to stop, nothing has failed.
+void RemoteNodes::leave_stopped(Node& node, const NodeLeaves& leaves) {
+  const bool interrupted = leaves.kind == static_cast<int>(ErrorKind::interrupted);
+  const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
+  log::get().info("node {} leaves: {}", node.number, printable(leaves.reason));
+  asked_.push_back({interrupted ? SIGINT : SIGTERM, false});
+  for (const auto& rank : ranks_) {
+    if (rank_of(node, rank->number()) == nullptr || !rank->is_alive()) continue;
+    rank->bury_as({.rank = rank->number(), .exit_code = static_cast<int>(kind)}, round_);
+    ended_.push_back(rank->end());
+  }
+  dismiss(node);
+}
+
+void RemoteNodes::lose(Node& node, const Report& why) {
+  log::get().warn("{}", one_line(why.message));
+  for (const auto& rank : ranks_) {
+    if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->lose(why, round_);
+  }
+  dismiss(node);
+}
+
+void RemoteNodes::dismiss(Node& node) {
+  if (node.link->lost()) return forget(node);
+  node.link->hang_up();  // the other side closes, too
+  node.is_leaving = true;
+}
+
+void RemoteNodes::forget(Node& node) {
+  const int number = node.number;
+  gone_.push_back(number);
+  node = {.number = number, .was_here = true};
+}
+
+RemoteRank* RemoteNodes::rank_of(const Node& node, int rank) {
+  const int first = node.number * facts_.ranks_per_node;
+  if (rank < first || rank >= first + facts_.ranks_per_node) return nullptr;
+  const auto at = static_cast<std::size_t>(rank - facts_.ranks_per_node);
+  return at < ranks_.size() ? ranks_[at].get() : nullptr;
+}
+
+void RemoteNodes::tell_busy(const NodeMessage& message, double now) {
+  for (Node& node : nodes_) {
+    if (node.link && node.is_busy) node.link->send(message, now);
+  }
+}
+
+void RemoteNodes::stop(int signal, double now) {
+  is_open_ = false;
+  tell_busy(StopRanks{signal}, now);
+}
+
+void RemoteNodes::kill(double now) {
+  is_open_ = false;
+  tell_busy(KillRanks{}, now);
+}
+
+void RemoteNodes::ask_for_stacks(double now) { tell_busy(WriteStacks{}, now); }
+
+void RemoteNodes::end(const RunOver& over, double now) {
+  using SystemClock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kPatience{2000};
+  is_open_ = false;
+  ranks_.clear();
+  for (Node& node : nodes_) {
+    if (node.link && !node.is_leaving) node.link->send(over, now);
+  }
+  // What has come and was not read would cost the other side the last word.
+  const auto until = SystemClock::now() + kPatience;
+  for (bool hung_up = false; SystemClock::now() < until;) {
+    bool sent = true;
+    std::vector<pollfd> polls;
+    for (Node& node : nodes_) {
+      if (!node.link) continue;
+      node.link->forgive(now);
+      node.link->serve(now, [](const NodeMessage&) {});
+      sent = sent && (node.link->has_sent_all() || node.link->lost());
+      node.link->append_to(polls);
+    }
+    if (polls.empty()) break;
+    if (sent && !std::exchange(hung_up, true)) {
+      for (Node& node : nodes_) {
+        if (node.link) node.link->hang_up();
+      }
+    }
+    ::poll(polls.data(), polls.size(), 50);
+  }
+  for (Node& node : nodes_) {
+    node.was_here = node.was_here || node.link != nullptr;
+    node.link.reset();
+  }
+}
+
+bool RemoteNodes::lacks_nodes() const {
+  return std::ranges::any_of(nodes_, [](const Node& node) { return !node.link && !node.was_here; });
+}
+
+std::vector<std::string> RemoteNodes::missing() const {
+  std::vector<std::string> texts;
+  for (const Node& node : nodes_) {
+    if (node.is_busy && node.attempt == welcome_.attempt) continue;
+    const char* absent = node.was_here ? "has left and not joined again" : "has not joined";
+    const char* what = node.link ? "has not been let in" : absent;
+    const int first = node.number * facts_.ranks_per_node;
+    texts.push_back(fmt::format("node {} ({}) {}", node.number,
+                                ranks_text(first, facts_.ranks_per_node), what));
+  }
+  return texts;
+}
+
+std::vector<StopAsked> RemoteNodes::take_asked() { return std::exchange(asked_, {}); }
+std::vector<RankEnd> RemoteNodes::take_ended() { return std::exchange(ended_, {}); }
+std::vector<int> RemoteNodes::take_gone() { return std::exchange(gone_, {}); }
 
 }  // namespace trainctl::launch

@@ -2,16 +2,122 @@
 
 #include "base/files.hpp"
 #include "events/pipe.hpp"
-#include "launch/nodes/node_message.hpp"
+#include "events/records.hpp"
+#include "launch/supervise/verdict.hpp"
 
 #include <poll.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
+// What the supervisors of several nodes say to each other, one line of JSON each.
+
 namespace trainctl::launch {
+
+/// Longest line that passes: an event of a rank, and what is laid around it.
+inline constexpr std::size_t kMaxNodeLineBytes = (std::size_t{1} << 20) + 256;
+
+/// Either way, every few seconds: this side lives.
+struct Beat {};
+
+// ---- From a joined node to the head.
+
+/// Its first word.
+struct NodeHello {
+  int node = 0;
+  int first_rank = 0;
+  int ranks = 0;
+  std::string host;
+  std::string version;      // of the program
+  std::string config;       // digest of the resolved config
+  std::string accelerator;  // "cpu" or "gpu"
+};
+
+struct RankEvent {
+  int rank = 0;
+  events::Event event;
+};
+
+/// What a rank stamped last, see events::Heartbeat.
+struct RankPulse {
+  int rank = 0;
+  std::int64_t step = 0;
+  int phase = 0;
+  std::int64_t stamp = 0;
+  std::int64_t loaded = 0;
+  std::string collective;  // its last
+  bool in_collective = false;
+};
+struct NodePulses {
+  std::vector<RankPulse> ranks;
+};
+
+/// How a rank ended; its number, place and host are in it.
+struct RankEnded {
+  RankEnd end;
+};
+
+/// A stop signal has come to the node. at_once: a second one.
+struct StopAsked {
+  int signal = 0;
+  bool at_once = false;
+};
+
+/// None of the attempt's ranks is left on the node.
+struct NodeFinished {};
+
+/// The node cannot take part, and why.
+struct NodeLeaves {
+  int kind = 1;  // ErrorKind as its exit code
+  std::string reason;
+};
+
+// ---- From the head to a joined node.
+
+/// An attempt begins: start the ranks.
+struct Welcome {
+  std::string run_dir;  // absolute
+  std::string mark;     // what its file .lock says: two folders may have the same name
+  int attempt = 1;
+};
+
+/// SIGTERM to the ranks. signal: what the job was asked by; 0: a rank has failed.
+struct StopRanks {
+  int signal = 0;
+};
+/// SIGKILL to the ranks.
+struct KillRanks {};
+/// Stacks of all threads of the ranks go to the log folder.
+struct WriteStacks {};
+
+/// The node may not take part; the connection closes.
+struct Refused {
+  int kind = 2;
+  std::string reason;
+  std::string run_dir;  // not empty where the configs differ: with the head's
+};
+
+/// The run has ended, and how.
+struct RunOver {
+  int exit_code = 0;
+  std::string verdict;
+  std::string message;
+};
+
+using NodeMessage =
+    std::variant<Beat, NodeHello, RankEvent, NodePulses, RankEnded, StopAsked, NodeFinished,
+                 NodeLeaves, Welcome, StopRanks, KillRanks, WriteStacks, Refused, RunOver>;
+
+/// Without the newline.
+std::string encode(const NodeMessage& message);
+/// Throws Error(unexpected) on a line that is no message.
+NodeMessage decode_node_message(std::string_view line);
 
 /// How both sides of a link tell that they live, in seconds.
 struct BeatTimes {

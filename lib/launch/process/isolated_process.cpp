@@ -4,16 +4,23 @@
 #include "base/files.hpp"
 
 #include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 namespace trainctl::launch {
 namespace {
@@ -110,6 +117,88 @@ IsolatedResult run_isolated(const std::function<std::string()>& body, const Isol
   while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
   return {content_of(message, status, how.who), static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+}
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+constexpr std::uint32_t kArchitecture = 0;  // numbers of system calls are another machine's
+#endif
+
+constexpr std::array kAllowed{
+    SYS_read,           SYS_write,       SYS_writev,         SYS_pread64,
+    SYS_lseek,          SYS_close,       SYS_fstat,          SYS_mmap,
+    SYS_munmap,         SYS_mremap,      SYS_mprotect,       SYS_brk,
+    SYS_madvise,        SYS_futex,       SYS_rt_sigreturn,   SYS_rt_sigaction,
+    SYS_rt_sigprocmask, SYS_sigaltstack, SYS_getpid,         SYS_gettid,
+    SYS_tgkill,         SYS_exit,        SYS_exit_group,     SYS_clock_gettime,
+    SYS_getrandom,      SYS_sched_yield, SYS_restart_syscall};
+
+sock_filter statement(int code, std::uint32_t value) {
+  return {static_cast<std::uint16_t>(code), 0, 0, value};
+}
+
+/// Goes on with the next statement where they are equal, else behind it.
+sock_filter skip_unless_equal(std::uint32_t value) {
+  return {static_cast<std::uint16_t>(BPF_JMP | BPF_JEQ | BPF_K), 0, 1, value};
+}
+
+void filter_system_calls() {
+  if (kArchitecture == 0) return;
+  std::vector<sock_filter> program{
+      statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      {static_cast<std::uint16_t>(BPF_JMP | BPF_JEQ | BPF_K), 1, 0, kArchitecture},
+      statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const long number : kAllowed) {
+    program.push_back(skip_unless_equal(static_cast<std::uint32_t>(number)));
+    program.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
+  program.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return;
+  (void)::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+std::uint64_t mapped_bytes() {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "re"),
+                                                             &std::fclose);
+  unsigned long pages = 0;
+  if (!file || std::fscanf(file.get(), "%lu", &pages) != 1) return 0;
+  return std::uint64_t{pages} * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void limit(__rlimit_resource what, const rlimit& most) {
+  (void)::setrlimit(what, &most);  // a lower limit that is there already holds, too
+}
+
+void close_others(std::vector<int> kept) {
+  kept.push_back(STDERR_FILENO);
+  std::ranges::sort(kept);
+  unsigned first = 0;
+  for (const int fd : kept) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number > first) (void)::close_range(first, number - 1, 0);
+    first = number + 1;
+  }
+  (void)::close_range(first, ~0U, 0);
+}
+
+}  // namespace
+
+void enter_sandbox(const Sandbox& sandbox) {
+  const std::uint64_t mapped = mapped_bytes();
+  close_others(sandbox.descriptors);
+  limit(RLIMIT_CORE, {0, 0});
+  limit(RLIMIT_FSIZE, {sandbox.file_bytes, sandbox.file_bytes});
+  limit(RLIMIT_CPU, {sandbox.cpu_s, sandbox.cpu_s + 1});  // a signal of its own, then SIGKILL
+  const std::uint64_t memory = mapped + sandbox.memory_bytes;
+  if (mapped > 0) limit(RLIMIT_AS, {memory, memory});
+  filter_system_calls();
 }
 
 }  // namespace trainctl::launch

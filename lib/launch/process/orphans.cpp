@@ -1,14 +1,21 @@
 #include "launch/process/orphans.hpp"
 
+#include "base/files.hpp"
 #include "base/folder_entries.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -67,6 +74,66 @@ OrphanKeeper::~OrphanKeeper() {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_);
+}
+
+namespace {
+
+// Who looks for a rank by its environment must not find this process.
+void hide_rank() {
+  constexpr const char* kRank = "RANK=";
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (std::strncmp(*variable, kRank, std::strlen(kRank)) == 0)
+      std::memset(*variable, 0, std::strlen(*variable));
+  }
+}
+
+// Pipes and pages of the worker must not seem open because of this process.
+void keep_only(int pidfd) {
+  constexpr int kMost = 4096;
+  ::dup2(pidfd, STDIN_FILENO);
+  if (::syscall(SYS_close_range, 1U, ~0U, 0U) == 0) return;
+  for (int fd = 1; fd < kMost; ++fd) ::close(fd);
+}
+
+// It is in the group, whose number thus nobody else can have.
+// Closing all but the pidfd tells the worker that it may go on.
+[[noreturn]] void await_end(int pidfd) {
+  ::prctl(PR_SET_NAME, "trainctl-group");
+  hide_rank();
+  keep_only(pidfd);
+  pollfd end{STDIN_FILENO, POLLIN, 0};
+  while (::poll(&end, 1, -1) < 0 && errno == EINTR) {
+  }
+  ::kill(0, SIGKILL);
+  ::_exit(0);
+}
+
+void await_close(int fd) {
+  char nothing = 0;
+  while (::read(fd, &nothing, 1) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+bool end_group_with_us() {
+  if (::getpgrp() != ::getpid()) return false;  // started by hand: the group is the shell's
+  const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  if (!pidfd.valid()) return false;
+  std::array<int, 2> hidden{-1, -1};  // closed once the other process is found no more
+  if (::pipe2(hidden.data(), O_CLOEXEC) != 0) return false;
+  const Fd reader(hidden[0]);
+  Fd writer(hidden[1]);
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // a stop is for the worker: this one outlives it
+  const pid_t child = ::fork();
+  if (child == 0) await_end(pidfd.get());
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  writer.reset();
+  if (child > 0) await_close(reader.get());
+  return child > 0;
 }
 
 }  // namespace trainctl::launch

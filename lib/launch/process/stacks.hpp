@@ -2,8 +2,10 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 // Where the threads of a job are that hangs: asked for by the supervisor, one after the other.
@@ -30,5 +32,31 @@ void remove_stacks(const std::filesystem::path& log_folder, int rank);
 /// logged.
 std::vector<int> write_stacks(const std::filesystem::path& log_folder,
                               std::span<const StackSource> sources);
+
+// The worker's side of launch/stacks.hpp.
+
+/// From here on every thread that stack_signal() reaches writes its frames to `fd`, a pipe that
+/// does not wait, between the lines "begin TID" and "end TID". To be called before there are other
+/// threads; -1: nobody asks.
+void answer_with_stacks(int fd);
+
+/// A thread of another process as the kernel sees it; words are empty where it does not tell.
+struct ThreadState {
+  pid_t tid = 0;
+  std::string name;
+  std::string state;        // "S (sleeping)", "D (disk sleep)", "T (stopped)"
+  std::string waits_in;     // the kernel's function
+  std::string system_call;  // number, arguments, stack and instruction pointer; or "running"
+  bool catches = false;     // its process has a handler for stack_signal()
+  bool blocks = false;      // that signal does not reach it
+};
+
+struct Threads {
+  std::vector<ThreadState> states;
+  std::size_t left_out = 0;  // beyond the most that were asked for
+};
+
+/// The threads of a process, the oldest first: empty where it is gone. Never waits for it.
+Threads threads_of(pid_t pid, std::size_t most);
 
 }  // namespace trainctl::launch

@@ -1,7 +1,6 @@
 #include "launch/process/worker_environment.hpp"
 
 #include "base/strings.hpp"
-#include "launch/process/environment.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "launch/rendezvous/random.hpp"
+#include "launch/rendezvous/rendezvous.hpp"
 #include "launch/rendezvous/wire.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
 
 #include <array>

@@ -3,9 +3,9 @@
 #include "launch/rendezvous/address.hpp"
 #include "launch/rendezvous/handshake.hpp"
 #include "launch/rendezvous/listening_socket.hpp"
-#include "launch/rendezvous/refusals.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -13,10 +13,53 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace trainctl::launch {
 namespace {
+
+/// Sentences about strangers, for a log that they cannot flood: a few in ten seconds, and then how
+/// many there were besides.
+class Refusals {
+ public:
+  void add(std::string sentence, double now);
+  /// Closes a period that is over.
+  void see(double now);
+  std::vector<std::string> take();
+
+ private:
+  std::vector<std::string> sentences_;
+  double period_end_ = 0;
+  int in_period_ = 0;
+};
+
+namespace {
+
+constexpr double kPeriodS = 10;
+constexpr int kMostInPeriod = 8;
+constexpr std::size_t kMostKept = 64;  // where nobody takes them
+
+}  // namespace
+
+void Refusals::add(std::string sentence, double now) {
+  see(now);
+  if (in_period_ == 0) period_end_ = now + kPeriodS;
+  if (++in_period_ <= kMostInPeriod && sentences_.size() < kMostKept)
+    sentences_.push_back(std::move(sentence));
+}
+
+void Refusals::see(double now) {
+  if (in_period_ == 0 || now < period_end_) return;
+  const int besides = in_period_ - kMostInPeriod;
+  in_period_ = 0;
+  if (besides <= 0 || sentences_.size() >= kMostKept) return;
+  sentences_.push_back(fmt::format("{} more connections were turned away within {:g} s",
+                                   with_thousands(besides), kPeriodS));
+}
+
+std::vector<std::string> Refusals::take() { return std::exchange(sentences_, {}); }
 
 constexpr std::size_t kMaxGuests = 1024;
 constexpr std::size_t kMaxAcceptedAtOnce = 64;

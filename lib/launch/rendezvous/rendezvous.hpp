@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -138,5 +139,8 @@ struct Joined {
 /// unknown, the token or run id is another one, or the claim is taken or out of range. Each names
 /// the endpoint and what to check.
 Joined join(const Join& request);
+
+/// The kernel's random numbers, fit for secrets. Error(resource).
+void fill_with_random(std::span<std::byte> bytes);
 
 }  // namespace trainctl::launch

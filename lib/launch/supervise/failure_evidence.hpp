@@ -26,4 +26,22 @@ std::filesystem::path log_path(const std::filesystem::path& log_folder, int rank
 /// The last lines of a log, safe to print; empty where there is none.
 std::string log_tail(const std::filesystem::path& log);
 
+/// Processes that the kernel has killed for memory, in our control group or else on the machine;
+/// nothing where it does not tell. `root` stands for "/" in tests.
+std::optional<std::uint64_t> memory_kills(const std::filesystem::path& root = "/");
+
+/// Tells whether ranks that were killed by SIGKILL were killed for memory: each rise of the counter
+/// explains one.
+class MemoryWatch {
+ public:
+  explicit MemoryWatch(std::filesystem::path root = "/");
+
+  /// What is said behind "it was killed by SIGKILL" of a rank that had so many bytes at most.
+  std::string explain_kill(double peak_bytes);
+
+ private:
+  std::filesystem::path root_;
+  std::optional<std::uint64_t> explained_;
+};
+
 }  // namespace trainctl::launch

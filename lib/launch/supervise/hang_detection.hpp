@@ -1,10 +1,12 @@
 #pragma once
 
 #include "events/heartbeat.hpp"
+#include "launch/supervise/rank.hpp"
 
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace trainctl::launch {
@@ -76,5 +78,18 @@ class Pulse {
   double longest_load_s_ = 0;
   std::deque<double> gaps_;  // within training and validation
 };
+
+/// Who hangs, and for how long.
+struct SilentRank {
+  RankState* rank = nullptr;
+  Silence silence;
+};
+
+/// Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to
+/// blame, but none that may be waiting for one that saves or loads, or waits in a collective to
+/// which another has not come. While a signal has stopped one, no other is to blame, and of several
+/// the one that has stood longest past its limit. Nothing where nobody has been silent for too
+/// long.
+std::optional<SilentRank> silent_rank(std::span<RankState* const> ranks, double now);
 
 }  // namespace trainctl::launch

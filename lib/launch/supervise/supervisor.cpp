@@ -5,11 +5,10 @@
 #include "launch/nodes/coordinator.hpp"
 #include "launch/process/orphans.hpp"
 #include "launch/process/signals.hpp"
-#include "launch/rendezvous/store_server.hpp"
-#include "launch/supervise/conclude.hpp"
+#include "launch/rendezvous/store.hpp"
+#include "launch/supervise/hang_detection.hpp"
 #include "launch/supervise/job_ranks.hpp"
 #include "launch/supervise/shutdown.hpp"
-#include "launch/supervise/silent_rank.hpp"
 #include "log/log.hpp"
 
 #include <poll.h>

@@ -1,6 +1,5 @@
 #include "launch/supervise/verdict.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 

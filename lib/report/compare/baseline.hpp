@@ -2,7 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/machine/machine.hpp"
-#include "report/compare/samples.hpp"
+#include "report/compare/trial.hpp"
 
 #include <map>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/statistics.hpp"
-#include "report/compare/speedup.hpp"
+#include "report/compare/statistics.hpp"
 #include "report/record/run_record.hpp"
 #include "report/text/table.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "report/compare/mean_difference.hpp"
+#include "report/compare/statistics.hpp"
 #include "report/record/run_files.hpp"
 #include "report/text/format.hpp"
 

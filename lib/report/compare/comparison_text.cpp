@@ -2,7 +2,7 @@
 #include "report/compare/comparison.hpp"
 #include "report/compare/comparison_gate.hpp"
 #include "report/html/curves.hpp"
-#include "report/text/sparkline.hpp"
+#include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
 #include <fmt/format.h>

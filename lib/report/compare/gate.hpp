@@ -2,8 +2,8 @@
 
 #include "base/json.hpp"
 #include "report/compare/gate_condition.hpp"
-#include "report/compare/samples.hpp"
 #include "report/compare/statistics.hpp"
+#include "report/compare/trial.hpp"
 #include "report/text/table.hpp"
 
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "report/compare/samples.hpp"
+#include "report/compare/trial.hpp"
 #include "report/text/format.hpp"
 
 #include <algorithm>

@@ -1,8 +1,12 @@
 #pragma once
 
+#include "report/compare/bench.hpp"
+#include "report/compare/gate.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace trainctl::report {
 
@@ -20,5 +24,11 @@ struct JunitCase {
 /// The XML that GitHub, GitLab and Jenkins read (github.com/testmoapp/junitxml describes it). What
 /// XML cannot hold is replaced, so that no name of a file or class breaks the document.
 std::string junit_text(const std::string& suite, std::span<const JunitCase> cases);
+
+/// A case for each setting, which is an error where a run of it failed and skipped where it never
+/// ran, and one for each condition:
+/// a failure with its sentence, or skipped where it is inconclusive. `group` names the bench.
+std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
+                                   std::span<const Finding> findings, const std::string& group);
 
 }  // namespace trainctl::report

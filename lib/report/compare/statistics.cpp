@@ -1,10 +1,15 @@
 #include "report/compare/statistics.hpp"
 
+#include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "base/student.hpp"
+#include "report/text/format.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numbers>
 #include <vector>
 
 namespace trainctl::report {
@@ -140,6 +145,140 @@ Change unpaired_change(std::span<const double> base, std::span<const double> oth
   if (std::max(before.size(), now.size()) < kFewestPairs) return change;
   set_interval(change, {middle, noise.error, noise.df}, scale, level);
   return change;
+}
+
+MeanInterval mean_interval(std::span<const double> values) {
+  std::vector<double> finite;
+  std::ranges::copy_if(values, std::back_inserter(finite),
+                       [](double value) { return std::isfinite(value); });
+  MeanInterval result{.count = finite.size(), .mean = {}, .ci95 = {}};
+  if (finite.empty()) return result;
+  const double middle = mean(finite);
+  result.mean = middle;
+  if (finite.size() < 2) return result;
+  double squares = 0;
+  for (const double value : finite) squares += (value - middle) * (value - middle);
+  const auto count = static_cast<double>(finite.size());
+  const double error = std::sqrt(squares / (count - 1) / count);
+  const double reach = student_quantile(0.975, count - 1) * error;
+  result.ci95 = Interval{middle - reach, middle + reach};
+  return result;
+}
+
+MeanInterval paired_interval(std::span<const double> base, std::span<const double> values) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < std::min(base.size(), values.size()); ++i)
+    differences.push_back(values[i] - base[i]);
+  return mean_interval(differences);
+}
+
+namespace {
+
+/// Of the sample, with n - 1.
+double variance(std::span<const double> values) {
+  const double middle = mean(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - middle) * (value - middle);
+  return sum / static_cast<double>(values.size() - 1);
+}
+
+Interval around(double middle, double error, double freedom) {
+  const double reach = student_quantile(0.975, freedom) * error;
+  return {middle - reach, middle + reach};
+}
+
+}  // namespace
+
+MeanDifference paired_difference(std::span<const double> base, std::span<const double> other) {
+  ASSERT(base.size() == other.size());
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < base.size(); ++i) differences.push_back(other[i] - base[i]);
+  MeanDifference found{.base = mean(base),
+                       .other = mean(other),
+                       .difference = mean(differences),
+                       .ci95 = std::nullopt,
+                       .paired = true};
+  const auto n = static_cast<double>(differences.size());
+  if (n >= 2) found.ci95 = around(found.difference, std::sqrt(variance(differences) / n), n - 1);
+  return found;
+}
+
+MeanDifference unpaired_difference(std::span<const double> base, std::span<const double> other) {
+  MeanDifference found{.base = mean(base), .other = mean(other), .ci95 = std::nullopt};
+  found.difference = found.other - found.base;
+  if (base.size() < 2 || other.size() < 2) return found;
+  const auto n = static_cast<double>(base.size());
+  const auto m = static_cast<double>(other.size());
+  const double a = variance(base) / n;
+  const double b = variance(other) / m;
+  if (a + b <= 0) {
+    found.ci95 = Interval{found.difference, found.difference};
+    return found;
+  }
+  const double freedom = (a + b) * (a + b) / (a * a / (n - 1) + b * b / (m - 1));
+  found.ci95 = around(found.difference, std::sqrt(a + b), freedom);
+  return found;
+}
+
+Speedup speedup(std::span<const double> base_s, std::span<const double> other_s) {
+  const Change change = paired_change(other_s, base_s, Scale::ratio);
+  return {.value = change.value, .ci95 = change.interval, .pairs = change.repeats};
+}
+
+namespace {
+
+constexpr double kOf5 = 1.966777;
+constexpr double kOf20 = 0.767470;
+
+double slowdown(double k, double variation) {
+  return std::expm1(k * std::numbers::sqrt2 * variation);
+}
+
+double deviation(std::span<const double> values) {
+  if (values.size() < 2) return 0;
+  const double middle = mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - middle) * (value - middle);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+}  // namespace
+
+Noise noise_of(std::span<const double> seconds) {
+  std::vector<double> kept;
+  std::vector<double> logs;
+  for (const double one : seconds) {
+    if (!(one > 0) || !std::isfinite(one)) continue;
+    kept.push_back(one);
+    logs.push_back(std::log(one));
+  }
+  Noise noise;
+  if (kept.empty()) return noise;
+  noise.repeats = static_cast<int>(kept.size());
+  noise.median_s = median(kept);
+  noise.variation = deviation(logs);
+  noise.slowdown_5 = slowdown(kOf5, noise.variation);
+  noise.slowdown_20 = slowdown(kOf20, noise.variation);
+  return noise;
+}
+
+std::string noise_text(const Noise& noise) {
+  return fmt::format(
+      "the same work varies by {} % (of {} repeats of {:.0f} ms): a slow-down of {} % can be told "
+      "by 5 paired repeats, of {} % by 20, with a power of 90 % (log(1 + d) = k(n) sqrt(2) v, k(5) "
+      "= 1.967, k(20) = 0.767)",
+      percent(noise.variation), noise.repeats, 1000 * noise.median_s, percent(noise.slowdown_5),
+      percent(noise.slowdown_20));
+}
+
+Json noise_json(const Noise& noise) {
+  return {{"repeats", noise.repeats},
+          {"median_s", json_number(noise.median_s)},
+          {"variation", json_number(noise.variation)},
+          {"detectable_slowdown",
+           {{"5", json_number(noise.slowdown_5)}, {"20", json_number(noise.slowdown_20)}}}};
 }
 
 }  // namespace trainctl::report

@@ -1,8 +1,12 @@
 #pragma once
 
+#include "base/json.hpp"
+
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace trainctl::report {
 
@@ -56,5 +60,63 @@ Change paired_change(std::span<const double> base, std::span<const double> other
 /// one side is a single run, its noise is taken to be that of the other.
 Change unpaired_change(std::span<const double> base, std::span<const double> other, Scale scale,
                        double level = 0.95);
+
+/// How many times as fast `other` is as `base`; nothing where no pair of repeats can be compared.
+struct Speedup {
+  std::optional<double> value;   // geometric mean of the paired ratios
+  std::optional<Interval> ci95;  // of that mean; needs 3 pairs
+  std::size_t pairs = 0;
+};
+
+/// Repeats are paired in their order, see paired_change(). A pair with a time that is not above 0
+/// and finite is left out.
+Speedup speedup(std::span<const double> base_s, std::span<const double> other_s);
+
+/// A mean and where the true one lies, as far as a few values can tell.
+struct MeanInterval {
+  std::size_t count = 0;         // values that are finite
+  std::optional<double> mean;    // absent: there are none
+  std::optional<Interval> ci95;  // Student's, of normal values; needs two of them
+};
+
+/// Values that are not finite are left out.
+MeanInterval mean_interval(std::span<const double> values);
+
+/// Of `values` minus `base`, pair by pair; pairs with a value that is not finite are left out.
+MeanInterval paired_interval(std::span<const double> base, std::span<const double> values);
+
+/// How far the mean of `other` is from that of `base`.
+struct MeanDifference {
+  double base = 0;  // means
+  double other = 0;
+  double difference = 0;         // other - base
+  std::optional<Interval> ci95;  // of the difference; needs two values on each side
+  bool paired = false;
+};
+
+/// Student's interval of the differences of pairs; both are of the same size.
+MeanDifference paired_difference(std::span<const double> base, std::span<const double> other);
+/// Welch's interval, where the values of the two have nothing to do with each other.
+MeanDifference unpaired_difference(std::span<const double> base, std::span<const double> other);
+
+/// How much the same work differs in time on this machine, and so how small a slow-down a
+/// comparison can tell.
+struct Noise {
+  int repeats = 0;
+  double median_s = 0;
+  double variation = 0;  // standard deviation of the logarithms: about the coefficient of variation
+  double slowdown_5 = 0;   // smallest that 5 paired repeats tell with a power of 90 %: 0.03 is 3 %
+  double slowdown_20 = 0;  // and 20
+};
+
+/// Of pairs of runs, the difference of their logarithms has the deviation sqrt(2) v. A two-sided
+/// t-test at 5 % tells a slow-down d with a power of 90 % where log(1 + d) = k(n) sqrt(2) v; k is
+/// the standardised difference that the noncentral t distribution asks for: k(5) = 1.967, k(20) =
+/// 0.767. Times that are not above 0 are left out.
+Noise noise_of(std::span<const double> seconds);
+
+/// One sentence with the formula.
+std::string noise_text(const Noise& noise);
+Json noise_json(const Noise& noise);
 
 }  // namespace trainctl::report

@@ -1,3 +1,5 @@
+#include "report/compare/trial.hpp"
+
 #include "base/statistics.hpp"
 #include "report/compare/bench.hpp"
 #include "report/diagnosis/bottleneck.hpp"
@@ -7,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -100,6 +103,34 @@ std::string loss_text(const std::optional<double>& gap) {
   if (*gap == 0) return "same";
   if (*gap > kOfRounding) return "differ";
   return fmt::format("within {:.0e}", std::pow(10, std::ceil(std::log10(*gap))));
+}
+
+namespace {
+
+using Told = std::vector<std::pair<std::string, double>>;
+
+Told told_by(const Trial& trial) {
+  Told told{{"samples_per_s", trial.samples_per_s},
+            {"total_s", trial.total_s},
+            {"epoch_s", steady_epoch_s(trial)},
+            {"startup_s", trial.startup_s},
+            {"first_batch_s", trial.first_batch_s}};
+  if (trial.rss_mb > 0) told.emplace_back("rss_mb", trial.rss_mb);
+  if (trial.gpu_mem_mb) told.emplace_back("gpu_mem_mb", *trial.gpu_mem_mb);
+  if (trial.exposed_s) told.emplace_back("exposed_s", *trial.exposed_s);
+  told.insert(told.end(), trial.metrics.begin(), trial.metrics.end());
+  return told;
+}
+
+}  // namespace
+
+Samples samples_of(std::span<const Trial> trials) {
+  Samples samples;
+  for (const Trial& trial : trials) {
+    for (const auto& [name, value] : told_by(trial)) samples[name].push_back(value);
+  }
+  std::erase_if(samples, [&](const auto& each) { return each.second.size() != trials.size(); });
+  return samples;
 }
 
 }  // namespace trainctl::report

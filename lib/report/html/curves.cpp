@@ -1,7 +1,7 @@
 #include "report/html/curves.hpp"
 
 #include "report/html/charts.hpp"
-#include "report/record/transfer_name.hpp"
+#include "report/record/run_files.hpp"
 
 #include <fmt/format.h>
 

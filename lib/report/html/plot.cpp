@@ -1,10 +1,124 @@
 #include "report/html/plot.hpp"
 
+#include "base/strings.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trainctl::report {
+namespace {
+
+/// 1, 2 or 5 times a power of ten, at least `least`.
+double nice_step(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+/// Multiples of `step` from `low` to `high`, without the dust of sums.
+std::vector<double> multiples(double low, double high, double step) {
+  std::vector<double> found;
+  const double first = std::ceil(low / step - 1e-6);
+  const double last = std::floor(high / step + 1e-6);
+  for (double i = first; i <= last && found.size() < 100; ++i)
+    found.push_back(i == 0 ? 0 : i * step);
+  return found;
+}
+
+double step_of(const Axis& axis) {
+  return axis.ticks.size() > 1 ? axis.ticks[1] - axis.ticks[0] : axis.high - axis.low;
+}
+
+/// "1.2e-05" -> "1.2e-5"
+std::string short_exponent(std::string text) {
+  const std::size_t sign = text.find("e-0");
+  if (sign != std::string::npos) text.erase(sign + 2, 1);
+  const std::size_t plus = text.find("e+0");
+  if (plus != std::string::npos) text.erase(plus + 1, 2);
+  return text;
+}
+
+}  // namespace
+
+double Axis::place(double value) const {
+  if (!std::isfinite(value)) return std::nan("");
+  if (scaling == AxisScaling::linear) return (value - low) / (high - low);
+  if (!(value > 0)) return std::nan("");
+  return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+}
+
+Axis linear_axis(double low, double high, int most) {
+  if (!std::isfinite(low) || !std::isfinite(high) || low > high) return linear_axis(0, 1, most);
+  // Halves: the difference of two large numbers need not be one.
+  double width = high / 2 - low / 2;
+  const double size = std::max(std::abs(low), std::abs(high));
+  if (!(width > size * 1e-12)) {  // one value
+    const double margin = size > 0 ? std::min(size * 0.1, 1e307) : 0.5;
+    low -= margin;
+    high += margin;
+    width = high / 2 - low / 2;
+  }
+  const double step = nice_step(std::max(width / std::max(most, 1) * 2, 1e-300));
+  Axis axis{.low = std::floor(low / step + 1e-9) * step,
+            .high = std::ceil(high / step - 1e-9) * step};
+  axis.ticks = multiples(axis.low, axis.high, step);
+  return axis;
+}
+
+Axis log_axis(double low, double high, int most) {
+  if (!(low > 0) || !std::isfinite(high) || high < low) return log_axis(0.1, 1, most);
+  if (high / low < 1.01) {
+    low /= 2;
+    high *= 2;
+  }
+  Axis axis{.low = low, .high = high, .scaling = AxisScaling::logarithmic};
+  const int first = static_cast<int>(std::floor(std::log10(low)));
+  const int last = static_cast<int>(std::ceil(std::log10(high)));
+  const int every = std::max(1, (last - first) / std::max(most, 1));
+  const bool few = last - first <= std::max(2, most / 2);
+  for (int power = first; power <= last; power += every) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double tick = factor * std::pow(10.0, power);
+      const bool wanted = factor == 1.0 || (few && every == 1);
+      if (wanted && tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9))
+        axis.ticks.push_back(tick);
+    }
+  }
+  if (axis.ticks.size() < 2) axis.ticks = {low, high};
+  return axis;
+}
+
+Axis whole_axis(double low, double high, int most) {
+  if (!std::isfinite(low) || !std::isfinite(high) || low > high) return whole_axis(0, 1, most);
+  if (high - low < 1) high = low + 1;
+  const double step = std::max(1.0, nice_step((high - low) / std::max(most, 1)));
+  return {.low = low, .high = high, .ticks = multiples(low, high, step)};
+}
+
+std::string tick_text(double value, const Axis& axis) {
+  const double size = std::abs(value);
+  if (size == 0) return "0";
+  if (axis.scaling == AxisScaling::logarithmic)
+    return size < 1e-3 || size >= 1e5 ? short_exponent(fmt::format("{:.2g}", value))
+                                      : fmt::format("{:.6g}", value);
+  const double step = std::max(step_of(axis), std::numeric_limits<double>::min());
+  const double largest = std::max(std::abs(axis.low), std::abs(axis.high));
+  if (largest < 1e-3 || largest >= 1e9) {
+    const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))), 0, 8);
+    return short_exponent(fmt::format("{:.{}g}", value, digits + 1));
+  }
+  if (step >= 1000 && largest >= 1e4 && std::fmod(size, 1000) == 0)
+    return fmt::format("{}k", with_thousands(static_cast<long long>(value / 1000)));
+  if (step >= 1) return with_thousands(static_cast<long long>(std::llround(value)));
+  const int decimals = static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
+  return fmt::format("{:.{}f}", value, std::clamp(decimals, 0, 8));
+}
+
 namespace {
 
 constexpr std::size_t kColours = 9;

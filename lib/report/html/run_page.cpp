@@ -1,17 +1,301 @@
 #include "report/html/run_page.hpp"
 
 #include "base/strings.hpp"
+#include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
+#include "report/html/html.hpp"
 #include "report/html/page.hpp"
-#include "report/html/run_sections.hpp"
 #include "report/text/format.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace trainctl::report {
 namespace {
+
+// The sections of a run's page. Each is empty where the run told nothing of it.
+
+Html ending_section(const RunFiles& run);
+Html time_section(const RunFiles& run);
+Html steps_section(const RunFiles& run);
+Html confusion_section(const RunFiles& run, const RunPageExtras& extras);
+Html worst_section(const RunPageExtras& extras);
+Html ranks_section(const RunFiles& run);
+Html epochs_section(const RunFiles& run);
+Html checkpoints_section(const RunFiles& run);
+Html config_section(const RunFiles& run);
+Html manifest_section(const RunFiles& run);
+
+namespace {
+
+std::string scalar_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return metric_text(value.get<double>());
+  return to_line(value);
+}
+
+/// The numbers that the verdict rests on, half a sentence each.
+Html evidence_of(const Json& bottleneck) {
+  Html items;
+  const auto add = [&items](const std::string& text) {
+    if (!text.empty()) items += element("li", Html(text));
+  };
+  const Json& evidence = member(bottleneck, "evidence");
+  for (std::size_t i = 0; evidence.is_array() && i < evidence.size(); ++i)
+    add(text_at(evidence[i], "text"));
+  add(text_at(member(bottleneck, "perfect_loader"), "text"));
+  return items.empty() ? items : element("ul", items);
+}
+
+/// "trainctl run a.yaml loader.num_workers=4" of the setting that may help.
+Html trial_of(const Json& bottleneck, const Json& manifest) {
+  const std::string setting = text_at(bottleneck, "setting");
+  if (setting.empty()) return {};
+  const std::string config = text_at(manifest, "config");
+  return paragraph("To try it:") +
+         command(fmt::format("trainctl run {} {}", config.empty() ? "CONFIG" : shell_word(config),
+                             shell_word(setting)));
+}
+
+std::string verdict_line(const Json& bottleneck) {
+  std::string line = text_at(bottleneck, "verdict");
+  std::ranges::replace(line, '_', '-');
+  const double share = number_at(bottleneck, "share");
+  const bool proposes = !text_at(bottleneck, "setting").empty();
+  const std::string gain = text_at(member(bottleneck, "gain"), "text");
+  if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
+  if (proposes && !gain.empty()) line += "; the advice: " + gain;
+  return line;
+}
+
+Html bottleneck_of(const RunFiles& run) {
+  const Json& told = member(run.result, "bottleneck");
+  if (text_at(told, "verdict").empty() || run.epochs.empty()) return {};
+  Html content = element("p", element("strong", Html(verdict_line(told)))) + evidence_of(told);
+  const std::string diagnosis = text_at(told, "diagnosis");
+  const std::string advice = text_at(told, "advice");
+  if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
+  if (!advice.empty()) content += paragraph(advice);
+  return element("div", {{"class", "verdict"}}, content + trial_of(told, run.manifest));
+}
+
+/// Sums over all epochs.
+Table budget_table(const RunFiles& run) {
+  Table table({{"part", Align::left}, {"seconds"}, {"share"}});
+  const events::Timing sum = sum_timing(run.epochs);
+  for (const TimePart& part : time_parts()) {
+    const double seconds = sum.*part.seconds;
+    if (!(seconds > 0) || !(sum.wall_s > 0)) continue;
+    const std::array shown{&run};
+    table.add({part_name(part, shown), fmt::format("{:.2f}", seconds),
+               fmt::format("{:.1f} %", 100 * seconds / sum.wall_s)});
+  }
+  table.add({"all epochs", fmt::format("{:.2f}", sum.wall_s), "100 %"});
+  return table;
+}
+
+std::string name_of(std::size_t number, const RunPageExtras& extras) {
+  return number < extras.class_names.size() ? extras.class_names[number] : std::to_string(number);
+}
+
+struct Confusion {
+  std::int64_t count = 0;
+  std::int64_t total = 0;  // of the class
+  std::size_t row = 0;
+  std::size_t column = 0;
+};
+
+/// Wrong cells, the largest first.
+std::vector<Confusion> confusions_of(const CountTable& table) {
+  constexpr std::size_t kMost = 12;
+  std::vector<Confusion> found;
+  for (std::size_t row = 0; row < table.counts.size(); ++row) {
+    std::int64_t total = 0;
+    for (const std::int64_t count : table.counts[row]) total += count;
+    for (std::size_t column = 0; column < table.counts[row].size(); ++column) {
+      if (row != column && table.counts[row][column] > 0)
+        found.push_back({table.counts[row][column], total, row, column});
+    }
+  }
+  std::ranges::stable_sort(found, std::ranges::greater(), &Confusion::count);
+  found.resize(std::min(found.size(), kMost));
+  return found;
+}
+
+Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
+  const std::vector<Confusion> pairs = confusions_of(table);
+  if (pairs.empty()) return {};
+  Table rows({{"class", Align::left}, {"called", Align::left}, {"samples"}, {"of the class"}});
+  for (const Confusion& pair : pairs) {
+    const double share = static_cast<double>(pair.count) / static_cast<double>(pair.total);
+    rows.add({name_of(pair.row, extras), name_of(pair.column, extras), with_thousands(pair.count),
+              fmt::format("{:.1f} %", 100 * share)});
+  }
+  return element("div", {{"class", "card"}},
+                 element("h3", Html(table.split + ": most often confused")) + html_table(rows));
+}
+
+Html confusion_of(const CountTable& table, const RunPageExtras& extras) {
+  HeatMap map{.title = fmt::format("{}, epoch {}", table.split, table.epoch),
+              .row_label = "class",
+              .column_label = "called",
+              .names = {},
+              .counts = table.counts};
+  for (std::size_t i = 0; i < table.counts.size(); ++i) map.names.push_back(name_of(i, extras));
+  return heat_map(map);
+}
+
+Html tile_of(const WorstSample& sample) {
+  std::string told = fmt::format("{}, called {}", sample.label, sample.predicted);
+  if (sample.probability)
+    told += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
+  if (sample.loss) told += ", loss " + metric_text(*sample.loss);
+  Html content;
+  if (!sample.png.empty())
+    content += element("img", {{"src", "data:image/png;base64," + base64(sample.png)},
+                               {"alt", sample.name + ": " + told},
+                               {"loading", "lazy"}});
+  return element("figure", content + element("figcaption", element("strong", Html(sample.name)) +
+                                                               element("br", Attributes{}) + told));
+}
+
+/// An object's members below each other: "hardware.cpu".
+void add_rows(Table& table, const std::string& path, const Json& value) {
+  if (value.is_object() && !value.empty()) {
+    for (const auto& [key, inner] : value.items())
+      add_rows(table, path.empty() ? key : path + "." + key, inner);
+    return;
+  }
+  if (value.is_null()) return;
+  if (value.is_array()) {
+    std::string text;
+    for (const Json& item : value) text += (text.empty() ? "" : " ") + scalar_text(item);
+    if (!text.empty()) table.add({path, text});
+    return;
+  }
+  table.add({path, scalar_text(value)});
+}
+
+/// YAML with the places that values came from set back. The '#' of a quoted text is none.
+Html lit_config(const std::string& text) {
+  Html lines;
+  for (const std::string& line : split(text, '\n')) {
+    const std::size_t at = line.rfind("  # ");
+    if (at == std::string::npos) {
+      lines += Html(line + "\n");
+    } else {
+      lines +=
+          Html(line.substr(0, at)) + element("span", {{"class", "origin"}}, line.substr(at) + "\n");
+    }
+  }
+  return element("pre", {{"tabindex", "0"}}, lines);
+}
+
+}  // namespace
+
+Html ending_section(const RunFiles& run) {
+  Html content;
+  const std::string message = text_at(run.result, "message");
+  const bool is_bad = status_of(run).kind == RunStatus::Kind::bad;
+  if (!message.empty()) content += element("p", {{"class", is_bad ? "note bad" : "note"}}, message);
+  const Json& failure = member(run.result, "first_failure");
+  if (failure.is_object()) {
+    Table table({{"first failure", Align::left}, {"", Align::left}});
+    add_rows(table, "", failure);
+    content += html_table(table);
+  }
+  const std::string resume = text_at(run.result, "resume_command");
+  if (!resume.empty()) content += paragraph("It goes on with:") + command(resume);
+  return content;
+}
+
+Html time_section(const RunFiles& run) {
+  std::vector<Html> figures = time_figures(run);
+  if (figures.empty()) return bottleneck_of(run);
+  return bottleneck_of(run) + cards(figures) +
+         folded("Sums over all epochs", html_table(budget_table(run)));
+}
+
+Html steps_section(const RunFiles& run) {
+  Html content = cards(step_figures(run));
+  if (!content.empty() && run.steps.kept_every() > 1)
+    content += paragraph(fmt::format("Of many lines each {}th is shown.", run.steps.kept_every()));
+  return content;
+}
+
+Html confusion_section(const RunFiles& run, const RunPageExtras& extras) {
+  std::vector<Html> figures;
+  for (const CountTable& table : run.tables) {
+    for (Html figure : {confusion_of(table, extras), confused_pairs(table, extras)}) {
+      if (!figure.empty()) figures.push_back(std::move(figure));
+    }
+  }
+  return cards(figures);
+}
+
+Html worst_section(const RunPageExtras& extras) {
+  if (extras.worst.empty()) return {};
+  Html tiles;
+  for (const WorstSample& sample : extras.worst) tiles += tile_of(sample);
+  return paragraph("The samples that the model is most wrong about, by " + extras.worst_source +
+                   ".") +
+         element("div", {{"class", "tiles"}}, tiles);
+}
+
+Html ranks_section(const RunFiles& run) {
+  if (run.ranks.empty()) return {};
+  return paragraph(ranks_verdict(run.ranks)) + html_table(ranks_table(run.ranks));
+}
+
+Html epochs_section(const RunFiles& run) {
+  constexpr std::size_t kMostRows = 500;
+  if (run.epochs.empty()) return {};
+  const std::vector<std::string> names = metric_names(run.epochs);
+  std::vector<Column> columns{{"epoch"}, {"step"}};
+  for (const std::string& name : names) columns.push_back({name});
+  for (const char* header : {"lr", "time", "samples/s"}) columns.push_back({header});
+  Table table(columns);
+  const std::size_t first = run.epochs.size() > kMostRows ? run.epochs.size() - kMostRows : 0;
+  for (std::size_t i = first; i < run.epochs.size(); ++i) {
+    const events::EpochEnded& epoch = run.epochs[i];
+    std::vector<std::string> cells{std::to_string(epoch.epoch + 1),
+                                   with_thousands(epoch.global_step)};
+    for (const std::string& name : names) {
+      const auto value = find_metric(epoch.metrics, name);
+      cells.push_back(value ? metric_text(*value) : "");
+    }
+    cells.push_back(exact_text(epoch.lr));
+    cells.push_back(human_duration(epoch.timing.wall_s));
+    cells.push_back(rate_text(epoch.timing.samples_per_s));
+    table.add(std::move(cells));
+  }
+  return folded(first == 0 ? "Every epoch" : fmt::format("The last {} epochs", kMostRows),
+                html_table(table));
+}
+
+Html checkpoints_section(const RunFiles& run) {
+  if (run.checkpoints.empty()) return {};
+  Table table({{"checkpoint", Align::left}, {"size"}});
+  for (const CheckpointName& one : run.checkpoints)
+    table.add({one.name, human_bytes(static_cast<double>(one.bytes))});
+  return html_table(table);
+}
+
+Html config_section(const RunFiles& run) {
+  if (run.config.empty()) return {};
+  return paragraph("As it was resolved, each value with the place it came from.") +
+         folded("config.resolved.yaml", lit_config(run.config));
+}
+
+Html manifest_section(const RunFiles& run) {
+  if (!run.manifest.is_object()) return {};
+  Table table({{"key", Align::left}, {"value", Align::left}});
+  add_rows(table, "", run.manifest);
+  return folded("Versions, machine, command, data", html_table(table));
+}
 
 Mood mood_of(RunStatus::Kind kind) {
   switch (kind) {

@@ -2,17 +2,21 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
-#include "report/html/sweep_parallel.hpp"
-#include "report/html/sweep_summary.hpp"
-#include "report/html/swept_results.hpp"
+#include "report/record/run_files.hpp"
 #include "report/text/format.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace trainctl::report {
 namespace {
@@ -101,6 +105,263 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                    {"runs", "Runs, the best first", runs_table(runs, objective)}};
   page.footer = "Made by trainctl report.";
   return render(page);
+}
+
+namespace {
+
+/// Where the sweep says; a relative folder is beside the document, or below the current one.
+fs::path folder_of(const Json& run, const fs::path& sweep) {
+  const fs::path told = text_at(run, "run_dir");
+  const fs::path beside = sweep / told;
+  return !told.empty() && is_run_folder(beside) ? beside : told;
+}
+
+}  // namespace
+
+std::vector<SweptRun> swept_runs(const Json& sweep, const fs::path& folder) {
+  std::vector<SweptRun> runs;
+  const Json& list = member(sweep, "runs");
+  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+    const fs::path run = folder_of(list[i], folder);
+    if (run.empty() || !is_run_folder(run)) continue;
+    const Json& id = member(list[i], "id");
+    runs.push_back({id.is_string() ? id.get<std::string>() : to_line(id), read_run(run)});
+  }
+  return runs;
+}
+
+namespace {
+
+std::string interval_text(const Json& value) {
+  const Json& ci = member(value, "ci95");
+  if (!ci.is_array() || ci.size() != 2 || !ci[0].is_number() || !ci[1].is_number()) return "-";
+  return fmt::format("[{}, {}]", metric_text(ci[0].get<double>()),
+                     metric_text(ci[1].get<double>()));
+}
+
+std::string mean_text(const Json& value) {
+  const double mean = number_at(value, "mean");
+  return std::isnan(mean) ? "-" : metric_text(mean);
+}
+
+std::string difference_text(const Json& row) {
+  if (const Json& is_reference = member(row, "reference"); is_reference == Json(true))
+    return "reference";
+  const Json& difference = member(row, "difference");
+  const double mean = number_at(difference, "mean");
+  if (std::isnan(mean)) return "-";
+  const std::string text = (mean < 0 ? "" : "+") + metric_text(mean);
+  const std::string interval = interval_text(difference);
+  if (interval == "-") return text;
+  return text + " " + interval + (member(row, "tied") == Json(true) ? ", tied" : "");
+}
+
+std::string runs_text(const Json& row) {
+  std::string text;
+  const Json& runs = member(row, "runs");
+  for (std::size_t i = 0; runs.is_array() && i < runs.size(); ++i)
+    text +=
+        (i == 0 ? "" : " ") + (runs[i].is_string() ? runs[i].get<std::string>() : to_line(runs[i]));
+  return text;
+}
+
+}  // namespace
+
+ToldOverrides overrides_of(const Json& run) {
+  ToldOverrides found;
+  const Json& told = member(run, "overrides");
+  if (told.is_object()) {
+    for (const auto& [key, value] : told.items())
+      found.emplace_back(key, value.is_string() ? value.get<std::string>() : to_line(value));
+  } else if (told.is_array()) {
+    for (const Json& one : told) {
+      const std::string text = one.is_string() ? one.get<std::string>() : to_line(one);
+      const std::size_t sign = std::min(text.find('='), text.size());
+      found.emplace_back(text.substr(0, sign), text.substr(std::min(sign + 1, text.size())));
+    }
+  }
+  return found;
+}
+
+std::set<std::string> varied_keys(const Json& rows) {
+  std::map<std::string, std::pair<std::string, std::size_t>> first;  // value, rows that have it
+  std::set<std::string> all;
+  for (const Json& row : rows) {
+    for (const auto& [key, value] : overrides_of(row)) {
+      auto& told = first.try_emplace(key, value, 0).first->second;
+      if (told.first == value) ++told.second;
+      all.insert(key);
+    }
+  }
+  std::set<std::string> varied;
+  for (const auto& [key, told] : first) {
+    if (told.second != rows.size()) varied.insert(key);
+  }
+  return varied.empty() ? all : varied;
+}
+
+std::string setting_text(const Json& row, const std::set<std::string>& keys) {
+  std::string text;
+  for (const auto& [key, value] : overrides_of(row)) {
+    if (keys.contains(key)) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  }
+  return text;
+}
+
+Html sweep_summary(const Json& sweep, const std::string& metric) {
+  const Json& rows = member(sweep, "summary");
+  if (!rows.is_array() || rows.empty()) return {};
+  Table table({{"rank"},
+               {"settings", Align::left},
+               {"mean " + metric},
+               {"95 %"},
+               {"difference"},
+               {"runs", Align::left},
+               {"status", Align::left}});
+  const std::set<std::string> keys = varied_keys(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Json& row = rows[i];
+    const Json& value = member(row, "value");
+    table.add({std::to_string(i + 1), setting_text(row, keys), mean_text(value),
+               interval_text(value), difference_text(row), runs_text(row), text_at(row, "status")});
+  }
+  return html_table(table);
+}
+
+std::string run_id_of(const Json& run) {
+  const Json& id = member(run, "id");
+  return id.is_string() ? id.get<std::string>() : to_line(id);
+}
+
+std::string override_of(const Json& run, const std::string& key) {
+  for (const auto& [name, value] : overrides_of(run)) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+std::vector<std::string> keys_of(const Json& runs) {
+  std::vector<std::string> keys;
+  for (const Json& run : runs) {
+    for (const auto& [key, value] : overrides_of(run)) {
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+double result_of(const Json& run, const Objective& objective) {
+  if (run.is_object() && run.contains("value")) return number_at(run, "value");
+  return number_at(member(run, "metrics"), objective.metric);
+}
+
+std::vector<double> shades_of(const Json& runs, const Objective& objective) {
+  std::vector<double> sorted;
+  for (const Json& run : runs) {
+    if (std::isfinite(result_of(run, objective))) sorted.push_back(result_of(run, objective));
+  }
+  std::ranges::sort(sorted);
+  if (!objective.lowest) std::ranges::reverse(sorted);
+  std::vector<double> shades;
+  for (const Json& run : runs) {
+    const auto place = std::ranges::find(sorted, result_of(run, objective)) - sorted.begin();
+    const auto last = static_cast<double>(std::max<std::size_t>(sorted.size(), 2) - 1);
+    shades.push_back(std::isfinite(result_of(run, objective)) ? static_cast<double>(place) / last
+                                                              : 1);
+  }
+  return shades;
+}
+
+Objective objective_of(const Json& sweep) {
+  Objective objective;
+  for (const char* key : {"objective", "metric", "monitor"}) {
+    const Json& told = member(sweep, key);
+    if (told.is_object()) objective.metric = text_at(told, "metric");
+    if (told.is_string()) objective.metric = told.get<std::string>();
+    const std::string mode = text_at(told.is_object() ? told : sweep, "mode");
+    if (!objective.metric.empty() && !mode.empty()) return {objective.metric, mode != "max"};
+    if (!objective.metric.empty()) break;
+  }
+  const Json& runs = member(sweep, "runs");
+  for (std::size_t i = 0; objective.metric.empty() && runs.is_array() && i < runs.size(); ++i) {
+    const Json& metrics = member(runs[i], "metrics");
+    if (!metrics.is_object() || metrics.empty()) continue;
+    objective.metric = metrics.contains("val/loss") ? "val/loss" : metrics.begin().key();
+  }
+  const std::string& name = objective.metric;
+  objective.lowest = name.find("loss") != std::string::npos ||
+                     name.find("error") != std::string::npos ||
+                     name.find("perplexity") != std::string::npos;
+  return objective;
+}
+
+namespace {
+
+double number_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+}
+
+struct SettingColumn {
+  ParallelChart::Axis axis;
+  std::vector<double> values;
+};
+
+/// Numbers where all values are; else words in the order in which they come up.
+SettingColumn column_of(const Json& runs, const std::string& key) {
+  SettingColumn column{.axis = {.name = key}, .values = {}};
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
+  bool numbers = true;
+  std::vector<std::string> words;
+  for (const Json& run : runs) {
+    const std::string text = override_of(run, key);
+    const double value = number_of(text);
+    column.values.push_back(value);
+    if (text.empty()) continue;
+    numbers = numbers && std::isfinite(value);
+    low = std::min(low, value);
+    high = std::max(high, value);
+    if (std::ranges::find(words, text) == words.end()) words.push_back(text);
+  }
+  if (numbers) {
+    column.axis.logarithmic = low > 0 && high / low >= 20;
+    return column;
+  }
+  column.axis.values = words;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto word = std::ranges::find(words, override_of(runs[i], key));
+    column.values[i] =
+        word == words.end() ? std::nan("") : static_cast<double>(word - words.begin());
+  }
+  return column;
+}
+
+}  // namespace
+
+Html sweep_parallel(const Json& runs, const Objective& objective) {
+  constexpr std::size_t kMostAxes = 9;
+  std::vector<std::string> keys = keys_of(runs);
+  keys.resize(std::min(keys.size(), kMostAxes));
+  ParallelChart chart{.title = "Settings and " + objective.metric, .axes = {}, .lines = {}};
+  std::vector<SettingColumn> columns;
+  for (const std::string& key : keys) columns.push_back(column_of(runs, key));
+  for (const SettingColumn& column : columns) chart.axes.push_back(column.axis);
+  chart.axes.push_back({.name = objective.metric});
+  const std::vector<double> shades = shades_of(runs, objective);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ParallelChart::Line line{
+        .name = fmt::format("run {}: {} {}", run_id_of(runs[i]), objective.metric,
+                            metric_text(result_of(runs[i], objective))),
+        .values = {},
+        .shade = shades[i]};
+    for (const SettingColumn& column : columns) line.values.push_back(column.values[i]);
+    line.values.push_back(result_of(runs[i], objective));
+    for (const std::string& key : keys) line.name += ", " + key + "=" + override_of(runs[i], key);
+    if (std::isfinite(line.values.back())) chart.lines.push_back(std::move(line));
+  }
+  return parallel_chart(chart);
 }
 
 }  // namespace trainctl::report

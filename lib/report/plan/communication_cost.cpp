@@ -1,5 +1,9 @@
 #include "report/plan/communication_cost.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "report/text/table.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,6 +112,152 @@ std::string bandwidth_text(double bytes_per_s) {
 std::string latency_text(double seconds) {
   return seconds < 0.9995e-3 ? fmt::format("{:.3g} us", seconds * 1e6)
                              : fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+namespace {
+
+using events::LinkMeasured;
+
+/// a + b x bytes.
+struct Line {
+  double a = 0;
+  double b = 0;
+};
+
+void expect_measured(const LinkMeasured& measured) {
+  const auto is_time = [](double seconds) { return std::isfinite(seconds) && seconds > 0; };
+  const auto is_size = [](std::int64_t bytes) { return bytes > 0; };
+  ENSURE(unexpected,
+         measured.ranks >= 2 && !measured.bytes.empty() &&
+             measured.bytes.size() == measured.seconds.size() &&
+             measured.bytes.size() == measured.repeats.size() &&
+             std::ranges::all_of(measured.seconds, is_time) &&
+             std::ranges::all_of(measured.bytes, is_size),
+         "the sums that were measured over {} rank(s) are {} sizes and {} times, which tell of no "
+         "link",
+         measured.ranks, measured.bytes.size(), measured.seconds.size());
+}
+
+/// With a and b of 0 or more, b above 0: noise may say otherwise, no link does.
+Line least_squares(const LinkMeasured& measured) {
+  double uu = 0;
+  double uv = 0;
+  double vv = 0;
+  double u_sum = 0;
+  double v_sum = 0;
+  for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
+    const double u = 1 / measured.seconds[i];
+    const double v = static_cast<double>(measured.bytes[i]) * u;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u_sum += u;
+    v_sum += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  const Line through_origin{0, v_sum / vv};
+  if (measured.bytes.size() < 2 || !(determinant > 1e-12 * uu * vv)) return through_origin;
+  const Line line{(u_sum * vv - v_sum * uv) / determinant, (v_sum * uu - u_sum * uv) / determinant};
+  if (line.a < 0) return through_origin;
+  if (line.b > 0) return line;
+  return {0, measured.seconds.back() / static_cast<double>(measured.bytes.back())};
+}
+
+/// What each rank sends and gets a second, which does not depend on their number.
+double bus_bandwidth(const LinkMeasured& measured, std::size_t i) {
+  const auto n = static_cast<double>(measured.ranks);
+  return 2 * (n - 1) / n * static_cast<double>(measured.bytes[i]) / measured.seconds[i];
+}
+
+double share_off(const LinkMeasured& measured, const Link& link, std::size_t i) {
+  return ring_seconds(measured.ranks, static_cast<double>(measured.bytes[i]), link) /
+             measured.seconds[i] -
+         1;
+}
+
+double number_of(const Json& json, const char* key, const std::string& label) {
+  ENSURE(config, json.contains(key) && json[key].is_number(), "{}: '{}' of the link is no number",
+         printable(label), key);
+  return json[key].get<double>();
+}
+
+}  // namespace
+
+LinkFit fit_link(const LinkMeasured& measured) {
+  expect_measured(measured);
+  const Line line = least_squares(measured);
+  const auto n = static_cast<double>(measured.ranks);
+  LinkFit fit{.link = {line.a / (2 * (n - 1)), 2 * (n - 1) / n / line.b}};
+  for (std::size_t i = 0; i < measured.bytes.size(); ++i)
+    fit.deviation = std::max(fit.deviation, std::abs(share_off(measured, fit.link, i)));
+  return fit;
+}
+
+std::string ranks_text(const LinkMeasured& measured) {
+  const std::string where = measured.device_name.empty() ? "cpu" : printable(measured.device_name);
+  return fmt::format("{} processes on {} with {}", measured.ranks, where,
+                     printable(measured.backend));
+}
+
+std::string link_text(const LinkMeasured& measured, const Style& style) {
+  const LinkFit fit = fit_link(measured);
+  Table table({{"summed"}, {"median"}, {"of"}, {"by the model"}, {"off"}, {"bandwidth"}});
+  for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
+    const auto bytes = static_cast<double>(measured.bytes[i]);
+    table.add({human_bytes(bytes), human_duration(measured.seconds[i]),
+               std::to_string(measured.repeats[i]),
+               human_duration(ring_seconds(measured.ranks, bytes, fit.link)),
+               fmt::format("{:+.0f} %", 100 * share_off(measured, fit.link, i)),
+               bandwidth_text(bus_bandwidth(measured, i))});
+  }
+  return fmt::format("link: all-reduce over {}\n\n", ranks_text(measured)) + to_text(table, style) +
+         fmt::format(
+             "\n  latency    {} a message\n  bandwidth  {} between neighbours\n"
+             "  model      {}\n             at most {} % off\n",
+             latency_text(fit.link.latency_s), bandwidth_text(fit.link.bytes_per_s), kRingFormula,
+             percent_text(fit.deviation));
+}
+
+Json link_json(const LinkMeasured& measured) {
+  const LinkFit fit = fit_link(measured);
+  Json points = Json::array();
+  for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
+    points.push_back({{"bytes", measured.bytes[i]},
+                      {"seconds", measured.seconds[i]},
+                      {"repeats", measured.repeats[i]},
+                      {"model_s", ring_seconds(measured.ranks,
+                                               static_cast<double>(measured.bytes[i]), fit.link)},
+                      {"bus_bytes_per_s", bus_bandwidth(measured, i)}});
+  }
+  return {
+      {"schema", "trainctl.link/1"},
+      {"backend", measured.backend},
+      {"device", measured.device},
+      {"device_name", measured.device_name.empty() ? Json(nullptr) : Json(measured.device_name)},
+      {"ranks", measured.ranks},
+      {"formula", kRingFormula},
+      {"latency_s", fit.link.latency_s},
+      {"bandwidth_bytes_per_s", fit.link.bytes_per_s},
+      {"deviation", fit.deviation},
+      {"points", points}};
+}
+
+Link read_link(const Json& document, const std::string& label) {
+  const Json* link = &document;
+  if (document.is_object() && document.contains("link")) link = &document["link"];
+  const bool is_link =
+      link->is_object() && link->contains("schema") && (*link)["schema"] == "trainctl.link/1";
+  ENSURE(config, is_link,
+         "{}: it holds no measured link; 'trainctl doctor --link --json' writes one",
+         printable(label));
+  const Link found{number_of(*link, "latency_s", label),
+                   number_of(*link, "bandwidth_bytes_per_s", label)};
+  ENSURE(config,
+         std::isfinite(found.latency_s) && found.latency_s >= 0 &&
+             std::isfinite(found.bytes_per_s) && found.bytes_per_s > 0,
+         "{}: a latency of {} s and a bandwidth of {} bytes a second are those of no link",
+         printable(label), found.latency_s, found.bytes_per_s);
+  return found;
 }
 
 }  // namespace trainctl::report

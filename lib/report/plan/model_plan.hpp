@@ -9,10 +9,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace trainctl::report {
+
+/// Floating-point operations a second that a GPU does at most in dense matrix products of that
+/// precision, as its maker says; nothing for one that is not in the table. `device`: "NVIDIA H200";
+/// `precision`: "bf16-mixed", "16-mixed", or "tf32". Of "32-true" nothing: convolutions are
+/// computed in TF32, products are not.
+std::optional<double> peak_flops(std::string_view device, std::string_view precision);
 
 /// The peak of a training step on the device that computes, the program and its libraries left out.
 std::uint64_t step_bytes(const events::Measured& model);

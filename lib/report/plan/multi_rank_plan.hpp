@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "events/records.hpp"
 #include "report/plan/communication_cost.hpp"
 #include "report/text/format.hpp"
 
@@ -36,5 +37,49 @@ std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling);
 std::string scaling_text(const PlannedScaling& scaling, const Style& style);
 /// Schema "trainctl.scaling/1": `scaling` of the plan's document.
 Json scaling_json(const PlannedScaling& scaling);
+
+/// How one split falls to the ranks in an epoch.
+struct RankSplit {
+  std::string name;  // "train"
+  std::int64_t samples = 0;
+  std::int64_t batches = 0;     // of each rank
+  std::int64_t last_batch = 0;  // samples of it, over all ranks
+  std::int64_t last_least = 0;  // of a rank
+  std::int64_t last_most = 0;
+  std::int64_t idle_ranks = 0;  // without a sample in it
+  std::int64_t left_out = 0;    // samples of no batch, by drop_last
+};
+
+struct RankBucket {
+  std::int64_t parameters = 0;
+  std::int64_t bytes = 0;
+};
+
+/// A run of so many ranks, as far as one machine can tell.
+struct FakeRanks {
+  int ranks = 1;
+  std::int64_t batch_size = 0;  // of a rank
+  std::int64_t accumulate = 1;
+  std::int64_t steps_per_epoch = 0;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> steps;
+  std::vector<RankSplit> splits;
+  std::vector<RankBucket> buckets;  // in the order of the exchange; empty: no model was measured
+  std::optional<events::Measured> model;
+  std::uint64_t loading_bytes = 0;    // of the host, for one rank
+  bool shards_optimizer = false;      // distributed.type is zero1
+  std::int64_t optimizer_share = 0;   // bytes of the model's optimizer: of the rank with most
+  std::vector<std::string> problems;  // what a run would be refused for
+  std::vector<std::string> notes;
+};
+
+/// Tensors, kernels and program of one rank, in bytes of the device that computes; with the
+/// optimizer's state sharded over the ranks, the largest share.
+std::int64_t rank_step_bytes(const FakeRanks& fake, bool sharded);
+
+/// Lines for a terminal.
+std::string fake_ranks_text(const FakeRanks& fake, const Style& style);
+/// Schema "trainctl.fake_ranks/1": `fake_ranks` of the plan's document.
+Json fake_ranks_json(const FakeRanks& fake);
 
 }  // namespace trainctl::report

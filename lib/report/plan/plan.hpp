@@ -2,7 +2,6 @@
 
 #include "base/json.hpp"
 #include "events/records.hpp"
-#include "report/plan/fake_ranks.hpp"
 #include "report/plan/multi_rank_plan.hpp"
 #include "report/text/format.hpp"
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include "events/records.hpp"
 #include "report/record/run_files.hpp"
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,5 +33,13 @@ std::vector<std::string> names_in(const fs::path& folder, std::string_view endin
 std::uint64_t bytes_in(const fs::path& path);
 /// "; it holds runs: take FOLDER/latest" where it does.
 std::string latest_hint(const fs::path& folder);
+
+/// The epochs that epochs.csv tells of, each number's last row, ascending; its cells that are
+/// neither epoch, step, rate nor timing are metrics. Rows that make no sense are left out; nothing
+/// where there is no such file. `improved` and the digest are not in the file. Throws
+/// Error(resource) where it cannot be read.
+std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv);
+/// The same of its text.
+std::vector<events::EpochEnded> parse_epochs(const std::string& text);
 
 }  // namespace trainctl::report

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "report/record/epoch_history.hpp"
+#include "config/tree/yaml.hpp"
 #include "report/record/history_files.hpp"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <system_error>
 
 namespace trainctl::report {
@@ -170,6 +171,80 @@ double number_at(const Json& object, std::string_view key) {
   if (value == "inf") return HUGE_VAL;
   if (value == "-inf") return -HUGE_VAL;
   return std::nan("");
+}
+
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+bool holds_scalars(const config::Node& list) {
+  for (const config::Node& item : list.items) {
+    const bool nested = item.type == config::Node::Type::map ||
+                        (item.type == config::Node::Type::list && !holds_scalars(item));
+    if (nested) return false;
+  }
+  return true;
+}
+
+std::string text_of(const config::Node& node) {
+  switch (node.type) {
+    case config::Node::Type::null: return "~";
+    case config::Node::Type::scalar: return node.text;
+    case config::Node::Type::map: return "{}";
+    case config::Node::Type::list: break;
+  }
+  std::string text;
+  for (const config::Node& item : node.items) text += (text.empty() ? "" : ", ") + text_of(item);
+  return "[" + text + "]";
+}
+
+/// parse_yaml() bounds the depth.
+void flatten(const config::Node& node, const std::string& path, Values& values) {
+  const std::string front = path.empty() ? "" : path + ".";
+  if (node.type == config::Node::Type::map && !node.entries.empty()) {
+    for (const config::Entry& entry : node.entries) flatten(entry.value, front + entry.key, values);
+  } else if (node.type == config::Node::Type::list && !holds_scalars(node)) {
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      flatten(node.items[i], front + std::to_string(i), values);
+  } else if (!path.empty()) {
+    values.emplace_back(path, text_of(node));
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> flat_values(const std::string& yaml) {
+  Values values;
+  if (yaml.empty()) return values;
+  config::Diagnostics ignored;
+  const auto source = config::make_source("config.resolved.yaml", yaml);
+  const config::Node tree = config::parse_yaml(source, yaml, ignored);
+  if (tree.type == config::Node::Type::map) flatten(tree, "", values);
+  return values;
+}
+
+namespace {
+
+bool trained_on_cpu(const RunFiles& run) {
+  if (run.value("trainer.accelerator") == "cpu") return true;
+  const Json& gpus = member(member(run.manifest, "machine"), "gpus");
+  return gpus.is_array() && gpus.empty();
+}
+
+}  // namespace
+
+const char* transfer_name(std::string_view device) { return device == "cpu" ? "convert" : "h2d"; }
+
+const char* transfer_name(const RunRecord& record) {
+  return transfer_name(record.hellos.empty() ? std::string_view()
+                                             : record.hellos.begin()->second.device);
+}
+
+const char* transfer_name(std::span<const RunFiles* const> runs) {
+  const auto on_cpu =
+      std::ranges::count_if(runs, [](const RunFiles* run) { return trained_on_cpu(*run); });
+  if (on_cpu == 0) return "copy to device";
+  return on_cpu == static_cast<std::ptrdiff_t>(runs.size()) ? "convert batches" : "copy or convert";
 }
 
 }  // namespace trainctl::report

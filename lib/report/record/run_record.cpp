@@ -1,6 +1,6 @@
 #include "report/record/run_record.hpp"
 
-#include "base/bounded_text.hpp"
+#include "base/strings.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 #include "report/record/worst_predictions.hpp"
 
 #include "base/error.hpp"
-#include "report/text/csv_file.hpp"
+#include "report/text/table.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "report/compare/mean_interval.hpp"
+#include "report/compare/statistics.hpp"
 #include "report/text/table.hpp"
 
 #include <array>

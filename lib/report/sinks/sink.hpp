@@ -4,9 +4,13 @@
 #include "events/records.hpp"
 #include "report/text/progress_bar.hpp"
 
+#include <cstddef>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,5 +63,59 @@ std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 /// be written is told by news() and costs nothing else. Classes without names have their numbers.
 std::unique_ptr<Sink> make_html_sink(const std::filesystem::path& run_dir,
                                      std::vector<std::string> class_names = {});
+
+/// Lines on their way into files. One that the disk does not take, as it is full, waits with all
+/// behind it, in order, and is tried again with each further one and a few times a second: a run is
+/// worth more than its history. Up to 16,384 wait; then the oldest are lost, and that is told.
+class Backlog {
+ public:
+  /// One line into one file: all of it or, where it throws Error(resource), nothing.
+  using Write = std::function<void()>;
+
+  /// Writes it now or later. Throws what `write` throws, but for Error(resource).
+  void add(Write write);
+  /// Tries again; `now` in seconds of one steady clock.
+  void on_tick(double now);
+  /// Tries for the last time. Throws Error(resource) where something still waits.
+  void close();
+  /// What people should know: that lines wait, at once and then after 5 s, 10 s ... 10 minutes, and
+  /// that they wait no more. Nothing: no news.
+  std::optional<std::string> news();
+
+ private:
+  void drain();
+
+  std::deque<Write> waiting_;
+  std::string failure_;  // of the first of them
+  std::size_t lost_ = 0;
+  double now_ = 0;
+  bool is_told_ = false;
+  double pause_ = 0;
+  double next_told_ = 0;
+};
+
+struct ExecOptions {
+  std::vector<std::string> command;
+  std::set<std::string> on;          // "start", "step", "epoch", "warning", "end", "failed"
+  double stop_after_s = 10;          // how long it may take to end after its input has
+  double stopped_after_s = 2;        // the same at most, where somebody stops the run
+  double kill_after_s = 2;           // and after SIGTERM
+  std::filesystem::path log;         // gets its stdout and stderr
+  Json start;                        // what the line `start` has besides its type
+  std::size_t most_bytes = 4 << 20;  // that wait for it
+  std::function<double()> now;       // seconds of a steady clock
+  /// Whether somebody asked trainctl to stop; empty: nobody does.
+  std::function<bool()> stop_is_asked = {};
+};
+
+/// Starts a command and writes a line of JSON to its standard input for each thing that happens:
+/// {"type": "start"|"step"|"epoch"|"warning"|"end"|"failed", ...}. The run never waits for it:
+/// lines that it does not read wait in memory, the oldest are dropped beyond a bound, and their
+/// number is told at the end. A command that ends early is told once with its exit code and the
+/// last lines of its log, and not started again. At the end its input is closed; finish() waits for
+/// it, then it is stopped with its group by SIGTERM and SIGKILL: at once where a stop is asked for
+/// meanwhile. Throws Error(config) where it cannot be
+/// started.
+std::unique_ptr<Sink> make_exec_sink(ExecOptions options);
 
 }  // namespace trainctl::report

@@ -1,9 +1,9 @@
 #include "report/sinks/tensorboard_file.hpp"
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/folder_entries.hpp"
-#include "report/sinks/tensorboard_events.hpp"
+#include "base/hash.hpp"
+#include "report/tensorboard.pb.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,12 +13,171 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <system_error>
+#include <type_traits>
 
 namespace trainctl::report::tensorboard {
+namespace {
+
+// The generated messages; ours are in the inner namespace `report::tensorboard`.
+namespace pb = trainctl::tensorboard;
+
+constexpr int kBins = 30;
+constexpr int kRgb = 3;
+
+pb::Event event_at(Moment moment) {
+  pb::Event event;
+  event.set_wall_time(moment.wall_time);
+  event.set_step(moment.step);
+  return event;
+}
+
+pb::Summary::Value& value_of(pb::Event& event, const std::string& tag) {
+  pb::Summary::Value& value = *event.mutable_summary()->add_value();
+  value.set_tag(tag);
+  return value;
+}
+
+void set_plugin(pb::Summary::Value& value, const std::string& name, const std::string& content) {
+  pb::SummaryMetadata& metadata = *value.mutable_metadata();
+  metadata.mutable_plugin_data()->set_plugin_name(name);
+  metadata.mutable_plugin_data()->set_content(content);
+  metadata.set_data_class(pb::DATA_CLASS_TENSOR);
+}
+
+void put_one(pb::Tensor& tensor, pb::DataType type) {
+  tensor.set_dtype(type);
+  tensor.mutable_tensor_shape()->add_dim()->set_size(1);
+}
+
+std::string hparams_event(double wall_time, const std::string& tag, pb::HParamsData data) {
+  data.set_version(0);
+  pb::Event event = event_at({wall_time, 0});
+  pb::Summary::Value& value = value_of(event, "_hparams_/" + tag);
+  set_plugin(value, "hparams", data.SerializeAsString());
+  put_one(*value.mutable_tensor(), pb::DT_FLOAT);  // nothing reads it, but it has to be there
+  value.mutable_tensor()->add_float_val(0);
+  return event.SerializeAsString();
+}
+
+pb::HParamType type_of(const HParam& value) {
+  if (std::holds_alternative<double>(value)) return pb::DATA_TYPE_FLOAT64;
+  return std::holds_alternative<bool>(value) ? pb::DATA_TYPE_BOOL : pb::DATA_TYPE_STRING;
+}
+
+void put(const HParam& from, pb::HParamValue& to) {
+  if (const auto* number = std::get_if<double>(&from)) to.set_number_value(*number);
+  if (const auto* truth = std::get_if<bool>(&from)) to.set_bool_value(*truth);
+  if (const auto* text = std::get_if<std::string>(&from)) to.set_string_value(*text);
+}
+
+void fill(pb::Histogram& histogram, const std::vector<double>& values) {
+  const auto [lowest, highest] = std::ranges::minmax(values);
+  std::vector<double> counts(lowest < highest ? kBins : 1, 0.0);
+  const auto bins = static_cast<double>(counts.size());
+  const double width = (highest - lowest) / bins;
+  double sum = 0;
+  double squares = 0;
+  for (const double value : values) {
+    const double place = width > 0 ? (value - lowest) / width : 0;
+    counts[static_cast<std::size_t>(std::clamp(place, 0.0, bins - 1))] += 1;
+    sum += value;
+    squares += value * value;
+  }
+  histogram.set_min(lowest);
+  histogram.set_max(highest);
+  histogram.set_num(static_cast<double>(values.size()));
+  histogram.set_sum(sum);
+  histogram.set_sum_squares(squares);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const bool is_last = i + 1 == counts.size();
+    histogram.add_bucket_limit(is_last ? highest : lowest + width * static_cast<double>(i + 1));
+    histogram.add_bucket(counts[i]);
+  }
+}
+
+}  // namespace
+
+std::string version_event(double wall_time) {
+  pb::Event event = event_at({wall_time, 0});
+  event.set_file_version("brain.Event:2");
+  return event.SerializeAsString();
+}
+
+std::string start_event(Moment moment) {
+  pb::Event event = event_at(moment);
+  event.mutable_session_log()->set_status(pb::SessionLog::START);
+  return event.SerializeAsString();
+}
+
+std::string scalars_event(Moment moment, const Scalars& scalars) {
+  pb::Event event = event_at(moment);
+  for (const auto& [tag, number] : scalars)
+    value_of(event, tag).set_simple_value(static_cast<float>(number));
+  return event.SerializeAsString();
+}
+
+std::string text_event(Moment moment, const std::string& tag, const std::string& text) {
+  pb::Event event = event_at(moment);
+  pb::Summary::Value& value = value_of(event, tag + "/text_summary");
+  set_plugin(value, "text", "");
+  put_one(*value.mutable_tensor(), pb::DT_STRING);
+  value.mutable_tensor()->add_string_val(text);
+  return event.SerializeAsString();
+}
+
+std::string image_event(Moment moment, const std::string& tag, const Picture& picture) {
+  pb::Event event = event_at(moment);
+  pb::Summary::Image& image = *value_of(event, tag).mutable_image();
+  image.set_width(picture.width);
+  image.set_height(picture.height);
+  image.set_colorspace(kRgb);
+  image.set_encoded_image_string(picture.png);
+  return event.SerializeAsString();
+}
+
+std::string histogram_event(Moment moment, const std::string& tag, std::span<const double> values) {
+  std::vector<double> finite;
+  std::ranges::copy_if(values, std::back_inserter(finite),
+                       [](double value) { return std::isfinite(value); });
+  if (finite.empty()) return {};
+  pb::Event event = event_at(moment);
+  fill(*value_of(event, tag).mutable_histo(), finite);
+  return event.SerializeAsString();
+}
+
+std::vector<std::string> hparams_events(double wall_time, const HParams& params) {
+  pb::HParamsData experiment;
+  pb::HParamsData session;
+  experiment.mutable_experiment()->set_time_created_secs(wall_time);
+  session.mutable_session_start_info()->set_group_name(params.group);
+  session.mutable_session_start_info()->set_start_time_secs(wall_time);
+  for (const auto& [name, value] : params.values) {
+    pb::HParamInfo& info = *experiment.mutable_experiment()->add_hparam_infos();
+    info.set_name(name);
+    info.set_type(type_of(value));
+    pb::SessionStart::Entry& entry = *session.mutable_session_start_info()->add_hparams();
+    entry.set_key(name);
+    put(value, *entry.mutable_value());
+  }
+  for (const std::string& tag : params.metrics)
+    experiment.mutable_experiment()->add_metric_infos()->mutable_name()->set_tag(tag);
+  return {hparams_event(wall_time, "experiment", std::move(experiment)),
+          hparams_event(wall_time, "session_start_info", std::move(session))};
+}
+
+std::string hparams_end_event(double wall_time, Success success) {
+  pb::HParamsData data;
+  data.mutable_session_end_info()->set_end_time_secs(wall_time);
+  data.mutable_session_end_info()->set_status(
+      success == Success::yes ? pb::SessionEnd::STATUS_SUCCESS : pb::SessionEnd::STATUS_FAILURE);
+  return hparams_event(wall_time, "session_end_info", std::move(data));
+}
+
 namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";

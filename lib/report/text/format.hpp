@@ -1,7 +1,11 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "report/compare/statistics.hpp"
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -47,5 +51,13 @@ std::string percent_text(double share);
 
 /// Non-finite numbers travel as the strings "nan", "inf", "-inf", as in the event stream.
 Json json_number(double value);
+
+struct Spark {
+  std::size_t width = 48;           // signs at most
+  std::optional<Interval> scale{};  // absent: from the lowest to the highest
+  char gap = '!';                   // of what is not finite
+};
+/// Eight heights of blocks, or of ASCII signs: one for each value, or for the mean of neighbours.
+std::string sparkline(std::span<const double> values, Glyphs glyphs, const Spark& spark = {});
 
 }  // namespace trainctl::report

@@ -1,9 +1,8 @@
 #include "report/text/top.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
+#include "report/text/format.hpp"
 #include "report/text/progress_bar.hpp"
-#include "report/text/sparkline.hpp"
 #include "report/text/table.hpp"
 
 #include <fmt/format.h>

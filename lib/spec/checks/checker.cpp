@@ -1,6 +1,6 @@
 #include "spec/checks/checker.hpp"
 
-#include "config/tree/tree_path.hpp"
+#include "config/tree/node.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,6 @@
 
 #include "config/diagnostics.hpp"
 #include "config/tree/node.hpp"
-#include "config/tree/tree_path.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/run_size.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "config/schema/describe.hpp"
-#include "spec/experiment/dataset_split.hpp"
+#include "spec/experiment/enums.hpp"
 
 #include <filesystem>
 

@@ -2,7 +2,7 @@
 
 #include "config/schema/dump.hpp"
 #include "config/schema/reader.hpp"
-#include "config/tree/tree_path.hpp"
+#include "config/tree/node.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,6 @@
 #include "spec/experiment/split.hpp"
 
 #include "config/tree/node.hpp"
-#include "config/tree/tree_path.hpp"
 #include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/dataset/csv.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "spec/compatibility.hpp"
 #include "spec/experiment/experiment.hpp"
-#include "spec/model_input.hpp"
 #include "spec/sample.hpp"
 
 #include <array>

@@ -2,7 +2,11 @@
 
 #include "config/schema/describe.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace trainctl::spec {
 
@@ -41,3 +45,65 @@ struct trainctl::config::Codec<trainctl::spec::BatchSize> {
     return value.automatic ? Node::scalar("auto") : Codec<std::int64_t>::write(value.samples);
   }
 };
+
+namespace trainctl::spec {
+
+/// A limit on bytes. In YAML a share of what is available (50%) or a number with a unit (8GiB,
+/// 500MB).
+struct Budget {
+  std::optional<std::uint64_t> bytes;
+  double share = 0.5;
+
+  [[nodiscard]] std::uint64_t of(std::uint64_t available) const {
+    return bytes.value_or(static_cast<std::uint64_t>(static_cast<double>(available) * share));
+  }
+  bool operator==(const Budget&) const = default;
+};
+
+/// Nothing where the text is no budget.
+std::optional<Budget> parse_budget(std::string_view text);
+/// As it would be written.
+std::string to_text(const Budget& budget);
+
+}  // namespace trainctl::spec
+
+template <>
+struct trainctl::config::Codec<trainctl::spec::Budget> {
+  static FieldType type() { return {.type = ValueType::string}; }
+  static void read(Reader& reader, const Node& node, const Field& field, spec::Budget& out);
+  static Node write(const spec::Budget& budget) { return Node::scalar(spec::to_text(budget)); }
+};
+
+namespace trainctl::spec {
+
+/// How much of an epoch runs. In YAML an integer is a number of batches, a number with a point
+/// (0.25, 1.0) a share of them, as in Lightning.
+struct Limit {
+  std::optional<std::int64_t> batches;
+  double fraction = 1;
+
+  /// The part of `total` batches that runs; a share above 0 leaves at least one.
+  [[nodiscard]] std::int64_t of(std::int64_t total) const {
+    if (batches) return std::min(*batches, total);
+    const auto share = static_cast<std::int64_t>(static_cast<double>(total) * fraction);
+    return fraction > 0 ? std::max<std::int64_t>(share, std::min<std::int64_t>(total, 1)) : 0;
+  }
+  bool operator==(const Limit&) const = default;
+};
+
+}  // namespace trainctl::spec
+
+template <>
+struct trainctl::config::Codec<trainctl::spec::Limit> {
+  static FieldType type() { return {.type = ValueType::number}; }
+  static void read(Reader& reader, const Node& node, const Field& field, spec::Limit& out);
+  static Node write(const spec::Limit& limit);
+};
+
+namespace trainctl::spec {
+
+/// Seconds of a span of time: "DD:HH:MM:SS" as in Lightning, "HH:MM:SS", or numbers with units as
+/// in "90s", "30m", "1h30m", "2d". Nothing where the text is neither, or not above zero.
+std::optional<double> parse_duration(std::string_view text);
+
+}  // namespace trainctl::spec

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "config/schema/stage.hpp"
+#include "config/schema/schema.hpp"
+#include "spec/compatibility.hpp"
 #include "spec/layer/shapes.hpp"
-#include "spec/model_input.hpp"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "config/schema/describe.hpp"
-#include "spec/mixed_labels.hpp"
 #include "spec/sample.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "config/schema/describe.hpp"
-#include "spec/model_input.hpp"
+#include "spec/compatibility.hpp"
 
 #include <cstdint>
 #include <vector>

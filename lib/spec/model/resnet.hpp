@@ -1,7 +1,7 @@
 #pragma once
 
 #include "config/schema/describe.hpp"
-#include "spec/image_side.hpp"
+#include "spec/compatibility.hpp"
 
 namespace trainctl::spec::model {
 

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>

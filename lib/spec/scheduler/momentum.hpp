@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/schema/stage.hpp"
+#include "config/schema/schema.hpp"
 
 #include <optional>
 

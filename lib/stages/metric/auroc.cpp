@@ -1,6 +1,6 @@
 #include "spec/metric/auroc.hpp"
 
-#include "stage/growing_metric.hpp"
+#include "stage/stages.hpp"
 #include "stages/builtin.hpp"
 #include "stages/metric/answers.hpp"
 

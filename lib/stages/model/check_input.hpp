@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/model_input.hpp"
+#include "spec/compatibility.hpp"
 #include "stage/stages.hpp"
 
 #include <vector>

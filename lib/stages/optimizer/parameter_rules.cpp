@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "weights/parameter_patterns.hpp"
+#include "weights/tensor_names.hpp"
 
 #include <fmt/ranges.h>
 

@@ -6,7 +6,7 @@
 #include "config/schema/dump.hpp"
 #include "config/tree/yaml.hpp"
 #include "report/record/run_files.hpp"
-#include "report/text/csv_file.hpp"
+#include "report/text/table.hpp"
 #include "study/resume/config_changes.hpp"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,5 +41,17 @@ struct Setting {
 /// where two would be the same. Throws Error(config) for a key given twice or more than 1,000
 /// combinations.
 std::vector<Setting> product(std::span<const Axis> axes);
+
+/// The number of devices of a setting; nothing where it does not name one. Throws Error(config)
+/// where it names something else, such as `auto`.
+std::optional<int> devices_of(const Setting& setting);
+
+/// The batch of a device of `setting`, by the experiment with its overrides.
+using BatchOf = std::function<std::int64_t(const Setting& setting)>;
+
+/// Strong scaling: each setting gets the batch of a device with which a step keeps the samples that
+/// it has with the first number of devices. Throws Error(config) where these do not divide, and
+/// where no setting names devices.
+void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of);
 
 }  // namespace trainctl::study

@@ -1,5 +1,6 @@
 #include "study/bench/trials.hpp"
 
+#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 
@@ -97,6 +98,103 @@ int exit_code_of(std::span<const report::BenchRow> rows) {
     if (row.failure && code == 0) code = row.failure->exit_code;
   }
   return code;
+}
+
+namespace {
+
+/// A second attempt or a restart would be timed as the first.
+RunRequest one_attempt(RunRequest request) {
+  request.loaded.experiment.trainer.max_restarts = 0;
+  request.loaded.experiment.trainer.on_divergence.clear();
+  return request;
+}
+
+}  // namespace
+
+TrialResult run_trial(const RunRequest& request, const Clock& clock,
+                      std::optional<double> ends_at) {
+  const Deadline deadline(ends_at);
+  try {
+    const RunOutcome run = run_experiment(
+        one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
+    const report::Ending& ending = run.ending;
+    if (ending.exit_code == 0) return report::trial_of(run.record, ending.wall_s);
+    const std::string cause =
+        ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
+    return report::TrialFailure{.exit_code = ending.exit_code,
+                                .message = with_reference(cause, run.folder.string()),
+                                .overdue = deadline.has_struck()};
+  } catch (const Error&
+               error) {  // no folder could be made: the runs before it are still worth their table
+    return report::TrialFailure{error.exit_code(), error.what()};
+  }
+}
+
+WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<double> ends_at) {
+  const Deadline deadline(ends_at);
+  const RunOutcome run = run_experiment(
+      one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
+  WarmUp found{.threads = {},
+               .channels_last = {},
+               .taken = 0,
+               .stopped = {},
+               .overdue = deadline.has_struck()};
+  if (launch::is_stop_code(run.ending.exit_code)) found.stopped = run.ending.exit_code;
+  if (run.record.started) {
+    found.threads = run.record.started->num_threads;
+    found.channels_last = run.record.started->channels_last;
+    found.taken = run.record.started->num_threads_taken;
+  }
+  return found;
+}
+
+namespace {
+
+class Watch : public report::Sink {
+ public:
+  Watch(double at, std::shared_ptr<bool> struck) : at_(at), struck_(std::move(struck)) {}
+
+  void on_event(int /*rank*/, const events::Event& /*event*/) override {}
+
+  // What is thrown here ends the job.
+  void on_tick(double now) override {
+    if (now < at_ || *struck_) return;
+    *struck_ = true;
+    throw Error(ErrorKind::hang, "it was ended, since it took longer than it may");
+  }
+
+  void close() override {}
+
+ private:
+  double at_;
+  std::shared_ptr<bool> struck_;
+};
+
+}  // namespace
+
+Sinks Deadline::sinks() const {
+  Sinks sinks;
+  if (at_) sinks.push_back(std::make_unique<Watch>(*at_, struck_));
+  return sinks;
+}
+
+std::vector<std::string> short_run(int steps) {
+  return {"++early_stopping=~",
+          "++metrics=[]",
+          "++dataset.val=~",
+          "++profiler=~",
+          "++checkpoint={monitor: train/loss, save_top_k: 0, save_last: false}",
+          "++trainer.max_epochs=~",
+          "++trainer.max_time=~",
+          fmt::format("++trainer.max_steps={}", steps),
+          "++trainer.log_every_n_steps=1",
+          "++trainer.log_norms=false",
+          "++trainer.num_sanity_val_steps=0",
+          "++trainer.fast_dev_run=false",
+          "++trainer.on_divergence=[]",
+          "++trainer.max_restarts=0",
+          "++trainer.ema=~",
+          "++trainer.swa=~"};
 }
 
 }  // namespace trainctl::study

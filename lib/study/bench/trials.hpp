@@ -3,8 +3,10 @@
 #include "base/clock.hpp"
 #include "report/compare/bench.hpp"
 #include "study/bench/parameter_grid.hpp"
+#include "study/run/run.hpp"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,5 +46,41 @@ std::string budget_note(std::span<const report::BenchRow> rows, int repeats,
 /// 0, or the code of the failure that the bench ends with: a stop, else the first in the order of
 /// the rows.
 int exit_code_of(std::span<const report::BenchRow> rows);
+
+/// One run through the door, without listeners. Of one that did not end well: its exit code, the
+/// cause and the folder. At `ends_at` of the clock it is killed, and its failure is overdue.
+TrialResult run_trial(const RunRequest& request, const Clock& clock,
+                      std::optional<double> ends_at = {});
+
+/// What a bench learns from a run of one batch before it begins.
+struct WarmUp {
+  std::optional<int> threads;              // that the run has chosen
+  std::optional<bool> channels_last = {};  // that the run has chosen
+  double taken = 0;                        // share of the cores that others took meanwhile
+  std::optional<int> stopped;              // exit code, where a signal ended it
+  bool overdue = false;                    // it was killed at its end
+};
+/// At `ends_at` of the clock it is killed, as a trial is.
+WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<double> ends_at = {});
+
+/// Ends a run that is still going on at a time of the clock: its processes are killed.
+class Deadline {
+ public:
+  /// Without a time the run takes as long as it takes.
+  explicit Deadline(std::optional<double> at) : at_(at) {}
+
+  /// The listener of a run that watches the time.
+  [[nodiscard]] Sinks sinks() const;
+  /// Whether it has ended the run.
+  [[nodiscard]] bool has_struck() const { return *struck_; }
+
+ private:
+  std::optional<double> at_;
+  std::shared_ptr<bool> struck_ = std::make_shared<bool>(false);
+};
+
+/// What cuts any experiment down to its first optimizer steps, each of them told: no validation,
+/// nothing that ends it earlier, and nothing kept.
+std::vector<std::string> short_run(int steps);
 
 }  // namespace trainctl::study

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "study/folder/folder_lock.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +11,16 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 namespace trainctl::study {
 namespace {
@@ -112,6 +121,132 @@ RunFolder make_run_folder(const FolderRequest& request) {
   }
   throw Error(ErrorKind::resource,
               fmt::format("cannot find a free run folder below {}", parent.string()));
+}
+
+namespace {
+
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  std::vector<fs::path> runs = newest_first(folder);
+  std::erase_if(runs, [](const fs::path& run) { return !is_run_folder(run); });
+  return runs;
+}
+
+/// Returns the runs of all experiments below `root`, newest first. Those of one experiment keep
+/// their order, and the times in the names decide between experiments.
+std::vector<fs::path> all_runs(const fs::path& root) {
+  std::vector<fs::path> all;
+  for (const fs::path& experiment : newest_first(root)) {
+    std::size_t at = 0;
+    for (const fs::path& run : runs_in(experiment)) {
+      while (at < all.size() && all[at].filename() >= run.filename()) ++at;
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(at++), run);
+    }
+  }
+  return all;
+}
+
+RunSearch first_with(const std::vector<fs::path>& runs, RunNeeds needs) {
+  RunSearch search;
+  for (const fs::path& run : runs) {
+    if (meets(run, needs)) {
+      search.run = run;
+      break;
+    }
+    search.skipped.push_back(run);
+  }
+  return search;
+}
+
+std::optional<NamedRun> first_or_newest(const std::vector<fs::path>& runs, RunNeeds needs) {
+  if (runs.empty()) return std::nullopt;
+  RunSearch search = first_with(runs, needs);
+  if (!search.run) return NamedRun{runs.front(), {}};
+  return NamedRun{*search.run, std::move(search.skipped)};
+}
+
+}  // namespace
+
+RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs) {
+  return first_with(runs_in(fs::absolute(root) / folder_name(name)), needs);
+}
+
+std::optional<NamedRun> run_called(const std::string& word, const fs::path& root, RunNeeds needs) {
+  if (word.empty()) return std::nullopt;
+  if (is_run_folder(word)) return NamedRun{word, {}};
+  std::optional<NamedRun> found;
+  if (word.find('/') == std::string::npos)
+    found = first_or_newest(word == "latest" ? all_runs(root) : runs_in(root / word), needs);
+  return found ? found : first_or_newest(runs_in(word), needs);
+}
+
+fs::path find_run(const std::string& word, const fs::path& root) {
+  const auto found = run_called(word, root);
+  ENSURE(config, found.has_value(),
+         "there is no run '{}': it is neither a run folder (with config.resolved.yaml) nor an "
+         "experiment with runs below {}; name a folder, or another place by --out",
+         printable(word), printable(root.string()));
+  return found->folder;
+}
+
+namespace {
+
+constexpr std::string_view kPattern = "trainctl-XXXXXX";
+
+bool is_own_folder(const fs::path& path) {
+  constexpr std::size_t kRandom = 6;
+  const std::string name = path.filename().string();
+  struct stat info {};
+  return name.size() == kPattern.size() &&
+         name.starts_with(kPattern.substr(0, kPattern.size() - kRandom)) &&
+         ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+}
+
+bool was_left(const fs::path& folder) {
+  constexpr std::uint64_t kMostBytes = 4096;
+  try {
+    const auto holder = read_lock_line(
+        read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource));
+    return holder && why_gone(*holder, this_process());
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What cannot be removed stays: nobody asked for it now.
+void remove_left(const fs::path& parent) {
+  std::vector<fs::path> left;
+  std::error_code failure;
+  fs::directory_iterator entry(parent, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    if (is_own_folder(entry->path()) && was_left(entry->path())) left.push_back(entry->path());
+  }
+  for (const fs::path& folder : left) fs::remove_all(folder, failure);
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder(const fs::path& parent) {
+  remove_left(parent);
+  std::string name = (fs::absolute(parent) / kPattern).string();
+  const char* const made = ::mkdtemp(name.data());
+  ENSURE(resource, made != nullptr, "cannot make a folder in {}: {}", printable(parent.string()),
+         std::strerror(errno));
+  path_ = made;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!kept_) fs::remove_all(path_, ignored);
+}
+
+fs::path temporary_folder() {
+  std::error_code failure;
+  fs::path folder = fs::temp_directory_path(failure);
+  const char* const named = std::getenv("TMPDIR");
+  ENSURE(resource, !failure, "there is no folder for temporary files{}: {}; set TMPDIR to one",
+         named == nullptr ? "" : fmt::format(" (TMPDIR is '{}')", printable(named)),
+         failure.message());
+  return folder;
 }
 
 }  // namespace trainctl::study

@@ -2,6 +2,7 @@
 
 #include "base/files.hpp"
 #include "study/folder/folder_lock.hpp"
+#include "study/folder/run_needs.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -47,5 +48,51 @@ fs::path real_folder(const fs::path& folder);
 
 /// The experiment's name as a single folder name: letters, digits, '.', '-', '_'.
 std::string folder_name(const std::string& name);
+
+struct RunSearch {
+  std::optional<fs::path> run;    // the newest that has what is needed
+  std::vector<fs::path> skipped;  // newer runs that lack it
+};
+
+/// Searches the runs of an experiment below `root`, in the order of newest_first().
+RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs);
+
+struct NamedRun {
+  fs::path folder;
+  std::vector<fs::path> skipped;  // newer runs that lack what is needed
+};
+
+/// Returns the run folder that a word of the command line means: that folder itself; `latest` for
+/// the newest run below `root`; `NAME` for the newest run of an experiment below `root`; or a
+/// folder that holds runs, for the newest of them. If no run has what is needed, the newest of all.
+/// Returns nothing if there is no run.
+std::optional<NamedRun> run_called(const std::string& word, const fs::path& root,
+                                   RunNeeds needs = RunNeeds::nothing);
+
+/// Returns the folder that run_called() finds. Throws Error(config) that says what was looked for.
+fs::path find_run(const std::string& word, const fs::path& root);
+
+/// A folder of its own for a task whose files nobody has asked for. Gone with this object, unless
+/// it was kept for somebody to look into.
+class ScratchFolder {
+ public:
+  /// Made in `parent`; those there whose run was killed, as their stale `.lock` tells, are removed.
+  /// Throws Error(resource) where it cannot be written.
+  explicit ScratchFolder(const fs::path& parent);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool kept_ = false;
+};
+
+/// Where a scratch folder may lie that nothing is to stay near. Throws Error(resource) where TMPDIR
+/// names no folder.
+fs::path temporary_folder();
 
 }  // namespace trainctl::study

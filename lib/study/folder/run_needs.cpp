@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/folder.hpp"
-#include "checkpoint/names.hpp"
 #include "checkpoint/store.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_lock.hpp"

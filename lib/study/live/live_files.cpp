@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/store.hpp"
-#include "report/text/csv_file.hpp"
+#include "report/text/table.hpp"
 #include "study/folder/folder_lock.hpp"
 
 #include <fmt/format.h>

@@ -1,14 +1,175 @@
 #include "study/live/live_run.hpp"
 
+#include "base/files.hpp"
 #include "base/machine/gpus.hpp"
+#include "events/codec.hpp"
+#include "launch/process/worker_environment.hpp"
 #include "study/live/live_files.hpp"
-#include "study/live/rank_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace trainctl::study {
+namespace {
+
+// Workers of a run as another process of the same user sees them.
+
+/// What the page of a rank says.
+struct Stamp {
+  std::int64_t step = 0;
+  std::string phase;  // "train"
+  double age_s = 0;
+};
+
+struct RankProcess {
+  int rank = 0;
+  double cpu_s = 0;  // since its start
+  double age_s = 0;  // since its start
+  std::uint64_t rss_bytes = 0;
+  std::optional<Stamp> stamp;  // nothing: it has not stamped, or its page cannot be read
+};
+
+/// The children of the process that are ranks of a run, by pid.
+std::vector<int> rank_processes(int supervisor);
+
+/// Nothing: it has gone, or is of another user.
+std::optional<RankProcess> look_at_rank(int pid);
+
+namespace {
+
+constexpr std::string_view kPage = "/memfd:trainctl-heartbeat";
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// The fields of /proc/PID/stat behind the name, which may hold anything: the first is the third.
+std::vector<std::string> stat_of(int pid) {
+  const std::string text = content_of(fmt::format("/proc/{}/stat", pid));
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos) return {};
+  std::istringstream in(text.substr(end + 1));
+  std::vector<std::string> fields;
+  for (std::string field; in >> field;) fields.push_back(field);
+  return fields;
+}
+
+template <class Number>
+Number number_at(const std::vector<std::string>& fields, std::size_t field) {
+  Number value = 0;
+  if (field < 3 || field - 3 >= fields.size()) return value;
+  const std::string& text = fields[field - 3];
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// Its number among the ranks; nothing for a process that is none.
+std::optional<int> rank_in_environment(int pid) {
+  const std::string text = content_of(fmt::format("/proc/{}/environ", pid));
+  if (text.find(launch::kHeartbeatFd) == std::string::npos) return std::nullopt;
+  const std::string key = std::string(launch::kRank) + "=";
+  std::istringstream in(text);
+  for (std::string entry; std::getline(in, entry, '\0');) {
+    if (!entry.starts_with(key)) continue;
+    int rank = 0;
+    const auto [end, failure] =
+        std::from_chars(entry.data() + key.size(), entry.data() + entry.size(), rank);
+    if (failure == std::errc() && end == entry.data() + entry.size() && rank >= 0) return rank;
+  }
+  return std::nullopt;
+}
+
+/// Read, not mapped: a file that shrinks could not kill us. The first fields of events::Heartbeat.
+std::optional<Stamp> stamp_in(const fs::path& link) {
+  struct First {
+    std::int64_t step;
+    std::int32_t phase;
+    std::int32_t padding;
+    std::int64_t monotonic_ns;
+  } first{};
+  const Fd fd(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid() || ::pread(fd.get(), &first, sizeof first, 0) != ssize_t{sizeof first})
+    return std::nullopt;
+  if (first.monotonic_ns <= 0) return std::nullopt;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t now_ns = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  return Stamp{first.step, events::phase_name(static_cast<events::Phase>(first.phase)),
+               static_cast<double>(now_ns - first.monotonic_ns) / 1e9};
+}
+
+std::optional<Stamp> stamp_of(int pid) {
+  std::error_code failure;
+  for (fs::directory_iterator at(fmt::format("/proc/{}/fd", pid), failure), end;
+       !failure && at != end; at.increment(failure)) {
+    std::error_code ignored;
+    if (fs::read_symlink(at->path(), ignored).string().starts_with(kPage))
+      return stamp_in(at->path());
+  }
+  return std::nullopt;
+}
+
+double uptime() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+}  // namespace
+
+std::vector<int> rank_processes(int supervisor) {
+  std::vector<int> found;
+  std::error_code failure;
+  for (fs::directory_iterator at("/proc", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const std::string name = at->path().filename().string();
+    int pid = 0;
+    const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (bad != std::errc() || stop != name.data() + name.size()) continue;
+    const auto fields = stat_of(pid);
+    if (number_at<int>(fields, 4) == supervisor && rank_in_environment(pid)) found.push_back(pid);
+  }
+  return found;
+}
+
+std::optional<RankProcess> look_at_rank(int pid) {
+  const auto rank = rank_in_environment(pid);
+  const std::vector<std::string> fields = stat_of(pid);
+  if (!rank || fields.empty() || fields.front() == "Z" || fields.front() == "X")
+    return std::nullopt;
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  RankProcess process;
+  process.rank = *rank;
+  process.cpu_s = static_cast<double>(number_at<std::uint64_t>(fields, 14) +
+                                      number_at<std::uint64_t>(fields, 15)) /
+                  ticks;
+  process.age_s = uptime() - static_cast<double>(number_at<std::uint64_t>(fields, 22)) / ticks;
+  process.rss_bytes =
+      number_at<std::uint64_t>(fields, 24) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  process.stamp = stamp_of(pid);
+  return process;
+}
+
+}  // namespace
 
 using report::TopState;
 using report::TopView;

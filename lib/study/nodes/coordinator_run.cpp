@@ -5,8 +5,7 @@
 #include "log/log.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/workers/devices.hpp"
-#include "study/workers/gpu_probe.hpp"
-#include "study/workers/node_launch.hpp"
+#include "study/workers/worker_launch.hpp"
 
 #include <utility>
 

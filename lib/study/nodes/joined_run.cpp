@@ -4,11 +4,11 @@
 #include "base/strings.hpp"
 #include "launch/nodes/node_supervisor.hpp"
 #include "launch/process/signals.hpp"
-#include "launch/rendezvous/host.hpp"
+#include "launch/rendezvous/address.hpp"
 #include "log/log.hpp"
 #include "study/folder/folder_lock.hpp"
-#include "study/workers/gpu_probe.hpp"
-#include "study/workers/node_launch.hpp"
+#include "study/workers/devices.hpp"
+#include "study/workers/worker_launch.hpp"
 
 #include <poll.h>
 

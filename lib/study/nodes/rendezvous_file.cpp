@@ -1,8 +1,8 @@
 #include "study/nodes/rendezvous_file.hpp"
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/sha256.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
 

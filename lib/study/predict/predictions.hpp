@@ -2,7 +2,7 @@
 
 #include "base/files.hpp"
 #include "events/records.hpp"
-#include "study/predict/prediction_rows.hpp"
+#include "study/predict/sample_outputs.hpp"
 
 #include <array>
 #include <cstdint>
@@ -74,5 +74,17 @@ using StopCheck = std::function<void()>;
 /// plan does not replace.
 void write_predictions(
     const LeftParts& left, const PredictionPlan& plan, const StopCheck& check_stop = [] {});
+
+/// What stands before the first row: the header of CSV or NPY, nothing of JSON lines.
+std::string head_of(const PredictionPlan& plan, const events::Evaluated& told);
+
+/// Appends a sample in the plan's format. Numbers are written so that they read back as the same
+/// float; those that are not finite as nan, inf and -inf, in JSON as text.
+void append_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
+                const SampleRow& row);
+
+/// Version 1.0 of numpy's format: float32 [samples, outputs], or int64 [samples] of classes. Its
+/// length is a multiple of 64.
+std::string npy_header(const PredictionPlan& plan, std::int64_t samples, std::int64_t outputs);
 
 }  // namespace trainctl::study

@@ -2,9 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "spec/experiment/buckets.hpp"
-#include "spec/experiment/owners.hpp"
-#include "spec/experiment/placement.hpp"
+#include "spec/experiment/distributed.hpp"
 #include "spec/experiment/run_size.hpp"
 
 #include <fmt/format.h>

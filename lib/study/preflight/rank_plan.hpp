@@ -1,7 +1,7 @@
 #pragma once
 
 #include "report/plan/communication_cost.hpp"
-#include "report/plan/fake_ranks.hpp"
+#include "report/plan/multi_rank_plan.hpp"
 #include "spec/experiment/experiment.hpp"
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
+#include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
 #include "spec/plugins.hpp"
 #include "spec/scheduler/cosine_annealing_lr.hpp"
@@ -12,10 +13,14 @@
 #include "spec/scheduler/sequential_lr.hpp"
 #include "spec/scheduler/wsd.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <set>
+#include <system_error>
 #include <typeinfo>
 
 namespace trainctl::study {
@@ -272,6 +277,49 @@ std::string why_not_bitwise(std::span<const ConfigChange> changes) {
     text += (text.empty() ? "" : "; ") + line_of(change) + why;
   }
   return text;
+}
+
+void accept_same_global_batch(std::vector<ConfigChange>& changes, const StepSamples& samples) {
+  if (!samples.are_known() || samples.global_now() != samples.global_before()) return;
+  for (ConfigChange& change : changes) {
+    if (change.path != "loader.batch_size") continue;
+    change.effect = Effect::not_bitwise;
+    change.why = fmt::format("the global batch stays {}", samples.global_now());
+  }
+}
+
+std::string keeping_batch_clause(const StepSamples& samples) {
+  if (!samples.are_known() || samples.global_before() % samples.ranks_now != 0) return "";
+  const std::int64_t batch = samples.global_before() / samples.ranks_now;
+  if (batch == samples.batch_now) return "";
+  return fmt::format("; loader.batch_size={} keeps the global batch of {}", batch,
+                     samples.global_before());
+}
+
+std::string global_batch_notice(const StepSamples& samples) {
+  if (!samples.are_known() || samples.global_now() == samples.global_before()) return "";
+  const std::string keeps = keeping_batch_clause(samples);
+  return fmt::format(
+      "the global batch is {} now and was {}: {} of loader.batch_size {}, and {} of {} "
+      "before{}",
+      samples.global_now(), samples.global_before(),
+      samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),
+      samples.batch_now, samples.ranks_before, samples.batch_before,
+      keeps.empty() ? "; no loader.batch_size keeps it" : keeps);
+}
+
+std::optional<std::int64_t> resolved_number(const std::string& config, std::string_view path) {
+  config::Diagnostics ignored;
+  const config::Node tree =
+      config::parse_yaml(config::make_source("config.resolved.yaml", config), config, ignored);
+  const config::Node* node = config::find_path(tree, path);
+  if (node == nullptr) return std::nullopt;
+  const std::string& digits = node->text;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() && number > 0
+             ? std::optional(number)
+             : std::nullopt;
 }
 
 }  // namespace trainctl::study

@@ -8,8 +8,8 @@
 #include "checkpoint/verify.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/folder/run_lookup.hpp"
-#include "study/resume/resolved_value.hpp"
+#include "study/folder/run_folder.hpp"
+#include "study/resume/config_changes.hpp"
 
 #include <algorithm>
 #include <system_error>

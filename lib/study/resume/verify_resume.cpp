@@ -1,14 +1,12 @@
 #include "study/resume/verify_resume.hpp"
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "study/resume/kill_points.hpp"
-#include "study/resume/killer.hpp"
-#include "study/resume/metrics_history.hpp"
-#include "study/resume/resume_findings.hpp"
+#include "study/resume/run_comparison.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -16,6 +14,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 namespace trainctl::study {
 namespace {
@@ -253,6 +252,58 @@ std::vector<std::string> choices_of(const events::RunStarted& began) {
 report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,
                                   const Clock& clock) {
   return Verification(request, wish, clock).execute();
+}
+
+namespace {
+
+constexpr std::uint16_t kOperation = 0x4b11;  // of the draws, apart from those of a run
+
+}  // namespace
+
+std::vector<std::int64_t> draw_kill_points(std::uint64_t seed, int kills, StepRange range) {
+  ENSURE(config, std::cmp_less_equal(kills, range.last - range.first + 1),
+         "--kills is {}, and the run has {} steps at which it can be killed: train longer, or kill "
+         "less",
+         kills, std::max<std::int64_t>(range.last - range.first + 1, 0));
+  CounterRng rng(seed, 0, 0, kOperation);
+  const auto steps = static_cast<std::uint64_t>(range.last - range.first + 1);
+  std::vector<std::int64_t> points;
+  while (std::cmp_less(points.size(), kills)) {
+    const std::int64_t step = range.first + static_cast<std::int64_t>(rng.below(steps));
+    if (std::ranges::find(points, step) == points.end()) points.push_back(step);
+  }
+  return points;
+}
+
+std::int64_t checkpoint_interval(std::int64_t steps, std::int64_t steps_per_epoch) {
+  constexpr std::int64_t kCheckpoints = 11;
+  const std::int64_t every = std::max<std::int64_t>(steps / kCheckpoints, 1);
+  const bool at_ends = every > 1 && steps_per_epoch > 0 && every % steps_per_epoch == 0;
+  return at_ends ? every - 1 : every;
+}
+
+namespace {
+
+/// 0 where the event tells none.
+std::int64_t step_of(const events::Event& event) {
+  if (const auto* logged = std::get_if<events::StepLogged>(&event)) return logged->global_step;
+  if (const auto* progress = std::get_if<events::Progress>(&event)) return progress->global_step;
+  return 0;
+}
+
+}  // namespace
+
+void Killer::on_event(int rank, const events::Event& event) {
+  if (const auto* hello = std::get_if<events::Hello>(&event))
+    processes_[rank] = static_cast<pid_t>(hello->pid);
+  if (!fired_ && step_of(event) >= step_) fire();
+}
+
+void Killer::fire() {
+  fired_ = true;
+  for (const auto& [rank, process] : processes_) {
+    if (process > 1 && (!rank_ || *rank_ == rank)) ::kill(process, SIGKILL);
+  }
 }
 
 }  // namespace trainctl::study

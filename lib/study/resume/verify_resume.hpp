@@ -1,11 +1,16 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "report/sinks/sink.hpp"
 #include "report/text/verify_resume.hpp"
 #include "study/run/run.hpp"
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,5 +37,39 @@ std::vector<std::string> choices_of(const events::RunStarted& began);
 /// where the uninterrupted run does not end well, or a signal ends one of them.
 report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,
                                   const Clock& clock);
+
+/// Of a run: global steps, counted from 1.
+struct StepRange {
+  std::int64_t first = 1;
+  std::int64_t last = 1;
+};
+
+/// Steps at which runs are killed: all different, the same for the same seed. Throws Error(config)
+/// where the range has fewer steps than there are kills.
+std::vector<std::int64_t> draw_kill_points(std::uint64_t seed, int kills, StepRange range);
+
+/// Steps from checkpoint to checkpoint, so that a run has about ten of them, and not all of them
+/// at the ends of its epochs.
+std::int64_t checkpoint_interval(std::int64_t steps, std::int64_t steps_per_epoch);
+
+/// Kills the processes of a run with SIGKILL once it has reached a step. It is called on the thread
+/// that reaps them, so none of their numbers can be that of another process by then.
+class Killer final : public report::Sink {
+ public:
+  /// `rank` absent: all of them.
+  Killer(std::int64_t step, std::optional<int> rank) : step_(step), rank_(rank) {}
+
+  void on_event(int rank, const events::Event& event) override;
+  void on_tick(double /*now*/) override {}
+  void close() override {}
+
+ private:
+  void fire();
+
+  std::int64_t step_;
+  std::optional<int> rank_;
+  std::map<int, pid_t> processes_;
+  bool fired_ = false;
+};
 
 }  // namespace trainctl::study

@@ -1,9 +1,15 @@
 #include "study/run/restarts.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
+#include "study/run/run_ending.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <system_error>
 #include <utility>
 
 namespace trainctl::study {
@@ -63,6 +69,132 @@ void Restarts::judge(report::Ending& ending, const Origin* again) {
         next->checkpoint.empty() ? "the beginning" : printable(next->checkpoint.string()));
     next_ = std::move(next);
   }
+}
+
+namespace {
+
+const std::vector<spec::Fallback>& fallbacks(const RunRequest& request) {
+  static const std::vector<spec::Fallback> kNone;
+  if (request.task.kind != spec::TaskKind::train) return kNone;
+  return request.loaded.experiment.trainer.on_divergence;
+}
+
+/// The lock stays, and so do earlier attempts.
+bool stays(const fs::path& entry) {
+  const std::string name = entry.filename().string();
+  return name == ".lock" || name.starts_with("attempt-");
+}
+
+/// What result.json of the folder tells of them, the one that ran then last; nothing where it
+/// cannot be read.
+std::vector<report::Attempt> recorded(const fs::path& folder) {
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  std::error_code ignored;
+  const fs::path file = folder / "result.json";
+  if (!fs::is_regular_file(file, ignored)) return {};
+  const Json result =
+      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
+  if (!result.is_object() || !result.contains("attempts")) return {};
+  std::vector<report::Attempt> all;
+  try {
+    for (const Json& each : result["attempts"]) {
+      all.push_back({each.at("overrides").get<std::vector<std::string>>(),
+                     each.at("folder").is_null() ? "" : each.at("folder").get<std::string>(),
+                     each.at("verdict").get<std::string>(),
+                     each.at("exit_code").is_null() ? 0 : each.at("exit_code").get<int>(),
+                     each.at("message").get<std::string>()});
+    }
+  } catch (const Json::exception&) {  // not as this program writes it
+    return {};
+  }
+  return all;
+}
+
+/// The first attempt-N from that number on that nothing lies at, made.
+std::string make_free(const fs::path& folder, std::size_t number) {
+  for (;; ++number) {
+    std::string name = fmt::format("attempt-{}", number);
+    std::error_code failure;
+    if (fs::create_directory(folder / name, failure)) return name;
+    ENSURE(resource, !failure || failure == std::errc::file_exists, "cannot make {}: {}",
+           printable((folder / name).string()), failure.message());
+  }
+}
+
+}  // namespace
+
+Attempts::Attempts(const RunRequest& request, fs::path folder)
+    : request_(request), folder_(std::move(folder)) {
+  if (!request_.resume || fallbacks(request_).empty()) return;
+  past_ = recorded(folder_);
+  if (past_.empty()) return;
+  changes_ = past_.back().overrides;
+  past_.pop_back();
+}
+
+bool Attempts::has_next(const report::Ending& ending) const {
+  const bool diverged = ending.exit_code == static_cast<int>(ErrorKind::diverged);
+  return diverged && past_.size() < fallbacks(request_).size();
+}
+
+std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
+  if (!has_next(ending)) return std::nullopt;
+  const std::vector<std::string>& changes = fallbacks(request_)[past_.size()].values;
+  RunRequest next = changed(changes);  // before the folder of this attempt is touched
+  report::Attempt ended = told(ending);
+  ended.folder = put_aside();
+  past_.push_back(std::move(ended));
+  changes_ = changes;
+  return next;
+}
+
+RunRequest Attempts::current() const {
+  const bool is_in_file = request_.config_file.filename() == "config.resolved.yaml" &&
+                          lies_in(request_.config_file, folder_);
+  return changes_.empty() || is_in_file ? request_ : changed(changes_);
+}
+
+RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
+  RunRequest next = request_;
+  next.task.resume.clear();
+  next.task.accepts_data_change = false;
+  config::Diagnostics problems;  // were found when the file was read
+  next.loaded = spec::overridden(request_.loaded, changes, problems);
+  problems.throw_if_errors();
+  next.overrides.insert(next.overrides.end(), changes.begin(), changes.end());
+  return next;
+}
+
+std::string Attempts::put_aside() const {
+  const std::string name = make_free(folder_, past_.size() + 1);
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder_)) entries.push_back(entry.path());
+  for (const fs::path& entry : entries) {
+    if (stays(entry)) continue;
+    std::error_code failure;
+    fs::rename(entry, folder_ / name / entry.filename(), failure);
+    ENSURE(resource, !failure, "cannot move {} into {}: {}", entry.string(), name,
+           failure.message());
+  }
+  return name;
+}
+
+std::string Attempts::notice(Begins begins) const {
+  return fmt::format("attempt {} diverged ({}); attempt {} of {} {} with {}", past_.size(),
+                     past_.back().message, past_.size() + 1, fallbacks(request_).size() + 1,
+                     begins == Begins::anew ? "starts from the beginning" : "goes on",
+                     fmt::join(changes_, " "));
+}
+
+report::Attempt Attempts::told(const report::Ending& ending) const {
+  return {changes_, {}, ending.verdict, ending.exit_code, ending.message};
+}
+
+std::vector<report::Attempt> Attempts::with_last(const report::Ending& ending) const {
+  if (fallbacks(request_).empty()) return {};
+  std::vector<report::Attempt> all = past_;
+  all.push_back(told(ending));
+  return all;
 }
 
 }  // namespace trainctl::study

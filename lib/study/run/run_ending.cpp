@@ -6,10 +6,10 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 #include "log/log.hpp"
-#include "report/text/profile.hpp"
-#include "spec/experiment/duration.hpp"
+#include "report/text/run_summary.hpp"
 #include "spec/experiment/monitor.hpp"
-#include "study/workers/slow_variables.hpp"
+#include "spec/experiment/value_types.hpp"
+#include "study/workers/worker_launch.hpp"
 
 #include <algorithm>
 #include <array>

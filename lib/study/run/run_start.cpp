@@ -1,14 +1,26 @@
 #include "study/run/run_start.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/store.hpp"
 #include "log/log.hpp"
+#include "report/record/history_files.hpp"
+#include "report/record/run_record.hpp"
+#include "spec/experiment/monitor.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/resume/superseded.hpp"
+#include "study/resume/config_changes.hpp"
+#include "study/resume/run_history.hpp"
+#include "study/run/run_ending.hpp"
 #include "study/workers/devices.hpp"
-#include "study/workers/gpu_probe.hpp"
 
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace trainctl::study {
@@ -59,6 +71,193 @@ Start restarted(const RunRequest& request, const fs::path& folder, const Restart
   Start start = start_at(request, folder, *restarts.next());
   start.past.notices.insert(start.past.notices.begin(), restarts.notice());
   return start;
+}
+
+namespace {
+
+/// The run in which a checkpoint was made: its own, unless it was copied elsewhere.
+fs::path source_of(const Origin& origin, const fs::path& run_dir) {
+  const fs::path parent = origin.checkpoint.parent_path();
+  return parent.filename() == "checkpoints" ? parent.parent_path() : run_dir;
+}
+
+std::string fact(const Origin& origin, const char* name) {
+  const auto found = origin.manifest.facts.find(name);
+  return found == origin.manifest.facts.end() ? std::string() : found->second;
+}
+
+/// The resolved config of the checkpoint, or else of its run; empty where neither is there.
+std::string config_of(const Origin& origin, const fs::path& run_dir) {
+  if (std::string kept = fact(origin, "config"); !kept.empty()) return kept;
+  return resolved_config_of(source_of(origin, run_dir)).value_or("");
+}
+
+/// What was, and what is to be resumed with.
+struct Resumption {
+  const spec::Loaded& loaded;
+  const Origin& origin;
+  std::string config_before;
+  int world_size = 0;
+
+  [[nodiscard]] StepSamples samples() const {
+    return {.ranks_before = origin.manifest.world_size,
+            .ranks_now = world_size,
+            .batch_before = resolved_number(config_before, "loader.batch_size").value_or(0),
+            .batch_now = loaded.experiment.loader.batch_size};
+  }
+};
+
+/// Notes what passes; throws for the rest.
+void compare(const Resumption& resumption, Continuation& past) {
+  if (resumption.config_before.empty()) return;
+  const Origin& origin = resumption.origin;
+  const StepSamples samples = resumption.samples();
+  auto changes =
+      config_changes(resumption.config_before, resumption.loaded, fact(origin, "device"));
+  accept_same_global_batch(changes, samples);
+  refuse_changes(changes, origin.checkpoint.string(), keeping_batch_clause(samples));
+  past.not_bitwise = why_not_bitwise(changes);
+  for (const std::string& notice : {changes_text(changes), global_batch_notice(samples)}) {
+    if (!notice.empty()) past.notices.push_back(notice);
+  }
+}
+
+/// Of the data that the checkpoint was trained on; manifest.json tells that of a later start.
+std::map<std::string, std::string> fingerprints_of(const Origin& origin, const fs::path& run_dir) {
+  std::map<std::string, std::string> found = recorded_fingerprints(origin.manifest);
+  return found.empty() ? recorded_fingerprints(source_of(origin, run_dir)) : found;
+}
+
+/// Only of the start before: what is missing of earlier ones was told when it began.
+void tell_gap(const fs::path& run_dir, const Point& point, const std::string& config,
+              Continuation& past) {
+  const auto from = last_origin(run_dir);
+  if (!from) return;
+  const auto log_every = resolved_number(config, "trainer.log_every_n_steps");
+  std::string missing = missing_history(run_dir, {*from, point, log_every.value_or(0)});
+  if (!missing.empty()) past.notices.push_back(std::move(missing));
+}
+
+/// epochs.csv does not tell which epochs were the best so far: the values of the monitor do.
+void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experiment& experiment) {
+  const std::string monitor = spec::checkpoint_monitor(experiment);
+  const spec::Mode mode = spec::resolve_mode(experiment.checkpoint.mode, monitor);
+  std::optional<double> best;
+  for (events::EpochEnded& epoch : epochs) {
+    const auto value = report::find_metric(epoch.metrics, monitor);
+    if (!value) continue;
+    epoch.improved = !best || (mode == spec::Mode::min ? *value < *best : *value > *best);
+    if (epoch.improved) best = value;
+  }
+}
+
+}  // namespace
+
+void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
+                            const Origin& origin, int world_size) {
+  Continuation unused;
+  compare({loaded, origin, config_of(origin, run_dir), world_size}, unused);
+}
+
+Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                          int world_size) {
+  Continuation past;
+  past.wall_s = earlier_wall_s(run_dir);  // before files are rewritten
+  past.notices = origin.damaged;
+  std::error_code ignored;
+  const bool is_own =
+      !origin.checkpoint.empty() &&
+      fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
+  Point point{.of_this_run = is_own};
+  if (!origin.checkpoint.empty()) {
+    compare({loaded, origin, config_of(origin, run_dir), world_size}, past);
+    past.fingerprints = fingerprints_of(origin, run_dir);
+    point.epoch = origin.manifest.epoch;
+    point.global_step = origin.manifest.global_step;
+  }
+  std::vector<std::string> damaged = damaged_history(run_dir);
+  if (const auto aside = put_aside(run_dir, point)) {
+    past.in_place = true;
+    past.epochs = report::read_epochs(run_dir / "epochs.csv");
+    mark_improved(past.epochs, loaded.experiment);
+  }
+  for (std::string& note : damaged) past.notices.push_back(std::move(note));
+  if (is_own) tell_gap(run_dir, point, config_of(origin, run_dir), past);
+  if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can refuse the beginning
+  if (is_own)
+    checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
+  past.origin = std::move(origin);
+  return past;
+}
+
+namespace {
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+/// Of the last line that tells one; 0 where there is none.
+std::int64_t last_step_in(std::string_view lines) {
+  while (!lines.empty()) {
+    lines.remove_suffix(lines.ends_with('\n') ? 1 : 0);
+    const std::size_t before = lines.rfind('\n');
+    const std::size_t start = before == std::string_view::npos ? 0 : before + 1;
+    const Json line = Json::parse(lines.substr(start), nullptr, /*allow_exceptions=*/false);
+    const bool has_step = line.is_object() && line.contains("step");
+    if (has_step && line["step"].is_number_integer()) return line["step"].get<std::int64_t>();
+    lines = lines.substr(0, start);
+  }
+  return 0;
+}
+
+std::string ends_with(const char* file, std::string_view what, std::int64_t last) {
+  return last > 0 ? fmt::format("{} ends with {} {}", file, what, last)
+                  : fmt::format("{} has no {}", file, what);
+}
+
+/// Empty: it has all epochs that it must have.
+std::string missing_epochs(const fs::path& csv, const Told& told) {
+  if (!is_file(csv) || told.to.epoch <= told.from.epoch) return "";
+  const auto epochs = report::read_epochs(csv);
+  const std::int64_t last = epochs.empty() ? 0 : epochs.back().epoch + 1;
+  return last < told.to.epoch ? ends_with("epochs.csv", "epoch", last) : "";
+}
+
+std::string missing_steps(const fs::path& lines, const Told& told) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+  if (!is_file(lines) || told.log_every <= 0) return "";
+  const std::int64_t logged = told.to.global_step / told.log_every * told.log_every;
+  if (logged <= told.from.global_step) return "";
+  const std::int64_t last = last_step_in(read_file(lines, kMostBytes, ReadFailure::resource));
+  return last < logged ? ends_with("metrics.jsonl", "step", last) : "";
+}
+
+}  // namespace
+
+std::optional<checkpoint::Moment> last_origin(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  const fs::path file = run_dir / "result.json";
+  if (!is_file(file)) return std::nullopt;
+  const Json result =
+      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
+  if (!result.is_object() || !result.contains("resumed_from")) return std::nullopt;
+  const Json& from = result["resumed_from"];
+  if (from.is_null()) return checkpoint::Moment{};
+  if (!from.is_object() || !from.contains("path") || !from["path"].is_string()) return std::nullopt;
+  return checkpoint::parse_folder_name(
+      fs::path(from["path"].get<std::string>()).filename().string());
+}
+
+std::string missing_history(const fs::path& run_dir, const Told& told) {
+  std::string text = missing_epochs(run_dir / "epochs.csv", told);
+  const std::string steps = missing_steps(run_dir / "metrics.jsonl", told);
+  if (!text.empty() && !steps.empty()) text += ", ";
+  text += steps;
+  if (text.empty()) return text;
+  return fmt::format(
+      "{}, and the checkpoint is of step {} in epoch {}: what was told between the two is lost",
+      text, told.to.global_step, told.to.epoch + 1);
 }
 
 }  // namespace trainctl::study

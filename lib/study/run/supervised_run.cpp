@@ -1,18 +1,16 @@
 #include "study/run/supervised_run.hpp"
 
-#include "base/exception.hpp"
+#include "base/error.hpp"
 #include "log/log.hpp"
-#include "report/record/result_document.hpp"
+#include "report/record/run_result.hpp"
 #include "report/text/task_results.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/folder/unfinished.hpp"
 #include "study/nodes/coordinator_run.hpp"
-#include "study/resume/superseded.hpp"
-#include "study/run/plugin_files.hpp"
+#include "study/resume/run_history.hpp"
 #include "study/run/run_ending.hpp"
 #include "study/run/run_inputs.hpp"
 #include "study/workers/devices.hpp"
-#include "study/workers/node_launch.hpp"
+#include "study/workers/worker_launch.hpp"
 #include "weights/import.hpp"
 
 #include <system_error>

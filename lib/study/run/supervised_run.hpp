@@ -3,9 +3,9 @@
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "launch/supervise/supervisor.hpp"
-#include "study/run/attempts.hpp"
-#include "study/run/manifest.hpp"
+#include "study/run/restarts.hpp"
 #include "study/run/run_events.hpp"
+#include "study/run/run_inputs.hpp"
 #include "study/run/run_start.hpp"
 
 #include <cstdint>

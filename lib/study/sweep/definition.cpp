@@ -1,14 +1,23 @@
 #include "study/sweep/definition.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/hash.hpp"
+#include "base/random.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
+#include "config/tree/yaml.hpp"
 #include "study/resume/config_changes.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -77,6 +86,201 @@ std::string definition_difference(const Json& before, const Json& now) {
   }
   if (differences > kMostShown) text += fmt::format(" and {} more", differences - kMostShown);
   return text;
+}
+
+namespace {
+
+constexpr std::size_t kMostRuns = 10'000;
+
+// Draws for different purposes share no numbers.
+constexpr std::uint16_t kValue = 1;
+constexpr std::uint16_t kOrder = 2;
+
+std::uint64_t seed_of(std::uint64_t seed, const std::string& key) {
+  Hasher hasher;
+  hasher.add(seed);
+  hasher.add(key);
+  return hasher.value();
+}
+
+double unit_of(CounterRng& rng) {
+  constexpr double kSteps = 9007199254740992.0;  // 2^53
+  return static_cast<double>(rng.next_u64() >> 11U) / kSteps;
+}
+
+double bound_of(const std::string& key, const std::string& text) {
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number =
+      failure == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  ENSURE(config, is_number, "{}: '{}' is not a number", printable(key), printable(text));
+  return value;
+}
+
+Dimension drawn(std::string key, Spread spread, std::string_view arguments) {
+  const char* name = spread == Spread::uniform ? "uniform" : "log";
+  const std::vector<std::string> bounds = split_values(arguments);
+  ENSURE(config, bounds.size() == 2, "{}: {}() takes a lowest and a highest value, found '{}'",
+         printable(key), name, printable(arguments));
+  Dimension dimension{{std::move(key), {}}, spread, 0, 0};
+  dimension.low = bound_of(dimension.axis.key, bounds[0]);
+  dimension.high = bound_of(dimension.axis.key, bounds[1]);
+  ENSURE(config, dimension.low < dimension.high,
+         "{}: {}({}) is empty; the first value has to be below the second",
+         printable(dimension.axis.key), name, printable(arguments));
+  ENSURE(config, spread == Spread::uniform || dimension.low > 0, "{}: log({}) has to begin above 0",
+         printable(dimension.axis.key), printable(arguments));
+  return dimension;
+}
+
+std::pair<std::string_view, std::string_view> halves(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return {word, {}};
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+void check_keys(std::span<const Dimension> dimensions) {
+  for (const Dimension& dimension : dimensions) {
+    const auto same = std::ranges::count_if(
+        dimensions, [&](const Dimension& other) { return other.axis.key == dimension.axis.key; });
+    ENSURE(config, same == 1, "{} is given twice; put all its values in one list",
+           printable(dimension.axis.key));
+  }
+}
+
+void check_count(std::span<const Dimension> dimensions, std::size_t count) {
+  check_keys(dimensions);
+  ENSURE(
+      config, !dimensions.empty(),
+      "nothing is varied: write keys with what to draw from, such as optimizer.lr=log(1e-4,0.1)");
+  ENSURE(config, count >= 1 && count <= kMostRuns, "{} samples are not from 1 to {}", count,
+         kMostRuns);
+}
+
+std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  CounterRng rng(seed, 0, count, kOrder);
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
+  return order;
+}
+
+report::Overrides overrides_of(const config::Node& item, config::Diagnostics& problems) {
+  report::Overrides overrides;
+  if (item.broken) return overrides;
+  if (item.type != config::Node::Type::map || item.entries.empty()) {
+    problems.error(
+        item.position,
+        fmt::format("a run is a map of keys and values, found {}", config::describe_value(item)),
+        "write {optimizer.lr: 0.1}");
+    return overrides;
+  }
+  for (const config::Entry& entry : item.entries) {
+    const bool is_key = !entry.key.empty() && entry.key.find('=') == std::string::npos;
+    if (!is_key) problems.error(entry.key_position, "this is no key of an experiment");
+    overrides.emplace_back(entry.key, config::flow_text(entry.value, config::References::plain));
+  }
+  return overrides;
+}
+
+}  // namespace
+
+bool is_dimension(std::string_view word) {
+  const auto [key, values] = halves(word);
+  if (key.empty() || key.starts_with('~') || values.empty()) return false;
+  for (const char* name : {"range", "choice", "uniform", "log"}) {
+    if (call_of(values, name)) return true;
+  }
+  return split_values(values).size() > 1;
+}
+
+Dimension parse_dimension(std::string_view word) {
+  const auto [key, values] = halves(word);
+  if (const auto bounds = call_of(values, "uniform"))
+    return drawn(std::string(key), Spread::uniform, *bounds);
+  if (const auto bounds = call_of(values, "log"))
+    return drawn(std::string(key), Spread::logarithmic, *bounds);
+  return {parse_axis(std::string(key), values), Spread::listed, 0, 0};
+}
+
+std::string value_at(const Dimension& dimension, double unit) {
+  const std::vector<std::string>& values = dimension.axis.values;
+  if (dimension.spread == Spread::listed) {
+    const auto index = static_cast<std::size_t>(unit * static_cast<double>(values.size()));
+    return values[std::min(index, values.size() - 1)];
+  }
+  const bool is_log = dimension.spread == Spread::logarithmic;
+  const double low = is_log ? std::log(dimension.low) : dimension.low;
+  const double high = is_log ? std::log(dimension.high) : dimension.high;
+  const double at = low + unit * (high - low);
+  const std::string text = fmt::format("{:.6g}", is_log ? std::exp(at) : at);
+  // What is rounded may lie outside by its last digit.
+  const double rounded = bound_of(dimension.axis.key, text);
+  if (rounded < dimension.low) return fmt::format("{}", dimension.low);
+  if (rounded > dimension.high) return fmt::format("{}", dimension.high);
+  return text;
+}
+
+Settings grid_settings(std::span<const Dimension> dimensions) {
+  std::vector<Axis> axes;
+  for (const Dimension& dimension : dimensions) {
+    ENSURE(config, dimension.spread == Spread::listed,
+           "{}: values of {}() are drawn: say how many with --samples N or --lhs N, or list them",
+           printable(dimension.axis.key), dimension.spread == Spread::uniform ? "uniform" : "log");
+    axes.push_back(dimension.axis);
+  }
+  Settings settings;
+  for (Setting& setting : product(axes)) settings.push_back(std::move(setting.values));
+  return settings;
+}
+
+Settings random_settings(std::span<const Dimension> dimensions, std::size_t count,
+                         std::uint64_t seed) {
+  check_count(dimensions, count);
+  Settings settings(count);
+  for (const Dimension& dimension : dimensions) {
+    const std::uint64_t own = seed_of(seed, dimension.axis.key);
+    for (std::size_t i = 0; i < count; ++i) {
+      CounterRng rng(own, 0, i, kValue);
+      settings[i].emplace_back(dimension.axis.key, value_at(dimension, unit_of(rng)));
+    }
+  }
+  return settings;
+}
+
+Settings latin_hypercube(std::span<const Dimension> dimensions, std::size_t count,
+                         std::uint64_t seed) {
+  check_count(dimensions, count);
+  Settings settings(count);
+  for (const Dimension& dimension : dimensions) {
+    const std::uint64_t own = seed_of(seed, dimension.axis.key);
+    const std::vector<std::size_t> parts = shuffled(count, own);
+    for (std::size_t i = 0; i < count; ++i) {
+      CounterRng rng(own, 0, i, kValue);
+      const double unit =
+          (static_cast<double>(parts[i]) + unit_of(rng)) / static_cast<double>(count);
+      settings[i].emplace_back(dimension.axis.key, value_at(dimension, unit));
+    }
+  }
+  return settings;
+}
+
+Settings listed_settings(const std::filesystem::path& file) {
+  const std::string text = read_file(file, config::kMaxFileBytes, ReadFailure::config);
+  config::Diagnostics problems;
+  const config::Node list =
+      config::parse_yaml(config::make_source(file.string(), text), text, problems);
+  if (!list.broken && (list.type != config::Node::Type::list || list.items.empty()))
+    problems.error(
+        list.position,
+        fmt::format("a list of runs is expected, found {}", config::describe_value(list)),
+        "write - {optimizer.lr: 0.1}");
+  Settings settings;
+  for (const config::Node& item : list.items) settings.push_back(overrides_of(item, problems));
+  problems.throw_if_errors();
+  ENSURE(config, settings.size() <= kMostRuns, "{} lists {} runs, at most {} are allowed",
+         printable(file.string()), settings.size(), kMostRuns);
+  return settings;
 }
 
 }  // namespace trainctl::study

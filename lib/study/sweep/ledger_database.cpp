@@ -183,4 +183,6 @@ void LedgerDatabase::set_meta(const char* key, const Json& value) const {
   prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").bind(name).bind(text).run();
 }
 
+std::string sqlite_version() { return sqlite3_libversion(); }
+
 }  // namespace trainctl::study

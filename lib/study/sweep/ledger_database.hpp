@@ -72,4 +72,7 @@ struct LedgerDatabase {
   sqlite3* handle = nullptr;
 };
 
+/// Of the library that keeps the ledgers of sweeps, as it was loaded: "3.40.1".
+std::string sqlite_version();
+
 }  // namespace trainctl::study

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "report/text/csv_file.hpp"
+#include "report/text/table.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,12 +1,11 @@
 #include "study/sweep/sweep.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "log/log.hpp"
 #include "study/folder/folder_lock.hpp"
-#include "study/sweep/run_order.hpp"
+#include "study/sweep/run_scheduler.hpp"
 
 #include <fmt/format.h>
 

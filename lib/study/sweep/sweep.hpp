@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "study/sweep/job_process.hpp"
+#include "study/sweep/jobs.hpp"
 #include "study/sweep/ledger.hpp"
 #include "study/sweep/result.hpp"
 

@@ -1,13 +1,12 @@
 #include "study/tune/batch_size_search.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
-#include "spec/experiment/placement.hpp"
+#include "spec/experiment/run_size.hpp"
 #include "spec/experiment/value_types.hpp"
-#include "study/bench/short_run.hpp"
+#include "study/bench/trials.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 #include "study/tune/candidate_values.hpp"
 
 #include "base/error.hpp"
-#include "spec/model_input.hpp"
+#include "spec/compatibility.hpp"
 
 #include <fmt/format.h>
 

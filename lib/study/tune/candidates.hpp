@@ -4,6 +4,7 @@
 #include "spec/experiment/experiment.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -71,5 +72,9 @@ bool is_slow_rank(const report::TuneVerdict& verdict);
 LossRule loss_rule_of(std::string_view key);
 /// Validation or saving, which runs leave out otherwise.
 bool is_cadence(std::string_view key);
+
+/// The setting that the verdict proposes itself, as a candidate; nothing where it is none that tune
+/// may try, or there is none. `found`: what the table of rules offers.
+std::optional<TuneCandidate> proposed(const TuneSituation& now, const TuneCandidates& found);
 
 }  // namespace trainctl::study

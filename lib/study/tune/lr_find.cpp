@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "spec/optimizer/muon.hpp"
-#include "study/bench/short_run.hpp"
+#include "study/bench/trials.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,13 @@
 #include "study/tune/paired_trials.hpp"
 
+#include "base/error.hpp"
+#include "base/statistics.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <variant>
 
 namespace trainctl::study {
@@ -57,6 +64,182 @@ void PairedTrials::learn_time(const Comparison& comparison, const ComparisonRuns
   if (longest <= 0) return;
   if (comparison.base.empty()) original_s_ = longest;
   if (comparison.base == base_) run_s_ = longest;
+}
+
+namespace {
+
+using report::Ruling;
+
+constexpr double kWorthwhile = 1.01;  // a gain below it is not worth a key
+constexpr double kNegligible = 1.03;  // a gain is ruled out where it cannot be as large
+constexpr double kObvious = 1.1;      // of every pair
+constexpr std::size_t kFewestPairs = 2;
+
+/// False: the run failed.
+bool take(const TuneResult& result, report::BenchRow& row, std::vector<double>& seconds,
+          ComparisonRuns& runs) {
+  if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
+    runs.failed = *failure;
+    return false;
+  }
+  const auto& sample = std::get<TuneSample>(result);
+  row.trials.push_back(sample.trial);
+  seconds.push_back(sample.sample_s);
+  return true;
+}
+
+bool run_base(const Comparison& comparison, const RunTune& run, ComparisonRuns& runs) {
+  if (take(run(comparison.base, comparison.scope), runs.base, runs.base_s, runs)) return true;
+  runs.base_failed = true;
+  return false;
+}
+
+bool run_other(const Comparison& comparison, const RunTune& run, ComparisonRuns& runs) {
+  const TuneResult result = run(comparison.other, comparison.scope);
+  if (!take(result, runs.other, runs.other_s, runs)) return false;
+  runs.last = std::get<TuneSample>(result);
+  return true;
+}
+
+/// What the losses and batches alone say; nothing: they are as they should be.
+std::optional<ComparisonRuling> rule_on_numbers(const Comparison& comparison,
+                                                const ComparisonRuns& runs) {
+  if (comparison.rule == LossRule::other) return std::nullopt;
+  if (report::same_batches(runs.base, runs.other) == false)
+    return ComparisonRuling{Ruling::batches_differ, "differ", "it was trained on other batches"};
+  const std::optional<double> gap = report::loss_gap(runs.base, runs.other);
+  const std::string text = report::loss_text(gap);
+  if (!gap)
+    return ComparisonRuling{Ruling::losses_differ, text,
+                            "the losses of the two cannot be compared"};
+  const double own = report::loss_gap(runs.base, runs.base).value_or(0);
+  const bool exact = comparison.rule == LossRule::same && own == 0;
+  const double most = exact ? 0 : std::max(comparison.tolerance, own);
+  if (*gap <= most) return std::nullopt;
+  const std::string asked =
+      exact ? "not one bit may differ" : fmt::format("the tolerance is {:g}", most);
+  return ComparisonRuling{Ruling::losses_differ, text,
+                          fmt::format("the losses differ by {:.1e}, and {}", *gap, asked)};
+}
+
+std::string losses_of(const Comparison& comparison, const ComparisonRuns& runs) {
+  if (comparison.rule == LossRule::other) return "not compared";
+  return report::loss_text(report::loss_gap(runs.base, runs.other));
+}
+
+/// The logarithm of each pair's gain.
+std::vector<double> log_gains(const ComparisonRuns& runs) {
+  std::vector<double> gains;
+  for (int i = 0; i < runs.pairs(); ++i) {
+    const auto pair = static_cast<std::size_t>(i);
+    const double gain = runs.base_s[pair] / runs.other_s[pair];
+    if (gain > 0 && std::isfinite(gain)) gains.push_back(std::log(gain));
+  }
+  return gains;
+}
+
+/// Why a comparison is not decided.
+std::string open_reason(const report::Speedup& gain) {
+  if (!gain.ci95) return "too few runs for an interval";
+  if (gain.value.value_or(0) < 1) return "too noisy: a gain of 3 % is not ruled out";
+  return "too noisy: the interval does not exclude that nothing is won";
+}
+
+}  // namespace
+
+TuneScope scope_of(const report::TuneChanges& changes) {
+  const bool whole = std::ranges::any_of(changes, [](const report::TuneChange& each) {
+    return is_cadence(each.key) || each.key.starts_with("checkpoint.");
+  });
+  return whole ? TuneScope::whole : TuneScope::lean;
+}
+
+int ComparisonRuns::pairs() const {
+  return static_cast<int>(std::min(base_s.size(), other_s.size()));
+}
+
+double longest_s(const report::BenchRow& row) {
+  double longest = 0;
+  for (const report::Trial& trial : row.trials) longest = std::max(longest, trial.total_s);
+  return longest;
+}
+
+void run_pairs(const Comparison& comparison, int pairs, const RunTune& run, ComparisonRuns& runs) {
+  while (static_cast<int>(runs.other_s.size()) < pairs) {
+    const bool base_first = runs.other_s.size() % 2 == 0;
+    const bool ran = base_first
+                         ? run_base(comparison, run, runs) && run_other(comparison, run, runs)
+                         : run_other(comparison, run, runs) && run_base(comparison, run, runs);
+    if (!ran) return;
+    // One run of the base does not tell whether it repeats its own bits.
+    if (runs.base_s.size() >= kFewestPairs && rule_on_numbers(comparison, runs)) return;
+  }
+}
+
+void PairNoise::update(const std::string& name, const ComparisonRuns& runs) {
+  const std::vector<double> gains = log_gains(runs);
+  if (gains.size() < kFewestPairs) return;
+  const double middle = mean(gains);
+  Scatter scatter{.squares = 0, .degrees = static_cast<double>(gains.size() - 1)};
+  for (const double gain : gains) scatter.squares += (gain - middle) * (gain - middle);
+  of_[name] = scatter;
+}
+
+PairNoise::Scatter PairNoise::pooled() const {
+  Scatter all;
+  for (const auto& [name, scatter] : of_) {
+    all.squares += scatter.squares;
+    all.degrees += scatter.degrees;
+  }
+  return all;
+}
+
+std::optional<double> PairNoise::deviation() const {
+  const Scatter all = pooled();
+  return all.degrees > 0 ? std::optional(std::sqrt(all.squares / all.degrees)) : std::nullopt;
+}
+
+std::optional<report::Interval> PairNoise::interval(const ComparisonRuns& runs) const {
+  const std::vector<double> gains = log_gains(runs);
+  const std::optional<double> noise = deviation();
+  if (gains.empty() || !noise) return std::nullopt;
+  const double error = *noise / std::sqrt(static_cast<double>(gains.size()));
+  const double reach = student_quantile(0.975, pooled().degrees) * error;
+  return report::Interval{std::exp(mean(gains) - reach), std::exp(mean(gains) + reach)};
+}
+
+int PairNoise::pairs_to_decide(const ComparisonRuns& runs) const {
+  constexpr int kMost = 1000;
+  const std::vector<double> gains = log_gains(runs);
+  const std::optional<double> noise = deviation();
+  const int next = runs.pairs() + 1;
+  if (gains.empty() || noise.value_or(0) <= 0)
+    return std::max(next, static_cast<int>(report::kFewestPairs));
+  const double gain = mean(gains);
+  const double effect = std::max(gain - std::log(kWorthwhile), std::log(kNegligible) - gain);
+  return std::max(repeats_for(*noise, effect, {.most = kMost}).value_or(kMost), next);
+}
+
+bool is_obvious(const ComparisonRuns& runs) {
+  const std::vector<double> gains = log_gains(runs);
+  return gains.size() >= kFewestPairs &&
+         std::ranges::all_of(gains, [](double gain) { return gain > std::log(kObvious); });
+}
+
+ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& runs,
+                         const PairNoise& noise) {
+  if (runs.failed && runs.failed->overdue)
+    return {Ruling::no_gain, "?", "a run of it took more than three times as long"};
+  if (runs.failed) return {Ruling::failed, "?", runs.failed->message};
+  if (const auto numbers = rule_on_numbers(comparison, runs)) return *numbers;
+  const std::string losses = losses_of(comparison, runs);
+  const report::Speedup gain = runs.gain();
+  const bool certain = gain.ci95 && gain.ci95->low > kWorthwhile;
+  if (certain) return {Ruling::accepted, losses, "the interval lies above 1.01"};
+  const std::optional<report::Interval> likely = noise.interval(runs);
+  if (likely && likely->high < kNegligible)
+    return {Ruling::no_gain, losses, "a gain of 3 % is ruled out"};
+  return {Ruling::unclear, losses, open_reason(gain)};
 }
 
 }  // namespace trainctl::study

@@ -3,8 +3,8 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
+#include "study/tune/candidates.hpp"
 #include "study/tune/paired_trials.hpp"
-#include "study/tune/proposal.hpp"
 #include "study/tune/search_report.hpp"
 
 #include <fmt/format.h>

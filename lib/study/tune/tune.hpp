@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "study/tune/comparison.hpp"
+#include "study/tune/paired_trials.hpp"
 
 #include <functional>
 #include <optional>

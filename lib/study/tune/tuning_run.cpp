@@ -1,11 +1,11 @@
 #include "study/tune/tuning_run.hpp"
 
-#include "base/bounded_text.hpp"
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "spec/experiment/run_size.hpp"
-#include "study/bench/deadline.hpp"
-#include "study/workers/slow_variables.hpp"
+#include "study/bench/trials.hpp"
+#include "study/workers/worker_launch.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "study/run/run.hpp"
-#include "study/tune/comparison.hpp"
+#include "study/tune/paired_trials.hpp"
 
 #include <cstdint>
 #include <functional>

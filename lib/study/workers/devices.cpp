@@ -1,9 +1,29 @@
 #include "study/workers/devices.hpp"
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/machine/machine.hpp"
+#include "base/machine/nvml.hpp"
 #include "base/strings.hpp"
+#include "launch/process/isolated_process.hpp"
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
+#include <string_view>
+#include <thread>
 
 namespace trainctl::study {
 namespace {
@@ -52,6 +72,153 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
          "trainer.devices is {}, but the CUDA driver has {} GPU{}{}", ranks, found.count,
          found.count == 1 ? "" : "s", visible_note());
   return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
+}
+
+}  // namespace trainctl::study
+
+namespace trainctl::launch {
+namespace {
+
+// Of the driver's interface, which has no header here: both return 0 where all is well.
+using Init = int (*)(unsigned flags);
+using Count = int (*)(int* count);
+
+// The child's answer: a number, or why there is none.
+std::string ask_driver(const std::string& library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return fmt::format("the driver's library {} cannot be loaded", library);
+  const auto init = reinterpret_cast<Init>(::dlsym(handle, "cuInit"));
+  const auto count = reinterpret_cast<Count>(::dlsym(handle, "cuDeviceGetCount"));
+  if (init == nullptr || count == nullptr) return fmt::format("{} is no CUDA driver", library);
+  if (const int code = init(0); code != 0)
+    return fmt::format("the CUDA driver refuses with error {}", code);
+  int found = 0;
+  if (const int code = count(&found); code != 0)
+    return fmt::format("the CUDA driver refuses with error {}", code);
+  return std::to_string(found);
+}
+
+[[noreturn]] void answer(int fd, const std::string& library, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ::dup2(nowhere.get(), STDOUT_FILENO);
+  ::dup2(nowhere.get(), STDERR_FILENO);
+  const std::string text = ask_driver(library);
+  const ssize_t written = ::write(fd, text.data(), text.size());
+  ::_exit(written < 0 ? 1 : 0);
+}
+
+std::string read_answer(int fd, double timeout_s) {
+  std::string text;
+  std::array<char, 512> buffer{};
+  const double deadline = steady_clock().now() + timeout_s;
+  while (true) {
+    const double left = deadline - steady_clock().now();
+    pollfd ready{fd, POLLIN, 0};
+    if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left * 1000) + 1) == 0) {
+      return "the CUDA driver did not answer within " + human_duration(timeout_s);
+    }
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+// Bounded: a process in an uninterruptible wait is left behind; it dies when that ends.
+void bury(pid_t pid) {
+  constexpr int kRounds = 2000;
+  ::kill(pid, SIGKILL);
+  for (int i = 0; i < kRounds && ::waitpid(pid, nullptr, WNOHANG) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+GpuProbe parse(const std::string& text) {
+  GpuProbe probe;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), probe.count);
+  if (failure == std::errc() && end == text.data() + text.size()) {
+    if (probe.count == 0) probe.problem = "the CUDA driver finds no GPU";
+    return probe;
+  }
+  return {0, text.empty() ? "the CUDA driver crashed" : text};
+}
+
+}  // namespace
+
+GpuProbe probe_gpus(const std::string& library, double timeout_s) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return {0, "no pipe could be made to ask the CUDA driver"};
+  const Fd reading(ends[0]);
+  Fd writing(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return {0, "no process could be started to ask the CUDA driver"};
+  if (pid == 0) answer(writing.get(), library, parent);
+  writing.reset();
+  const std::string text = read_answer(reading.get(), timeout_s);
+  bury(pid);
+  return parse(text);
+}
+
+}  // namespace trainctl::launch
+
+namespace trainctl::study {
+namespace {
+
+constexpr unsigned kMostSeconds = 20;                       // of an answer
+constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;  // that others may have taken meanwhile
+
+/// Numbers with spaces between; 0 for a GPU whose memory is not told.
+std::string ask(const std::string& library) {
+  ::alarm(kMostSeconds);  // ends a driver that hangs
+  std::string text;
+  for (const GpuState& gpu : Nvml(library).gpus())
+    text += fmt::format("{}{}", text.empty() ? "" : " ", gpu.free_bytes);
+  return text;
+}
+
+bool is_back(const FreeMemory& before, const FreeMemory& now) {
+  if (now.size() != before.size()) return now.empty();  // nobody tells any more
+  return std::ranges::equal(before, now, [](std::uint64_t was, std::uint64_t is) {
+    return is + std::max(kSlack, was / 50) >= was;
+  });
+}
+
+}  // namespace
+
+FreeMemory free_device_memory(const std::string& library) {
+  FreeMemory found;
+  try {
+    const std::string text = launch::run_isolated([&] { return ask(library); }).text;
+    for (const std::string& word : split(text, ' ')) {
+      std::uint64_t bytes = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bytes);
+      if (error != std::errc() || end != word.data() + word.size()) return {};
+      found.push_back(bytes);
+    }
+  } catch (const Error&) {  // the wait is a courtesy to the next start
+    return {};
+  }
+  return found;
+}
+
+FreeMemory memory_before(const spec::Trainer& trainer) {
+  const bool starts_again = trainer.max_restarts > 0 || !trainer.on_divergence.empty();
+  if (trainer.accelerator == spec::Accelerator::cpu || !starts_again) return {};
+  return read_machine().gpus.empty() ? FreeMemory() : free_device_memory();
+}
+
+bool await_memory(const FreeMemory& before, const MemoryWait& wait) {
+  if (before.empty()) return true;
+  const double deadline = wait.clock.now() + wait.most_s;
+  while (!is_back(before, wait.probe())) {
+    if (wait.is_stopped() || wait.clock.now() >= deadline) return false;
+    wait.pause();
+  }
+  return true;
 }
 
 }  // namespace trainctl::study

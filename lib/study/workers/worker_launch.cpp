@@ -1,20 +1,31 @@
 #include "study/workers/worker_launch.hpp"
 
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/machine/allocator.hpp"
 #include "base/machine/numa.hpp"
-#include "launch/process/environment.hpp"
-#include "spec/experiment/agreement.hpp"
-#include "spec/experiment/duration.hpp"
-#include "study/workers/allocators.hpp"
+#include "base/strings.hpp"
+#include "launch/process/worker_environment.hpp"
+#include "launch/rendezvous/address.hpp"
+#include "spec/experiment/run_size.hpp"
+#include "spec/experiment/value_types.hpp"
+#include "study/resume/config_changes.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace trainctl::study {
@@ -124,6 +135,182 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   if (const auto& limit = wish.trainer.hang_timeout.value)
     launch.hang_timeout_s = spec::parse_duration(*limit);
   return launch;
+}
+
+namespace {
+
+constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kPerNode = "distributed.interface";  // the one value that nodes may not share
+
+// Both engines open sockets of their own beside ours.
+void name_interface(const std::string& address, launch::LaunchSpec& launch) {
+  launch.environment[launch::kGroupAddress] = address;
+  const std::string interface = launch::interface_of(address);
+  std::map<std::string, std::string> variables;
+  if (!interface.empty()) variables["NCCL_SOCKET_IFNAME"] = "=" + interface;
+  if (address.find(':') != std::string::npos) variables["NCCL_SOCKET_FAMILY"] = "AF_INET6";
+  for (const auto& [name, value] : variables) {
+    launch.environment[name] = value;
+    launch.keep_users.push_back(name);
+  }
+}
+
+// Of a task of a launcher; else the machine's are all its own.
+int cores_here(const RunRequest& request) {
+  const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return request.nodes ? cores_of(*request.nodes, usable_cores(), online) : 0;
+}
+
+void place(const NodeLaunch& wish, launch::LaunchSpec& launch) {
+  const NodePlan& plan = *wish.request.nodes;
+  const char* visible = std::getenv(kVisible);
+  const WorkerPlace here =
+      worker_place(plan, {wish.devices.gpu ? wish.devices.visible : 0, visible ? visible : ""});
+  launch.place = {.nodes = plan.nodes,
+                  .node = plan.node,
+                  .local_rank = here.local_rank,
+                  .local_world_size = here.local_world_size};
+  if (!plan.is_one_rank()) launch.place.local_world_size = wish.devices.ranks;
+  for (const auto& [name, value] : here.environment) launch.environment[name] = value;
+  if (!wish.address.empty()) name_interface(wish.address, launch);
+}
+
+}  // namespace
+
+launch::BeatTimes beat_times() {
+  constexpr double kLeast = 0.1;
+  constexpr double kMost = 60;
+  constexpr double kMissed = 3;
+  launch::BeatTimes times;
+  const char* text = std::getenv(kBeat);
+  if (text == nullptr) return times;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, times.beat_s);
+  ENSURE(config,
+         error == std::errc() && stop == end && times.beat_s >= kLeast && times.beat_s <= kMost,
+         "environment variable {} is '{}', expected seconds from {} to {}", kBeat, printable(text),
+         kLeast, kMost);
+  times.silence_s = kMissed * times.beat_s;
+  return times;
+}
+
+std::string config_digest(const spec::Loaded& loaded) {
+  std::string text;
+  for (const auto& [path, value] : resolved_values(spec::dump_resolved(loaded))) {
+    if (path != kPerNode) text += path + "=" + value + "\n";
+  }
+  return to_hex(sha256(text));
+}
+
+std::string first_difference(const std::string& theirs, const spec::Loaded& ours) {
+  for (const ConfigChange& change : config_changes(theirs, ours)) {
+    if (change.path != kPerNode)
+      return fmt::format("{} is {} there and {} here", change.path, printable(change.before),
+                         printable(change.now));
+  }
+  return "";
+}
+
+std::string group_address(const spec::Experiment& experiment, const std::string& local) {
+  const std::string& wish = experiment.distributed.interface;
+  return wish.empty() ? local : launch::interface_address(wish, local);
+}
+
+launch::LaunchSpec launch_spec(const NodeLaunch& wish) {
+  const RunRequest& request = wish.request;
+  const spec::Trainer& trainer = request.loaded.experiment.trainer;
+  launch::LaunchSpec launch =
+      worker_launch({.executable = request.executable,
+                     .folder = wish.folder,
+                     .trainer = trainer,
+                     .machine = wish.machine,
+                     .devices = wish.devices,
+                     .cores = cores_here(request),
+                     .collective_timeout_s = request.loaded.experiment.distributed.timeout_s});
+  launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
+  launch.world_size = wish.devices.ranks * (request.nodes ? request.nodes->nodes : 1);
+  if (request.nodes) place(wish, launch);
+  const bool saves = request.task.kind == spec::TaskKind::train;
+  if (!saves) launch.stop_grace_s = launch.grace_s;
+  return launch;
+}
+
+namespace {
+
+constexpr std::array kLibraries{
+    AllocatorLibrary{spec::Allocator::jemalloc, "jemalloc", "libjemalloc.so.2", "libjemalloc2"},
+    AllocatorLibrary{spec::Allocator::mimalloc, "mimalloc", "libmimalloc.so.2", "libmimalloc2.0"},
+};
+
+constexpr const char* kPreload = "LD_PRELOAD";
+
+struct Setting {
+  spec::Allocator allocator;
+  const char* name;
+  const char* value;
+};
+// Left alone, jemalloc returns blocks of 8 MiB and more at once, and both the rest after moments:
+// each step would pay page faults to get its tensors back.
+constexpr std::array kSettings{
+    Setting{spec::Allocator::jemalloc, "MALLOC_CONF",
+            "oversize_threshold:0,dirty_decay_ms:600000,muzzy_decay_ms:600000"},
+    Setting{spec::Allocator::mimalloc, "MIMALLOC_ALLOW_DECOMMIT", "0"},  // 2.0
+    Setting{spec::Allocator::mimalloc, "MIMALLOC_PURGE_DELAY", "-1"},    // from 2.1 on
+};
+
+std::string users_preload() {
+  const char* value = std::getenv(kPreload);
+  return value == nullptr || *value == '\0' ? "" : ":" + std::string(value);
+}
+
+}  // namespace
+
+std::span<const AllocatorLibrary> allocator_libraries() { return kLibraries; }
+
+void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
+  const auto* library = std::ranges::find(kLibraries, asked, &AllocatorLibrary::allocator);
+  if (library == kLibraries.end()) return;
+  const auto file = find_shared_library(library->file);
+  ENSURE(resource, file.has_value(),
+         "trainer.allocator is {}, and {} is in no folder of the dynamic linker: install it "
+         "(Debian: {}), add its folder to LD_LIBRARY_PATH, or set trainer.allocator=system",
+         library->name, library->file, library->package);
+  launch.environment[kPreload] = file->string() + users_preload();
+  for (const Setting& setting : kSettings) {
+    if (setting.allocator != asked) continue;
+    launch.environment[setting.name] = setting.value;
+    launch.keep_users.emplace_back(setting.name);
+  }
+}
+
+namespace {
+
+/// In letters of either case.
+bool is_word(std::string_view text, std::string_view word) {
+  return std::ranges::equal(
+      text, word, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+}
+
+std::string value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+// As libgomp reads them: the count wins, whose words are two.
+std::string spin_variable() {
+  const std::string count = value_of("GOMP_SPINCOUNT");
+  if (is_word(count, "infinite") || is_word(count, "infinity")) return "GOMP_SPINCOUNT=" + count;
+  const std::string policy = value_of("OMP_WAIT_POLICY");
+  return count.empty() && is_word(policy, "active") ? "OMP_WAIT_POLICY=" + policy : "";
+}
+
+std::string slow_variable() {
+  const std::string spins = spin_variable();
+  if (!spins.empty()) return spins;
+  return value_of("CUDA_LAUNCH_BLOCKING") == "1" ? "CUDA_LAUNCH_BLOCKING=1" : "";
 }
 
 }  // namespace trainctl::study

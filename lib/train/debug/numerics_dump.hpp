@@ -3,7 +3,7 @@
 #include "train/debug/numerics_file.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
-#include "train/state/kept_random.hpp"
+#include "train/state/saved_state.hpp"
 
 #include <cstdint>
 #include <filesystem>

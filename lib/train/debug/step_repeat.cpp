@@ -1,10 +1,10 @@
 #include "train/debug/step_repeat.hpp"
 
-#include "base/exact_double.hpp"
+#include "base/strings.hpp"
+#include "events/records.hpp"
 #include "train/debug/anomaly_detector.hpp"
-#include "train/debug/finite.hpp"
-#include "train/debug/layer_numbers.hpp"
 #include "train/debug/tensor_stats.hpp"
+#include "train/measure/layer_trace.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -12,15 +12,66 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace trainctl::train {
 namespace {
+
+/// Summarises what the operators of a forward pass return, in their order, as layers that a
+/// LayerTrace knows. Waits for the device after each.
+class LayerNumbers final : public LayerTrace {
+ public:
+  using LayerTrace::LayerTrace;
+
+  /// At most 200.
+  [[nodiscard]] const std::vector<events::TensorSummary>& layers() const { return layers_; }
+
+ private:
+  void operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
+                     const LayerCall& call) override;
+
+  std::vector<events::TensorSummary> layers_;
+};
+
+namespace {
+
+constexpr std::size_t kMost = 200;
+
+std::string name_of(const LayerPlace& place) {
+  if (place.pass == LayerPass::loss) return fmt::format("the loss ({})", place.op);
+  if (place.layer.empty()) return fmt::format("before the first layer ({})", place.op);
+  return fmt::format("{}{} ({})", place.owns ? "" : "after ", place.layer, place.op);
+}
+
+/// A view has no values of its own; what was changed in place has.
+bool is_view(const at::Tensor& output, const LayerCall& call, std::string_view op) {
+  if (op.ends_with('_')) return false;
+  return std::ranges::any_of(call.inputs, [&](const at::Tensor& input) {
+    return input.has_storage() && output.has_storage() && input.is_alias_of(output);
+  });
+}
+
+}  // namespace
+
+void LayerNumbers::operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
+                                 const LayerCall& call) {
+  const bool forward = pass() == LayerPass::forward || pass() == LayerPass::loss;
+  if (!forward || !call.outermost || call.inputs.empty()) return;
+  for (const at::Tensor& output : tensors_in(op.outputs())) {
+    const bool wanted = output.is_floating_point() && !is_view(output, call, op.name());
+    if (wanted && layers_.size() < kMost)
+      layers_.push_back(summary_of(name_of(frame.place), output));
+  }
+}
 
 constexpr std::int64_t kMostRows = 4096;
 constexpr std::size_t kMostSummaries = 200;

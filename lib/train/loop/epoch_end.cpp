@@ -1,8 +1,8 @@
 #include "base/hash.hpp"
 #include "device/process_stats.hpp"
-#include "spec/experiment/agreement.hpp"
-#include "stage/growing_metric.hpp"
-#include "train/loop/rank_epoch.hpp"
+#include "spec/experiment/run_size.hpp"
+#include "stage/stages.hpp"
+#include "train/loop/progress_reporter.hpp"
 #include "train/loop/trainer.hpp"
 
 #include <ATen/ops/empty.h>

@@ -1,8 +1,8 @@
 #include "train/loop/evaluator.hpp"
 
 #include "base/error.hpp"
-#include "stage/growing_metric.hpp"
-#include "train/step/measure.hpp"
+#include "stage/stages.hpp"
+#include "train/step/forward.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

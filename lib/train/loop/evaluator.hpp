@@ -3,7 +3,7 @@
 #include "device/feed.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
-#include "train/step/loss_meter.hpp"
+#include "train/step/forward.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,9 +1,9 @@
 #include "train/loop/options.hpp"
 
 #include "base/error.hpp"
-#include "spec/checks/capture_decl.hpp"
-#include "spec/experiment/duration.hpp"
+#include "spec/checks/checks.hpp"
 #include "spec/experiment/monitor.hpp"
+#include "spec/experiment/value_types.hpp"
 
 namespace trainctl::train {
 

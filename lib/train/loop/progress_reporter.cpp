@@ -1,6 +1,10 @@
 #include "train/loop/progress_reporter.hpp"
 
+#include "base/strings.hpp"
+#include "log/log.hpp"
+
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include <limits>
 
@@ -78,6 +82,39 @@ std::optional<double> Reporter::log(const Position& position, double lr, double 
                             read(step.norms().parameter)});
   }
   return loss;
+}
+
+void SkippedReport::tell(const std::string& split, const data::Loader& loader,
+                         const EventSink& emit) {
+  for (const data::SkippedSample& sample : loader.skipped()) {
+    if (!told_.insert(split + '\0' + sample.name).second) continue;
+    const std::string text = fmt::format("dataset.{}: another sample takes the place of {}: {}",
+                                         split, sample.name, sample.reason);
+    log::get().warn("{}", printable(text));  // the rank's log, which stays in the run folder
+    emit(events::Warning{text, split + "/" + sample.name});
+  }
+}
+
+events::RankEpoch rank_epoch(const RankShare& share) {
+  const events::Timing& timing = share.ended.timing;
+  const dist::SyncStats& exchanged = share.exchanged;
+  const double exchange_s = exchanged.overlapped_s + exchanged.exposed_s;
+  events::RankEpoch told;
+  told.rank = share.rank;
+  told.epoch = share.ended.epoch;
+  told.global_step = share.ended.global_step;
+  told.steps = share.steps;
+  told.wall_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  told.data_wait_s = timing.data_wait_s;
+  told.step_s = timing.h2d_s + timing.forward_s + timing.backward_s + timing.optimizer_s;
+  told.allreduce_exposed_s = timing.allreduce_exposed_s;
+  told.overlapped_s = exchanged.overlapped_s;
+  told.exposed_s = exchanged.exposed_s;
+  told.overlap = exchange_s > 0 ? exchanged.overlapped_s / exchange_s : 0;
+  told.payload_bytes = exchanged.payload_bytes;
+  told.wire_bytes = exchanged.wire_bytes;
+  told.bucket_bytes = share.bucket_bytes;
+  return told;
 }
 
 }  // namespace trainctl::train

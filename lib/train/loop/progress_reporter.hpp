@@ -1,11 +1,17 @@
 #pragma once
 
+#include "data/loader/loader.hpp"
+#include "dist/grad_sync.hpp"
+#include "events/records.hpp"
 #include "train/loop/session.hpp"
-#include "train/step/loss_meter.hpp"
+#include "train/step/forward.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -51,5 +57,26 @@ class Reporter {
   Mark progress_mark_;
   Mark log_mark_;
 };
+
+/// Names each damaged sample that a loader replaced (dataset.on_error: skip), once a run, as a
+/// warning.
+class SkippedReport {
+ public:
+  void tell(const std::string& split, const data::Loader& loader, const EventSink& emit);
+
+ private:
+  std::set<std::string> told_;
+};
+
+/// What one rank knows of an epoch that is over.
+struct RankShare {
+  int rank = 0;
+  const events::EpochEnded& ended;   // with this rank's own timing
+  std::int64_t steps = 0;            // of the optimizer, by this process
+  const dist::SyncStats& exchanged;  // of gradients and weights
+  std::vector<std::int64_t> bucket_bytes;
+};
+
+events::RankEpoch rank_epoch(const RankShare& share);
 
 }  // namespace trainctl::train

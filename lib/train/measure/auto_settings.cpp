@@ -1,13 +1,44 @@
 #include "train/measure/auto_settings.hpp"
 
 #include "base/statistics.hpp"
-#include "train/measure/turns.hpp"
+#include "base/strings.hpp"
 
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 namespace trainctl::train {
+namespace {
+
+constexpr double kBlock = 0.01;  // seconds of one timed block, if a step is shorter
+constexpr double kBudget = 2.0;  // seconds after which no new round begins
+constexpr int kRounds = 5;
+
+double timed(const Steps& take, const Clock& clock, int steps) {
+  const double begin = clock.now();
+  take(steps);
+  return (clock.now() - begin) / steps;
+}
+
+}  // namespace
+
+Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock) {
+  const double begin = clock.now();
+  other(1);  // allocations and thread pools belong to neither side
+  one(1);
+  const int steps =
+      static_cast<int>(std::clamp(kBlock / std::max(timed(one, clock, 1), 1e-9), 1.0, 100.0));
+  Turns turns;
+  for (int round = 0; round < kRounds && (round == 0 || clock.now() - begin < kBudget); ++round) {
+    turns.one.push_back(timed(one, clock, steps));
+    turns.other.push_back(timed(other, clock, steps));
+  }
+  return turns;
+}
+
 namespace {
 
 constexpr double kWorthIt = 1.15;
@@ -46,6 +77,68 @@ double time_steps(const std::function<void()>& step, const Clock& clock) {
   while (clock.now() - begin < kStepBudget && steps.size() < kMostSteps)
     steps.push_back(timed_one());
   return steps.empty() ? last : median(steps);
+}
+
+namespace {
+
+constexpr double kWorthIt = 1.15;
+
+Steps repeated(const std::function<void()>& step) {
+  return [&step](int steps) {
+    for (int i = 0; i < steps; ++i) step();
+  };
+}
+
+}  // namespace
+
+bool gains_by_channels_last(spec::Precision precision) {
+  return precision != spec::Precision::full;
+}
+
+LayoutChoice choose_layout(const LayoutFacts& facts) {
+  if (facts.convolution_flops <= 0) return {false, kNoConvolutions};
+  const auto part = static_cast<double>(facts.convolution_flops);
+  const double share = part / static_cast<double>(facts.flops);
+  const bool channels_last = 3 * facts.convolution_flops >= 2 * facts.flops;
+  return {channels_last, fmt::format("{:.0f} % of the operations are convolutions of images{}",
+                                     100 * share, channels_last ? "" : ", less than two thirds")};
+}
+
+LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
+  const auto [first, last] =
+      time_in_turns(repeated(probe.channels_first), repeated(probe.channels_last), clock);
+  std::vector<double> gains;
+  for (std::size_t i = 0; i < first.size(); ++i) gains.push_back(first[i] / last[i]);
+  const double gain = median(gains);
+  const bool never_slower = *std::ranges::min_element(gains) > 1;
+  return {gain >= kWorthIt && never_slower,
+          fmt::format("probe: {:.2f}x as fast with the channels last{}", gain,
+                      gain >= kWorthIt && !never_slower ? ", but not in every round" : "")};
+}
+
+namespace {
+
+constexpr double kMargin = 1.15;  // what is measured may be off by so much
+
+std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+}  // namespace
+
+RecomputeChoice choose_recompute(const StepMemory& memory) {
+  const std::int64_t left = std::max<std::int64_t>(memory.free - memory.rest, 0);
+  const bool fits = kMargin * static_cast<double>(memory.activations) <= static_cast<double>(left);
+  return {!fits,
+          fmt::format("activations take about {} of {} free: {}", bytes_text(memory.activations),
+                      bytes_text(left), fits ? "they are kept" : "blocks are recomputed")};
+}
+
+std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator) {
+  const dist::Place place = communicator.place();
+  const at::Tensor all = at::zeros({place.world_size}, at::kLong);
+  auto* values = all.mutable_data_ptr<std::int64_t>();
+  values[place.rank] = mine;
+  communicator.sum(all, "exchange of the memory that is free");
+  return *std::min_element(values, values + place.world_size);
 }
 
 }  // namespace trainctl::train

@@ -1,11 +1,28 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "dist/communicator.hpp"
+#include "spec/experiment/experiment.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace trainctl::train {
+
+/// Takes so many steps, and returns when their work is done.
+using Steps = std::function<void(int)>;
+
+/// Seconds of a step, one number for each round.
+struct Turns {
+  std::vector<double> one;
+  std::vector<double> other;
+};
+
+/// Times two ways to take a step in turns, after one step of each to warm up: up to five rounds,
+/// none of which begins after two seconds. A round takes as many steps of each as 10 ms hold.
+Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock);
 
 struct ThreadChoice {
   int threads = 1;
@@ -28,5 +45,60 @@ ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
 /// Seconds of a step, the median of a few after two for warming up: half a second, or two long
 /// steps.
 double time_steps(const std::function<void()>& step, const Clock& clock);
+
+/// The memory format of images and of convolution weights.
+struct LayoutChoice {
+  bool channels_last = false;
+  std::string why;  // "asked", "97 % of the operations are convolutions of images"
+};
+
+/// The floating-point operations of a model's forward pass.
+struct LayoutFacts {
+  std::int64_t flops = 0;              // of all operators that are counted
+  std::int64_t convolution_flops = 0;  // of two-dimensional convolutions, see image_convolution()
+};
+
+inline constexpr const char* kNoConvolutions = "the model has no convolutions of images";
+
+/// Returns whether a GPU's kernels of this precision gain by channels-last images: those of 16
+/// bits.
+bool gains_by_channels_last(spec::Precision precision);
+
+/// The rule of trainer.channels_last=auto on a GPU in 16 bits: channels last where at least two
+/// thirds of the operations are convolutions of images. It measures no time, so that every machine
+/// and every run choose the same.
+LayoutChoice choose_layout(const LayoutFacts& facts);
+
+/// The same step of a throwaway model in both memory formats.
+struct LayoutProbe {
+  std::function<void()> channels_first;
+  std::function<void()> channels_last;
+};
+
+/// The probe of trainer.channels_last=auto on a CPU, where the operations do not tell: networks
+/// gained from 0.93x to 1.5x, depending on shapes, threads and CPU. Times both formats in turns,
+/// see time_in_turns(). Chooses channels last where the median of the rounds is at least 1.15 times
+/// as fast and no round is slower: it changes the order of additions, so that the choice should be
+/// the same in each run on a machine.
+LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock);
+
+/// What decides whether blocks are computed again, in bytes.
+struct StepMemory {
+  std::int64_t activations = 0;  // of a step with the run's batch
+  std::int64_t rest = 0;         // all else that the step needs: weights, gradients, the batch
+  std::int64_t free = 0;         // before any of it is there
+};
+
+struct RecomputeChoice {
+  bool recomputes = false;
+  std::string why;  // "activations take about 9.1 GiB of 6.0 GiB free: blocks are recomputed";
+                    // empty: it was asked for
+};
+
+/// Blocks are computed again only where the step would not fit otherwise.
+RecomputeChoice choose_recompute(const StepMemory& memory);
+
+/// The smallest of what the ranks bring, on each of them.
+std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator);
 
 }  // namespace trainctl::train

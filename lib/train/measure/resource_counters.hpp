@@ -1,9 +1,12 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace trainctl::train {
@@ -41,5 +44,31 @@ std::int64_t flops_of(std::string_view name, c10::ArrayRef<const at::IValue> inp
 /// transposed one: reads) images of at least 4x4. Of smaller ones the time is that of a matrix
 /// product, whose speed does not depend on the order of channels and places.
 bool is_image_convolution(std::string_view name, c10::ArrayRef<const at::IValue> inputs);
+
+/// Bytes that libtorch's allocators hand out on one device while it lives, to this thread and to
+/// the backward passes that it starts; as the profiler is told of them. Memory from before is not
+/// counted, when it is freed neither.
+class MemoryMeter {
+ public:
+  explicit MemoryMeter(at::Device device);
+  ~MemoryMeter();
+  MemoryMeter(const MemoryMeter&) = delete;
+  MemoryMeter& operator=(const MemoryMeter&) = delete;
+
+  /// What is handed out now.
+  [[nodiscard]] std::int64_t live() const;
+  /// The most since the last restart.
+  [[nodiscard]] std::int64_t peak() const;
+  /// The most that a GPU's allocator has held of its device, free blocks included; 0 on a CPU.
+  [[nodiscard]] std::int64_t reserved() const;
+  /// `peak` begins anew at what is live.
+  void restart_peak();
+
+ private:
+  class Report;
+
+  std::shared_ptr<Report> report_;
+  std::unique_ptr<c10::DebugInfoGuard> guard_;
+};
 
 }  // namespace trainctl::train

@@ -1,7 +1,7 @@
 #include "train/measure/step_benchmark.hpp"
 
 #include "base/statistics.hpp"
-#include "train/state/rng.hpp"
+#include "train/state/saved_state.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <ATen/Parallel.h>

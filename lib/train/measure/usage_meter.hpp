@@ -1,7 +1,6 @@
 #pragma once
 
-#include "base/machine/core_use.hpp"
-#include "base/machine/gpu_meter.hpp"
+#include "base/machine/nvml.hpp"
 #include "base/machine/resource_usage.hpp"
 #include "events/records.hpp"
 

@@ -1,7 +1,7 @@
 #include "train/parallel/sharded_optimizer.hpp"
 
 #include "base/clock.hpp"
-#include "spec/experiment/owners.hpp"
+#include "spec/experiment/distributed.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>

@@ -3,7 +3,7 @@
 #include "checkpoint/container.hpp"
 #include "checkpoint/store.hpp"
 #include "dist/grad_sync.hpp"
-#include "train/state/retention.hpp"
+#include "spec/experiment/enums.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -13,9 +13,21 @@
 #include <string>
 #include <vector>
 
-// What the thread does that writes a checkpoint: no tensors, no collectives, no events.
-
 namespace trainctl::train {
+
+/// By what checkpoints are compared: those of another monitor, or without a value, are no part of
+/// it.
+struct Ranking {
+  std::string monitor;
+  spec::Mode mode = spec::Mode::min;
+};
+
+/// The names of the best `most` (-1: of all that have a value), the best first; of equal values the
+/// older one counts as better.
+std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
+                                    const Ranking& ranking, std::int64_t most);
+
+// What the thread does that writes a checkpoint: no tensors, no collectives, no events.
 
 /// One checkpoint, as one rank has it.
 struct WriteJob {

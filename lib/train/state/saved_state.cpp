@@ -6,13 +6,21 @@
 #include "checkpoint/verify.hpp"
 #include "train/state/weights.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace trainctl::train {
@@ -168,6 +176,109 @@ void SavedState::copy_into(const std::vector<StateTensor>& state,
     }
     if (!missing.empty()) look_into_others(std::move(missing));
   });
+}
+
+namespace {
+
+struct Source {
+  std::string name;
+  at::Device device;
+};
+
+std::vector<Source> sources(at::Device device) {
+  std::vector<Source> all{{"cpu", at::kCPU}};
+  if (!device.is_cpu())
+    all.push_back({at::DeviceTypeName(device.type(), /*lower_case=*/true), device});
+  return all;
+}
+
+at::Tensor state_of(const Source& source) {
+  at::Generator generator = at::globalContext().defaultGenerator(source.device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set(const Source& source, const at::Tensor& state) {
+  at::Generator generator = at::globalContext().defaultGenerator(source.device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  try {
+    generator.set_state(state);
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::checkpoint, fmt::format("'{}' is no state of its random numbers: {}",
+                                                   source.name, error.what_without_backtrace()));
+  }
+}
+
+}  // namespace
+
+std::vector<stage::NamedTensor> random_states(at::Device device) {
+  std::vector<stage::NamedTensor> states;
+  for (const Source& source : sources(device)) states.push_back({source.name, state_of(source)});
+  return states;
+}
+
+void set_random_states(at::Device device, const std::vector<stage::NamedTensor>& states) {
+  const std::vector<Source> wanted = sources(device);
+  ENSURE(checkpoint, states.size() == wanted.size(),
+         "expected the states of {} generators of random numbers, found {}", wanted.size(),
+         states.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto& [name, state] = states[i];
+    ENSURE(checkpoint, name == wanted[i].name,
+           "expected the state of the random numbers of '{}', found '{}'", wanted[i].name, name);
+    set(wanted[i], state.contiguous());
+  }
+}
+
+struct KeptRandom::Taken {
+  at::mt19937 engine;
+  std::optional<float> next_float;
+  std::optional<double> next_double;
+  std::uint64_t seed = 0;  // of a GPU's generator
+  std::uint64_t offset = 0;
+};
+
+KeptRandom::KeptRandom(at::Device device) : device_(device), taken_(std::make_unique<Taken>()) {
+  take();
+}
+
+KeptRandom::~KeptRandom() = default;
+
+void KeptRandom::take() {
+  at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
+  {
+    const std::lock_guard<std::mutex> lock(host.mutex());
+    auto* cpu = host.get<at::CPUGeneratorImpl>();
+    taken_->engine = cpu->engine();
+    taken_->next_float = cpu->next_float_normal_sample();
+    taken_->next_double = cpu->next_double_normal_sample();
+  }
+  if (device_.is_cpu()) return;
+  at::Generator device = at::globalContext().defaultGenerator(device_);
+  const std::lock_guard<std::mutex> lock(device.mutex());
+  taken_->seed = device.current_seed();
+  taken_->offset = device.get_offset();
+}
+
+std::vector<stage::NamedTensor> KeptRandom::states() const {
+  const std::vector<stage::NamedTensor> now = random_states(device_);
+  at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
+  {
+    const std::lock_guard<std::mutex> lock(host.mutex());
+    auto* cpu = host.get<at::CPUGeneratorImpl>();
+    cpu->set_engine(taken_->engine);
+    cpu->set_next_float_normal_sample(taken_->next_float);
+    cpu->set_next_double_normal_sample(taken_->next_double);
+  }
+  if (!device_.is_cpu()) {
+    at::Generator device = at::globalContext().defaultGenerator(device_);
+    const std::lock_guard<std::mutex> lock(device.mutex());
+    device.set_current_seed(taken_->seed);
+    device.set_offset(taken_->offset);
+  }
+  std::vector<stage::NamedTensor> then = random_states(device_);
+  set_random_states(device_, now);
+  return then;
 }
 
 }  // namespace trainctl::train

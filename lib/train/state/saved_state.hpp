@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,6 +81,34 @@ class SavedState {
   std::vector<checkpoint::PartReader> parts_;  // rank 0's first
   std::size_t own_ = 0;
   int own_rank_ = 0;  // whose part that is
+};
+
+/// The states of the generators that draw by default: "cpu" and, on a GPU, "cuda" of that device.
+/// Copies, uint8 on the host: dropout and the like go on alike once they are set.
+std::vector<stage::NamedTensor> random_states(at::Device device);
+
+/// Throws Error(checkpoint) where one is missing, another one is there, or it is no state of that
+/// generator.
+void set_random_states(at::Device device, const std::vector<stage::NamedTensor>& states);
+
+/// Where the generators of random_states() stood before a batch. `take` is for every batch: on a
+/// CPU a copy of 2.5 KB, on a GPU of two numbers, and nothing is allocated.
+class KeptRandom {
+ public:
+  explicit KeptRandom(at::Device device);
+  ~KeptRandom();
+  KeptRandom(const KeptRandom&) = delete;
+  KeptRandom& operator=(const KeptRandom&) = delete;
+
+  void take();
+  /// What random_states() would have told then. The generators go on where they are now.
+  [[nodiscard]] std::vector<stage::NamedTensor> states() const;
+
+ private:
+  struct Taken;
+
+  at::Device device_;
+  std::unique_ptr<Taken> taken_;
 };
 
 }  // namespace trainctl::train

@@ -1,7 +1,7 @@
 #include "train/step/captured_step.hpp"
 
 #include "base/error.hpp"
-#include "stage/growing_metric.hpp"
+#include "stage/stages.hpp"
 
 #include <c10/util/Exception.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "device/device.hpp"
 #include "device/feed.hpp"
-#include "device/step_graph.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
 #include "train/measure/phase_timer.hpp"

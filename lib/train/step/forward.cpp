@@ -1,8 +1,15 @@
 #include "train/step/forward.hpp"
 
-#include "stage/autocast.hpp"
+#include "stage/forward_context.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
 
 namespace trainctl::train {
 ForwardOptions forward_options(const spec::Trainer& trainer) {
@@ -24,6 +31,106 @@ void lay_out_channels_last(const stage::Model& model) {
     if (parameter.dim() == 4)
       parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
   }
+}
+
+LossMeter::LossMeter(at::Device device, NotFinite not_finite, Rows rows)
+    : leaves_out_(not_finite == NotFinite::is_left_out), on_device_(rows == Rows::on_device) {
+  if (device.is_cpu()) return;
+  device_total_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
+  device_weight_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
+}
+
+bool LossMeter::add(const stage::LossValue& loss, std::int64_t rows) {
+  if (rows == 0) return true;  // padding has no say
+  if (!device_total_.defined()) return add_on_cpu(loss, rows);
+  add_on_device(loss, rows);
+  return true;
+}
+
+bool LossMeter::add_on_cpu(const stage::LossValue& loss, std::int64_t rows) {
+  const double value = *loss.value.const_data_ptr<float>();
+  if (leaves_out_ && !std::isfinite(value)) return true;
+  if (loss.weight.defined()) {
+    total_ += value;
+    weight_ += *loss.weight.const_data_ptr<float>();
+  } else {
+    total_ += value * static_cast<double>(rows);
+    weight_ += static_cast<double>(rows);
+  }
+  return std::isfinite(value);
+}
+
+void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
+  const at::NoGradGuard guard;
+  if (leaves_out_) {
+    const at::Tensor finite = loss.value.isfinite();
+    const auto ones = static_cast<double>(rows);
+    const at::Tensor weight = loss.weight.defined() ? loss.weight : at::full_like(loss.value, ones);
+    const double times = loss.weight.defined() ? 1 : ones;
+    device_total_.add_(at::where(finite, loss.value.detach(), 0), times);
+    device_weight_.add_(weight * finite);
+  } else if (loss.weight.defined()) {
+    device_total_.add_(loss.value.detach());
+    device_weight_.add_(loss.weight);
+  } else {
+    device_total_.add_(loss.value.detach(), static_cast<double>(rows));
+    if (on_device_) {
+      device_weight_.add_(static_cast<double>(rows));
+    } else {
+      weight_ += static_cast<double>(rows);
+    }
+  }
+}
+
+double LossMeter::total() const {
+  return device_total_.defined() ? device_total_.item<double>() : total_;
+}
+
+double LossMeter::weight() const {
+  const bool on_host = weight_ > 0 || !device_weight_.defined();
+  return on_host ? weight_ : device_weight_.item<double>();
+}
+
+void LossMeter::reset() {
+  if (device_total_.defined()) {
+    device_total_.zero_();
+    device_weight_.zero_();
+  }
+  total_ = 0;
+  weight_ = 0;
+}
+
+void LossMeter::add(const LossMeter& other) {
+  if (device_total_.defined()) {
+    device_total_.add_(other.device_total_);
+    device_weight_.add_(other.device_weight_);
+  }
+  total_ += other.total_;
+  weight_ += other.weight_;
+}
+
+std::vector<stage::NamedTensor> LossMeter::state() const {
+  if (!device_total_.defined()) return {};
+  return {{"total", device_total_}, {"weight", device_weight_}};
+}
+
+void LossMeter::memorise(Memo& memo) {
+  memo.value("total", &total_);
+  memo.value("weight", &weight_);
+}
+
+void measure(const std::vector<std::unique_ptr<stage::Metric>>& metrics, const stage::Loss& loss,
+             const at::Tensor& logits, const at::Tensor& targets) {
+  at::Tensor rows = logits.detach();
+  at::Tensor labels = targets;
+  if (const auto ignored = loss.ignored_label(); ignored && !metrics.empty()) {
+    if (rows.dim() == 3) rows = rows.flatten(0, 1);  // a row for each token
+    labels = labels.flatten();
+    const at::Tensor counted = labels.ne(*ignored).nonzero().squeeze(1);
+    rows = rows.index_select(0, counted);
+    labels = labels.index_select(0, counted);
+  }
+  for (const auto& metric : metrics) metric->update(rows, labels);
 }
 
 }  // namespace trainctl::train

@@ -1,9 +1,9 @@
 #include "train/step/step_runner.hpp"
 
-#include "stage/growing_metric.hpp"
-#include "train/debug/finite.hpp"
+#include "stage/stages.hpp"
+#include "train/debug/tensor_stats.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
-#include "train/step/measure.hpp"
+#include "train/step/forward.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

@@ -7,10 +7,8 @@
 #include "train/loop/session.hpp"
 #include "train/measure/phase_timer.hpp"
 #include "train/step/captured_step.hpp"
-#include "train/step/clip.hpp"
-#include "train/step/grad_scaler.hpp"
-#include "train/step/kept_buffers.hpp"
-#include "train/step/loss_meter.hpp"
+#include "train/step/forward.hpp"
+#include "train/step/gradients.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,6 @@
-#include "base/machine/core_use.hpp"
-
 #include "base/folder_entries.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/resource_usage.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

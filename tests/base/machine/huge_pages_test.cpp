@@ -1,5 +1,4 @@
-#include "base/machine/huge_pages.hpp"
-
+#include "base/machine/allocator.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "base/machine/nvml.hpp"
 
-#include "base/machine/gpu_meter.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

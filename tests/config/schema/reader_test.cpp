@@ -1,5 +1,5 @@
 #include "config/support.hpp"
-#include "config/tree/interpolate_pass.hpp"
+#include "config/tree/load.hpp"
 #include "config/tree/yaml.hpp"
 #include "support/catch.hpp"
 

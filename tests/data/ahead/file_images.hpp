@@ -1,6 +1,6 @@
 #pragma once
 
-#include "data/core/image_ranges.hpp"
+#include "data/core/dataset.hpp"
 #include "support/temp_folder.hpp"
 
 #include <atomic>

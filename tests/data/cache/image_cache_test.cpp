@@ -1,7 +1,7 @@
 #include "data/cache/image_cache.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/loader/measurements.hpp"
 #include "data/varied.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"

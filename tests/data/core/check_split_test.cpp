@@ -1,5 +1,4 @@
-#include "data/core/check_split.hpp"
-
+#include "data/core/pipeline.hpp"
 #include "data/idx_files.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/synthetic_digits.hpp"

@@ -1,6 +1,4 @@
-#include "data/core/common_size.hpp"
-
-#include "data/core/check_split.hpp"
+#include "data/core/image_probe.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/image/jpeg_files.hpp"
 #include "data/sources.hpp"

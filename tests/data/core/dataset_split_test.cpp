@@ -1,6 +1,5 @@
 #include "data/core/dataset_split.hpp"
 
-#include "data/core/check_split.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/sources.hpp"
 #include "spec/dataset/csv.hpp"

@@ -1,6 +1,5 @@
-#include "data/core/planned_image.hpp"
-
-#include "data/cache/plan_colors.hpp"
+#include "data/cache/device_cache.hpp"
+#include "data/core/transform.hpp"
 #include "data/fakes.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"

@@ -1,6 +1,5 @@
-#include "data/core/roles.hpp"
-
 #include "base/error.hpp"
+#include "data/core/batch.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,8 +1,7 @@
-#include "data/core/subset.hpp"
-
 #include "base/error.hpp"
+#include "data/core/dataset_split.hpp"
 #include "data/fakes.hpp"
-#include "data/image/codec/png_write.hpp"
+#include "data/image/codec/png.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"

@@ -1,8 +1,7 @@
 #include "data/core/unlabeled_split.hpp"
 
-#include "data/core/check_split.hpp"
+#include "data/core/batch.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/core/roles.hpp"
 #include "data/sources.hpp"
 #include "spec/dataset/image_folder.hpp"
 #include "spec/transform/center_crop.hpp"

@@ -1,5 +1,4 @@
-#include "data/dataset/cifar.hpp"
-
+#include "data/dataset/cifar10.hpp"
 #include "data/idx_files.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"

@@ -1,5 +1,4 @@
-#include "data/dataset/idx.hpp"
-
+#include "data/dataset/mnist.hpp"
 #include "data/fakes.hpp"
 #include "data/idx_files.hpp"
 #include "support/catch.hpp"

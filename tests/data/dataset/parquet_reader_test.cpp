@@ -1,5 +1,4 @@
-#include "data/dataset/parquet_reader.hpp"
-
+#include "data/dataset/parquet.hpp"
 #include "data/sources.hpp"
 #include "spec/dataset/parquet.hpp"
 #include "support/catch.hpp"

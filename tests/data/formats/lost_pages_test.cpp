@@ -1,5 +1,3 @@
-#include "data/formats/lost_pages.hpp"
-
 #include "base/json.hpp"
 #include "data/core/parallel.hpp"
 #include "data/formats/mapped_file.hpp"

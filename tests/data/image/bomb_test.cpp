@@ -1,5 +1,4 @@
 #include "data/image/codec/jpeg.hpp"
-#include "data/image/codec/jpeg_write.hpp"
 #include "data/image/decoding.hpp"
 #include "support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "data/image/codec/upright.hpp"
+#include "data/image/codec/opencv.hpp"
 #include "data/image/decoding.hpp"
 #include "support/catch.hpp"
 

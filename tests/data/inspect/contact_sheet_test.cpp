@@ -2,7 +2,7 @@
 
 #include "base/files.hpp"
 #include "data/fakes.hpp"
-#include "data/image/codec/png_write.hpp"
+#include "data/image/codec/png.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

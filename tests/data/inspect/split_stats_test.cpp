@@ -1,7 +1,6 @@
 #include "data/inspect/split_stats.hpp"
 
 #include "data/core/memory_dataset.hpp"
-#include "data/core/rows_dataset.hpp"
 #include "data/fakes.hpp"
 #include "data/varied.hpp"
 #include "support/catch.hpp"

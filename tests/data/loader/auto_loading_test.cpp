@@ -1,7 +1,6 @@
-#include "data/loader/auto_loading.hpp"
-
 #include "data/fakes.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/loader/loading_plan.hpp"
+#include "data/loader/measurements.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,9 +1,9 @@
 #include "data/loader/loader.hpp"
 
-#include "data/core/progress.hpp"
 #include "data/core/registry.hpp"
+#include "data/core/run_control.hpp"
 #include "data/fakes.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/loader/measurements.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"

@@ -2,8 +2,6 @@
 
 #include "data/core/memory_dataset.hpp"
 #include "data/fakes.hpp"
-#include "data/loader/epoch_digest.hpp"
-#include "data/loader/throughput_limit.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

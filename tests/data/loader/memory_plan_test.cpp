@@ -1,5 +1,4 @@
-#include "data/loader/memory_plan.hpp"
-
+#include "data/loader/loading_plan.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/transform_of.hpp"
 #include "spec/transform/gaussian_blur.hpp"

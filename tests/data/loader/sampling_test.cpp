@@ -2,7 +2,7 @@
 
 #include "data/core/pipeline.hpp"
 #include "data/fakes.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/loader/measurements.hpp"
 #include "spec/sampler/weighted_random.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,5 @@
-#include "data/image/codec/jpeg_write.hpp"
-
-#include "data/dataset/pack_dataset.hpp"
+#include "data/dataset/pack.hpp"
+#include "data/image/codec/jpeg.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
 #include "support/catch.hpp"

@@ -1,8 +1,8 @@
 #include "spec/dataset/pack.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/dataset/pack_dataset.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/dataset/pack.hpp"
+#include "data/loader/measurements.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/varied.hpp"
 #include "spec/dataset/synthetic_digits.hpp"

@@ -1,9 +1,8 @@
 #include "data/pack/pack_writer.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/dataset/pack_dataset.hpp"
+#include "data/dataset/pack.hpp"
 #include "data/pack/jpeg_files.hpp"
-#include "data/pack/locked_file.hpp"
 #include "data/pack/make_pack.hpp"
 #include "spec/dataset/synthetic_images.hpp"
 #include "support/catch.hpp"

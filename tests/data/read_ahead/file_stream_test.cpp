@@ -1,9 +1,8 @@
-#include "data/read_ahead/file_stream.hpp"
-
 #include "data/ahead/file_images.hpp"
-#include "data/dataset/pack_dataset.hpp"
-#include "data/loader/epoch_digest.hpp"
+#include "data/dataset/pack.hpp"
+#include "data/loader/measurements.hpp"
 #include "data/pack/make_pack.hpp"
+#include "data/read_ahead/read_ahead.hpp"
 #include "data/read_ahead/read_window.hpp"
 #include "data/sources.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,5 @@
-#include "data/read_ahead/read_plan.hpp"
-
 #include "base/random.hpp"
+#include "data/read_ahead/read_window.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include "data/fakes.hpp"
-#include "data/remote/object_stores.hpp"
+#include "data/remote/object_store.hpp"
 #include "support/catch.hpp"
 
 #include <functional>

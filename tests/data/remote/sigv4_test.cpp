@@ -1,5 +1,4 @@
-#include "data/remote/sigv4.hpp"
-
+#include "data/remote/http_client.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #include "data/fakes.hpp"
-#include "data/remote/mount.hpp"
+#include "data/remote/local_tier.hpp"
 #include "data/remote/tier_files.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"

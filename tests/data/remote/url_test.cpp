@@ -1,8 +1,7 @@
-#include "data/remote/url.hpp"
-
 #include "base/url.hpp"
+
 #include "data/fakes.hpp"
-#include "data/remote/object_stores.hpp"
+#include "data/remote/object_store.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

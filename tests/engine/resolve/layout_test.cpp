@@ -1,11 +1,10 @@
-#include "train/measure/layout.hpp"
-
+#include "checkpoint/folder.hpp"
 #include "checkpoint/manifest.hpp"
-#include "checkpoint/names.hpp"
 #include "checkpoint/verify.hpp"
 #include "engine/engine_run.hpp"
 #include "spec/experiment/task.hpp"
 #include "support/catch.hpp"
+#include "train/measure/auto_settings.hpp"
 
 #include <csignal>
 #include <filesystem>

@@ -5,7 +5,7 @@
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 #include "support/temp_folder.hpp"
-#include "train/measure/recompute.hpp"
+#include "train/measure/auto_settings.hpp"
 
 #include <ATen/Context.h>
 #include <fcntl.h>

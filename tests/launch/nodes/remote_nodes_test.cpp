@@ -1,6 +1,5 @@
-#include "launch/nodes/remote_nodes.hpp"
-
 #include "base/error.hpp"
+#include "launch/nodes/coordinator.hpp"
 #include "support/catch.hpp"
 
 #include <sys/socket.h>

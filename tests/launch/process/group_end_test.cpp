@@ -1,6 +1,5 @@
-#include "launch/process/group_end.hpp"
-
 #include "launch/job.hpp"
+#include "launch/process/orphans.hpp"
 #include "launch/supervisor_process.hpp"
 #include "support/catch.hpp"
 

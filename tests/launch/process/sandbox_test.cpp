@@ -1,5 +1,3 @@
-#include "launch/process/sandbox.hpp"
-
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "launch/process/isolated_process.hpp"

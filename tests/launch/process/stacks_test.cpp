@@ -1,7 +1,6 @@
 #include "launch/process/stacks.hpp"
 
 #include "launch/job.hpp"
-#include "launch/process/threads.hpp"
 #include "support/catch.hpp"
 
 #include <unistd.h>

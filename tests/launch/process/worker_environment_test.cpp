@@ -1,7 +1,6 @@
 #include "launch/process/worker_environment.hpp"
 
 #include "base/files.hpp"
-#include "launch/process/environment.hpp"
 #include "support/catch.hpp"
 
 #include <sys/wait.h>

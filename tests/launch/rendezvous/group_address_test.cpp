@@ -1,6 +1,5 @@
-#include "launch/rendezvous/group_address.hpp"
-
 #include "base/error.hpp"
+#include "launch/rendezvous/address.hpp"
 #include "support/catch.hpp"
 
 #include <string>

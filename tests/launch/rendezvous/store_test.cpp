@@ -1,8 +1,6 @@
 #include "launch/rendezvous/store.hpp"
 
 #include "base/error.hpp"
-#include "launch/rendezvous/store_protocol.hpp"
-#include "launch/rendezvous/store_server.hpp"
 #include "support/catch.hpp"
 
 #include <sys/socket.h>

@@ -1,5 +1,4 @@
-#include "launch/supervise/memory_watch.hpp"
-
+#include "launch/supervise/failure_evidence.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,5 +1,4 @@
-#include "launch/supervise/silent_rank.hpp"
-
+#include "launch/supervise/hang_detection.hpp"
 #include "support/catch.hpp"
 
 #include <array>

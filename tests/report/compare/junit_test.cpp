@@ -1,6 +1,5 @@
 #include "report/compare/junit.hpp"
 
-#include "report/compare/bench_junit.hpp"
 #include "support/catch.hpp"
 
 #include <limits>

@@ -1,6 +1,5 @@
-#include "report/compare/mean_interval.hpp"
-
 #include "base/random.hpp"
+#include "report/compare/statistics.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

@@ -1,5 +1,4 @@
-#include "report/compare/noise.hpp"
-
+#include "report/compare/statistics.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

@@ -1,10 +1,10 @@
 #include "report/diagnosis/bottleneck.hpp"
 
-#include "report/diagnosis/bottleneck_page.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
+#include "report/diagnosis/bottleneck_text.hpp"
 #include "report/invented.hpp"
 #include "report/judged.hpp"
-#include "report/record/result_document.hpp"
+#include "report/record/run_result.hpp"
 #include "report/text/run_summary.hpp"
 #include "support/catch.hpp"
 

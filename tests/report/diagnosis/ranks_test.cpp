@@ -1,7 +1,7 @@
 #include "report/diagnosis/ranks.hpp"
 
 #include "report/invented.hpp"
-#include "report/record/result_document.hpp"
+#include "report/record/run_result.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/text/run_summary.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,4 @@
-#include "report/plan/fake_ranks.hpp"
-
+#include "report/plan/multi_rank_plan.hpp"
 #include "report/plan/plan.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,4 @@
-#include "report/plan/gpu_peaks.hpp"
-
+#include "report/plan/model_plan.hpp"
 #include "support/catch.hpp"
 
 using trainctl::report::peak_flops;

@@ -1,6 +1,5 @@
-#include "report/plan/link.hpp"
-
 #include "base/error.hpp"
+#include "report/plan/communication_cost.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,9 +1,8 @@
-#include "report/record/transfer_name.hpp"
-
 #include "report/compare/comparison.hpp"
 #include "report/invented.hpp"
-#include "report/record/result_document.hpp"
-#include "report/sinks/epoch_table.hpp"
+#include "report/record/run_files.hpp"
+#include "report/record/run_result.hpp"
+#include "report/sinks/console_sink.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/text/run_summary.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,5 @@
-#include "report/sinks/epoch_table.hpp"
-
 #include "report/invented.hpp"
+#include "report/sinks/console_sink.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 

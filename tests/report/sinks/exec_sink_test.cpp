@@ -2,7 +2,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "report/invented.hpp"
-#include "report/sinks/exec_options.hpp"
+#include "report/sinks/sink.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "report/invented.hpp"
-#include "report/text/csv_file.hpp"
+#include "report/text/table.hpp"
 #include "support/catch.hpp"
 #include "support/file_limit.hpp"
 #include "support/golden.hpp"

@@ -1,5 +1,4 @@
-#include "report/text/profile.hpp"
-
+#include "report/text/run_summary.hpp"
 #include "support/catch.hpp"
 
 using trainctl::report::top_operator;

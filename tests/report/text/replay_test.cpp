@@ -1,5 +1,4 @@
-#include "report/text/replay.hpp"
-
+#include "report/text/task_results.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

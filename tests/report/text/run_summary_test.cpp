@@ -1,7 +1,7 @@
 #include "report/text/run_summary.hpp"
 
 #include "report/invented.hpp"
-#include "report/record/result_document.hpp"
+#include "report/record/run_result.hpp"
 #include "report/text/task_results.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"

@@ -1,6 +1,6 @@
 #include "report/text/top.hpp"
 
-#include "report/text/sparkline.hpp"
+#include "report/text/format.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 

@@ -1,6 +1,5 @@
-#include "report/text/weights.hpp"
-
 #include "report/sinks/sink.hpp"
+#include "report/text/run_summary.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

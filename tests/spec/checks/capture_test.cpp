@@ -1,5 +1,5 @@
 #include "experiment_yaml.hpp"
-#include "spec/checks/capture_decl.hpp"
+#include "spec/checks/checks.hpp"
 #include "support/catch.hpp"
 
 namespace spec = trainctl::spec;

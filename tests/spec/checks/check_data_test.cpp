@@ -1,5 +1,5 @@
 #include "experiment_yaml.hpp"
-#include "spec/checks/check_data_decl.hpp"
+#include "spec/checks/checks.hpp"
 #include "spec/experiment/run_size.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
-#include "base/sha256.hpp"
+#include "base/hash.hpp"
 #include "experiment_yaml.hpp"
-#include "spec/checks/check_model_decl.hpp"
+#include "spec/checks/checks.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,8 +1,7 @@
-#include "spec/experiment/averaging.hpp"
-
 #include "base/json.hpp"
 #include "experiment_yaml.hpp"
-#include "spec/checks/check_data_decl.hpp"
+#include "spec/checks/checks.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

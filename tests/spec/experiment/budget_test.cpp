@@ -1,5 +1,4 @@
-#include "spec/experiment/budget.hpp"
-
+#include "spec/experiment/value_types.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl::spec;

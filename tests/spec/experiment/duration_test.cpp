@@ -1,5 +1,4 @@
-#include "spec/experiment/duration.hpp"
-
+#include "spec/experiment/value_types.hpp"
 #include "support/catch.hpp"
 
 using trainctl::spec::parse_duration;

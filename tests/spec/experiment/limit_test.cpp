@@ -1,6 +1,5 @@
-#include "spec/experiment/limit.hpp"
-
 #include "experiment_yaml.hpp"
+#include "spec/experiment/value_types.hpp"
 #include "support/catch.hpp"
 
 using trainctl::spec::Limit;

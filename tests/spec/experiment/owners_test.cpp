@@ -1,5 +1,4 @@
-#include "spec/experiment/owners.hpp"
-
+#include "spec/experiment/distributed.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl::spec;

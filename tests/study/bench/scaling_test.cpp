@@ -1,6 +1,5 @@
-#include "study/bench/scaling.hpp"
-
 #include "base/error.hpp"
+#include "study/bench/parameter_grid.hpp"
 #include "support/catch.hpp"
 
 #include <string>

@@ -1,5 +1,4 @@
-#include "study/bench/trial.hpp"
-
+#include "study/bench/trials.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 

@@ -1,8 +1,7 @@
-#include "study/folder/run_lookup.hpp"
-
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
 #include "spec/experiment/task.hpp"
+#include "study/folder/run_folder.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

@@ -1,6 +1,5 @@
-#include "study/folder/scratch_folder.hpp"
-
 #include "study/folder/folder_lock.hpp"
+#include "study/folder/run_folder.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,5 +1,4 @@
-#include "study/folder/unfinished.hpp"
-
+#include "study/folder/folder_repair.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

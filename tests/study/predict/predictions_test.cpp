@@ -3,8 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "spec/experiment/task.hpp"
-#include "study/predict/prediction_parts.hpp"
-#include "study/predict/prediction_text.hpp"
+#include "study/predict/sample_outputs.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

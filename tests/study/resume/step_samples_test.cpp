@@ -1,6 +1,5 @@
-#include "study/resume/step_samples.hpp"
-
 #include "base/error.hpp"
+#include "study/resume/config_changes.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,5 +1,3 @@
-#include "study/resume/superseded.hpp"
-
 #include "checkpoint/saves.hpp"
 #include "study/resume/run_history.hpp"
 #include "support/catch.hpp"

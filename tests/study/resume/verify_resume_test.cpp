@@ -1,10 +1,7 @@
 #include "study/resume/verify_resume.hpp"
 
 #include "base/error.hpp"
-#include "study/resume/kill_points.hpp"
-#include "study/resume/killer.hpp"
-#include "study/resume/metrics_history.hpp"
-#include "study/resume/resume_findings.hpp"
+#include "study/resume/run_comparison.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

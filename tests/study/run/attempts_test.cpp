@@ -1,9 +1,8 @@
-#include "study/run/attempts.hpp"
-
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
-#include "study/bench/trial.hpp"
+#include "study/bench/trials.hpp"
 #include "study/fake_run.hpp"
+#include "study/run/restarts.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 

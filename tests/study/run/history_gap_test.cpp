@@ -1,9 +1,8 @@
-#include "study/run/history_gap.hpp"
-
-#include "checkpoint/names.hpp"
+#include "checkpoint/folder.hpp"
 #include "report/invented.hpp"
 #include "report/sinks/sink.hpp"
-#include "study/resume/resolved_value.hpp"
+#include "study/resume/config_changes.hpp"
+#include "study/run/run_start.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

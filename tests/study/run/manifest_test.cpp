@@ -1,8 +1,6 @@
-#include "study/run/manifest.hpp"
-
 #include "base/clock.hpp"
 #include "study/run/run_inputs.hpp"
-#include "study/sweep/job_process.hpp"
+#include "study/sweep/jobs.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"

@@ -1,5 +1,4 @@
-#include "study/run/plugin_files.hpp"
-
+#include "study/run/run_inputs.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,6 +1,5 @@
-#include "study/sweep/halving.hpp"
-
 #include "base/error.hpp"
+#include "study/sweep/run_scheduler.hpp"
 #include "support/catch.hpp"
 
 #include <fmt/format.h>

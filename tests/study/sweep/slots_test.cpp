@@ -1,5 +1,4 @@
-#include "study/sweep/slots.hpp"
-
+#include "study/sweep/jobs.hpp"
 #include "support/catch.hpp"
 
 #include <limits>

@@ -1,6 +1,5 @@
-#include "study/sweep/space.hpp"
-
 #include "base/error.hpp"
+#include "study/sweep/definition.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

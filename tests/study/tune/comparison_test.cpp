@@ -1,5 +1,4 @@
-#include "study/tune/comparison.hpp"
-
+#include "study/tune/paired_trials.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

@@ -1,7 +1,6 @@
-#include "study/workers/allocators.hpp"
-
 #include "base/error.hpp"
 #include "base/machine/allocator.hpp"
+#include "study/workers/worker_launch.hpp"
 #include "support/catch.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,4 @@
-#include "study/workers/device_memory.hpp"
-
+#include "study/workers/devices.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

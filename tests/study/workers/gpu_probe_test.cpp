@@ -1,6 +1,5 @@
-#include "study/workers/gpu_probe.hpp"
-
 #include "launch/job.hpp"
+#include "study/workers/devices.hpp"
 #include "support/catch.hpp"
 
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
-#include "study/workers/model_cost.hpp"
-
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
+#include "study/workers/worker_tasks.hpp"
 #include "support/catch.hpp"
 
 #include <cstdlib>

@@ -1,7 +1,6 @@
-#include "study/workers/node_launch.hpp"
-
 #include "base/error.hpp"
 #include "spec/experiment_yaml.hpp"
+#include "study/workers/worker_launch.hpp"
 #include "support/catch.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,4 @@
-#include "study/workers/slow_variables.hpp"
-
+#include "study/workers/worker_launch.hpp"
 #include "support/catch.hpp"
 
 #include <array>

@@ -1,6 +1,5 @@
-#include "train/debug/finite.hpp"
-
 #include "support/catch.hpp"
+#include "train/debug/tensor_stats.hpp"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>

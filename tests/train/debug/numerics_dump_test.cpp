@@ -6,7 +6,7 @@
 #include "support/catch.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/fake_run.hpp"
-#include "train/state/rng.hpp"
+#include "train/state/saved_state.hpp"
 #include "train/state/weights.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-#include "train/measure/layer_table.hpp"
-
 #include "support/catch.hpp"
+#include "train/measure/layer_times.hpp"
 
 using namespace trainctl::train;
 

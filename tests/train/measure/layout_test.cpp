@@ -1,6 +1,5 @@
-#include "train/measure/layout.hpp"
-
 #include "support/catch.hpp"
+#include "train/measure/auto_settings.hpp"
 
 #include <algorithm>
 #include <cstddef>

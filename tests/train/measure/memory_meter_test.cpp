@@ -1,6 +1,5 @@
-#include "train/measure/memory_meter.hpp"
-
 #include "support/catch.hpp"
+#include "train/measure/resource_counters.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>

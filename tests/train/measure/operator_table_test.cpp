@@ -1,6 +1,5 @@
-#include "train/measure/operator_table.hpp"
-
 #include "support/catch.hpp"
+#include "train/measure/profiler.hpp"
 
 #include <cmath>
 #include <string>

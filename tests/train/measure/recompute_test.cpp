@@ -1,6 +1,5 @@
-#include "train/measure/recompute.hpp"
-
 #include "support/catch.hpp"
+#include "train/measure/auto_settings.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 
 #include "fake_run.hpp"
 #include "support/catch.hpp"
-#include "train/state/rng.hpp"
+#include "train/state/saved_state.hpp"
 
 using namespace trainctl;
 using train::ReplayCost;

@@ -1,10 +1,10 @@
 #include "train/parallel/sharded_optimizer.hpp"
 
-#include "spec/experiment/owners.hpp"
+#include "spec/experiment/distributed.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 #include "train/fake_run.hpp"
-#include "train/parallel/flat_tensors.hpp"
+#include "train/parallel/local_sgd.hpp"
 
 #include <algorithm>
 #include <memory>

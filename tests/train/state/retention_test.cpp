@@ -1,6 +1,5 @@
-#include "train/state/retention.hpp"
-
 #include "support/catch.hpp"
+#include "train/state/checkpoint_writer.hpp"
 
 #include <limits>
 

@@ -1,7 +1,6 @@
-#include "train/state/rng.hpp"
-
 #include "base/error.hpp"
 #include "support/catch.hpp"
+#include "train/state/saved_state.hpp"
 
 #include <torch/torch.h>
 

@@ -1,5 +1,3 @@
-#include "train/state/start.hpp"
-
 #include "base/error.hpp"
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"

@@ -1,7 +1,6 @@
-#include "train/step/clip.hpp"
-
 #include "support/catch.hpp"
 #include "support/close.hpp"
+#include "train/step/gradients.hpp"
 
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/torch.h>

@@ -1,6 +1,5 @@
-#include "train/step/grad_scaler.hpp"
-
 #include "support/catch.hpp"
+#include "train/step/gradients.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/torch.h>

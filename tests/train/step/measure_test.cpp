@@ -1,7 +1,6 @@
-#include "train/step/measure.hpp"
-
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
+#include "train/step/forward.hpp"
 
 using namespace trainctl;
 

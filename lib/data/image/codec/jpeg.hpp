@@ -1,8 +1,12 @@
 #pragma once
 
-#include "data/image/codec/format_decoder.hpp"
+#include "data/image/codec/decoder.hpp"
+#include "data/image/image.hpp"
 
+#include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace trainctl::data {
 
@@ -26,5 +30,16 @@ class JpegDecoder final : public FormatDecoder {
 
 /// The scans a JPEG file holds, without decoding any; it stops counting above `most`.
 std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most);
+
+/// A JPEG file of a grey or RGB image: baseline, 4:2:0, optimised Huffman tables, as libjpeg's
+/// `quality` (1-100) has it.
+std::vector<std::byte> write_jpeg(const ImageView& image, int quality);
+
+/// The same picture as a baseline file, to the last coefficient and with its application markers;
+/// empty where the file is baseline already. Throws Error(data) where it is damaged.
+std::vector<std::byte> baseline_jpeg(std::span<const std::byte> file);
+
+/// Whether the first bytes are a JPEG's.
+bool is_jpeg(std::span<const std::byte> file);
 
 }  // namespace trainctl::data

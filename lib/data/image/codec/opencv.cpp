@@ -2,15 +2,161 @@
 
 #include "base/error.hpp"
 #include "base/shared_library.hpp"
-#include "data/image/codec/opencv_symbols.hpp"
-#include "data/image/codec/upright.hpp"
+#include "data/image/codec/header_bytes.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace trainctl::data {
 namespace {
+
+/// The first page of a TIFF file. Throws Error(data) where libtiff might read it otherwise than we
+/// do, where it claims more than the limits or the file allow, and for samples that are not read.
+ClaimedImage tiff_claim(const HeaderBytes& file, const DecodeLimits& limits);
+
+namespace {
+
+enum Tag : std::uint32_t {
+  kWidth = 256,
+  kHeight = 257,
+  kBits = 258,
+  kCompression = 259,
+  kOrientation = 274,
+  kSamples = 277,
+  kTileWidth = 322,
+  kTileHeight = 323,
+  kAlpha = 338,
+  kFormat = 339
+};
+constexpr std::array kTags{kWidth,   kHeight,    kBits,       kCompression, kOrientation,
+                           kSamples, kTileWidth, kTileHeight, kAlpha,       kFormat};
+enum Type : std::uint32_t { kShort = 3, kLong = 4 };
+constexpr std::uint32_t kUncompressed = 1;
+constexpr std::uint32_t kFloat = 3;
+constexpr std::uint32_t kMostBits = 16;
+
+/// The entries of the first page that count here: tag, type, count and value, 12 bytes each.
+class Page {
+ public:
+  explicit Page(const HeaderBytes& file) : file_(file) {
+    const std::size_t page = file.number(4, 4);
+    for (std::uint32_t i = 0; i < file.number(page, 2); ++i) add(page + 2 + std::size_t{12} * i);
+  }
+
+  /// Where the lower 16 bits of the only value of a tag lie; 0: there is none.
+  [[nodiscard]] std::size_t value_at(Tag tag) const {
+    const std::size_t entry = entries_[index_of(tag)];
+    if (entry == 0 || count(entry) != 1) return 0;
+    return entry + (bytes_of(entry) == 4 && file_.order() == ByteOrder::big ? 10 : 8);
+  }
+  [[nodiscard]] std::uint32_t number(Tag tag, std::uint32_t otherwise) const {
+    const std::size_t entry = entries_[index_of(tag)];
+    if (entry == 0) return otherwise;
+    ENSURE(data, count(entry) == 1, "damaged TIFF: its tag {} has {} values instead of one",
+           static_cast<int>(tag), count(entry));
+    return file_.number(entry + 8, bytes_of(entry));
+  }
+  /// The first of a list, which lies elsewhere where it is longer than four bytes.
+  [[nodiscard]] std::uint32_t first(Tag tag, std::uint32_t otherwise) const {
+    const std::size_t entry = entries_[index_of(tag)];
+    if (entry == 0 || count(entry) == 0) return otherwise;
+    const std::size_t bytes = bytes_of(entry);
+    const bool here = count(entry) <= 4 / bytes;
+    return file_.number(here ? entry + 8 : file_.number(entry + 8, 4), bytes);
+  }
+
+ private:
+  /// The place of a tag among those that count; beyond them for any other.
+  static std::size_t index_of(std::uint32_t tag) {
+    std::size_t i = 0;
+    while (i < kTags.size() && kTags[i] != tag) ++i;
+    return i;
+  }
+  void add(std::size_t entry) {
+    const std::uint32_t tag = file_.number(entry, 2);
+    const std::size_t index = index_of(tag);
+    if (index == kTags.size()) return;
+    const std::uint32_t type = file_.number(entry + 2, 2);
+    ENSURE(data, type == kShort || type == kLong, "damaged TIFF: its tag {} has the odd type {}",
+           tag, type);
+    ENSURE(data, entries_[index] == 0, "damaged TIFF: its tag {} stands there twice", tag);
+    entries_[index] = entry;
+  }
+  [[nodiscard]] std::uint32_t count(std::size_t entry) const { return file_.number(entry + 4, 4); }
+  [[nodiscard]] std::size_t bytes_of(std::size_t entry) const {
+    return file_.number(entry + 2, 2) == kShort ? 2 : 4;
+  }
+
+  HeaderBytes file_;
+  std::array<std::size_t, kTags.size()> entries_{};
+};
+
+void check_samples(const Page& page) {
+  const std::uint32_t bits = page.first(kBits, 1);
+  const char* kind = page.first(kFormat, 1) == kFloat ? "float" : "integer";
+  ENSURE(data, bits <= kMostBits && *kind != 'f',
+         "not supported: {}-bit {} samples in a TIFF; convert it to 8 or 16-bit integers", bits,
+         kind);
+}
+
+}  // namespace
+
+ClaimedImage tiff_claim(const HeaderBytes& file, const DecodeLimits& limits) {
+  const Page page(file);
+  ClaimedImage claim;
+  claim.is_tiff = true;
+  claim.stored = {page.number(kHeight, 0), page.number(kWidth, 0)};
+  check_extents(claim.stored.height, claim.stored.width, limits);
+  check_extents(page.number(kTileHeight, 1), page.number(kTileWidth, 1), limits);
+  check_samples(page);
+  const std::uint32_t orientation = page.number(kOrientation, 1);
+  claim.orientation = orientation >= 1 && orientation <= 8 ? static_cast<int>(orientation) : 1;
+  claim.not_plain_at = {page.value_at(kOrientation), page.value_at(kAlpha)};
+  if (page.number(kCompression, kUncompressed) == kUncompressed) {
+    const std::uint64_t row =
+        std::uint64_t{page.first(kBits, 1)} * page.number(kSamples, 1) * page.number(kWidth, 0);
+    check_size("TIFF", claim.stored, (row + 7) / 8, file.size());
+  }
+  return claim;
+}
+
+enum class ByteOrder { little, big };
+
+/// Numbers within a file; one beyond its end is Error(data).
+class HeaderBytes {
+ public:
+  HeaderBytes(std::span<const std::byte> file, ByteOrder order) : file_(file), order_(order) {}
+
+  [[nodiscard]] std::uint32_t number(std::size_t at, std::size_t bytes) const {
+    ENSURE(data, at <= file_.size() && bytes <= file_.size() - at,
+           "damaged image: its header points to byte {}, and the file has {}", at + bytes - 1,
+           file_.size());
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const std::size_t place = order_ == ByteOrder::little ? bytes - 1 - i : i;
+      value = value << 8 | std::to_integer<std::uint32_t>(file_[at + place]);
+    }
+    return value;
+  }
+  [[nodiscard]] bool holds(std::size_t at, std::string_view text) const {
+    return file_.size() >= at + text.size() &&
+           std::memcmp(file_.data() + at, text.data(), text.size()) == 0;
+  }
+  [[nodiscard]] std::size_t size() const { return file_.size(); }
+  [[nodiscard]] ByteOrder order() const { return order_; }
+
+ private:
+  std::span<const std::byte> file_;
+  ByteOrder order_;
+};
 
 // OpenCV's own limit, which it reads when it is loaded, stands behind what the headers claim.
 OpencvDecode load() {
@@ -73,6 +219,121 @@ void OpencvDecoder::decode(const Box& box, Reading, std::uint8_t* out) {
          height);
   ENSURE(data, verdict == OpencvVerdict::sound, "damaged image: OpenCV cannot decode it");
   if (!whole) copy_upright(ImageView(pixels, stored), claim_.orientation, box, out);
+}
+
+namespace {
+
+Extents webp_extents(const HeaderBytes& header) {
+  constexpr std::uint32_t kAnimated = 0x02;
+  if (header.holds(12, "VP8X")) {
+    ENSURE(data, (header.number(20, 1) & kAnimated) == 0,
+           "not supported: an animated WebP; convert it to a still image");
+    return {header.number(27, 3) + 1, header.number(24, 3) + 1};
+  }
+  if (header.holds(12, "VP8L")) {
+    const std::uint32_t bits = header.number(21, 4);
+    return {(bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1};
+  }
+  ENSURE(data, header.holds(12, "VP8 "), "damaged WebP: it begins with no known chunk");
+  return {header.number(28, 2) & 0x3FFF, header.number(26, 2) & 0x3FFF};
+}
+
+/// Rows of pixels without compression fill words of 4 bytes.
+void check_bmp_rows(const Extents& image, std::uint32_t bits, std::size_t file_bytes) {
+  const auto width = static_cast<std::uint64_t>(image.width);
+  check_size("BMP", image, (width * bits + 31) / 32 * 4, file_bytes);
+}
+
+Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
+  constexpr std::uint32_t kOldHeader = 12;
+  enum : std::uint32_t { kPlain = 0, kMasks = 3 };
+  Extents image;
+  std::uint32_t bits = 0;
+  std::uint32_t compression = kPlain;
+  if (header.number(14, 4) == kOldHeader) {
+    image = {header.number(20, 2), header.number(18, 2)};
+    bits = header.number(24, 2);
+  } else {
+    // A height below 0: from top to bottom.
+    image = {std::abs(std::int64_t{static_cast<std::int32_t>(header.number(22, 4))}),
+             static_cast<std::int32_t>(header.number(18, 4))};
+    bits = header.number(28, 2);
+    compression = header.number(30, 4);
+  }
+  check_extents(image.height, image.width, limits);
+  if (compression == kPlain || compression == kMasks) check_bmp_rows(image, bits, header.size());
+  return image;
+}
+
+}  // namespace
+
+void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
+                std::size_t file_bytes) {
+  ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
+         "the {} claims {}x{} pixels without compression, which do not fit into {} bytes: it is "
+         "cut off or forged",
+         format, image.width, image.height, file_bytes);
+}
+
+ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& limits) {
+  const HeaderBytes little(file, ByteOrder::little);
+  ClaimedImage claim;
+  if (little.holds(0, "RIFF")) {
+    claim.stored = webp_extents(little);
+    check_extents(claim.stored.height, claim.stored.width, limits);
+    return claim;
+  }
+  if (little.holds(0, "BM")) {
+    claim.stored = bmp_extents(little, limits);
+    return claim;
+  }
+  const HeaderBytes big(file, ByteOrder::big);
+  return tiff_claim(little.holds(0, "II") ? little : big, limits);
+}
+
+namespace {
+
+/// Where the upright image's first row and first column lie in the stored one.
+struct Turn {
+  bool from_right;
+  bool from_below;
+  bool swaps_axes;
+};
+
+constexpr std::array kTurns{Turn{false, false, false}, Turn{true, false, false},
+                            Turn{true, true, false},   Turn{false, true, false},
+                            Turn{false, false, true},  Turn{false, true, true},
+                            Turn{true, true, true},    Turn{true, false, true}};
+
+const Turn& turn_of(int orientation) {
+  ASSERT(orientation >= 1 && orientation <= 8);
+  return kTurns[static_cast<std::size_t>(orientation - 1)];
+}
+
+}  // namespace
+
+Extents upright_extents(const Extents& stored, int orientation) {
+  return turn_of(orientation).swaps_axes ? Extents{stored.width, stored.height} : stored;
+}
+
+void copy_upright(const ImageView& stored, int orientation, const Box& box, std::uint8_t* out) {
+  const Turn& turn = turn_of(orientation);
+  const auto [height, width, channels] = stored.shape;
+  std::int64_t right = turn.from_right ? -channels : channels;
+  std::int64_t down = turn.from_below ? -stored.stride : stored.stride;
+  const std::uint8_t* first =
+      stored.row(turn.from_below ? height - 1 : 0) + (turn.from_right ? (width - 1) * channels : 0);
+  if (turn.swaps_axes) std::swap(right, down);
+  for (std::int64_t y = box.top; y < box.top + box.height; ++y) {
+    const std::uint8_t* from = first + y * down + box.left * right;
+    if (right == channels) {
+      std::memcpy(out, from, static_cast<std::size_t>(box.width * channels));
+      out += box.width * channels;
+      continue;
+    }
+    for (std::int64_t x = 0; x < box.width; ++x, from += right, out += channels)
+      std::copy_n(from, channels, out);
+  }
 }
 
 }  // namespace trainctl::data

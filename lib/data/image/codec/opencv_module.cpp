@@ -1,4 +1,4 @@
-#include "data/image/codec/opencv_symbols.hpp"
+#include "data/image/codec/opencv.hpp"
 
 #include <opencv2/core.hpp>
 #include <opencv2/core/utils/logger.hpp>

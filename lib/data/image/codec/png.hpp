@@ -1,8 +1,11 @@
 #pragma once
 
-#include "data/image/codec/format_decoder.hpp"
+#include "data/image/codec/decoder.hpp"
+#include "data/image/image.hpp"
 
+#include <filesystem>
 #include <memory>
+#include <string>
 
 namespace trainctl::data {
 
@@ -23,5 +26,12 @@ class PngDecoder final : public FormatDecoder {
   DecodeLimits limits_;
   std::unique_ptr<State> state_;  // of the open file
 };
+
+/// Writes an image of 1 (grey) or 3 (RGB) channels as a PNG file, all of it or nothing. Throws
+/// Error(resource).
+void write_png(const std::filesystem::path& path, const ImageView& image);
+
+/// The bytes of such a file.
+std::string png_of(const ImageView& image);
 
 }  // namespace trainctl::data

@@ -1,0 +1,317 @@
+#include "data/remote/object_store.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "base/url.hpp"
+#include "data/formats/file_reader.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+namespace trainctl::data {
+
+Url parse_url(const std::filesystem::path& path) {
+  Url url;
+  url.text = path.string();
+  ASSERT(is_remote(url.text));
+  const std::string_view text = url.text;
+  const std::size_t scheme_end = text.find("://");
+  const std::size_t host_end = std::min(text.find('/', scheme_end + 3), text.size());
+  url.scheme = text.substr(0, scheme_end);
+  url.host = text.substr(scheme_end + 3, host_end - scheme_end - 3);
+  url.path = host_end < text.size() ? text.substr(host_end) : "/";
+  ENSURE(config, url.host.find('@') == std::string::npos,
+         "a {}:// path holds a user or password before its '@'; remove it: credentials belong into "
+         "dataset.remote, as ${{secret:NAME}}",
+         url.scheme);
+  ENSURE(config, !url.scheme.starts_with("http") || url.path.find('?') == std::string::npos,
+         "a {}:// path holds a query behind its '?'; remove it: signed links are no paths, and "
+         "credentials belong into dataset.remote, as ${{secret:NAME}}",
+         url.scheme);
+  const bool is_file = url.scheme == "file";
+  ENSURE(config, url.host.empty() == is_file, "'{}' {}", printable(url.text),
+         is_file ? "names a host; write file:// and an absolute path, as file:///slow/data"
+                 : "names no host or bucket; write it behind the '://'");
+  return url;
+}
+
+std::string percent_encoded(std::string_view text, std::string_view kept) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = std::isalnum(byte) != 0 || std::string_view("-._~").find(c) != text.npos ||
+                       kept.find(c) != text.npos;
+    result += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return result;
+}
+
+namespace {
+
+std::string etag_of(const FileStamp& stamp) {
+  return fmt::format("{}-{}", stamp.size, stamp.mtime_ns);
+}
+
+/// Nothing for a folder. A list that left out what a link leads to would be short without a word.
+std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  const bool link = entry.is_symlink(ignored);
+  struct stat info {};
+  const bool there = ::stat(entry.path().c_str(), &info) == 0;
+  ENSURE(data, there || !link, "{} is a symbolic link that leads nowhere; remove it",
+         printable(entry.path().string()));
+  ENSURE(data, !link || !S_ISDIR(info.st_mode),
+         "{} is a symbolic link to a folder, which file:// does not follow; put the folder in its "
+         "place, or leave file:// out and write follow_links: true",
+         printable(entry.path().string()));
+  if (!there || !S_ISREG(info.st_mode)) return std::nullopt;
+  return stamp_of(info);
+}
+
+class FileStore final : public ObjectStore {
+ public:
+  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+    std::error_code failure;
+    const bool there = fs::exists(url.path, failure);
+    if (!there && !failure) return std::nullopt;
+    const FileReader file{fs::path(url.path)};
+    Piece piece{{}, file.size(), etag_of(file.stamp())};
+    const std::uint64_t end = std::min(range.offset + range.size, file.size());
+    piece.bytes.resize(end - std::min(range.offset, end));
+    file.read(range.offset, std::as_writable_bytes(std::span(piece.bytes)));
+    return piece;
+  }
+
+  std::vector<ObjectInfo> list(const Url& prefix) override {
+    const fs::path folder = prefix.path.substr(0, prefix.path.rfind('/') + 1);
+    std::vector<ObjectInfo> found;
+    std::error_code failure;
+    fs::recursive_directory_iterator entry(folder, failure);
+    for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+      const std::string path = entry->path().string();
+      if (!path.starts_with(prefix.path)) continue;
+      if (const auto stamp = stamp_of_entry(*entry))
+        found.push_back({path.substr(prefix.path.size()), stamp->size, etag_of(*stamp)});
+    }
+    ENSURE(data, !failure, "cannot look into {}: {}", printable(folder.string()),
+           failure.message());
+    std::sort(found.begin(), found.end(),
+              [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
+    return found;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectStore> file_store() { return std::make_unique<FileStore>(); }
+
+namespace {
+
+class HttpStore final : public ObjectStore {
+ public:
+  explicit HttpStore(std::shared_ptr<Transfers> transfers) : transfers_(std::move(transfers)) {}
+
+  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+    HttpRequest request;
+    // What is encoded already stays; a name from a list may need it.
+    request.url = url.scheme + "://" + url.host + percent_encoded(url.path, "/%:@!$&'()*+,;=");
+    return transfers_->read(std::move(request), range, url.text);
+  }
+
+  std::vector<ObjectInfo> list(const Url& prefix) override {
+    throw Error(
+        ErrorKind::config,
+        fmt::format("a web server cannot list {}; name the files: image_list, or webdataset "
+                    "with a range such as {{000..099}}",
+                    printable(prefix.text)));
+  }
+
+ private:
+  std::shared_ptr<Transfers> transfers_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectStore> http_store(std::shared_ptr<Transfers> transfers) {
+  return std::make_unique<HttpStore>(std::move(transfers));
+}
+
+namespace {
+
+constexpr std::size_t kMostEmptyPages = 1000;
+
+class S3Store final : public ObjectStore {
+ public:
+  S3Store(std::shared_ptr<Transfers> transfers, S3Options options)
+      : transfers_(std::move(transfers)), options_(std::move(options)) {
+    if (options_.endpoint.empty())
+      options_.endpoint = fmt::format("https://s3.{}.amazonaws.com", options_.region);
+    while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
+  }
+
+  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+    HttpRequest request = request_of(url);
+    request.url += percent_encoded(url.path, "/");
+    return transfers_->read(std::move(request), range, url.text);
+  }
+
+  std::vector<ObjectInfo> list(const Url& prefix) override {
+    std::vector<ObjectInfo> found;
+    std::string token;
+    std::size_t empty_pages = 0;
+    do {
+      S3Page page = read_page(prefix, token);
+      empty_pages = page.objects.empty() ? empty_pages + 1 : 0;
+      for (ObjectInfo& object : page.objects) {
+        if (!object.name.starts_with(prefix.key())) continue;
+        object.name.erase(0, prefix.key().size());
+        // S3 sorts by the bytes of the key.
+        ENSURE(data, found.empty() || found.back().name < object.name,
+               "the server lists {} in a circle or out of order; check dataset.remote.endpoint",
+               printable(prefix.text));
+        found.push_back(std::move(object));
+      }
+      ENSURE(data, found.size() <= options_.most_objects && empty_pages <= kMostEmptyPages,
+             "the list of {} does not end: {} objects so far, at most {} are taken; name a folder "
+             "with fewer",
+             printable(prefix.text), found.size(), options_.most_objects);
+      token = page.next;
+    } while (!token.empty());
+    return found;
+  }
+
+ private:
+  [[nodiscard]] HttpRequest request_of(const Url& url) const {
+    HttpRequest request;
+    request.url = options_.endpoint + "/" + percent_encoded(url.host, "");
+    request.signing = options_.signing;
+    return request;
+  }
+
+  S3Page read_page(const Url& prefix, const std::string& token) {
+    HttpRequest request = request_of(prefix);
+    // In alphabetical order, as the signature wants it.
+    request.url += token.empty() ? "?" : "?continuation-token=" + percent_encoded(token, "") + "&";
+    request.url += "list-type=2&prefix=" + percent_encoded(prefix.key(), "");
+    const auto answer = transfers_->get(std::move(request), prefix.text);
+    ENSURE(data, answer,
+           "there is no bucket '{}' at {}; correct the path or dataset.remote.endpoint",
+           printable(prefix.host), printable(options_.endpoint));
+    std::optional<S3Page> page = parse_s3_page(*answer);
+    ENSURE(data, page,
+           "{} gives no S3 list of {}; dataset.remote.endpoint must be the address of an S3 server",
+           printable(options_.endpoint), printable(prefix.text));
+    return *std::move(page);
+  }
+
+  std::shared_ptr<Transfers> transfers_;
+  S3Options options_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectStore> s3_store(std::shared_ptr<Transfers> transfers, S3Options options) {
+  return std::make_unique<S3Store>(std::move(transfers), std::move(options));
+}
+
+namespace {
+
+/// What stands between <tag> and </tag>, the first time; nothing where there is none.
+std::optional<std::string_view> element(std::string_view xml, const std::string& tag) {
+  const std::string open = "<" + tag + ">";
+  const std::size_t begin = xml.find(open);
+  if (begin == std::string_view::npos) return std::nullopt;
+  const std::size_t end = xml.find("</" + tag + ">", begin);
+  if (end == std::string_view::npos) return std::nullopt;
+  return xml.substr(begin + open.size(), end - begin - open.size());
+}
+
+std::string utf8(std::uint32_t code) {
+  const auto byte = [](std::uint32_t value) { return static_cast<char>(value); };
+  if (code < 0x80) return {byte(code)};
+  if (code < 0x800) return {byte(0xC0 | code >> 6), byte(0x80 | (code & 0x3F))};
+  if (code < 0x10000)
+    return {byte(0xE0 | code >> 12), byte(0x80 | (code >> 6 & 0x3F)), byte(0x80 | (code & 0x3F))};
+  return {byte(0xF0 | (code >> 18 & 7)), byte(0x80 | (code >> 12 & 0x3F)),
+          byte(0x80 | (code >> 6 & 0x3F)), byte(0x80 | (code & 0x3F))};
+}
+
+/// The character of "&...;"; nothing where it is none.
+std::optional<std::string> character(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> kNames{
+      {{"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}}};
+  for (const auto& [known, text] : kNames) {
+    if (name == known) return text;
+  }
+  if (!name.starts_with('#')) return std::nullopt;
+  const bool hex = name.starts_with("#x");
+  name.remove_prefix(hex ? 2 : 1);
+  std::uint32_t code = 0;
+  const auto [end, error] =
+      std::from_chars(name.data(), name.data() + name.size(), code, hex ? 16 : 10);
+  if (error != std::errc() || end != name.data() + name.size() || code > 0x10FFFF)
+    return std::nullopt;
+  return utf8(code);
+}
+
+std::optional<std::string> text_of(std::optional<std::string_view> escaped) {
+  if (!escaped) return std::nullopt;
+  std::string text;
+  while (!escaped->empty()) {
+    const std::size_t mark = escaped->find('&');
+    text += escaped->substr(0, mark);
+    if (mark == std::string_view::npos) break;
+    const std::size_t end = escaped->find(';', mark);
+    if (end == std::string_view::npos) return std::nullopt;
+    const auto one = character(escaped->substr(mark + 1, end - mark - 1));
+    if (!one) return std::nullopt;
+    text += *one;
+    escaped->remove_prefix(end + 1);
+  }
+  return text;
+}
+
+std::optional<ObjectInfo> object_of(std::string_view xml) {
+  const auto key = text_of(element(xml, "Key"));
+  const auto size = element(xml, "Size");
+  if (!key || !size) return std::nullopt;
+  ObjectInfo object{*key, 0, plain_etag(text_of(element(xml, "ETag")).value_or(""))};
+  const auto [end, error] = std::from_chars(size->data(), size->data() + size->size(), object.size);
+  if (error != std::errc() || end != size->data() + size->size()) return std::nullopt;
+  return object;
+}
+
+}  // namespace
+
+std::string plain_etag(std::string text) {
+  if (text.starts_with("W/")) text.erase(0, 2);
+  std::erase(text, '"');
+  return text;
+}
+
+std::optional<S3Page> parse_s3_page(std::string_view xml) {
+  if (xml.find("<ListBucketResult") == std::string_view::npos ||
+      xml.find("</ListBucketResult>") == std::string_view::npos) {
+    return std::nullopt;
+  }
+  S3Page page;
+  if (element(xml, "IsTruncated") == "true") {
+    const auto token = text_of(element(xml, "NextContinuationToken"));
+    if (!token || token->empty()) return std::nullopt;
+    page.next = *token;
+  }
+  for (auto rest = xml; const auto contents = element(rest, "Contents");) {
+    auto object = object_of(*contents);
+    if (!object) return std::nullopt;
+    page.objects.push_back(*std::move(object));
+    rest.remove_prefix(static_cast<std::size_t>(contents->data() + contents->size() - rest.data()));
+  }
+  return page;
+}
+
+}  // namespace trainctl::data

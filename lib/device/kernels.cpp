@@ -1,0 +1,36 @@
+#include "device/kernels.hpp"
+
+#include <array>
+
+namespace trainctl::device {
+namespace {
+
+constexpr int kLanes = 32;
+
+/// In the order of the kernel.
+template <class T, class Add>
+T gathered(std::array<T, kLanes>& parts, Add add) {
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane)
+      parts[lane] = add(parts[lane], parts[lane + half]);
+  }
+  return parts[0];
+}
+
+}  // namespace
+
+void row_entropy_on_host(const RowEntropy& job) {
+  std::array<RowSum, kLanes> parts{};
+  std::array<float, kLanes> sums{};
+  for (std::int64_t row = 0; row < job.rows; ++row) {
+    for (int lane = 0; lane < kLanes; ++lane)
+      parts[static_cast<std::size_t>(lane)] = lane_sum(job, row, lane, kLanes);
+    const RowSum whole = gathered(parts, both);
+    for (int lane = 0; lane < kLanes; ++lane)
+      sums[static_cast<std::size_t>(lane)] = lane_gradients(job, row, whole, lane, kLanes);
+    job.losses[row] =
+        row_loss(job, row, whole, gathered(sums, [](float a, float b) { return a + b; }));
+  }
+}
+
+}  // namespace trainctl::device

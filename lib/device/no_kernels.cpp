@@ -1,0 +1,15 @@
+#include "device/kernels.hpp"
+
+namespace trainctl::device {
+
+bool kernels_built() { return false; }
+
+const char* launch_gather(const Gather& /*job*/, float* /*inputs_nchw*/, void* /*stream*/) {
+  return "this build has no kernels: no CUDA compiler was found when it was made";
+}
+
+const char* launch_row_entropy(const RowEntropy& /*job*/, void* /*stream*/) {
+  return "this build has no kernels: no CUDA compiler was found when it was made";
+}
+
+}  // namespace trainctl::device

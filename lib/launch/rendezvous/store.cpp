@@ -1,0 +1,400 @@
+#include "launch/rendezvous/store.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "launch/rendezvous/wire.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace trainctl::launch {
+namespace {
+
+std::optional<std::int64_t> to_number(const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+bool try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+}  // namespace
+
+void StoreServer::add_client(int rank, Fd socket) {
+  constexpr std::size_t kMaxClients = 1024;
+  ENSURE(resource, clients_.size() < kMaxClients, "the store serves at most {} ranks", kMaxClients);
+  const int flags = ::fcntl(socket.get(), F_GETFL);
+  ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK);
+  clients_.push_back({rank, std::move(socket), {}, {}, {}});
+}
+
+void StoreServer::append_to(std::vector<pollfd>& polls) const {
+  for (const Client& client : clients_) {
+    polls.push_back(
+        {client.socket.get(), static_cast<short>(client.output.empty() ? POLLIN : POLLOUT), 0});
+  }
+}
+
+void StoreServer::serve() {
+  std::erase_if(clients_, [this](Client& client) { return !serve(client); });
+  answer_waiting();
+}
+
+// False: the client is gone, by itself or cut off.
+bool StoreServer::serve(Client& client) {
+  try {
+    return send(client) && receive(client) && send(client);
+  } catch (const Error& error) {
+    cuts_.push_back({client.rank, error.message()});
+    return false;
+  }
+}
+
+bool StoreServer::receive(Client& client) {
+  handle_frames(client);  // those that had to wait for the output
+  if (!client.output.empty()) return true;
+  std::array<char, 1 << 16> buffer;
+  const ssize_t count = ::recv(client.socket.get(), buffer.data(), buffer.size(), 0);
+  if (count < 0) return try_again();
+  client.input.append(buffer.data(), static_cast<std::size_t>(count));
+  handle_frames(client);
+  return count > 0;
+}
+
+void StoreServer::handle_frames(Client& client) {
+  std::size_t at = 0;
+  while (client.output.empty()) {
+    const std::string_view rest = std::string_view(client.input).substr(at);
+    const auto length = body_bytes(rest);
+    if (!length || rest.size() < kFrameHeadBytes + *length) break;
+    Request request = decode_request(rest.substr(kFrameHeadBytes, *length));
+    at += kFrameHeadBytes + *length;
+    client.waiting.reset();
+    if (const auto reply = answer(request)) {
+      client.output += encode_reply(*reply);
+    } else {
+      client.waiting = std::move(request);
+    }
+  }
+  client.input.erase(0, at);
+}
+
+bool StoreServer::send(Client& client) {
+  while (!client.output.empty()) {
+    const ssize_t sent =
+        ::send(client.socket.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
+    if (sent < 0) return try_again();
+    client.output.erase(0, static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+// Nothing: the reply has to wait.
+std::optional<Reply> StoreServer::answer(const Request& request) {
+  Reply reply;
+  reply.id = request.id;
+  switch (request.operation) {
+    case Operation::set: return store(request.keys[0], request.value, reply);
+    case Operation::add: return add(request);
+    case Operation::size: reply.value = std::to_string(values_.size()); return reply;
+    case Operation::look: {
+      const auto found = values_.find(request.keys[0]);
+      reply.status = found == values_.end() ? Status::absent : Status::ok;
+      if (found != values_.end()) reply.value = found->second;
+      return reply;
+    }
+    case Operation::erase: {
+      const auto found = values_.find(request.keys[0]);
+      reply.status = found == values_.end() ? Status::absent : Status::ok;
+      if (found == values_.end()) return reply;
+      stored_bytes_ -= found->first.size() + found->second.size();
+      values_.erase(found);
+      return reply;
+    }
+    case Operation::wait: break;
+  }
+  const bool all = std::ranges::all_of(
+      request.keys, [&](const std::string& key) { return values_.contains(key); });
+  return all ? std::optional(reply) : std::nullopt;
+}
+
+Reply StoreServer::store(const std::string& key, std::string value, Reply reply) {
+  const auto found = values_.find(key);
+  const std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size();
+  const std::size_t after = stored_bytes_ - before + key.size() + value.size();
+  // Every entry costs some bytes of its own, so their number is bounded as well.
+  constexpr std::size_t kEntryBytes = 128;
+  if (after + (values_.size() + 1) * kEntryBytes > kMaxStoreBytes) {
+    reply.status = Status::full;
+    return reply;
+  }
+  stored_bytes_ = after;
+  values_[key] = std::move(value);
+  return reply;
+}
+
+Reply StoreServer::add(const Request& request) {
+  Reply reply;
+  reply.id = request.id;
+  const auto found = values_.find(request.keys[0]);
+  const auto before =
+      found == values_.end() ? std::optional<std::int64_t>(0) : to_number(found->second);
+  std::int64_t sum = 0;
+  if (!before || __builtin_add_overflow(*before, request.delta, &sum)) {
+    reply.status = Status::not_a_number;
+    return reply;
+  }
+  reply.value = std::to_string(sum);
+  return store(request.keys[0], reply.value, reply);
+}
+
+void StoreServer::answer_waiting() {
+  for (Client& client : clients_) {
+    if (!client.waiting) continue;
+    if (const auto reply = answer(*client.waiting)) {
+      client.waiting.reset();
+      client.output += encode_reply(*reply);
+      send(client);  // a failure shows at the next call
+    }
+  }
+}
+
+std::vector<StoreServer::Cut> StoreServer::take_cuts() { return std::exchange(cuts_, {}); }
+
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// The supervisor answers at once unless it is stopped or overwhelmed.
+constexpr Milliseconds kReplyTimeout{60'000};
+
+[[noreturn]] void supervisor_gone() {
+  throw Error(ErrorKind::rank_failed,
+              "the supervisor's store is gone: it ended, or this rank broke its protocol");
+}
+
+void check_key(const std::string& key) {
+  ENSURE(unexpected, key.size() <= kMaxKeyBytes,
+         "a store key of {} bytes is above the limit of {}: '{}...'", key.size(), kMaxKeyBytes,
+         printable(key.substr(0, 60)));
+}
+
+std::int64_t to_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  ENSURE(unexpected, error == std::errc() && end == text.data() + text.size(),
+         "the store answered '{}', not a number", printable(text));
+  return value;
+}
+
+Milliseconds left_until(SteadyTime end) {
+  const auto left = std::chrono::ceil<Milliseconds>(end - std::chrono::steady_clock::now());
+  return std::max(left, Milliseconds(0));
+}
+
+}  // namespace
+
+struct StoreClient::State {
+  std::mutex mutex;
+  Fd socket;
+  std::uint32_t last_id = 0;
+  std::string input;
+
+  // The reply, or nothing when the time is over; a late reply is recognised by its id and dropped.
+  std::optional<Reply> ask(Request request, Milliseconds timeout) {
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    const std::lock_guard lock(mutex);
+    request.id = ++last_id;
+    const std::string frame = encode_request(request);
+    ENSURE(unexpected, frame.size() <= kFrameHeadBytes + kMaxFrameBytes,
+           "a store request of {} bytes is above the limit of {}", frame.size(), kMaxFrameBytes);
+    send(frame);
+    while (true) {
+      if (auto reply = take_reply(request.id)) return reply;
+      pollfd ready{socket.get(), POLLIN, 0};
+      const int count = ::poll(&ready, 1, static_cast<int>(left_until(end).count()));
+      if (count == 0) return std::nullopt;
+      if (count > 0) receive();
+    }
+  }
+
+  Reply ask(Request request) {
+    auto reply = ask(std::move(request), kReplyTimeout);
+    ENSURE(hang, reply.has_value(), "the supervisor's store has not answered for {} s",
+           kReplyTimeout.count() / 1000);
+    return std::move(*reply);
+  }
+
+ private:
+  void send(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno != EINTR) supervisor_gone();
+      if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+
+  void receive() {
+    std::array<char, 1 << 16> buffer;
+    const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (count <= 0) supervisor_gone();
+    input.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+
+  std::optional<Reply> take_reply(std::uint32_t id) {
+    while (true) {
+      const auto length = body_bytes(input);
+      if (!length || input.size() < kFrameHeadBytes + *length) return std::nullopt;
+      Reply reply = decode_reply(std::string_view(input).substr(kFrameHeadBytes, *length));
+      input.erase(0, kFrameHeadBytes + *length);
+      if (reply.id == id) return reply;
+    }
+  }
+};
+
+StoreClient::StoreClient(int fd) : state_(std::make_unique<State>()) { state_->socket = Fd(fd); }
+StoreClient::~StoreClient() = default;
+
+void StoreClient::set(const std::string& key, const std::string& value) {
+  check_key(key);
+  ENSURE(unexpected, value.size() <= kMaxValueBytes,
+         "the value of store key '{}' has {} bytes, above the limit of {}", printable(key),
+         value.size(), kMaxValueBytes);
+  const Reply reply = state_->ask({.operation = Operation::set, .keys = {key}, .value = value});
+  ENSURE(resource, reply.status == Status::ok, "the store is full: no room for key '{}'",
+         printable(key));
+}
+
+std::optional<std::string> StoreClient::look(const std::string& key) {
+  check_key(key);
+  Reply reply = state_->ask({.operation = Operation::look, .keys = {key}});
+  if (reply.status != Status::ok) return std::nullopt;
+  return std::move(reply.value);
+}
+
+std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {
+  check_key(key);
+  const Reply reply = state_->ask({.operation = Operation::add, .keys = {key}, .delta = delta});
+  ENSURE(resource, reply.status != Status::full, "the store is full: no room for key '{}'",
+         printable(key));
+  ENSURE(unexpected, reply.status == Status::ok,
+         "store key '{}' is no number that {} could be added to", printable(key), delta);
+  return to_number(reply.value);
+}
+
+bool StoreClient::erase(const std::string& key) {
+  check_key(key);
+  return state_->ask({.operation = Operation::erase, .keys = {key}}).status == Status::ok;
+}
+
+std::int64_t StoreClient::size() {
+  return to_number(state_->ask({.operation = Operation::size}).value);
+}
+
+void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
+  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} keys, the limit is {}",
+         keys.size(), kMaxWaitKeys);
+  for (const std::string& key : keys) check_key(key);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    // In slices, so that other threads get their turn.
+    constexpr Milliseconds kSlice{50};
+    if (state_->ask({.operation = Operation::wait, .keys = keys},
+                    std::min(kSlice, left_until(end))))
+      return;
+    if (left_until(end).count() == 0) break;
+    std::this_thread::sleep_for(Milliseconds(1));
+  }
+  const std::string first = keys.empty() ? "" : printable(keys.front());
+  throw Error(
+      ErrorKind::hang,
+      fmt::format(
+          "not all of {} store keys were set within {} (the first is '{}'): a rank is missing",
+          keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
+}
+
+namespace {
+
+using wire::framed;
+using wire::put;
+using wire::put_text;
+using wire::Reader;
+
+}  // namespace
+
+std::string encode_request(const Request& request) {
+  std::string body;
+  put(body, request.id);
+  put(body, static_cast<std::uint8_t>(request.operation));
+  if (request.operation == Operation::wait)
+    put(body, static_cast<std::uint32_t>(request.keys.size()));
+  for (const std::string& key : request.keys) put_text(body, key);
+  if (request.operation == Operation::set) put_text(body, request.value);
+  if (request.operation == Operation::add) put(body, static_cast<std::uint64_t>(request.delta));
+  return framed(body);
+}
+
+std::string encode_reply(const Reply& reply) {
+  std::string body;
+  put(body, reply.id);
+  put(body, static_cast<std::uint8_t>(reply.status));
+  put_text(body, reply.value);
+  return framed(body);
+}
+
+Request decode_request(std::string_view body) {
+  Reader reader(body);
+  Request request;
+  request.id = reader.number<std::uint32_t>();
+  const auto operation = reader.number<std::uint8_t>();
+  ENSURE(unexpected, operation >= 1 && operation <= static_cast<std::uint8_t>(Operation::wait),
+         "operation {} is unknown", operation);
+  request.operation = static_cast<Operation>(operation);
+  std::size_t keys = request.operation == Operation::size ? 0 : 1;
+  if (request.operation == Operation::wait) keys = reader.number<std::uint32_t>();
+  ENSURE(unexpected, keys <= kMaxWaitKeys, "{} keys are above the limit of {}", keys, kMaxWaitKeys);
+  while (request.keys.size() < keys) request.keys.push_back(reader.text(kMaxKeyBytes));
+  if (request.operation == Operation::set) request.value = reader.text(kMaxValueBytes);
+  if (request.operation == Operation::add)
+    request.delta = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  reader.finish();
+  return request;
+}
+
+Reply decode_reply(std::string_view body) {
+  Reader reader(body);
+  Reply reply;
+  reply.id = reader.number<std::uint32_t>();
+  const auto status = reader.number<std::uint8_t>();
+  ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(Status::not_a_number),
+         "status {} is unknown", status);
+  reply.status = static_cast<Status>(status);
+  reply.value = reader.text(kMaxValueBytes);
+  reader.finish();
+  return reply;
+}
+
+std::optional<std::size_t> body_bytes(std::string_view bytes) {
+  if (bytes.size() < kFrameHeadBytes) return std::nullopt;
+  const auto length = Reader(bytes.substr(0, kFrameHeadBytes)).number<std::uint32_t>();
+  ENSURE(unexpected, length <= kMaxFrameBytes, "a frame of {} bytes is above the limit of {}",
+         length, kMaxFrameBytes);
+  return length;
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,436 @@
+#include "report/html/charts.hpp"
+
+#include "base/strings.hpp"
+#include "report/html/plot.hpp"
+#include "report/text/format.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace trainctl::report {
+namespace {
+
+constexpr std::size_t kMostBars = 60;
+
+double usable(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+
+double value_at(const StackedBars::Part& part, std::size_t bar) {
+  return bar < part.values.size() ? usable(part.values[bar]) : 0;
+}
+
+/// Neighbours joined to their means, where there are too many to be told apart.
+StackedBars joined(const StackedBars& chart) {
+  if (chart.bars.size() <= kMostBars) return chart;
+  const std::size_t each = (chart.bars.size() + kMostBars - 1) / kMostBars;
+  StackedBars few{.title = chart.title,
+                  .x_label = chart.x_label,
+                  .y_label = chart.y_label + fmt::format(", mean of {}", each),
+                  .bars = {},
+                  .parts = {}};
+  for (const StackedBars::Part& part : chart.parts) few.parts.push_back({part.name, {}});
+  for (std::size_t first = 0; first < chart.bars.size(); first += each) {
+    const std::size_t end = std::min(first + each, chart.bars.size());
+    few.bars.push_back(chart.bars[first] + "-" + chart.bars[end - 1]);
+    for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+      double sum = 0;
+      for (std::size_t i = first; i < end; ++i) sum += value_at(chart.parts[p], i);
+      few.parts[p].values.push_back(sum / static_cast<double>(end - first));
+    }
+  }
+  return few;
+}
+
+double height_of(const StackedBars& chart, std::size_t bar) {
+  double sum = 0;
+  for (const StackedBars::Part& part : chart.parts) sum += value_at(part, bar);
+  return sum;
+}
+
+Html bar_of(const StackedBars& chart, std::size_t bar, const PlotArea& area, const Axis& y) {
+  const auto count = static_cast<double>(chart.bars.size());
+  const double each = 1 / count;
+  const double gap = std::min(each * 0.25, 0.01);
+  const double left = area.x(static_cast<double>(bar) * each + gap / 2);
+  const double width = area.x(each - gap) - area.x(0);
+  const double total = height_of(chart, bar);
+  double below = 0;
+  Html shapes;
+  for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+    const double value = value_at(chart.parts[p], bar);
+    if (value == 0) continue;
+    const double top = area.y(y.place(below + value));
+    const double height = area.y(y.place(below)) - top;
+    below += value;
+    const std::string text =
+        fmt::format("{} {}: {} {} ({} %)", chart.x_label, chart.bars[bar], chart.parts[p].name,
+                    human_duration(value), percent_text(value / total));
+    shapes += element("rect",
+                      {{"class", colour_class(p)},
+                       {"x", coordinate(left)},
+                       {"y", coordinate(top)},
+                       {"width", coordinate(width)},
+                       {"height", coordinate(height)}},
+                      svg_title(text));
+  }
+  return shapes;
+}
+
+/// Every bar has a name, but not each is written.
+Html names_below(const StackedBars& chart, const PlotArea& area) {
+  const std::size_t every = (chart.bars.size() + 11) / 12;
+  Html names;
+  for (std::size_t i = 0; i < chart.bars.size(); i += every) {
+    const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(chart.bars.size());
+    names += svg_text(area.x(at), area.height - area.bottom + 15, Anchor::middle,
+                      clip(chart.bars[i], 12));
+  }
+  return element("g", {{"class", "ticks"}}, names);
+}
+
+}  // namespace
+
+Html stacked_bars(const StackedBars& whole) {
+  StackedBars chart = joined(whole);
+  std::erase_if(chart.parts, [](const StackedBars::Part& part) {
+    return std::ranges::none_of(part.values, [](double value) { return usable(value) > 0; });
+  });
+  double highest = 0;
+  for (std::size_t i = 0; i < chart.bars.size(); ++i)
+    highest = std::max(highest, height_of(chart, i));
+  if (!(highest > 0) || !std::isfinite(highest)) return {};
+  const PlotArea area;
+  const Axis y = linear_axis(0, highest, 5);
+  Html shapes = frame(area, {.low = 0, .high = 1, .ticks = {}}, y, {chart.x_label, chart.y_label});
+  Html bars;
+  for (std::size_t i = 0; i < chart.bars.size(); ++i) bars += bar_of(chart, i, area, y);
+  shapes += element("g", {{"class", "bars"}}, bars) + names_below(chart, area);
+  std::vector<LegendEntry> entries;
+  std::vector<std::string> names;
+  for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+    entries.push_back({chart.parts[p].name, p});
+    names.push_back(chart.parts[p].name);
+  }
+  const PlotTitle title{chart.title,
+                        fmt::format("{} bars of up to {}, stacked of {}", chart.bars.size(),
+                                    human_duration(highest), join(names, ", "))};
+  return figure(title, legend(entries), drawing(area, title, shapes));
+}
+
+namespace {
+
+constexpr std::size_t kMostClasses = 64;
+constexpr std::size_t kMostNumbered = 16;  // with their counts in the cells
+
+struct Grid {
+  const HeatMap& chart;
+  PlotArea area;
+  double cell = 0;
+
+  [[nodiscard]] double x(std::size_t column) const {
+    return area.left + static_cast<double>(column) * cell;
+  }
+  [[nodiscard]] double y(std::size_t row) const {
+    return area.top + static_cast<double>(row) * cell;
+  }
+};
+
+Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t total) {
+  const HeatMap& chart = grid.chart;
+  const std::int64_t count = chart.counts[row][column];
+  const double share = static_cast<double>(count) / static_cast<double>(total);
+  // What is rare is what one looks for: it stays visible.
+  const double opacity = 0.06 + 0.94 * std::sqrt(share);
+  const std::string text = fmt::format(
+      "{} {}, {} {}: {} of {} ({} %)", chart.row_label, chart.names[row], chart.column_label,
+      chart.names[column], with_thousands(count), with_thousands(total), percent_text(share));
+  Html shapes = element("rect",
+                        {{"class", row == column ? "right" : "wrong"},
+                         {"x", coordinate(grid.x(column))},
+                         {"y", coordinate(grid.y(row))},
+                         {"width", coordinate(grid.cell)},
+                         {"height", coordinate(grid.cell)},
+                         {"fill-opacity", fmt::format("{:.3f}", opacity)}},
+                        svg_title(text));
+  if (chart.counts.size() > kMostNumbered) return shapes;
+  const Html number =
+      svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3, Anchor::middle,
+               count >= 10000 ? fmt::format("{}k", count / 1000) : std::to_string(count));
+  return shapes + element("g", {{"class", opacity > 0.7 ? "on-dark" : "on-light"}}, number);
+}
+
+Html rows_of(const Grid& grid) {
+  const HeatMap& chart = grid.chart;
+  const std::size_t classes = chart.counts.size();
+  const std::size_t every = (classes + 19) / 20;
+  Html cells;
+  Html names;
+  for (std::size_t row = 0; row < classes; ++row) {
+    const auto total =
+        std::accumulate(chart.counts[row].begin(), chart.counts[row].end(), std::int64_t{0});
+    for (std::size_t column = 0; column < classes; ++column) {
+      if (chart.counts[row][column] > 0 && total > 0) cells += cell_of(grid, row, column, total);
+    }
+    if (row % every != 0) continue;
+    const double middle = static_cast<double>(row) * grid.cell + grid.cell / 2;
+    names += svg_text(grid.area.left - 5, grid.area.top + middle + 3.5, Anchor::end,
+                      clip(chart.names[row], 9));
+    names += svg_text(grid.area.left + middle, grid.y(classes) + 13, Anchor::middle,
+                      clip(chart.names[row], classes <= 10 ? 6 : 4));
+  }
+  return element("g", {{"class", "heat"}}, cells) + element("g", {{"class", "ticks"}}, names);
+}
+
+bool is_square(const HeatMap& chart) {
+  const std::size_t classes = chart.counts.size();
+  return chart.names.size() == classes &&
+         std::ranges::all_of(chart.counts, [&](const auto& row) { return row.size() == classes; });
+}
+
+}  // namespace
+
+Html heat_map(const HeatMap& chart) {
+  const std::size_t classes = chart.counts.size();
+  if (classes == 0 || classes > kMostClasses || !is_square(chart)) return {};
+  Grid grid{chart, PlotArea{.width = 480, .height = 0, .left = 64, .right = 10, .top = 10}, 0};
+  grid.cell = (grid.area.width - grid.area.left - grid.area.right) / static_cast<double>(classes);
+  grid.cell = std::min(grid.cell, 40.0);
+  grid.area.height = grid.y(classes) + grid.area.bottom;
+  const Html labels =
+      element("g", {{"class", "label"}},
+              svg_text(grid.x(classes), grid.area.height - 4, Anchor::end, chart.column_label) +
+                  svg_text(2, grid.area.height - 4, Anchor::start, chart.row_label));
+  const Html back = element("rect", {{"class", "plate"},
+                                     {"x", coordinate(grid.x(0))},
+                                     {"y", coordinate(grid.y(0))},
+                                     {"width", coordinate(grid.x(classes) - grid.x(0))},
+                                     {"height", coordinate(grid.y(classes) - grid.y(0))}});
+  std::int64_t right = 0;
+  std::int64_t all = 0;
+  for (std::size_t row = 0; row < classes; ++row) {
+    right += chart.counts[row][row];
+    all = std::accumulate(chart.counts[row].begin(), chart.counts[row].end(), all);
+  }
+  const PlotTitle title{chart.title,
+                        fmt::format("{} classes; {} of {} samples on the diagonal", classes,
+                                    with_thousands(right), with_thousands(all))};
+  return figure(title, {}, drawing(grid.area, title, back + rows_of(grid) + labels));
+}
+
+namespace {
+
+constexpr std::size_t kShortName = 22;  // characters that fit beside a row
+
+/// Names that do not fit beside the rows stand above them.
+struct RowLayout {
+  bool names_above = false;
+
+  [[nodiscard]] double height() const { return names_above ? 40 : 26; }
+  [[nodiscard]] double left() const { return names_above ? 28 : 170; }
+};
+
+std::vector<double> values_of(const IntervalRows::Row& row) {
+  std::vector<double> values = row.points;
+  for (const auto& value : {row.value, row.low, row.high}) {
+    if (value) values.push_back(*value);
+  }
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  return values;
+}
+
+std::string text_of(const IntervalRows::Row& row) {
+  if (!row.value) return row.name + ": not known";
+  std::string text = fmt::format("{}: {}", row.name, metric_text(*row.value));
+  if (row.low && row.high)
+    text += fmt::format(", interval {} to {}", metric_text(*row.low), metric_text(*row.high));
+  return text;
+}
+
+Html name_of(const IntervalRows::Row& row, double y, const PlotArea& area, RowLayout layout) {
+  const Html text = layout.names_above
+                        ? svg_text(area.left, y - 11, Anchor::start, clip(row.name, 70))
+                        : svg_text(area.left - 8, y + 3.5, Anchor::end, clip(row.name, kShortName));
+  return element("g", {{"class", layout.names_above ? "ticks halo" : "ticks"}}, text);
+}
+
+Html row_of(const IntervalRows::Row& row, double y, const PlotArea& area, const Axis& axis) {
+  const auto at = [&](double value) { return area.x(axis.place(value)); };
+  Html shapes;
+  for (const double point : row.points) {
+    if (std::isfinite(point))
+      shapes += element(
+          "circle",
+          {{"class", "point"}, {"cx", coordinate(at(point))}, {"cy", coordinate(y)}, {"r", "2"}});
+  }
+  if (row.low && row.high && std::isfinite(*row.low) && std::isfinite(*row.high)) {
+    shapes += element("g", {{"class", "interval"}},
+                      svg_line(at(*row.low), y, at(*row.high), y) +
+                          svg_line(at(*row.low), y - 5, at(*row.low), y + 5) +
+                          svg_line(at(*row.high), y - 5, at(*row.high), y + 5));
+  }
+  if (row.value && std::isfinite(*row.value))
+    shapes += element("circle", {{"class", "value"},
+                                 {"cx", coordinate(at(*row.value))},
+                                 {"cy", coordinate(y)},
+                                 {"r", "4"}});
+  shapes = svg_title(text_of(row)) + shapes;
+  return shapes;
+}
+
+}  // namespace
+
+Html interval_rows(const IntervalRows& chart) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (const IntervalRows::Row& row : chart.rows) {
+    for (const double value : values_of(row)) {
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  }
+  if (low > high) return {};
+  if (chart.reference) {
+    low = std::min(low, *chart.reference);
+    high = std::max(high, *chart.reference);
+  }
+  const RowLayout layout{std::ranges::any_of(
+      chart.rows, [](const IntervalRows::Row& row) { return row.name.size() > kShortName; })};
+  PlotArea area{.left = layout.left(), .top = 10};
+  area.height = area.top + area.bottom + layout.height() * static_cast<double>(chart.rows.size());
+  const Axis x = linear_axis(low, high, 5);
+  Html shapes = frame(area, x, {.low = 0, .high = 1, .ticks = {}}, {chart.x_label, ""});
+  if (chart.reference) {
+    const double at = area.x(x.place(*chart.reference));
+    shapes += element("g", {{"class", "reference"}}, svg_line(at, area.y(1), at, area.y(0)));
+  }
+  std::string texts;
+  for (std::size_t i = 0; i < chart.rows.size(); ++i) {
+    const double part = layout.names_above ? 0.65 : 0.5;
+    const double y = area.top + (static_cast<double>(i) + part) * layout.height();
+    shapes += element("g", {{"class", "row"}},
+                      row_of(chart.rows[i], y, area, x) + name_of(chart.rows[i], y, area, layout));
+    texts += (i == 0 ? "" : "; ") + text_of(chart.rows[i]);
+  }
+  const PlotTitle title{chart.title, texts};
+  return figure(title, {}, drawing(area, title, shapes));
+}
+
+namespace {
+
+constexpr std::size_t kShades = 5;
+
+struct Bounds {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+};
+
+Bounds bounds_of(const ParallelChart& chart, std::size_t axis) {
+  Bounds bounds;
+  for (const ParallelChart::Line& line : chart.lines) {
+    const double value = axis < line.values.size() ? line.values[axis] : std::nan("");
+    if (!std::isfinite(value)) continue;
+    bounds.low = std::min(bounds.low, value);
+    bounds.high = std::max(bounds.high, value);
+  }
+  return bounds;
+}
+
+Axis scale_of(const ParallelChart& chart, std::size_t axis) {
+  const ParallelChart::Axis& told = chart.axes[axis];
+  if (!told.values.empty()) {
+    Axis words{.low = -0.5, .high = static_cast<double>(told.values.size()) - 0.5, .ticks = {}};
+    for (std::size_t i = 0; i < told.values.size(); ++i)
+      words.ticks.push_back(static_cast<double>(i));
+    return words;
+  }
+  const Bounds bounds = bounds_of(chart, axis);
+  return told.logarithmic && bounds.low > 0 ? log_axis(bounds.low, bounds.high, 5)
+                                            : linear_axis(bounds.low, bounds.high, 5);
+}
+
+std::string tick_at(const ParallelChart::Axis& told, const Axis& scale, std::size_t tick) {
+  if (told.values.empty()) return tick_text(scale.ticks[tick], scale);
+  return clip(told.values[tick], 14);
+}
+
+struct Board {
+  const ParallelChart& chart;
+  PlotArea area;
+  std::vector<Axis> scales;
+
+  [[nodiscard]] double x(std::size_t axis) const {
+    return area.x(static_cast<double>(axis) / static_cast<double>(chart.axes.size() - 1));
+  }
+};
+
+Html axis_of(const Board& board, std::size_t axis) {
+  const double x = board.x(axis);
+  const ParallelChart::Axis& told = board.chart.axes[axis];
+  const Axis& scale = board.scales[axis];
+  const bool is_last = axis + 1 == board.chart.axes.size();
+  const Anchor side = is_last ? Anchor::start : Anchor::end;
+  Html ticks;
+  for (std::size_t i = 0; i < scale.ticks.size(); ++i) {
+    const double y = board.area.y(scale.place(scale.ticks[i]));
+    ticks += svg_text(x + (is_last ? 6 : -6), y + 3.5, side, tick_at(told, scale, i));
+  }
+  const Anchor anchor = axis == 0 ? Anchor::start : is_last ? Anchor::end : Anchor::middle;
+  const double at = axis == 0 ? 2 : is_last ? board.area.width - 2 : x;
+  // Neighbours at two heights: their names are often long.
+  const double name_y = board.area.height - (axis % 2 == 0 ? 20.0 : 6.0);
+  return element("g", {{"class", "base"}}, svg_line(x, board.area.y(0), x, board.area.y(1))) +
+         element("g", {{"class", "ticks halo"}}, ticks) +
+         element("g", {{"class", "label"}}, svg_text(at, name_y, anchor, clip(told.name, 30)));
+}
+
+Html line_of(const Board& board, const ParallelChart::Line& line) {
+  std::string path;
+  char letter = 'M';
+  for (std::size_t axis = 0; axis < board.chart.axes.size(); ++axis) {
+    const double value = axis < line.values.size() ? line.values[axis] : std::nan("");
+    const double place = board.scales[axis].place(value);
+    if (!std::isfinite(place)) {
+      letter = 'M';
+      continue;
+    }
+    path +=
+        fmt::format("{}{} {}", letter, coordinate(board.x(axis)), coordinate(board.area.y(place)));
+    letter = 'L';
+  }
+  const double bounded = std::isfinite(line.shade) ? std::clamp(line.shade, 0.0, 1.0) : 1.0;
+  const auto shade = static_cast<std::size_t>(std::lround(bounded * (kShades - 1)));
+  return element("path", {{"class", fmt::format("shade{}", shade)}, {"d", path}},
+                 svg_title(line.name));
+}
+
+}  // namespace
+
+Html parallel_chart(const ParallelChart& chart) {
+  if (chart.axes.size() < 2 || chart.lines.empty()) return {};
+  const double width = std::max(760.0, 110.0 * static_cast<double>(chart.axes.size()));
+  Board board{
+      chart, {.width = width, .height = 300, .left = 60, .right = 60, .top = 14, .bottom = 50}, {}};
+  for (std::size_t axis = 0; axis < chart.axes.size(); ++axis)
+    board.scales.push_back(scale_of(chart, axis));
+  // The best are drawn last, on top.
+  std::vector<const ParallelChart::Line*> order;
+  for (const ParallelChart::Line& line : chart.lines) order.push_back(&line);
+  std::ranges::stable_sort(order, [](const auto* a, const auto* b) { return a->shade > b->shade; });
+  Html lines;
+  for (const ParallelChart::Line* line : order) lines += line_of(board, *line);
+  Html shapes = element("g", {{"class", "parallel"}}, lines);
+  std::string names;
+  for (std::size_t axis = 0; axis < chart.axes.size(); ++axis) {
+    shapes += axis_of(board, axis);
+    names += (axis == 0 ? "" : ", ") + chart.axes[axis].name;
+  }
+  const PlotTitle title{chart.title, fmt::format("{} runs over {}", chart.lines.size(), names)};
+  return figure(title, {},
+                element("div", {{"class", "scroll"}},
+                        drawing(board.area, title, shapes, {{"class", "wide"}})));
+}
+
+}  // namespace trainctl::report

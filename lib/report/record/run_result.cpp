@@ -1,0 +1,130 @@
+#include "report/record/run_result.hpp"
+
+#include "report/diagnosis/bottleneck.hpp"
+#include "report/diagnosis/ranks.hpp"
+#include "report/text/format.hpp"
+
+#include <algorithm>
+
+namespace trainctl::report {
+namespace {
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json metrics_json(const events::Metrics& metrics) {
+  Json object = Json::object();
+  for (const auto& [name, value] : metrics) object[name] = json_number(value);
+  return object;
+}
+
+Json timing_json(const events::Timing& timing) {
+  Json object = Json::object();
+  for (const auto& [name, value] : timing_columns(timing))
+    object[name] = value ? json_number(*value) : Json(nullptr);
+  object["samples"] = timing.samples;
+  return object;
+}
+
+Json best_json(const RunRecord& record, const BestMode& mode) {
+  const auto best = best_of(record);
+  if (!best) return nullptr;
+  return {{"metric", best->metric},
+          {"mode", mode.name.empty() ? Json(nullptr) : Json(mode.name)},
+          {"mode_inferred", mode.inferred},
+          {"value", json_number(best->value)},
+          {"epoch", best->epoch + 1},
+          {"checkpoint", best->checkpoint.empty() ? Json(nullptr) : Json(best->checkpoint)}};
+}
+
+Json failure_json(const std::optional<FirstFailure>& failure) {
+  if (!failure) return nullptr;
+  return {{"rank", failure->rank},
+          {"host", failure->host},
+          {"pid", failure->pid},
+          {"signal",
+           failure->signal_name.empty() ? or_null(failure->signal) : Json(failure->signal_name)},
+          {"exit_code", or_null(failure->exit_code)},
+          {"step", failure->step},
+          {"phase", failure->phase},
+          {"collective", failure->collective.empty() ? Json(nullptr) : Json(failure->collective)},
+          {"message", failure->message}};
+}
+
+Json attempts_json(const std::vector<Attempt>& attempts) {
+  Json list = Json::array();
+  for (const Attempt& attempt : attempts) {
+    list.push_back({{"overrides", attempt.overrides},
+                    {"folder", attempt.folder.empty() ? Json(nullptr) : Json(attempt.folder)},
+                    {"verdict", attempt.verdict},
+                    {"exit_code", attempt.exit_code},
+                    {"message", attempt.message}});
+  }
+  return list;
+}
+
+Json state_json(const std::optional<SavedState>& state) {
+  if (!state) return nullptr;
+  return {{"path", state->path}, {"step", state->step}, {"verified", state->verified}};
+}
+
+Json resumed_json(const RunRecord& record, const Ending& ending) {
+  Json state = state_json(ending.resumed_from);
+  if (state.is_null() || !record.resumed) return state;
+  state["bitwise"] = record.resumed->bitwise;
+  if (!record.resumed->bitwise) state["why_not"] = record.resumed->why_not;
+  return state;
+}
+
+Json checkpoint_json(const RunRecord& record, const Ending& ending) {
+  if (ending.checkpoint) return state_json(ending.checkpoint);
+  const auto kept = kept_checkpoints(record);
+  if (kept.empty()) return nullptr;
+  return {{"path", kept.back().path}, {"step", kept.back().global_step}, {"verified", false}};
+}
+
+std::string data_digest(const RunRecord& record) {
+  const auto rank0 = record.finished.find(0);
+  return rank0 == record.finished.end() ? std::string() : rank0->second.data_digest;
+}
+
+}  // namespace
+
+Json failure_document(const std::optional<FirstFailure>& failure) { return failure_json(failure); }
+
+Json result_document(const RunRecord& record, const Ending& ending) {
+  const events::Timing steady = sum_timing(steady_epochs(record));
+  Json document;
+  document["schema"] = "trainctl.result/1";
+  document["verdict"] = ending.verdict;
+  document["exit_code"] = ending.exit_code;
+  document["message"] = ending.message;
+  document["started_at"] = ending.started_at;
+  document["wall_s"] = ending.wall_s;
+  document["epochs"] = epochs_done(record);
+  document["steps"] = record.last_step;
+  document["samples_per_s"] = json_number(steady.samples_per_s);
+  document["train"] = metrics_json(last_metrics(record, "train/"));
+  document["val"] = metrics_json(last_metrics(record, "val/"));
+  document["best"] = best_json(record, ending.best_mode);
+  document["timing"] = timing_json(sum_timing(record.epochs));
+  document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
+  document["data_digest"] = data_digest(record);
+  document["skipped_samples"] = record.skipped.size();
+  document["world_size"] = world_size_of(record);
+  const std::vector<RankRow> ranks = rank_rows(record);
+  document["ranks"] = ranks_json(ranks);
+  document["straggler"] = straggler_json(ranks);
+  document["restarts"] = ending.restarts;
+  document["resumed_from"] = resumed_json(record, ending);
+  if (!ending.attempts.empty()) document["attempts"] = attempts_json(ending.attempts);
+  document["first_failure"] = failure_json(ending.first_failure);
+  document["checkpoint"] = checkpoint_json(record, ending);
+  document["resume_command"] =
+      ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
+  return document;
+}
+
+}  // namespace trainctl::report

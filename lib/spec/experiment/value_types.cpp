@@ -1,0 +1,180 @@
+#include "spec/experiment/value_types.hpp"
+
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::spec {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+
+// The largest first, so that a number is written with the unit that keeps it short.
+constexpr std::array kUnits{Unit{"TiB", std::uint64_t{1} << 40},
+                            Unit{"TB", 1'000'000'000'000},
+                            Unit{"GiB", std::uint64_t{1} << 30},
+                            Unit{"GB", 1'000'000'000},
+                            Unit{"MiB", 1 << 20},
+                            Unit{"MB", 1'000'000},
+                            Unit{"KiB", 1 << 10},
+                            Unit{"kB", 1000},
+                            Unit{"KB", 1000},
+                            Unit{"B", 1}};
+
+constexpr double kMostBytes = 1e18;
+
+}  // namespace
+
+std::optional<Budget> parse_budget(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
+  if (error != std::errc() || end != text.data() + digits || number <= 0) return std::nullopt;
+  std::string_view unit = text.substr(digits);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (unit == "%")
+    return number <= 100 ? std::optional(Budget{.share = number / 100}) : std::nullopt;
+  for (const Unit& one : kUnits) {
+    const double bytes = number * static_cast<double>(one.bytes);
+    if (unit == one.name && bytes >= 1 && bytes <= kMostBytes)
+      return Budget{.bytes = static_cast<std::uint64_t>(bytes)};
+  }
+  return std::nullopt;
+}
+
+std::string to_text(const Budget& budget) {
+  if (!budget.bytes) return fmt::format("{}%", config::number_text(budget.share * 100));
+  for (const Unit& unit : kUnits) {
+    if (*budget.bytes % unit.bytes == 0)
+      return fmt::format("{}{}", *budget.bytes / unit.bytes, unit.name);
+  }
+  return {};
+}
+
+}  // namespace trainctl::spec
+
+namespace trainctl::config {
+
+void Codec<spec::Budget>::read(Reader& reader, const Node& node, const Field& field,
+                               spec::Budget& out) {
+  std::string text;
+  if (!reader.string(node, field, text)) return;
+  if (const auto budget = spec::parse_budget(text)) {
+    out = *budget;
+    return;
+  }
+  const bool bare = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
+  reader.diagnostics().error(
+      node.position,
+      fmt::format(
+          "'{}' must be a share above 0% and up to 100%, or a size with its unit, found '{}'",
+          field.key, printable(text)),
+      bare ? fmt::format("write {}GiB, {}MB or {}%", text, text, text) : "write it as 50% or 8GiB");
+}
+
+void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& field,
+                              spec::Limit& out) {
+  const bool has_point =
+      node.type == Node::Type::scalar && node.text.find_first_of(".eE") != std::string::npos;
+  if (!has_point) {
+    std::int64_t batches = 0;
+    if (reader.integer(node, field, 0, std::numeric_limits<std::int64_t>::max(), batches))
+      out = {.batches = batches};
+    return;
+  }
+  double fraction = 0;
+  if (!reader.number(node, field, fraction)) return;
+  if (fraction > 1) {
+    reader.diagnostics().error(
+        node.position,
+        fmt::format("'{}' must be a number of batches or a share up to 1.0, found '{}'", field.key,
+                    node.text),
+        fmt::format("write {:.0f} for a number of batches", fraction));
+    return;
+  }
+  out = {.fraction = fraction};
+}
+
+Node Codec<spec::Limit>::write(const spec::Limit& limit) {
+  if (limit.batches) return Node::scalar(std::to_string(*limit.batches));
+  const std::string text = number_text(limit.fraction);
+  return Node::scalar(text.find_first_of(".e") == std::string::npos ? text + ".0" : text);
+}
+
+}  // namespace trainctl::config
+
+namespace trainctl::spec {
+namespace {
+
+constexpr double kMostSeconds = 10.0 * 366 * 86'400;
+
+std::optional<int> digits(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool all = error == std::errc() && end == text.data() + text.size();
+  return all && !text.starts_with('-') ? std::optional(value) : std::nullopt;
+}
+
+// DD:HH:MM:SS or HH:MM:SS; only the first part may pass its clock's limit.
+std::optional<double> clock_form(std::string_view text) {
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() != 3 && parts.size() != 4) return std::nullopt;
+  constexpr std::array kUnits{86'400.0, 3'600.0, 60.0, 1.0};
+  constexpr std::array kLimits{366, 24, 60, 60};
+  double seconds = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t unit = i + 4 - parts.size();
+    const auto value = digits(parts[i]);
+    if (!value || (i > 0 && *value >= kLimits[unit])) return std::nullopt;
+    seconds += *value * kUnits[unit];
+  }
+  return seconds;
+}
+
+double unit_seconds(char unit) {
+  switch (unit) {
+    case 's': return 1;
+    case 'm': return 60;
+    case 'h': return 3'600;
+    case 'd': return 86'400;
+    default: return 0;
+  }
+}
+
+// 1h30m: numbers, each with a unit, from the largest down.
+std::optional<double> unit_form(std::string_view text) {
+  double seconds = 0;
+  double last = 2 * unit_seconds('d');
+  while (!text.empty()) {
+    const std::size_t length = text.find_first_not_of("0123456789.");
+    if (length == 0 || length == std::string_view::npos) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + length, value);
+    const double unit = unit_seconds(text[length]);
+    if (error != std::errc() || end != text.data() + length || unit == 0 || unit >= last)
+      return std::nullopt;
+    seconds += value * unit;
+    last = unit;
+    text.remove_prefix(length + 1);
+  }
+  return seconds;
+}
+
+}  // namespace
+
+std::optional<double> parse_duration(std::string_view text) {
+  const auto seconds =
+      text.find(':') != std::string_view::npos ? clock_form(text) : unit_form(text);
+  return seconds && *seconds > 0 && *seconds <= kMostSeconds ? seconds : std::nullopt;
+}
+
+}  // namespace trainctl::spec

@@ -1,0 +1,319 @@
+#include "study/workers/worker_tasks.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "config/tree/node.hpp"
+#include "events/records.hpp"
+#include "launch/process/signals.hpp"
+#include "launch/supervise/supervisor.hpp"
+#include "spec/experiment/task.hpp"
+#include "spec/load.hpp"
+#include "study/folder/folder_lock.hpp"
+#include "study/folder/run_folder.hpp"
+#include "study/workers/devices.hpp"
+#include "study/workers/worker_launch.hpp"
+#include "weights/import.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <functional>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+namespace trainctl::study {
+namespace {
+
+enum class TaskDevice { of_run, cpu };
+
+/// A short task on the experiment's model that worker processes do in place of training.
+struct ModelTask {
+  const spec::Loaded& loaded;
+  fs::path executable;  // started as `trainctl worker`
+  spec::Task task;
+  const char* purpose;  // "measures the model"; for the message where the process is killed
+  const char* hint;     // what to do where memory is short
+  TaskDevice device = TaskDevice::of_run;
+  int ranks = 1;  // that do it together: no more than the devices of the run
+};
+
+using OnTaskEvent = std::function<void(const events::Event&)>;
+
+/// Runs the task in `folder`, a scratch folder. The device of the run is the CPU where this
+/// machine has no GPU. Throws what a run would end with where model and data do not fit,
+/// and Error(resource) where the memory does not suffice.
+void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event);
+
+namespace {
+
+/// As in a run, but where its GPUs are absent the CPU stands for them.
+DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
+  int found = 0;
+  const auto probe = [&] {
+    launch::GpuProbe gpus = launch::probe_gpus();
+    found = gpus.count;
+    return gpus;
+  };
+  try {
+    return choose_devices(trainer, machine, probe);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::resource || found > 0) throw;
+    return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
+  }
+}
+
+/// As a run would start its first ranks.
+launch::LaunchSpec launch_spec(const ModelTask& task, const fs::path& folder) {
+  const spec::Trainer& trainer = task.loaded.experiment.trainer;
+  const Machine machine = read_machine();
+  const DeviceChoice devices =
+      task.device == TaskDevice::cpu ? DeviceChoice{} : devices_for(trainer, machine);
+  launch::LaunchSpec launch = worker_launch({task.executable, folder, trainer, machine, devices});
+  launch.world_size = task.ranks;
+  return launch;
+}
+
+/// Nearly always by the kernel, for want of memory.
+bool was_killed(const launch::Outcome& outcome) {
+  return outcome.first_failure && outcome.first_failure->signal == SIGKILL;
+}
+
+/// "; its log ends: ...", in one line.
+std::string log_of(const launch::RankFailure& failure) {
+  std::string line;
+  for (const std::string& part : split(failure.log_tail, '\n')) {
+    if (!part.empty()) line += (line.empty() ? "; its log ends: " : " | ") + part;
+  }
+  return line;
+}
+
+/// The worker's own sentence where it said one.
+std::string cause_of(const launch::Outcome& outcome, const ModelTask& task) {
+  const auto& failure = outcome.first_failure;
+  if (!failure) return outcome.message;
+  if (was_killed(outcome))
+    return fmt::format("the process that {} was ended by SIGKILL, perhaps for want of memory; {}",
+                       task.purpose, task.hint);
+  if (failure->message.empty()) return outcome.message + log_of(*failure);
+  return failure->message + log_of(*failure);
+}
+
+Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {
+  const auto kind = static_cast<ErrorKind>(outcome.exit_code);
+  const bool for_memory = kind == ErrorKind::rank_failed && was_killed(outcome);
+  return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, task)};
+}
+
+}  // namespace
+
+void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event) {
+  const launch::SignalGuard guard;
+  const FolderLock lock(folder);
+  make_folder(folder / "logs");
+  write_atomically(folder / "config.resolved.yaml", spec::dump_resolved(task.loaded));
+  write_atomically(folder / spec::kTaskFile, spec::dump_task(task.task));
+  const launch::Outcome outcome = launch::supervise(
+      launch_spec(task, folder), [&](int /*rank*/, const events::Event& event) { on_event(event); },
+      [] {}, steady_clock());
+  if (outcome.exit_code != 0) throw failure_of(outcome, task);
+}
+
+/// Keys that name parameters by patterns.
+constexpr std::array kPatternKeys{"optimizer.no_weight_decay_on", "optimizer.groups",
+                                  "optimizer.adamw_on"};
+
+Json json_of(const std::vector<weights::Entry>& entries) {
+  Json list = Json::array();
+  for (const weights::Entry& entry : entries)
+    list.push_back({{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}});
+  return list;
+}
+
+std::vector<ModelProblem> problems_in(const fs::path& file) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  std::vector<ModelProblem> problems;
+  for (const Json& one : Json::parse(read_file(file, kMostBytes, ReadFailure::resource))) {
+    problems.push_back({one.at("key").get<std::string>(),
+                        static_cast<ErrorKind>(one.at("kind").get<int>()),
+                        one.at("message").get<std::string>()});
+  }
+  return problems;
+}
+
+}  // namespace
+
+bool names_parameters(const spec::Loaded& loaded) {
+  const spec::Experiment& experiment = loaded.experiment;
+  return experiment.weights || !experiment.freeze.empty() ||
+         std::ranges::any_of(kPatternKeys, [&](const char* key) {
+           return config::find_path(loaded.tree, key) != nullptr;
+         });
+}
+
+std::vector<ModelProblem> check_model(const spec::Loaded& loaded,
+                                      const std::optional<spec::ModelInput>& input,
+                                      const fs::path& executable) {
+  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const ScratchFolder folder(temporary_folder());
+  if (const auto& weights = loaded.experiment.weights) {
+    const std::vector<weights::Entry> entries =
+        weights::entries_of(weights->path, {.section = weights->section});
+    write_atomically(folder.path() / spec::kOfferedFile, to_line(json_of(entries)));
+  }
+  run_model_task({.loaded = loaded,
+                  .executable = executable,
+                  .task = {.kind = spec::TaskKind::check, .model_input = input},
+                  .purpose = "builds the model",
+                  .hint = "take a smaller model",
+                  .device = TaskDevice::cpu},
+                 folder.path(), [](const events::Event&) {});
+  return problems_in(folder.path() / spec::kProblemsFile);
+}
+
+namespace {
+
+events::Measured measured_by(const ModelTask& task) {
+  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const ScratchFolder folder(temporary_folder());
+  std::optional<events::Measured> measured;
+  run_model_task(task, folder.path(), [&](const events::Event& event) {
+    if (const auto* found = std::get_if<events::Measured>(&event)) measured = *found;
+  });
+  ENSURE(unexpected, measured.has_value(), "the worker ended without a measurement");
+  return *measured;
+}
+
+}  // namespace
+
+events::Measured measure_model(const MeasureRequest& request) {
+  const auto kind = request.times_steps ? spec::TaskKind::probe : spec::TaskKind::measure;
+  return measured_by({.loaded = request.loaded,
+                      .executable = request.executable,
+                      .task = {.kind = kind},
+                      .purpose = "measures the model",
+                      .hint = "lower loader.batch_size, or leave the model out with --no-model"});
+}
+
+events::Measured measure_shared_steps(const MeasureRequest& request, const events::Measured& alone,
+                                      int ranks) {
+  using spec::ActivationCheckpointing;
+  spec::Loaded loaded = request.loaded;
+  spec::Trainer& trainer = loaded.experiment.trainer;
+  trainer.devices.value = ranks;
+  trainer.num_nodes = 1;
+  trainer.activation_checkpointing =
+      alone.recomputes ? ActivationCheckpointing::blocks : ActivationCheckpointing::off;
+  loaded.experiment.loader.batch_size = alone.measured_batches.back();
+  return measured_by({.loaded = loaded,
+                      .executable = request.executable,
+                      .task = {.kind = spec::TaskKind::probe},
+                      .purpose = "times the steps of several ranks",
+                      .hint = "lower loader.batch_size, or leave --devices out",
+                      .ranks = ranks});
+}
+
+namespace {
+
+spec::Trainer trainer_for(const LinkRequest& request) {
+  spec::Trainer trainer;
+  trainer.accelerator = request.on_gpus ? spec::Accelerator::gpu : spec::Accelerator::cpu;
+  trainer.devices.value = request.ranks;
+  trainer.num_threads.value = 1;  // a sum is copied, not computed
+  return trainer;
+}
+
+/// The worker's own sentence where it said one.
+Error failure_of(const launch::Outcome& outcome) {
+  const auto& failure = outcome.first_failure;
+  const std::string cause =
+      failure && !failure->message.empty() ? failure->message : outcome.message;
+  return {static_cast<ErrorKind>(outcome.exit_code), "the link could not be measured: " + cause};
+}
+
+}  // namespace
+
+LinkPlaces link_places() {
+  const Machine machine = read_machine();
+  const int gpus = machine.gpus.empty() ? 0 : launch::probe_gpus().count;
+  return {gpus, machine.cores};
+}
+
+events::LinkMeasured measure_link(const LinkRequest& request) {
+  ASSERT(request.ranks >= 2);
+  const launch::SignalGuard guard;
+  const ScratchFolder folder(temporary_folder());
+  const FolderLock lock(folder.path());
+  make_folder(folder.path() / "logs");
+  write_atomically(folder.path() / spec::kTaskFile,
+                   spec::dump_task({.kind = spec::TaskKind::link}));
+  const spec::Trainer trainer = trainer_for(request);
+  const Machine machine = read_machine();
+  const DeviceChoice devices =
+      choose_devices(trainer, machine, [] { return launch::probe_gpus(); });
+  launch::LaunchSpec launch =
+      worker_launch({request.executable, folder.path(), trainer, machine, devices});
+  launch.world_size = devices.ranks;
+  launch.stop_grace_s = launch.grace_s;  // there is nothing to save
+  std::optional<events::LinkMeasured> measured;
+  const auto on_event = [&](int /*rank*/, const events::Event& event) {
+    if (const auto* found = std::get_if<events::LinkMeasured>(&event)) measured = *found;
+  };
+  const launch::Outcome outcome = launch::supervise(
+      launch, on_event, [] {}, steady_clock());
+  if (outcome.exit_code != 0) throw failure_of(outcome);
+  ENSURE(unexpected, measured.has_value(), "the workers ended without a measured link");
+  return *measured;
+}
+
+namespace {
+
+/// The experiment of the run that saved the checkpoint.
+spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
+  const auto config = manifest.facts.find("config");
+  ENSURE(checkpoint, config != manifest.facts.end(),
+         "{} does not store its experiment, which TorchScript needs; export .safetensors or .pth",
+         printable(checkpoint.string()));
+  config::Diagnostics diagnostics;
+  return spec::load_experiment_text((checkpoint / "manifest").string(), config->second, {},
+                                    diagnostics);
+}
+
+/// Moves a complete file; the folders are of the same file system.
+void publish(const fs::path& written, const fs::path& to) {
+  std::error_code failure;
+  fs::rename(written, to, failure);
+  ENSURE(resource, !failure, "cannot write {}: {}", printable(to.string()), failure.message());
+  sync_folder(to.parent_path());
+}
+
+}  // namespace
+
+checkpoint::Exported export_script(const ScriptExport& request) {
+  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const fs::path to = fs::absolute(request.to);
+  const ScratchFolder folder(to.parent_path());
+  const fs::path weights = folder.path() / "exported.safetensors";
+  checkpoint::Exported exported =
+      checkpoint::export_weights(request.checkpoint, request.weights, weights);
+  const spec::Loaded loaded = experiment_of(request.checkpoint, exported.manifest);
+  spec::Task task{.kind = spec::TaskKind::script, .weights = weights};
+  task.model_input = request.read_model_input(loaded.experiment);
+  run_model_task({.loaded = loaded,
+                  .executable = request.executable,
+                  .task = std::move(task),
+                  .purpose = "exports the model",
+                  .hint = "export .safetensors or .pth, which need no model",
+                  .device = TaskDevice::cpu},
+                 folder.path(), [](const events::Event&) {});
+  publish(folder.path() / spec::kScriptFile, to);
+  return exported;
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,125 @@
+#include "train/step/gradients.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/_foreach_clamp_max.h>
+#include <ATen/ops/_foreach_clamp_min.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+namespace trainctl::train {
+namespace {
+
+at::Tensor norm_in(std::optional<at::ScalarType> type, at::TensorList tensors) {
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(tensors, 2, type)));
+}
+
+}  // namespace
+
+/// The squares of large values overflow in float32, not in float64. A GPU takes that at once, since
+/// it would have to be waited for; a CPU, which makes a copy for it, where there is need.
+at::Tensor norm_of(at::TensorList tensors) {
+  const at::NoGradGuard guard;
+  if (tensors.empty() || !tensors.front().is_cpu()) return norm_in(at::kDouble, tensors);
+  at::Tensor norm = norm_in(std::nullopt, tensors);
+  return std::isfinite(norm.item<double>()) ? norm : norm_in(at::kDouble, tensors);
+}
+
+Clipper::Clipper(double bound, spec::ClipAlgorithm algorithm)
+    : bound_(bound), algorithm_(algorithm) {}
+
+at::Tensor Clipper::operator()(at::TensorList gradients) const {
+  const at::NoGradGuard guard;
+  if (gradients.empty()) return {};
+  if (algorithm_ == spec::ClipAlgorithm::value) {
+    at::_foreach_clamp_min_(gradients, -bound_);
+    at::_foreach_clamp_max_(gradients, bound_);
+    return {};
+  }
+  at::Tensor norm = norm_of(gradients);
+  const at::Tensor factor = (bound_ / (norm + 1e-6)).clamp_max(1.0);
+  at::_foreach_mul_(gradients, factor.to(gradients.front().scalar_type()));
+  return norm;
+}
+
+namespace {
+
+constexpr double kFirstScale = 65536;
+constexpr double kGrowth = 2;
+constexpr double kBackoff = 0.5;
+constexpr std::int64_t kGrowthInterval = 2000;  // steps
+
+}  // namespace
+
+GradScaler::GradScaler(at::Device device, Scaling scaling, AfterBad after_bad)
+    : scaling_(scaling), after_bad_(after_bad) {
+  const auto single = at::TensorOptions(at::kFloat).device(device);
+  scale_ = at::full({1}, scaling == Scaling::dynamic ? kFirstScale : 1, single);
+  growth_tracker_ = at::zeros({1}, single.dtype(at::kInt));
+  found_inf_ = at::zeros({1}, single);
+  skipped_ = at::zeros({3}, single);
+}
+
+at::Tensor GradScaler::scale(const at::Tensor& loss) const {
+  return scaling_ == Scaling::dynamic ? loss * scale_.squeeze() : loss;
+}
+
+void GradScaler::unscale(at::TensorList gradients) {
+  const at::NoGradGuard guard;
+  if (after_bad_ == AfterBad::goes_on) found_inf_.zero_();
+  if (gradients.empty()) return;
+  const at::Tensor factor = scaling_ == Scaling::dynamic ? scale_.reciprocal() : scale_;
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, factor);
+}
+
+void GradScaler::update() {
+  const at::NoGradGuard guard;
+  at::Tensor in_all = skipped_.select(0, 0), in_a_row = skipped_.select(0, 1);
+  in_all.add_(found_inf_.squeeze());
+  in_a_row.add_(found_inf_.squeeze());
+  if (after_bad_ == AfterBad::goes_on) in_a_row.mul_(found_inf_.squeeze());
+  skipped_.select(0, 2).copy_(at::maximum(skipped_.select(0, 2), in_a_row));
+  if (scaling_ == Scaling::none) return;
+  at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, kGrowth, kBackoff, kGrowthInterval);
+}
+
+double GradScaler::current_scale() const { return scale_.item<double>(); }
+std::int64_t GradScaler::skipped() const { return skipped_[0].item<std::int64_t>(); }
+std::int64_t GradScaler::most_skipped_in_a_row() const { return skipped_[2].item<std::int64_t>(); }
+
+std::vector<stage::NamedTensor> GradScaler::state() const {
+  return {{"scale", scale_},
+          {"growth_tracker", growth_tracker_},
+          {"found_inf", found_inf_},
+          {"skipped", skipped_}};
+}
+
+namespace {
+
+std::vector<at::Tensor> buffers_of(const stage::Model& model) {
+  std::vector<at::Tensor> all;
+  for (const auto& [name, buffer] : model.buffers()) all.push_back(buffer);
+  return all;
+}
+
+}  // namespace
+
+KeptBuffers::KeptBuffers(const stage::Model& model) : kept_(buffers_of(model)) {}
+
+void KeptBuffers::put_back_if(const at::Tensor& found_inf) {
+  if (found_inf.is_cpu() && found_inf.item<float>() == 0) return;
+  kept_.put_back_where(found_inf.squeeze().ne(0));
+}
+
+}  // namespace trainctl::train
