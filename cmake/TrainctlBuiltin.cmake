@@ -9,7 +9,7 @@ function(trainctl_builtin_experiments source)
     string(APPEND rows "      {\"${name}\", R\"yaml(${yaml})yaml\"},\n")
   endforeach()
   file(CONFIGURE OUTPUT "${source}" CONTENT [[// Written by CMake from configs/.
-#include "spec/builtin.hpp"
+#include "spec/load.hpp"
 
 namespace trainctl::spec {
 

@@ -1,4 +1,4 @@
-#include "experiment_yaml.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
 #include "support/catch.hpp"
 

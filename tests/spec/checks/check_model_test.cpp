@@ -1,5 +1,5 @@
 #include "base/hash.hpp"
-#include "experiment_yaml.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"

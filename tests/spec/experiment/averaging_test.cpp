@@ -1,5 +1,5 @@
 #include "base/json.hpp"
-#include "experiment_yaml.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "support/catch.hpp"

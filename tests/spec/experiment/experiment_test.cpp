@@ -1,6 +1,6 @@
 #include "spec/experiment/experiment.hpp"
 
-#include "experiment_yaml.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
 #include "spec/loss/cross_entropy.hpp"

@@ -1,7 +1,7 @@
 #include "spec/experiment/split.hpp"
 
 #include "config/schema/dump.hpp"
-#include "experiment_yaml.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 
 namespace spec = trainctl::spec;

@@ -1,6 +1,6 @@
 #include "spec/scheduler/momentum.hpp"
 
-#include "experiment_yaml.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/optimizer/sgd.hpp"
 #include "support/catch.hpp"
 

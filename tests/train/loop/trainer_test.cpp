@@ -4,7 +4,7 @@
 #include "data/cache/device_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
-#include "fake_run.hpp"
+#include "train/fake_run.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"

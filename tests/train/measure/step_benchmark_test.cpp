@@ -1,6 +1,6 @@
 #include "train/measure/step_benchmark.hpp"
 
-#include "fake_run.hpp"
+#include "train/fake_run.hpp"
 #include "support/catch.hpp"
 #include "train/state/saved_state.hpp"
 

@@ -1,7 +1,7 @@
 #include "train/step/captured_step.hpp"
 
 #include "base/error.hpp"
-#include "fake_run.hpp"
+#include "train/fake_run.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

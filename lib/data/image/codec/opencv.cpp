@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/shared_library.hpp"
-#include "data/image/codec/header_bytes.hpp"
 
 #include <algorithm>
 #include <array>
