@@ -1,5 +1,6 @@
 #include "base/hash.hpp"
 
+#define XXH_INLINE_ALL
 #include <fmt/format.h>
 #include <isa-l/crc.h>
 #include <xxhash.h>
@@ -8,8 +9,6 @@
 #include <bit>
 #include <cstddef>
 #include <utility>
-
-#define XXH_INLINE_ALL
 
 namespace trainctl {
 

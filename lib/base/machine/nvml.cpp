@@ -21,8 +21,8 @@ using DeviceText = int (*)(Device device, char* text, unsigned length);
 using DeviceNumber = int (*)(Device device, unsigned* number);
 using LinkState = int (*)(Device device, unsigned link, unsigned* is_active);
 struct Utilization {
-  unsigned gpu;
-  unsigned memory;
+  unsigned gpu = 0;
+  unsigned memory = 0;
 };
 using DeviceUtilization = int (*)(Device device, Utilization* utilization);
 struct Memory {
@@ -133,16 +133,7 @@ std::vector<GpuState> Nvml::gpus() const {
   return states;
 }
 
-// Of NVML's interface, see nvml.cpp. All functions return 0 where all is well.
-
 namespace {
-
-using Device = void*;
-
-struct Utilization {
-  unsigned gpu = 0;
-  unsigned memory = 0;
-};
 
 struct FieldValue {
   unsigned field = 0;

@@ -128,14 +128,14 @@ std::optional<int> digits(std::string_view text) {
 std::optional<double> clock_form(std::string_view text) {
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() != 3 && parts.size() != 4) return std::nullopt;
-  constexpr std::array kUnits{86'400.0, 3'600.0, 60.0, 1.0};
+  constexpr std::array kSecondsPerPart{86'400.0, 3'600.0, 60.0, 1.0};
   constexpr std::array kLimits{366, 24, 60, 60};
   double seconds = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t unit = i + 4 - parts.size();
     const auto value = digits(parts[i]);
     if (!value || (i > 0 && *value >= kLimits[unit])) return std::nullopt;
-    seconds += *value * kUnits[unit];
+    seconds += *value * kSecondsPerPart[unit];
   }
   return seconds;
 }
