@@ -176,13 +176,6 @@ Json scaling_json(const PlannedScaling& scaling) {
 
 namespace {
 
-constexpr int kLabelWidth = 11;
-constexpr std::size_t kMostBuckets = 6;
-
-std::string fact(const std::string& label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + "\n";
-}
-
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 std::string counted(std::int64_t count, const std::string& word, const std::string& plural) {

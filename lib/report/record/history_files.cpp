@@ -324,10 +324,6 @@ std::optional<double> number(const std::string& cell) {
                                                                   : std::nullopt;
 }
 
-std::int64_t whole(double value) {
-  return value >= 0 && value < 1e15 ? static_cast<std::int64_t>(value) : 0;
-}
-
 void set(events::EpochEnded& epoch, const std::string& column, double value) {
   Timing& timing = epoch.timing;
   const auto plain = plain_columns().find(column);

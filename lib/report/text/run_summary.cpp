@@ -306,13 +306,13 @@ namespace {
 
 constexpr std::size_t kTailLines = 12;
 
-constexpr int kLabelWidth = 9;
+constexpr int kFailureLabelWidth = 9;
 
 /// The indent of the lines of a fact after the first.
-std::string fact_indent() { return std::string(2 + kLabelWidth, ' '); }
+std::string fact_indent() { return std::string(2 + kFailureLabelWidth, ' '); }
 
-std::string fact(const char* label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
+std::string failure_fact(const char* label, const std::string& text, const Style& style) {
+  return "  " + paint(pad(label, kFailureLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
 }
 
 std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
@@ -392,18 +392,19 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     const FirstFailure& failure = *ending.first_failure;
     text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, world_size_of(record),
                        how_it_ended(failure, ending.verdict), where_text(failure));
-    text += fact("cause", cause_text(failure), style);
-    text += fact("process", process_text(failure), style);
+    text += failure_fact("cause", cause_text(failure), style);
+    text += failure_fact("process", process_text(failure), style);
   }
-  if (ending.restarts > 0) text += fact("restarts", restarts_text(ending), style);
-  if (ending.trains) text += fact("saved", saved_text(record, ending), style);
+  if (ending.restarts > 0) text += failure_fact("restarts", restarts_text(ending), style);
+  if (ending.trains) text += failure_fact("saved", saved_text(record, ending), style);
   if (ending.first_failure && !ending.first_failure->log_tail.empty()) {
-    text += fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank), style);
+    text += failure_fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank),
+                         style);
     text += tail_text(ending.first_failure->log_tail, style);
   }
-  if (!ending.run_dir.empty()) text += fact("folder", printable(ending.run_dir), style);
+  if (!ending.run_dir.empty()) text += failure_fact("folder", printable(ending.run_dir), style);
   if (!ending.resume_command.empty()) {
-    text += fact("next", paint(printable(ending.resume_command), Ink::bold, style), style);
+    text += failure_fact("next", paint(printable(ending.resume_command), Ink::bold, style), style);
   }
   return text;
 }
