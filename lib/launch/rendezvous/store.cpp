@@ -193,7 +193,7 @@ void check_key(const std::string& key) {
          printable(key.substr(0, 60)));
 }
 
-std::int64_t to_number(const std::string& text) {
+std::int64_t replied_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   ENSURE(unexpected, error == std::errc() && end == text.data() + text.size(),
@@ -294,7 +294,7 @@ std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {
          printable(key));
   ENSURE(unexpected, reply.status == Status::ok,
          "store key '{}' is no number that {} could be added to", printable(key), delta);
-  return to_number(reply.value);
+  return replied_number(reply.value);
 }
 
 bool StoreClient::erase(const std::string& key) {
@@ -303,7 +303,7 @@ bool StoreClient::erase(const std::string& key) {
 }
 
 std::int64_t StoreClient::size() {
-  return to_number(state_->ask({.operation = Operation::size}).value);
+  return replied_number(state_->ask({.operation = Operation::size}).value);
 }
 
 void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {

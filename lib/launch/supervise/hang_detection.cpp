@@ -2,6 +2,7 @@
 
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
+#include "launch/supervise/rank.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "events/heartbeat.hpp"
-#include "launch/supervise/rank.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -10,6 +9,8 @@
 #include <string>
 
 namespace trainctl::launch {
+
+class RankState;
 
 /// A rank that has not moved for longer than it may.
 struct Silence {
