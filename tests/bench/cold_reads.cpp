@@ -8,6 +8,7 @@
 #include "base/json.hpp"
 #include "base/statistics.hpp"
 #include "data/dataset/pack.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/loader/measurements.hpp"
 
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/core/batch.hpp"
-#include "data/formats/file_reader.hpp"
 #include "data/image/image.hpp"
 
 #include <cstddef>
@@ -13,6 +12,8 @@
 #include <vector>
 
 namespace trainctl::data {
+
+class FileReader;
 
 /// Where the rows of a tile go: one span a field, `indices.size()` samples each.
 using Rows = std::span<const std::span<std::byte>>;

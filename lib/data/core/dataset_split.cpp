@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "data/core/dataset.hpp"
 #include "data/core/pipeline.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/formats/image_files.hpp"
 #include "data/loader/sampling.hpp"
 

@@ -14,17 +14,17 @@ namespace {
 
 constexpr double kLook = 0.05;  // seconds; a signal's handler wakes nobody
 
-std::atomic<const volatile int*> watched{nullptr};
+std::atomic<const volatile int*> watched_signal{nullptr};
 thread_local std::stop_token token_here;
 
 int signal_here() noexcept {
-  const volatile int* signal = watched.load(std::memory_order_relaxed);
+  const volatile int* signal = watched_signal.load(std::memory_order_relaxed);
   return signal == nullptr ? 0 : *signal;
 }
 
 }  // namespace
 
-void watch_stop_signal(const volatile int* signal) { watched = signal; }
+void watch_stop_signal(const volatile int* signal) { watched_signal = signal; }
 
 StopScope::StopScope(std::stop_token token)
     : before_(std::exchange(token_here, std::move(token))) {}
@@ -46,19 +46,19 @@ void sleep_unless_stopped(double seconds) {
 
 namespace {
 
-std::atomic<std::atomic<std::int64_t>*> watched = nullptr;
+std::atomic<std::atomic<std::int64_t>*> watched_counter = nullptr;
 
 }  // namespace
 
 ProgressCount::ProgressCount(std::atomic<std::int64_t>* counter) {
-  watched.store(counter, std::memory_order_release);
+  watched_counter.store(counter, std::memory_order_release);
   note_progress();
 }
 
-ProgressCount::~ProgressCount() { watched.store(nullptr, std::memory_order_release); }
+ProgressCount::~ProgressCount() { watched_counter.store(nullptr, std::memory_order_release); }
 
 void note_progress() noexcept {
-  if (auto* counter = watched.load(std::memory_order_acquire))
+  if (auto* counter = watched_counter.load(std::memory_order_acquire))
     counter->fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -29,7 +29,7 @@ void register_dataset_mnist(Catalogue& catalogue) {
 
 namespace {
 
-constexpr std::int64_t kSide = 28;
+constexpr std::int64_t kImageSide = 28;
 constexpr std::int64_t kClasses = 10;
 constexpr std::uint32_t kImagesMagic = 0x00000803;  // unsigned byte, three dimensions
 constexpr std::uint32_t kLabelsMagic = 0x00000801;  // unsigned byte, one dimension
@@ -58,7 +58,7 @@ class IdxReader {
     count_ = word("the number of samples");
     ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", named(path_));
     if (magic == kImagesMagic) expect_side("rows"), expect_side("columns");
-    sample_bytes_ = magic == kImagesMagic ? kSide * kSide : 1;
+    sample_bytes_ = magic == kImagesMagic ? kImageSide * kImageSide : 1;
     expect_length();
   }
 
@@ -87,8 +87,8 @@ class IdxReader {
 
   void expect_side(const char* what) {
     const std::uint32_t found = word(what);
-    ENSURE(data, found == kSide, "{} says at byte {} that its images have {} {}; expected {}",
-           where(), offset_ - 4, found, what, kSide);
+    ENSURE(data, found == kImageSide, "{} says at byte {} that its images have {} {}; expected {}",
+           where(), offset_ - 4, found, what, kImageSide);
   }
 
   // Before anything is allocated: a header may promise what no file of this length can hold.
@@ -128,7 +128,7 @@ void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) 
 }
 
 Facts facts_of(std::int64_t samples) {
-  return MemoryDataset::facts(samples, kClasses, {kSide, kSide, 1});
+  return MemoryDataset::facts(samples, kClasses, {kImageSide, kImageSide, 1});
 }
 
 }  // namespace

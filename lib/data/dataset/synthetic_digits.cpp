@@ -197,7 +197,7 @@ namespace {
 
 // Lengths are in 1/256 pixel, factors in 1/4096.
 constexpr std::int64_t kPixel = 256;
-constexpr std::int64_t kOne = 4096;
+constexpr std::int64_t kFixedOne = 4096;
 constexpr std::uint64_t kKey =
     0x64696769747331ULL;  // "digits1"; change it with the look of the digits
 constexpr std::uint16_t kShapeDraws = 0;
@@ -216,7 +216,7 @@ constexpr int kFaint = 120;  // peak brightness
 constexpr int kNoise = 56;
 constexpr int kClutterBrightness = 190;
 
-struct Point {
+struct RenderPoint {
   std::int64_t x = 0;
   std::int64_t y = 0;
 };
@@ -241,27 +241,27 @@ class Draws {
 /// Turn, shear, stretch and shift of a glyph's box onto the picture.
 struct Placement {
   std::int64_t xx, xy, yx, yy;
-  Point shift;
+  RenderPoint shift;
 
   explicit Placement(Draws& draws) {
     const std::int64_t turn = draws.within(kTurn);
     const std::int64_t cosine =
-        kOne - turn * turn / (2 * kOne);  // as good as the range of angles needs
+        kFixedOne - turn * turn / (2 * kFixedOne);  // as good as the range of angles needs
     const std::int64_t shear = draws.within(kShear);
-    const std::int64_t wide = kOne + draws.within(kStretch);
-    const std::int64_t high = kOne + draws.within(kStretch);
-    xx = cosine * wide / kOne;
-    xy = (cosine * shear / kOne - turn) * high / kOne;
-    yx = turn * wide / kOne;
-    yy = (turn * shear / kOne + cosine) * high / kOne;
+    const std::int64_t wide = kFixedOne + draws.within(kStretch);
+    const std::int64_t high = kFixedOne + draws.within(kStretch);
+    xx = cosine * wide / kFixedOne;
+    xy = (cosine * shear / kFixedOne - turn) * high / kFixedOne;
+    yx = turn * wide / kFixedOne;
+    yy = (turn * shear / kFixedOne + cosine) * high / kFixedOne;
     shift.x = kDigitSide * kPixel / 2 + draws.within(kShift);
     shift.y = kDigitSide * kPixel / 2 + draws.within(kShift);
   }
 
-  [[nodiscard]] Point of(std::int64_t x, std::int64_t y) const {
+  [[nodiscard]] RenderPoint of(std::int64_t x, std::int64_t y) const {
     x = (x - 50) * kUnit;
     y = (y - 50) * kUnit;
-    return {(xx * x + xy * y) / kOne + shift.x, (yx * x + yy * y) / kOne + shift.y};
+    return {(xx * x + xy * y) / kFixedOne + shift.x, (yx * x + yy * y) / kFixedOne + shift.y};
   }
 };
 
@@ -286,8 +286,8 @@ class Canvas {
 
   /// A line with round ends whose edge fades over one pixel; where lines cross, the brighter one
   /// shows.
-  void line(Point a, Point b, const Pen& pen) {
-    const Point along{b.x - a.x, b.y - a.y};
+  void line(RenderPoint a, RenderPoint b, const Pen& pen) {
+    const RenderPoint along{b.x - a.x, b.y - a.y};
     const std::int64_t square = along.x * along.x + along.y * along.y;
     const std::int64_t length = std::max<std::int64_t>(root(square), 1);
     const std::int64_t outer = pen.radius + kPixel / 2;
@@ -297,7 +297,7 @@ class Canvas {
     const auto columns = covered(a.x, b.x, outer);
     for (int row = rows[0]; row <= rows[1]; ++row) {
       for (int column = columns[0]; column <= columns[1]; ++column) {
-        const Point to{column * kPixel + kPixel / 2 - a.x, row * kPixel + kPixel / 2 - a.y};
+        const RenderPoint to{column * kPixel + kPixel / 2 - a.x, row * kPixel + kPixel / 2 - a.y};
         const std::int64_t dot = to.x * along.x + to.y * along.y;
         std::int64_t distance = 0;  // squared
         if (dot <= 0) {
@@ -344,12 +344,12 @@ void draw_glyph(Canvas& canvas, const Glyph& glyph, Draws& draws) {
   const Placement placement(draws);
   const Pen pen{draws.between(kThin, kThick), draws.between(kFaint, 255)};
   for (const Stroke& stroke : glyph) {
-    Point last;
+    RenderPoint last;
     for (std::size_t i = 0; i < stroke.size(); ++i) {
       // Two statements: the order of a call's arguments is the compiler's choice.
       const std::int64_t x = stroke[i].x + draws.within(kJitter);
       const std::int64_t y = stroke[i].y + draws.within(kJitter);
-      const Point point = placement.of(x, y);
+      const RenderPoint point = placement.of(x, y);
       if (i > 0) canvas.line(last, point, pen);
       last = point;
     }
@@ -361,8 +361,8 @@ void draw_clutter(Canvas& canvas, Draws& draws) {
   const auto anywhere = [&] {
     return std::int64_t{draws.below(kDigitSide * static_cast<int>(kPixel))};
   };
-  const Point from{anywhere(), anywhere()};
-  const Point to{from.x + draws.within(6 * 256), from.y + draws.within(6 * 256)};
+  const RenderPoint from{anywhere(), anywhere()};
+  const RenderPoint to{from.x + draws.within(6 * 256), from.y + draws.within(6 * 256)};
   canvas.line(from, to,
               {draws.between(kThin, kThick) / 2 + 64, draws.between(40, kClutterBrightness)});
 }

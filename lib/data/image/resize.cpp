@@ -12,7 +12,7 @@ namespace trainctl::data {
 namespace {
 
 // A load reads up to 16 bytes behind the last value that counts.
-constexpr std::int64_t kSlack = 16;
+constexpr std::int64_t kRowSlack = 16;
 
 /// The vertical pass of one output row.
 class Column {
@@ -57,7 +57,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
   ASSERT(window.shape.height == vertical->end - vertical->begin);
   ASSERT(window.shape.width == horizontal->end - horizontal->begin);
 
-  const std::int64_t stride = (window.shape.width + 2 * horizontal->pairs) * channels + kSlack;
+  const std::int64_t stride = (window.shape.width + 2 * horizontal->pairs) * channels + kRowSlack;
   thread_local std::vector<std::int16_t> middle;
   middle.assign(static_cast<std::size_t>(stride * kernels.rows), 0);
 
@@ -81,7 +81,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
 
 std::uint64_t resize_scratch_bytes(const ImageShape& input) {
   // Behind each row come weights for as many pixels as one output pixel is made of.
-  const std::int64_t row = 2 * input.width * input.channels + 8 * input.channels + kSlack;
+  const std::int64_t row = 2 * input.width * input.channels + 8 * input.channels + kRowSlack;
   const std::int64_t rows = resize_kernels().back().rows;
   return static_cast<std::uint64_t>(row * rows) * sizeof(std::int16_t) + kMostWeightsBytes;
 }
@@ -94,7 +94,7 @@ namespace {
 
 // 255 << kMiddleBits times 2^16 is the most that a sum of 32 bits holds.
 constexpr int kMostPrecision = 16;
-constexpr std::size_t kSlack = 8;  // a load of 16 bytes may begin at the last weight
+constexpr std::size_t kWeightSlack = 8;  // a load of 16 bytes may begin at the last weight
 
 /// The triangle filter over the inputs [first, first + weights.size()), as ATen places it.
 struct Window {
@@ -166,7 +166,7 @@ AxisWeights make_weights(const ResizeAxis& axis) {
   made.pairs = static_cast<int>((taps + 1) / 2);
   made.precision = precision_of(most);
   const std::size_t stride = 2 * static_cast<std::size_t>(made.pairs);
-  made.weights.resize(windows.size() * stride + kSlack);
+  made.weights.resize(windows.size() * stride + kWeightSlack);
   for (std::size_t i = 0; i < windows.size(); ++i) {
     made.start.push_back(static_cast<std::int32_t>(windows[i].first - made.begin));
     quantise(windows[i].weights, made.precision, made.weights.data() + i * stride);

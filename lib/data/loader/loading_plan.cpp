@@ -25,7 +25,7 @@ constexpr double kAhead = 1.15;       // of the rate at which the training uses 
 constexpr double kLeastShare = 0.05;  // of the time that loading in the trainer's thread would take
 constexpr double kHandover = 50e-6;   // seconds of a batch below which another thread gains nothing
 constexpr double kMostWanted = 1e6;
-constexpr std::uint64_t kLeastSlots = 2;  // of a ring with threads
+constexpr int kLeastSlots = 2;  // of a ring with threads
 
 std::string times(const LoadingFigures& figures) {
   const std::string batch = human_duration(figures.batch_s);
@@ -42,7 +42,8 @@ struct Workers {
 /// Why no thread is taken, whatever a step takes; empty where one may be.
 std::string never(double batch_s, const LoadingLimits& limits, std::uint64_t slot_bytes) {
   if (batch_s < kHandover) return "too little for another thread";
-  if (limits.ring_bytes / kLeastSlots < slot_bytes) return "memory for one batch only";
+  if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
+    return "memory for one batch only";
   return {};
 }
 
@@ -205,7 +206,6 @@ LoaderOptions with_choice(LoaderOptions options, const LoadingChoice& choice,
 
 namespace {
 
-constexpr int kLeastSlots = 2;  // with threads
 constexpr int kMostSlots = 256;
 
 /// Two epochs are in use at a time; samplers hold their samples by class.

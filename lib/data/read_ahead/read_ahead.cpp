@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "data/core/parallel.hpp"
+#include "data/formats/file_reader.hpp"
 
 #include <algorithm>
 #include <exception>

@@ -6,6 +6,7 @@
 #include "base/url.hpp"
 #include "data/formats/cache_file.hpp"
 #include "data/remote/object_store.hpp"
+#include "data/remote/transfers.hpp"
 
 #include <fnmatch.h>
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/remote/http_client.hpp"
-#include "data/remote/transfers.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +11,8 @@
 #include <vector>
 
 namespace trainctl::data {
+
+class Transfers;
 
 /// A remote path in its parts.
 struct Url {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/core/dataset.hpp"
+#include "data/formats/file_reader.hpp"
 #include "support/temp_folder.hpp"
 
 #include <atomic>

@@ -1,5 +1,6 @@
 #include "base/json.hpp"
 #include "data/core/parallel.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "data/sources.hpp"
 #include "support/catch.hpp"

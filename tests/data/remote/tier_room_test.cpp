@@ -1,4 +1,5 @@
 #include "data/fakes.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/remote/local_tier.hpp"
 #include "data/remote/tier_files.hpp"
 #include "support/catch.hpp"
