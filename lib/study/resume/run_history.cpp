@@ -168,7 +168,6 @@ void expect_same_data(const std::map<std::string, std::string>& before,
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
 constexpr const char* kSuperseded = "superseded";
 constexpr const char* kCheckpoints = "checkpoints";
 /// Below superseded/N until the run has gone on: files as they were, and the mark.

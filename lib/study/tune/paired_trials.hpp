@@ -1,60 +1,19 @@
 #pragma once
 
+#include "base/clock.hpp"
 #include "report/compare/bench.hpp"
 #include "study/tune/candidates.hpp"
-#include "study/tune/tune.hpp"
 
 #include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace trainctl::study {
-
-/// Runs the comparisons of a search within its budget.
-class PairedTrials {
- public:
-  /// The budget runs from now on.
-  PairedTrials(const TuneWish& wish, const TuneTools& tools);
-
-  /// Sets how long one run of the experiment as it is takes.
-  void start(double run_s) { run_s_ = original_s_ = run_s; }
-  /// Sets what changes are compared with from now on, and how long one run of it takes.
-  void rebase(const report::TuneChanges& base, double run_s);
-  [[nodiscard]] const report::TuneChanges& base() const { return base_; }
-
-  /// Adds pairs of runs until there are `pairs` of them. No run of the change goes on for more than
-  /// three times as long as the base, and none at all beyond the budget: then is_late() is true,
-  /// and the pairs before remain.
-  void run(const Comparison& comparison, int pairs, ComparisonRuns& runs);
-  /// Whether the end of the budget cut a run off.
-  [[nodiscard]] bool is_late() const { return is_late_; }
-
-  [[nodiscard]] double used_s() const { return wish_.spent_s + tools_.clock.now() - began_; }
-  [[nodiscard]] double left_s() const { return wish_.budget_s - used_s(); }
-  /// Returns what one pair takes.
-  [[nodiscard]] double pair_s() const { return 2 * run_s_; }
-  /// Returns what a proof of so many pairs takes: a comparison with the original.
-  [[nodiscard]] double proof_s(int pairs) const { return 2 * pairs * original_s_; }
-  /// Returns how many pairs fit into the budget if `reserve_s` of it has to remain.
-  [[nodiscard]] int affordable_pairs(double reserve_s) const;
-  /// Returns how many pairs of a proof fit into what is left of the budget.
-  [[nodiscard]] int proof_pairs() const;
-
- private:
-  void learn_time(const Comparison& comparison, const ComparisonRuns& runs);
-
-  const TuneWish& wish_;
-  const TuneTools& tools_;
-  double began_;
-  double run_s_ = 0;       // of what changes are compared with
-  double original_s_ = 0;  // of the experiment as it is
-  report::TuneChanges base_;
-  bool is_late_ = false;
-};
 
 /// What a run is to have beside its training: lean runs neither validate nor save.
 enum class TuneScope { lean, whole };
@@ -151,5 +110,68 @@ ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& run
 
 /// Whether every pair so far was faster by far, so that further pairs should follow at once.
 bool is_obvious(const ComparisonRuns& runs);
+
+/// What the command line asks of tune.
+struct TuneWish {
+  double budget_s = 300;
+  double spent_s = 0;  // of it, before the search began
+  int repeats = 5;     // pairs of runs for each change
+  double tolerance = 1e-3;
+  std::set<std::string> allowed{};
+};
+
+/// What the search needs of the world.
+struct TuneTools {
+  RunTuneWithin run;
+  /// The experiment with these changes, or why it does not take them.
+  std::function<std::variant<spec::Experiment, std::string>(const report::TuneChanges&)> check;
+  /// Why its steps cannot be recorded as CUDA graphs; empty: they can.
+  std::function<std::string(const spec::Experiment&)> no_capture;
+  std::function<std::optional<int>()> stopped;  // exit code of a signal between two runs
+  std::function<void(const std::string&)> say;
+  const Clock& clock;
+};
+
+/// Runs the comparisons of a search within its budget.
+class PairedTrials {
+ public:
+  /// The budget runs from now on.
+  PairedTrials(const TuneWish& wish, const TuneTools& tools);
+
+  /// Sets how long one run of the experiment as it is takes.
+  void start(double run_s) { run_s_ = original_s_ = run_s; }
+  /// Sets what changes are compared with from now on, and how long one run of it takes.
+  void rebase(const report::TuneChanges& base, double run_s);
+  [[nodiscard]] const report::TuneChanges& base() const { return base_; }
+
+  /// Adds pairs of runs until there are `pairs` of them. No run of the change goes on for more than
+  /// three times as long as the base, and none at all beyond the budget: then is_late() is true,
+  /// and the pairs before remain.
+  void run(const Comparison& comparison, int pairs, ComparisonRuns& runs);
+  /// Whether the end of the budget cut a run off.
+  [[nodiscard]] bool is_late() const { return is_late_; }
+
+  [[nodiscard]] double used_s() const { return wish_.spent_s + tools_.clock.now() - began_; }
+  [[nodiscard]] double left_s() const { return wish_.budget_s - used_s(); }
+  /// Returns what one pair takes.
+  [[nodiscard]] double pair_s() const { return 2 * run_s_; }
+  /// Returns what a proof of so many pairs takes: a comparison with the original.
+  [[nodiscard]] double proof_s(int pairs) const { return 2 * pairs * original_s_; }
+  /// Returns how many pairs fit into the budget if `reserve_s` of it has to remain.
+  [[nodiscard]] int affordable_pairs(double reserve_s) const;
+  /// Returns how many pairs of a proof fit into what is left of the budget.
+  [[nodiscard]] int proof_pairs() const;
+
+ private:
+  void learn_time(const Comparison& comparison, const ComparisonRuns& runs);
+
+  const TuneWish& wish_;
+  const TuneTools& tools_;
+  double began_;
+  double run_s_ = 0;       // of what changes are compared with
+  double original_s_ = 0;  // of the experiment as it is
+  report::TuneChanges base_;
+  bool is_late_ = false;
+};
 
 }  // namespace trainctl::study

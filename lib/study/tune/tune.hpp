@@ -1,36 +1,8 @@
 #pragma once
 
-#include "base/clock.hpp"
 #include "study/tune/paired_trials.hpp"
 
-#include <functional>
-#include <optional>
-#include <set>
-#include <string>
-#include <variant>
-
 namespace trainctl::study {
-
-/// What the command line asks of tune.
-struct TuneWish {
-  double budget_s = 300;
-  double spent_s = 0;  // of it, before the search began
-  int repeats = 5;     // pairs of runs for each change
-  double tolerance = 1e-3;
-  std::set<std::string> allowed{};
-};
-
-/// What the search needs of the world.
-struct TuneTools {
-  RunTuneWithin run;
-  /// The experiment with these changes, or why it does not take them.
-  std::function<std::variant<spec::Experiment, std::string>(const report::TuneChanges&)> check;
-  /// Why its steps cannot be recorded as CUDA graphs; empty: they can.
-  std::function<std::string(const spec::Experiment&)> no_capture;
-  std::function<std::optional<int>()> stopped;  // exit code of a signal between two runs
-  std::function<void(const std::string&)> say;
-  const Clock& clock;
-};
 
 /// Searches for changes that make the experiment faster.
 ///
