@@ -31,8 +31,6 @@
 namespace trainctl::app {
 namespace {
 
-struct Context;
-
 /// The samples that a page is to show.
 struct WorstRequest {
   std::size_t count = 0;    // 0: none

@@ -26,8 +26,6 @@
 namespace trainctl::app {
 namespace {
 
-struct Context;
-
 /// The progress of work that is counted, on stderr: tqdm's line on a terminal, else a plain line
 /// every 10 s.
 class CounterLine {
