@@ -13,8 +13,8 @@
 namespace trainctl::train {
 namespace {
 
-constexpr double kBlock = 0.01;  // seconds of one timed block, if a step is shorter
-constexpr double kBudget = 2.0;  // seconds after which no new round begins
+constexpr double kBlock = 0.01;       // seconds of one timed block, if a step is shorter
+constexpr double kMostSeconds = 2.0;  // seconds after which no new round begins
 constexpr int kRounds = 5;
 
 double timed(const Steps& take, const Clock& clock, int steps) {
@@ -32,7 +32,8 @@ Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock) {
   const int steps =
       static_cast<int>(std::clamp(kBlock / std::max(timed(one, clock, 1), 1e-9), 1.0, 100.0));
   Turns turns;
-  for (int round = 0; round < kRounds && (round == 0 || clock.now() - begin < kBudget); ++round) {
+  for (int round = 0; round < kRounds && (round == 0 || clock.now() - begin < kMostSeconds);
+       ++round) {
     turns.one.push_back(timed(one, clock, steps));
     turns.other.push_back(timed(other, clock, steps));
   }
@@ -80,8 +81,6 @@ double time_steps(const std::function<void()>& step, const Clock& clock) {
 }
 
 namespace {
-
-constexpr double kWorthIt = 1.15;
 
 Steps repeated(const std::function<void()>& step) {
   return [&step](int steps) {
