@@ -45,11 +45,11 @@ RunEnd good(double value) {
 
 const std::vector<std::int64_t> kFirst{1};
 
-using Step = std::function<void(Ledger&)>;
+using LedgerStep = std::function<void(Ledger&)>;
 
 /// The life of three runs, each call a transaction.
-const std::vector<Step>& life() {
-  static const std::vector<Step> steps{
+const std::vector<LedgerStep>& life() {
+  static const std::vector<LedgerStep> steps{
       [](Ledger& ledger) { ledger.define(kind("grid"), planned(3)); },
       [](Ledger& ledger) {
         ledger.aim(std::vector<std::int64_t>{1, 2, 3}, 0);
@@ -218,7 +218,7 @@ TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
   {
     Ledger expected(folder / "expected.sqlite");
     states.push_back(state_of(expected));
-    for (const Step& step : life()) {
+    for (const LedgerStep& step : life()) {
       step(expected);
       states.push_back(state_of(expected));
     }
