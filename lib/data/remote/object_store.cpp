@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/formats/file_reader.hpp"
+#include "data/remote/transfers.hpp"
 
 #include <sys/stat.h>
 

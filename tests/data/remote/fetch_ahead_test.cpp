@@ -5,6 +5,7 @@
 #include "data/remote/fake_store.hpp"
 #include "data/remote/local_tier.hpp"
 #include "data/remote/object_store.hpp"
+#include "data/remote/transfers.hpp"
 #include "data/sources.hpp"
 #include "data/transform_of.hpp"
 #include "spec/dataset/image_folder.hpp"

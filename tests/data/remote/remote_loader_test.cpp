@@ -3,6 +3,7 @@
 #include "data/loader/measurements.hpp"
 #include "data/remote/local_tier.hpp"
 #include "data/remote/object_store.hpp"
+#include "data/remote/transfers.hpp"
 #include "data/remote/web_server.hpp"
 #include "data/sources.hpp"
 #include "data/varied.hpp"

@@ -1,5 +1,6 @@
 #include "data/fakes.hpp"
 #include "data/remote/object_store.hpp"
+#include "data/remote/transfers.hpp"
 #include "support/catch.hpp"
 
 #include <functional>

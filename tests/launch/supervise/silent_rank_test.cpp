@@ -1,4 +1,5 @@
 #include "launch/supervise/hang_detection.hpp"
+#include "launch/supervise/rank.hpp"
 #include "support/catch.hpp"
 
 #include <array>
