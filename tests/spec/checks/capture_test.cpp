@@ -1,5 +1,5 @@
-#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 
 namespace spec = trainctl::spec;

@@ -1,6 +1,6 @@
-#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/run_size.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 
 using trainctl::spec::ImageSize;

@@ -1,5 +1,5 @@
-#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/logger/exec.hpp"
 #include "spec/logger/prometheus.hpp"
 #include "spec/logger/tensorboard.hpp"

@@ -1,6 +1,6 @@
 #include "base/hash.hpp"
-#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

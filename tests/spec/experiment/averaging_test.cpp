@@ -1,7 +1,7 @@
 #include "base/json.hpp"
-#include "spec/experiment_yaml.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 
 #include <cmath>

@@ -1,8 +1,8 @@
 #include "spec/experiment/experiment.hpp"
 
-#include "spec/experiment_yaml.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/model/mlp.hpp"
 #include "spec/optimizer/adam.hpp"

@@ -1,5 +1,5 @@
-#include "spec/experiment_yaml.hpp"
 #include "spec/experiment/value_types.hpp"
+#include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
 
 using trainctl::spec::Limit;

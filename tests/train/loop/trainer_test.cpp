@@ -4,10 +4,10 @@
 #include "data/cache/device_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
-#include "train/fake_run.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
+#include "train/fake_run.hpp"
 
 #include <numeric>
 

@@ -1,7 +1,7 @@
 #include "train/measure/step_benchmark.hpp"
 
-#include "train/fake_run.hpp"
 #include "support/catch.hpp"
+#include "train/fake_run.hpp"
 #include "train/state/saved_state.hpp"
 
 using namespace trainctl;

@@ -1,8 +1,8 @@
 #include "train/step/captured_step.hpp"
 
 #include "base/error.hpp"
-#include "train/fake_run.hpp"
 #include "support/catch.hpp"
+#include "train/fake_run.hpp"
 
 using namespace trainctl;
 
