@@ -17,9 +17,6 @@
 namespace trainctl::config {
 namespace {
 
-/// The `length` of a position whose line is not shown, because it holds a secret.
-constexpr int kHiddenLine = -1;
-
 /// "mnist.yaml:14:3", the column in characters; empty for a default.
 std::string place(const Position& position);
 

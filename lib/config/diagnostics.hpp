@@ -19,6 +19,9 @@ struct Note {
   std::string text;
 };
 
+/// The `length` of a position whose line is not shown, because it holds a secret.
+inline constexpr int kHiddenLine = -1;
+
 struct Diagnostic {
   Severity severity = Severity::error;
   Position position;

@@ -1,5 +1,4 @@
 #include "config/diagnostics.hpp"
-#include "config/excerpt.hpp"
 #include "config/secret.hpp"
 #include "config/tree/yaml.hpp"
 #include "support/catch.hpp"

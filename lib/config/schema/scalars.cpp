@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "config/excerpt.hpp"
+#include "config/diagnostics.hpp"
 #include "config/schema/describe.hpp"
 #include "config/schema/fields.hpp"
 #include "config/schema/reader.hpp"

@@ -26,7 +26,7 @@ Compared seeds(double change) {
                                  of("2", 0.8999 + change, 11)})}};
 }
 
-std::vector<Finding> judged(const std::string& text, const Compared& runs) {
+std::vector<Finding> findings_for(const std::string& text, const Compared& runs) {
   return judge(parse_conditions(text, gate_metrics(runs)), contests_of(runs));
 }
 
@@ -44,19 +44,19 @@ Baseline bench(const std::string& path, double seconds) {
 }  // namespace
 
 TEST_CASE("groups with the same seeds are judged by pairs, whatever their order") {
-  const Finding fails = judged("val/accuracy<-0.5pt", seeds(-0.02)).front();
+  const Finding fails = findings_for("val/accuracy<-0.5pt", seeds(-0.02)).front();
   CHECK(fails.verdict == Verdict::fail);
   CHECK(*fails.change == Approx(-2));
   CHECK(fails.technique == "b");
   CHECK(fails.against == "'a'");
-  CHECK(gate_code(judged("val/accuracy<-0.5pt", seeds(0))) == 0);
+  CHECK(gate_code(findings_for("val/accuracy<-0.5pt", seeds(0))) == 0);
 }
 
 TEST_CASE("groups of other seeds are judged apart, where their spread hides a small change") {
   Compared runs = seeds(-0.02);
   runs.groups[1].members[0].seed = "77";
   CHECK(contests_of(runs).front().pairing == Pairing::apart);
-  CHECK(gate_code(judged("val/accuracy<-0.5pt", runs)) == 4);
+  CHECK(gate_code(findings_for("val/accuracy<-0.5pt", runs)) == 4);
   for (Measures& member : runs.groups[0].members) member.seed.clear();
   runs.groups[1].members = runs.groups[0].members;
   CHECK(contests_of(runs).front().pairing == Pairing::apart);
@@ -65,16 +65,16 @@ TEST_CASE("groups of other seeds are judged apart, where their spread hides a sm
 TEST_CASE("two single runs are told apart only where nothing varies") {
   const auto single = [](double loss) { return Measures{"1", {{"val/loss", loss}}}; };
   const Compared same{.kind = "runs", .groups = {group("a", {single(1)}), group("b", {single(1)})}};
-  CHECK(gate_code(judged("val/loss>+1%", same)) == 0);
+  CHECK(gate_code(findings_for("val/loss>+1%", same)) == 0);
   const Compared other{.kind = "runs",
                        .groups = {group("a", {single(1)}), group("b", {single(2)})}};
-  CHECK(gate_code(judged("val/loss>+1%", other)) == 4);
+  CHECK(gate_code(findings_for("val/loss>+1%", other)) == 4);
 }
 
 TEST_CASE("a number that one run does not tell decides nothing") {
   Compared runs = seeds(0);
   runs.groups[1].members[0].values.clear();
-  const Finding open = judged("val/accuracy<-0.5pt", runs).front();
+  const Finding open = findings_for("val/accuracy<-0.5pt", runs).front();
   CHECK(open.verdict == Verdict::inconclusive);
   CHECK_THAT(open.why, Contains("is not told by every run"));
 }
