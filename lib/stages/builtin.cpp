@@ -4,7 +4,7 @@ namespace trainctl::stages {
 
 stage::Catalogue builtin_catalogue() {
   stage::Catalogue catalogue;
-#define STAGE(kind, name) register_##kind##_##name(catalogue);
+#define STAGE(kind, name, ...) register_##kind##_##name(catalogue);
 #include "stages/stages.def"
 #undef STAGE
   return catalogue;

@@ -4,8 +4,8 @@
 
 namespace trainctl::stages {
 
-// One register_<kind>_<name> for each line of stages.def, defined in <kind>/<name>.cpp.
-#define STAGE(kind, name) void register_##kind##_##name(stage::Catalogue& catalogue);
+// One register_<kind>_<name> for each line of stages.def, defined in <kind>/<family>.cpp.
+#define STAGE(kind, name, ...) void register_##kind##_##name(stage::Catalogue& catalogue);
 #include "stages/stages.def"
 #undef STAGE
 

@@ -48,7 +48,7 @@ void build(const config::Stage& stage, const stage::Catalogue& all) {
   if (stage.kind == "metric") CHECK(all.metrics.build(stage, {10}) != nullptr);
 }
 
-#define STAGE(kind, name) {#kind, #name},
+#define STAGE(kind, name, ...) {#kind, #name},
 const std::vector<std::pair<std::string, std::string>> kListed{
 #include "stages/stages.def"
 };

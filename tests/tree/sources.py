@@ -22,8 +22,8 @@ def stage_sources(root):
     found = set()
     for path in STAGES:
         if (Path(root) / path).is_file():
-            stages = re.findall(r"^STAGE\((\w+), (\w+)\)", tree.read(root, path), re.MULTILINE)
-            found |= {f"{Path(path).parent}/{kind}/{name}.cpp" for kind, name in stages}
+            stages = re.findall(r"^STAGE\((\w+), (\w+)(?:, (\w+))?\)", tree.read(root, path), re.MULTILINE)
+            found |= {f"{Path(path).parent}/{kind}/{family or name}.cpp" for kind, name, family in stages}
     return found
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""stages.def and data.def against the folders: a stage is one line, one header, one source."""
+"""stages.def and data.def against the folders: a stage is one line, one options struct, one registration."""
 
 import re
 from pathlib import Path
@@ -11,26 +11,34 @@ SPEC = "lib/spec"
 
 
 def read_list(root, path):
-    """[(line number, kind, name)], and the lines that cannot be read."""
+    """[(line number, kind, name, family)], and the lines that cannot be read."""
     stages, violations = [], []
     for number, line in enumerate(tree.read(root, path).splitlines(), 1):
-        match = re.fullmatch(r"STAGE\(([a-z_]+), ([a-z0-9_]+)\)", line)
+        match = re.fullmatch(r"STAGE\(([a-z_]+), ([a-z0-9_]+)(?:, ([a-z0-9_]+))?\)", line)
         if match:
-            stages.append((number, match[1], match[2]))
+            stages.append((number, match[1], match[2], match[3] or match[2]))
         elif line.strip() and not line.startswith("//"):
-            violations.append(f"{path}:{number}: expected 'STAGE(kind, name)' or a comment, found '{line}'")
+            violations.append(f"{path}:{number}: expected 'STAGE(kind, name)', 'STAGE(kind, name, family)' or a comment, found '{line}'")
     return stages, violations
+
+
+def options_type(name):
+    """multi_step_lr becomes MultiStepLr, as in trainctl_vocabulary of cmake/TrainctlStages.cmake."""
+    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
 def check_lines(root, path, folder, stages):
     violations, seen = [], set()
-    for number, kind, name in stages:
+    for number, kind, name, family in stages:
         if (kind, name) in seen:
             violations.append(f"{path}:{number}: {kind}/{name} is listed twice")
         seen.add((kind, name))
-        if not (Path(root) / SPEC / kind / f"{name}.hpp").is_file():
-            violations.append(f"{path}:{number}: {kind}/{name} has no header {SPEC}/{kind}/{name}.hpp")
-        source = Path(folder) / kind / f"{name}.cpp"
+        header = Path(SPEC) / kind / f"{family}.hpp"
+        if not (Path(root) / header).is_file():
+            violations.append(f"{path}:{number}: {kind}/{name} has no header {header}")
+        elif not re.search(rf"^(?:struct|class) {options_type(name)}\b", tree.read(root, header), re.MULTILINE):
+            violations.append(f"{header}: struct {options_type(name)}, the options of {kind}/{name}, is missing")
+        source = Path(folder) / kind / f"{family}.cpp"
         if not (Path(root) / source).is_file():
             violations.append(f"{path}:{number}: {kind}/{name} has no source {source}")
         elif f"register_{kind}_{name}(" not in tree.read(root, source):
@@ -39,27 +47,28 @@ def check_lines(root, path, folder, stages):
 
 
 def check_sources(root, path, folder, stages):
-    """A source without a line: it registers a stage, or it is not the source of a helper header beside it."""
+    """A source that is no family of any line: it registers a stage, or it has no header of its name in its folder."""
     violations = []
-    for kind in sorted({kind for _, kind, _ in stages}):
-        listed = {name for _, other, name in stages if other == kind}
+    for kind in sorted({kind for _, kind, _, _ in stages}):
+        families = {family for _, other, _, family in stages if other == kind}
         for source in sorted((Path(root) / folder / kind).glob("*.cpp")):
             shown = source.relative_to(root)
-            if source.stem in listed:
+            if source.stem in families:
                 continue
             if f"register_{kind}_" in tree.read(root, shown) or not source.with_suffix(".hpp").is_file():
-                violations.append(f"{shown}: no line STAGE({kind}, {source.stem}) in {path}")
+                violations.append(f"{shown}: no line STAGE({kind}, {source.stem}) or STAGE({kind}, ..., {source.stem}) in {path}")
     return violations
 
 
 def check_headers(root, listed):
-    """A header without a line: it is neither a stage's nor included by the header or source of one."""
+    """A header that is no family of any line, and that no header or source includes."""
     violations = []
     shown_in = "\n".join(tree.read(root, path) for path in tree.files(root, ".hpp", ".cpp") if path.parts[0] == "lib")
     for kind in sorted({kind for kind, _ in listed}):
         for header in sorted((Path(root) / SPEC / kind).glob("*.hpp")):
             if (kind, header.stem) not in listed and f'#include "spec/{kind}/{header.name}"' not in shown_in:
-                violations.append(f"{header.relative_to(root)}: no line STAGE({kind}, {header.stem}), and nothing includes it")
+                violations.append(f"{header.relative_to(root)}: no line STAGE({kind}, {header.stem}) or STAGE({kind}, ..., {header.stem}), "
+                                  "and nothing includes it")
     return violations
 
 
@@ -68,7 +77,7 @@ def check(root):
     for path, folder in LISTS.items():
         stages, unread = read_list(root, path)
         violations += unread + check_lines(root, path, folder, stages) + check_sources(root, path, folder, stages)
-        listed |= {(kind, name) for _, kind, name in stages}
+        listed |= {(kind, family) for _, kind, _, family in stages}
     return violations + check_headers(root, listed)
 
 
