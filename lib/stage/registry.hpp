@@ -23,7 +23,7 @@ class Registry {
   using Factory = std::function<std::unique_ptr<Interface>(const config::Stage&, const Context&,
                                                            const Registry&)>;
 
-  /// Options is the struct of lib/spec/<kind>/<name>.hpp; `make` gets it typed, and the registry
+  /// Options is the struct of lib/spec/<kind>/<family>.hpp; `make` gets it typed, and the registry
   /// where it takes it: to build stages that are made of others.
   template <class Options, class Make>
   void add(const std::string& name, Make make) {
@@ -35,6 +35,23 @@ class Registry {
         return make(stage.as<Options>(), context);
       }
     };
+  }
+
+  /// Class is constructed from `first`, the options and the context, or without those of the last
+  /// two that it does not take.
+  template <class Options, class Class, class... First>
+  void add_class(const std::string& name, const First&... first) {
+    add<Options>(name, [first...](const Options& options, const Context& context) {
+      if constexpr (std::is_constructible_v<Class, First..., const Options&, const Context&>) {
+        return std::make_unique<Class>(first..., options, context);
+      } else if constexpr (std::is_constructible_v<Class, First..., const Options&>) {
+        return std::make_unique<Class>(first..., options);
+      } else if constexpr (std::is_constructible_v<Class, First..., const Context&>) {
+        return std::make_unique<Class>(first..., context);
+      } else {
+        return std::make_unique<Class>(first...);
+      }
+    });
   }
 
   [[nodiscard]] std::unique_ptr<Interface> build(const config::Stage& stage,
