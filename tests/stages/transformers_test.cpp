@@ -1,5 +1,5 @@
 #include "stages/builtin.hpp"
-#include "stages/model/stochastic_depth.hpp"
+#include "stages/model/blocks/conv_blocks.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"

@@ -10,7 +10,7 @@
 #include "spec/metric/precision.hpp"
 #include "spec/metric/recall.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
-#include "spec/model/lenet.hpp"
+#include "spec/model/baseline.hpp"
 #include "spec/model/sequential.hpp"
 #include "spec/model/torchscript.hpp"
 #include "spec/sampler/class_balanced.hpp"

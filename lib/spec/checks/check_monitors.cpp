@@ -5,8 +5,7 @@
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
 #include "spec/scheduler/reduce_lr_on_plateau.hpp"
-#include "spec/stopper/divergence.hpp"
-#include "spec/stopper/patience.hpp"
+#include "spec/stopper/early_stopping.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include "spec/metric/confusion_matrix.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
-#include "spec/stopper/patience.hpp"
+#include "spec/stopper/early_stopping.hpp"
 
 #include <fmt/format.h>
 

@@ -30,4 +30,30 @@ struct Mobilenet {
   }
 };
 
+struct MobilenetV2 : Mobilenet {
+  static constexpr auto kSummary =
+      "MobileNetV2 (Sandler et al. 2018), as torchvision's: inverted residuals, 3.5 million "
+      "parameters.";
+
+  static void describe(config::Describe<MobilenetV2>& options) { options.include<Mobilenet>(); }
+};
+
+struct MobilenetV3Small : Mobilenet {
+  static constexpr auto kSummary =
+      "MobileNetV3-Small (Howard et al. 2019), as torchvision's: 2.5 million parameters.";
+
+  static void describe(config::Describe<MobilenetV3Small>& options) {
+    options.include<Mobilenet>();
+  }
+};
+
+struct MobilenetV3Large : Mobilenet {
+  static constexpr auto kSummary =
+      "MobileNetV3-Large (Howard et al. 2019), as torchvision's: 5.5 million parameters.";
+
+  static void describe(config::Describe<MobilenetV3Large>& options) {
+    options.include<Mobilenet>();
+  }
+};
+
 }  // namespace trainctl::spec::model

@@ -33,4 +33,26 @@ struct VisionTransformer {
   }
 };
 
+struct VitB16 : VisionTransformer {
+  static constexpr auto kSummary =
+      "Vision transformer, base size, with patches of 16x16 (Dosovitskiy et al. 2020), as "
+      "torchvision's vit_b_16.";
+
+  static void describe(config::Describe<VitB16>& options) { options.include<VisionTransformer>(); }
+};
+
+struct VitTiny : VisionTransformer {
+  static constexpr auto kSummary =
+      "Vision transformer of DeiT's tiny size: 192 wide, 12 deep, 3 heads (Touvron et al. 2020).";
+
+  static void describe(config::Describe<VitTiny>& options) {
+    options
+        .field("patch_size", static_cast<std::int64_t VitTiny::*>(&VitTiny::patch_size),
+               "Height and width of a patch; 4 suits images of 32x32.")
+        .at_least(1)
+        .at_most(1024);
+    options.include<VisionTransformer>();
+  }
+};
+
 }  // namespace trainctl::spec::model

@@ -1,7 +1,7 @@
 #include "spec/layer/conv2d.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/conv2d.hpp"
+#include "stages/model/blocks/layers.hpp"
 
 namespace trainctl::stages {
 namespace {

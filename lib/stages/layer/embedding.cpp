@@ -1,7 +1,7 @@
 #include "spec/layer/embedding.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/model/layers.hpp"
+#include "stages/model/blocks/layers.hpp"
 
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>

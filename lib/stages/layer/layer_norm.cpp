@@ -1,7 +1,7 @@
 #include "spec/layer/layer_norm.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/layer_norm.hpp"
+#include "stages/model/blocks/layers.hpp"
 
 namespace trainctl::stages {
 namespace {

@@ -1,7 +1,7 @@
 #include "spec/layer/linear.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/linear.hpp"
+#include "stages/model/blocks/layers.hpp"
 
 namespace trainctl::stages {
 namespace {

@@ -1,10 +1,10 @@
-#include "stages/model/efficientnet.hpp"
+#include "spec/model/efficientnet.hpp"
 
-#include "stages/model/blocks/channels.hpp"
-#include "stages/model/blocks/global_average.hpp"
-#include "stages/model/blocks/image_input.hpp"
-#include "stages/model/blocks/initialise.hpp"
-#include "stages/model/blocks/mbconv.hpp"
+#include "stages/builtin.hpp"
+#include "stages/model/blocks/check_input.hpp"
+#include "stages/model/blocks/conv_blocks.hpp"
+#include "stages/model/blocks/init.hpp"
+#include "stages/model/blocks/inverted_residual.hpp"
 
 #include <ATen/ops/dropout.h>
 
@@ -17,27 +17,41 @@ namespace trainctl::stages {
 namespace {
 
 /// Table 1 of the paper, for B0.
-struct Row {
+struct EfficientnetRow {
   std::int64_t expand_ratio, kernel, stride, in, out, blocks;
 };
-constexpr std::array<Row, 7> kRows{{{1, 3, 1, 32, 16, 1},
-                                    {6, 3, 2, 16, 24, 2},
-                                    {6, 5, 2, 24, 40, 2},
-                                    {6, 3, 2, 40, 80, 3},
-                                    {6, 5, 1, 80, 112, 3},
-                                    {6, 5, 2, 112, 192, 4},
-                                    {6, 3, 1, 192, 320, 1}}};
+constexpr std::array<EfficientnetRow, 7> kEfficientnetRows{{{1, 3, 1, 32, 16, 1},
+                                                            {6, 3, 2, 16, 24, 2},
+                                                            {6, 5, 2, 24, 40, 2},
+                                                            {6, 3, 2, 40, 80, 3},
+                                                            {6, 5, 1, 80, 112, 3},
+                                                            {6, 5, 2, 112, 192, 4},
+                                                            {6, 3, 1, 192, 320, 1}}};
 
-/// The blocks of each row, in width and depth of the plan.
-std::array<std::vector<MbConvPlan>, kRows.size()> scaled_rows(const EfficientnetPlan& plan) {
+struct EfficientnetSize {
+  const char* name;
+  double width;  // B0 is scaled by it
+  double depth;
+};
+constexpr std::array<EfficientnetSize, 5> kEfficientnetSizes{{
+    {"efficientnet_b0", 1, 1},
+    {"efficientnet_b1", 1, 1.1},
+    {"efficientnet_b2", 1.1, 1.2},
+    {"efficientnet_b3", 1.2, 1.4},
+    {"efficientnet_b4", 1.4, 1.8},
+}};
+
+/// The blocks of each row, in the width and depth of the size.
+std::array<std::vector<MbConvPlan>, kEfficientnetRows.size()> scaled_rows(
+    const EfficientnetSize& size) {
   const auto channels = [&](std::int64_t count) {
-    return divisible_channels(static_cast<double>(count) * plan.width);
+    return divisible_channels(static_cast<double>(count) * size.width);
   };
-  std::array<std::vector<MbConvPlan>, kRows.size()> rows;
-  for (std::size_t r = 0; r < kRows.size(); ++r) {
-    const Row& row = kRows[r];
+  std::array<std::vector<MbConvPlan>, kEfficientnetRows.size()> rows;
+  for (std::size_t r = 0; r < kEfficientnetRows.size(); ++r) {
+    const EfficientnetRow& row = kEfficientnetRows[r];
     const auto blocks =
-        static_cast<std::size_t>(std::ceil(static_cast<double>(row.blocks) * plan.depth));
+        static_cast<std::size_t>(std::ceil(static_cast<double>(row.blocks) * size.depth));
     std::int64_t in = channels(row.in);
     for (std::size_t i = 0; i < blocks; ++i) {
       rows[r].push_back({.in = in,
@@ -52,14 +66,16 @@ std::array<std::vector<MbConvPlan>, kRows.size()> scaled_rows(const Efficientnet
   return rows;
 }
 
+/// EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (Tan & Le 2019,
+/// arXiv:1905.11946) with torchvision's names, weights of a seed and logits:
 /// features.0, seven rows of blocks, the last convolution; classifier.1.
 class Efficientnet final : public LayeredModule {
  public:
-  Efficientnet(const EfficientnetPlan& plan, const spec::model::Efficientnet& options,
+  Efficientnet(const EfficientnetSize& size, const spec::model::Efficientnet& options,
                const stage::ModelContext& context)
       : dropout_(options.dropout) {
     const std::int64_t channels = checked_channels(options, context);
-    const auto rows = scaled_rows(plan);
+    const auto rows = scaled_rows(size);
     const Scope features = Scope(*this) / "features";
     const auto conv_norm = [&](std::size_t child, const Conv2dShape& shape) {
       return make_conv_norm(features / child, {.conv = shape, .nonlinearity = Nonlinearity::silu});
@@ -100,10 +116,29 @@ class Efficientnet final : public LayeredModule {
 
 }  // namespace
 
-std::unique_ptr<stage::Model> make_efficientnet(const EfficientnetPlan& plan,
-                                                const spec::model::Efficientnet& options,
-                                                const stage::ModelContext& context) {
-  return std::make_unique<Efficientnet>(plan, options, context);
+void register_model_efficientnet_b0(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::EfficientnetB0, Efficientnet>(
+      "efficientnet_b0", size_named(kEfficientnetSizes, "efficientnet_b0"));
+}
+
+void register_model_efficientnet_b1(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::EfficientnetB1, Efficientnet>(
+      "efficientnet_b1", size_named(kEfficientnetSizes, "efficientnet_b1"));
+}
+
+void register_model_efficientnet_b2(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::EfficientnetB2, Efficientnet>(
+      "efficientnet_b2", size_named(kEfficientnetSizes, "efficientnet_b2"));
+}
+
+void register_model_efficientnet_b3(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::EfficientnetB3, Efficientnet>(
+      "efficientnet_b3", size_named(kEfficientnetSizes, "efficientnet_b3"));
+}
+
+void register_model_efficientnet_b4(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::EfficientnetB4, Efficientnet>(
+      "efficientnet_b4", size_named(kEfficientnetSizes, "efficientnet_b4"));
 }
 
 }  // namespace trainctl::stages

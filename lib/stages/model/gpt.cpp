@@ -1,10 +1,10 @@
 #include "spec/model/gpt.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/attention.hpp"
-#include "stages/model/blocks/layer_norm.hpp"
-#include "stages/model/blocks/redraw.hpp"
-#include "stages/model/check_input.hpp"
+#include "stages/model/blocks/check_input.hpp"
+#include "stages/model/blocks/init.hpp"
+#include "stages/model/blocks/layers.hpp"
+#include "stages/model/blocks/transformer_blocks.hpp"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/dropout.h>
@@ -130,9 +130,7 @@ class Gpt final : public LayeredModule {
 }  // namespace
 
 void register_model_gpt(stage::Catalogue& catalogue) {
-  catalogue.models.add<spec::model::Gpt>("gpt", [](const auto& options, const auto& context) {
-    return std::make_unique<Gpt>(options, context);
-  });
+  catalogue.models.add_class<spec::model::Gpt, Gpt>("gpt");
 }
 
 }  // namespace trainctl::stages

@@ -2,8 +2,8 @@
 
 #include "stages/builtin.hpp"
 #include "stages/layer/layer_list.hpp"
-#include "stages/model/check_input.hpp"
-#include "stages/model/layers.hpp"
+#include "stages/model/blocks/check_input.hpp"
+#include "stages/model/blocks/layers.hpp"
 
 namespace trainctl::stages {
 namespace {
@@ -37,10 +37,7 @@ class Sequential final : public stage::Model {
 }  // namespace
 
 void register_model_sequential(stage::Catalogue& catalogue) {
-  catalogue.models.add<spec::model::Sequential>(
-      "sequential", [](const auto& options, const auto& context) {
-        return std::make_unique<Sequential>(options, context);
-      });
+  catalogue.models.add_class<spec::model::Sequential, Sequential>("sequential");
 }
 
 }  // namespace trainctl::stages

@@ -105,10 +105,7 @@ class Torchscript final : public stage::Module {
 }  // namespace
 
 void register_model_torchscript(stage::Catalogue& catalogue) {
-  catalogue.models.add<spec::model::Torchscript>(
-      "torchscript", [](const auto& options, const auto& context) {
-        return std::make_unique<Torchscript>(options, context);
-      });
+  catalogue.models.add_class<spec::model::Torchscript, Torchscript>("torchscript");
 }
 
 }  // namespace trainctl::stages

@@ -1,11 +1,10 @@
-#include "stages/model/vision_transformer.hpp"
+#include "spec/model/vision_transformer.hpp"
 
-#include "stages/model/blocks/conv2d.hpp"
-#include "stages/model/blocks/layer_norm.hpp"
-#include "stages/model/blocks/mlp_block.hpp"
-#include "stages/model/blocks/multihead_attention.hpp"
-#include "stages/model/blocks/redraw.hpp"
-#include "stages/model/check_input.hpp"
+#include "stages/builtin.hpp"
+#include "stages/model/blocks/check_input.hpp"
+#include "stages/model/blocks/init.hpp"
+#include "stages/model/blocks/layers.hpp"
+#include "stages/model/blocks/transformer_blocks.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -13,7 +12,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,19 @@
 namespace trainctl::stages {
 namespace {
 
-constexpr double kEps = 1e-6;
+struct TransformerSize {
+  const char* name;
+  std::int64_t width;
+  std::int64_t depth;
+  std::int64_t heads;
+  std::int64_t inner;  // width of the MLP between its two layers
+};
+constexpr std::array<TransformerSize, 2> kTransformerSizes{{
+    {"vit_b_16", 768, 12, 12, 3072},
+    {"vit_tiny", 192, 12, 3, 768},
+}};
+
+constexpr double kEncoderEps = 1e-6;
 
 /// Attention and MLP, each normalised before and added to what it was given.
 struct EncoderBlock {
@@ -41,15 +54,17 @@ struct EncoderBlock {
 EncoderBlock make_encoder_block(const Scope& scope, const TransformerSize& size,
                                 const spec::model::VisionTransformer& options) {
   EncoderBlock block;
-  block.ln_1 = make_layer_norm(scope / "ln_1", {size.width}, kEps);
+  block.ln_1 = make_layer_norm(scope / "ln_1", {size.width}, kEncoderEps);
   block.self_attention = make_multihead_attention(
       scope / "self_attention", {size.width, size.heads, options.attention_dropout});
-  block.ln_2 = make_layer_norm(scope / "ln_2", {size.width}, kEps);
+  block.ln_2 = make_layer_norm(scope / "ln_2", {size.width}, kEncoderEps);
   block.mlp = make_mlp_block(scope / "mlp", {size.width, size.inner, options.dropout});
   block.dropout = options.dropout;
   return block;
 }
 
+/// torchvision's VisionTransformer, of any number of channels and of oblong images too. Throws
+/// Error(config) where patches do not cover the images.
 class VisionTransformer final : public LayeredModule {
  public:
   VisionTransformer(const TransformerSize& size, const spec::model::VisionTransformer& options,
@@ -74,7 +89,7 @@ class VisionTransformer final : public LayeredModule {
       const std::string name = "encoder_layer_" + std::to_string(i);
       blocks_.push_back(make_encoder_block(scope / "encoder" / "layers" / name, size, options));
     }
-    ln_ = make_layer_norm(scope / "encoder" / "ln", {size.width}, kEps);
+    ln_ = make_layer_norm(scope / "encoder" / "ln", {size.width}, kEncoderEps);
     head_ = make_linear(scope / "heads" / "head", size.width, context.outputs);
     redraw_ends();
   }
@@ -110,10 +125,14 @@ class VisionTransformer final : public LayeredModule {
 
 }  // namespace
 
-std::unique_ptr<stage::Model> make_vision_transformer(const TransformerSize& size,
-                                                      const spec::model::VisionTransformer& options,
-                                                      const stage::ModelContext& context) {
-  return std::make_unique<VisionTransformer>(size, options, context);
+void register_model_vit_b_16(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::VitB16, VisionTransformer>(
+      "vit_b_16", size_named(kTransformerSizes, "vit_b_16"));
+}
+
+void register_model_vit_tiny(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::VitTiny, VisionTransformer>(
+      "vit_tiny", size_named(kTransformerSizes, "vit_tiny"));
 }
 
 }  // namespace trainctl::stages

@@ -4,7 +4,7 @@
 #include "spec/dataset/synthetic_digits.hpp"
 #include "spec/experiment_yaml.hpp"
 #include "spec/loss/cross_entropy.hpp"
-#include "spec/model/mlp.hpp"
+#include "spec/model/baseline.hpp"
 #include "spec/optimizer/adam.hpp"
 #include "spec/optimizer/adamw.hpp"
 #include "spec/transform/normalize.hpp"

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "spec/optimizer/muon.hpp"
 #include "spec/scheduler/exponential_lr.hpp"
-#include "spec/stopper/divergence.hpp"
+#include "spec/stopper/early_stopping.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 

@@ -2,15 +2,147 @@
 
 #include "base/error.hpp"
 #include "stage/checkpoint.hpp"
-#include "stages/model/blocks/sync_batch_norm.hpp"
+#include "stage/forward_context.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace trainctl::stages {
+namespace {
+
+/// Mean and variance of each channel over the rows of all ranks that count, exact however they are
+/// spread.
+struct BatchStatistics {
+  at::Tensor mean;   // float32 [channels]
+  at::Tensor var;    // float32 [channels]: the mean square, not yet unbiased
+  at::Tensor count;  // float64, 0-d: values of a channel
+};
+
+struct Affine {
+  at::Tensor weight;  // [channels]
+  at::Tensor bias;    // [channels]
+  double eps = 1e-5;
+};
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// All but the channels.
+std::vector<std::int64_t> reduced(const at::Tensor& x) {
+  std::vector<std::int64_t> dims{0};
+  for (std::int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
+  return dims;
+}
+
+/// [channels] beside x.
+at::Tensor beside(const at::Tensor& of_channels, const at::Tensor& x) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+  shape[1] = of_channels.size(0);
+  return of_channels.view(shape);
+}
+
+struct Ranks : torch::CustomClassHolder {
+  explicit Ranks(const stage::BatchOfRanks& ranks) : batch(ranks) {}
+  stage::BatchOfRanks batch;
+};
+
+struct Sums {
+  at::Tensor dy;   // [channels]: of the gradient
+  at::Tensor dot;  // [channels]: of the gradient times the centred input
+};
+
+/// The means over all ranks of what each has summed.
+Sums averaged(const Sums& own, const at::Tensor& count, const stage::BatchOfRanks& ranks) {
+  at::Tensor both = at::cat({own.dy, own.dot}).to(at::kDouble);
+  if (!ranks.counts) both.zero_();
+  ranks.sum->add(both);
+  both.div_(count);
+  const std::vector<at::Tensor> halves = both.to(at::kFloat).chunk(2);
+  return {halves[0], halves[1]};
+}
+
+struct Normalise : torch::autograd::Function<Normalise> {
+  // NOLINTNEXTLINE(readability-function-size): libtorch hands an argument to each input
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& var,
+                            const at::Tensor& count, double eps,
+                            const c10::intrusive_ptr<Ranks>& ranks) {
+    context->save_for_backward({x, weight, mean, var, count});
+    context->saved_data["eps"] = eps;
+    context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
+    return at::batch_norm(x, weight, bias, mean, var, /*training=*/false, /*momentum=*/0, eps,
+                          /*cudnn_enabled=*/true);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &var = saved[3];
+    const stage::BatchOfRanks& ranks =
+        c10::static_intrusive_pointer_cast<Ranks>(context->saved_data["ranks"].toCapsule())->batch;
+    const at::Tensor dy = gradients[0].to(at::kFloat);
+    const at::Tensor inverse = (var + context->saved_data["eps"].toDouble()).rsqrt();
+    at::Tensor centred = x.to(at::kFloat) - beside(mean, x);
+    const Sums own{dy.sum(reduced(x)), (dy * centred).sum(reduced(x))};
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) {
+      const Sums all = averaged(own, saved[4], ranks);
+      centred.mul_(beside(inverse.square() * all.dot, x));
+      dx = (dy - beside(all.dy, x)).sub_(centred).mul_(beside(inverse * weight, x));
+      if (!ranks.counts) dx.zero_();  // no statistics depend on it
+      dx = dx.to(x.scalar_type());
+    }
+    return {dx, own.dot * inverse, own.dy, {}, {}, {}, {}, {}};
+  }
+};
+
+/// One exchange. x: [N, channels, ...].
+BatchStatistics batch_statistics(const at::Tensor& x, const stage::BatchOfRanks& ranks) {
+  const at::NoGradGuard guard;
+  const std::int64_t channels = x.size(1);
+  const at::Tensor sums =
+      at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble).requires_grad(false));
+  if (ranks.counts) {
+    const auto [var, mean] = at::var_mean(x.detach().to(at::kFloat), reduced(x),
+                                          std::optional<at::Scalar>(0), /*keepdim=*/false);
+    const auto count = static_cast<double>(x.numel() / channels);
+    const at::Tensor wide = mean.to(at::kDouble);
+    sums.narrow(0, 0, channels).copy_(wide * count);
+    sums.narrow(0, channels, channels).copy_((var.to(at::kDouble) + wide.square()) * count);
+    sums.narrow(0, 2 * channels, 1).fill_(count);
+  }
+  ranks.sum->add(sums);
+  const at::Tensor count = sums.select(0, 2 * channels);
+  const at::Tensor mean = sums.narrow(0, 0, channels) / count;
+  const at::Tensor var = sums.narrow(0, channels, channels) / count - mean.square();
+  return {mean.to(at::kFloat), var.clamp_min(0).to(at::kFloat), count};
+}
+
+/// x normalised by those statistics. The backward pass takes them for what they are, functions of
+/// the rows of all ranks, and exchanges two sums a channel. Gradients of weight and bias are those
+/// of this rank's rows.
+at::Tensor normalise_over_ranks(const at::Tensor& x, const Affine& affine,
+                                const BatchStatistics& statistics,
+                                const stage::BatchOfRanks& ranks) {
+  return Normalise::apply(x, affine.weight, affine.bias, statistics.mean, statistics.var,
+                          statistics.count, affine.eps, c10::make_intrusive<Ranks>(ranks));
+}
+
+}  // namespace
 
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
   // A frozen layer keeps its statistics, too.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "stages/model/blocks/scope.hpp"
+#include "stages/model/blocks/layers.hpp"
 
 #include <cstdint>
 

@@ -1,0 +1,109 @@
+#include "spec/model/baseline.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/model/blocks/layers.hpp"
+
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/max_pool2d.h>
+#include <fmt/ranges.h>
+
+namespace trainctl::stages {
+namespace {
+
+class LinearModel final : public LayeredModule {
+ public:
+  LinearModel(const spec::model::Linear& options, const stage::ModelContext& context)
+      : fc_(add_linear("fc", checked_features(context), context.outputs,
+                       options.bias ? Bias::with : Bias::without)) {}
+
+  at::Tensor forward(const at::Tensor& inputs) override { return fc_(inputs.flatten(1)); }
+
+ private:
+  Linear fc_;
+};
+
+/// fc1, activation, dropout, fc2, ... on the flattened input; the last layer gives the logits.
+class Mlp final : public LayeredModule {
+ public:
+  Mlp(const spec::model::Mlp& options, const stage::ModelContext& context)
+      : activation_(options.activation), dropout_(options.dropout) {
+    std::int64_t width = checked_features(context);
+    for (const std::int64_t next : options.hidden) {
+      layers_.push_back(add_linear("fc" + std::to_string(layers_.size() + 1), width, next));
+      width = next;
+    }
+    layers_.push_back(
+        add_linear("fc" + std::to_string(layers_.size() + 1), width, context.outputs));
+  }
+
+  at::Tensor forward(const at::Tensor& inputs) override {
+    at::Tensor x = inputs.flatten(1);
+    for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
+      x = activate(activation_, layers_[i](x));
+      if (dropout_ > 0 && training()) x = at::dropout(x, dropout_, true);
+    }
+    return layers_.back()(x);
+  }
+
+ private:
+  spec::model::Activation activation_;
+  double dropout_;
+  std::vector<Linear> layers_;
+};
+
+constexpr std::int64_t kClassicSize =
+    32;  // LeCun et al. 1998; 28x28 digits are padded to it by the first convolution
+
+/// Padding of the first convolution for the input's size.
+std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
+  ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W",
+         fmt::join(shape, "x"));
+  ENSURE(config, spec::model::Lenet::takes(shape[1], shape[2]),
+         "the input is {}x{}: lenet needs 28x28 or 32x32; resize the images or choose model mlp",
+         shape[1], shape[2]);
+  return (kClassicSize - shape[1]) / 2;
+}
+
+/// conv1 (6), pool, conv2 (16), pool, fc1 (120), fc2 (84), fc3: the names of PyTorch's tutorial.
+class Lenet final : public LayeredModule {
+ public:
+  Lenet(const spec::model::Lenet& options, const stage::ModelContext& context)
+      : activation_(options.activation) {
+    checked_features(context);
+    const std::int64_t padding = first_padding(context.input_shape);
+    conv1_ = add_conv2d("conv1", context.input_shape[0], 6, 5);
+    conv1_.padding = padding;
+    conv2_ = add_conv2d("conv2", 6, 16, 5);
+    fc1_ = add_linear("fc1", 16 * 5 * 5, 120);
+    fc2_ = add_linear("fc2", 120, 84);
+    fc3_ = add_linear("fc3", 84, context.outputs);
+  }
+
+  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    at::Tensor x = at::max_pool2d(activate(activation_, conv1_(inputs_nchw)), {2, 2});
+    x = at::max_pool2d(activate(activation_, conv2_(x)), {2, 2});
+    x = activate(activation_, fc1_(x.flatten(1)));
+    return fc3_(activate(activation_, fc2_(x)));
+  }
+
+ private:
+  spec::model::Activation activation_;
+  Conv2d conv1_, conv2_;
+  Linear fc1_, fc2_, fc3_;
+};
+
+}  // namespace
+
+void register_model_linear(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::Linear, LinearModel>("linear");
+}
+
+void register_model_mlp(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::Mlp, Mlp>("mlp");
+}
+
+void register_model_lenet(stage::Catalogue& catalogue) {
+  catalogue.models.add_class<spec::model::Lenet, Lenet>("lenet");
+}
+
+}  // namespace trainctl::stages

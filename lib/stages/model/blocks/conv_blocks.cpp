@@ -1,0 +1,84 @@
+#include "stages/model/blocks/conv_blocks.hpp"
+
+#include "base/error.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/hardsigmoid.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/relu6.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace trainctl::stages {
+
+at::Tensor apply(Nonlinearity nonlinearity, at::Tensor x) {
+  // The gradients of hardswish and silu need x: autograd would copy it before overwriting it.
+  const bool needs_x = at::GradMode::is_enabled();
+  switch (nonlinearity) {
+    case Nonlinearity::none: return x;
+    case Nonlinearity::relu: return at::relu_(x);
+    case Nonlinearity::relu6: return at::relu6_(x);
+    case Nonlinearity::hardswish: return needs_x ? at::hardswish(x) : at::hardswish_(x);
+    case Nonlinearity::silu: return needs_x ? at::silu(x) : at::silu_(x);
+  }
+  ASSERT(false);
+}
+
+at::Tensor ConvNorm::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
+  return apply(nonlinearity, norm(conv(x_nchw), mode));
+}
+
+ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan) {
+  ConvNorm block;
+  block.conv = make_conv2d(conv, plan.conv);
+  block.norm = make_batch_norm2d(norm, plan.conv.out, plan.norm);
+  block.nonlinearity = plan.nonlinearity;
+  return block;
+}
+
+ConvNorm make_conv_norm(const Scope& scope, const ConvNormPlan& plan) {
+  return make_conv_norm(scope / 0, scope / 1, plan);
+}
+
+at::Tensor SqueezeExcitation::operator()(at::Tensor x_nchw) const {
+  constexpr std::array<std::int64_t, 2> kSpace{2, 3};
+  const at::Tensor means = at::mean(x_nchw, at::IntArrayRef(kSpace), /*keepdim=*/true);
+  const at::Tensor raw = fc2(apply(nonlinearity, fc1(means)));
+  const at::Tensor scale = gate == Gate::sigmoid ? at::sigmoid(raw) : at::hardsigmoid(raw);
+  return at::GradMode::is_enabled() ? x_nchw.mul(scale) : x_nchw.mul_(scale);
+}
+
+SqueezeExcitation make_squeeze_excitation(const Scope& scope, const SqueezePlan& plan) {
+  SqueezeExcitation block;
+  block.fc1 =
+      make_conv2d(scope / "fc1", {.in = plan.channels, .out = plan.squeezed, .bias = Bias::with});
+  block.fc2 =
+      make_conv2d(scope / "fc2", {.in = plan.squeezed, .out = plan.channels, .bias = Bias::with});
+  block.nonlinearity = plan.nonlinearity;
+  block.gate = plan.gate;
+  return block;
+}
+
+at::Tensor global_average(const at::Tensor& x_nchw) {
+  constexpr std::array<std::int64_t, 2> kSpace{2, 3};
+  return at::mean(x_nchw, at::IntArrayRef(kSpace));
+}
+
+at::Tensor stochastic_depth(const at::Tensor& x, double p, bool training) {
+  if (!training || p == 0) return x;
+  const double survival = 1 - p;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+  shape.front() = x.size(0);
+  const at::Tensor noise = at::empty(shape, x.options()).bernoulli_(survival);
+  if (survival > 0) noise.div_(survival);
+  return x * noise;
+}
+
+}  // namespace trainctl::stages

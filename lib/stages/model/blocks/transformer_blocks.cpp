@@ -1,0 +1,71 @@
+#include "stages/model/blocks/transformer_blocks.hpp"
+
+#include "stages/model/blocks/init.hpp"
+
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/zeros.h>
+
+namespace trainctl::stages {
+namespace {
+
+void redraw(const Linear& layer) {
+  constexpr double kBiasDeviation = 1e-6;
+  redraw_xavier_uniform(layer.weight);
+  redraw_normal(layer.bias, kBiasDeviation);
+}
+
+}  // namespace
+
+at::Tensor self_attention(const at::Tensor& qkv, const AttentionOptions& options) {
+  const std::int64_t rows = qkv.size(0);
+  const std::int64_t places = qkv.size(1);
+  const std::int64_t width = qkv.size(2) / 3;
+  const at::Tensor by_head =
+      qkv.view({rows, places, 3, options.heads, width / options.heads}).permute({2, 0, 3, 1, 4});
+  const at::Tensor taken = at::scaled_dot_product_attention(
+      by_head.select(0, 0), by_head.select(0, 1), by_head.select(0, 2), /*attn_mask=*/{},
+      options.dropout, options.mask == Mask::causal);
+  return taken.transpose(1, 2).reshape({rows, places, width});
+}
+
+at::Tensor MultiheadAttention::operator()(const at::Tensor& x, stage::RunMode mode) const {
+  const double dropped = mode == stage::RunMode::train ? dropout : 0;
+  return out_proj(self_attention(in_proj(x), {.heads = heads, .dropout = dropped}));
+}
+
+MultiheadAttention make_multihead_attention(const Scope& scope, const AttentionPlan& plan) {
+  const std::int64_t width = plan.width;
+  const at::Tensor out_weight = draw_weight({width, width});
+  draw_bias(width, width);  // torch draws it, and then sets it to 0
+  const at::Tensor in_weight = at::empty({3 * width, width}, at::kFloat);
+  redraw_xavier_uniform(in_weight);
+  MultiheadAttention block;
+  block.in_proj.weight = scope.parameter("in_proj_weight", in_weight);
+  block.in_proj.bias = scope.parameter("in_proj_bias", at::zeros({3 * width}, at::kFloat));
+  block.out_proj.weight = (scope / "out_proj").parameter("weight", out_weight);
+  block.out_proj.bias = (scope / "out_proj").parameter("bias", at::zeros({width}, at::kFloat));
+  block.heads = plan.heads;
+  block.dropout = plan.dropout;
+  return block;
+}
+
+at::Tensor MlpBlock::operator()(const at::Tensor& x, stage::RunMode mode) const {
+  const bool training = mode == stage::RunMode::train;
+  const at::Tensor inner = at::dropout(at::gelu(widen(x)), dropout, training);
+  return at::dropout(narrow(inner), dropout, training);
+}
+
+MlpBlock make_mlp_block(const Scope& scope, const MlpPlan& plan) {
+  MlpBlock block;
+  block.widen = make_linear(scope / 0, plan.width, plan.inner);
+  block.narrow = make_linear(scope / 3, plan.inner, plan.width);
+  redraw(block.widen);  // after both were drawn: torchvision's order
+  redraw(block.narrow);
+  block.dropout = plan.dropout;
+  return block;
+}
+
+}  // namespace trainctl::stages
