@@ -40,7 +40,7 @@ class Registry {
   /// Class is constructed from `first`, the options and the context, or without those of the last
   /// two that it does not take.
   template <class Options, class Class, class... First>
-  void add_class(const std::string& name, const First&... first) {
+  void add_class(const std::string& name, First... first) {
     add<Options>(name, [first...](const Options& options, const Context& context) {
       if constexpr (std::is_constructible_v<Class, First..., const Options&, const Context&>) {
         return std::make_unique<Class>(first..., options, context);

@@ -1,7 +1,7 @@
 #include "stage/registry.hpp"
 
 #include "config/schema/describe.hpp"
-#include "spec/metric/accuracy.hpp"
+#include "spec/metric/classification.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -5,7 +5,6 @@
 #include "spec/logger/exec.hpp"
 #include "spec/logger/prometheus.hpp"
 #include "spec/loss/cross_entropy.hpp"
-#include "spec/loss/nll.hpp"
 #include "spec/scheduler/momentum.hpp"
 
 #include <fmt/format.h>

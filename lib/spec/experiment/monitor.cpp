@@ -1,7 +1,6 @@
 #include "spec/experiment/monitor.hpp"
 
-#include "spec/metric/confusion_matrix.hpp"
-#include "spec/metric/top_k_accuracy.hpp"
+#include "spec/metric/classification.hpp"
 #include "spec/stopper/early_stopping.hpp"
 
 #include <fmt/format.h>

@@ -27,9 +27,7 @@ class Conv2dLayer final : public LayeredModule {
 }  // namespace
 
 void register_layer_conv2d(stage::Catalogue& catalogue) {
-  catalogue.layers.add<spec::layer::Conv2d>("conv2d", [](const auto& options, const auto& context) {
-    return std::make_unique<Conv2dLayer>(options, context);
-  });
+  catalogue.layers.add_class<spec::layer::Conv2d, Conv2dLayer>("conv2d");
 }
 
 }  // namespace trainctl::stages

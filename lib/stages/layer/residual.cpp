@@ -43,10 +43,7 @@ class ResidualLayer final : public stage::Model {
 }  // namespace
 
 void register_layer_residual(stage::Catalogue& catalogue) {
-  catalogue.layers.add<spec::layer::Residual>(
-      "residual", [](const auto& options, const auto& context) {
-        return std::make_unique<ResidualLayer>(options, context);
-      });
+  catalogue.layers.add_class<spec::layer::Residual, ResidualLayer>("residual");
 }
 
 }  // namespace trainctl::stages

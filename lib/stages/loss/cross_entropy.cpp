@@ -3,11 +3,15 @@
 #include "base/error.hpp"
 #include "stages/builtin.hpp"
 #include "stages/loss/fused_entropy.hpp"
-#include "stages/loss/targets.hpp"
+#include "stages/targets.hpp"
 
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/kl_div.h>
 #include <ATen/ops/lerp.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/nll_loss.h>
 
 #include <optional>
 #include <utility>
@@ -78,13 +82,138 @@ class CrossEntropy final : public stage::Loss {
   std::optional<at::Tensor> weight_;
 };
 
+/// As torch.nn.NLLLoss: with class weights, or rows that are ignored, the mean is that of what
+/// counts in all that makes one step.
+class Nll final : public stage::Loss {
+ public:
+  Nll(const spec::loss::Nll& options, const stage::LossContext& context)
+      : ignored_(options.ignore_index),
+        weight_(weights_of(options.weight, "weight", context.outputs, context.device)) {}
+
+  stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    const ClassRows rows = class_rows(logits, targets);
+    const bool plain = !weight_ && !ignored_;
+    at::Tensor value =
+        at::nll_loss(rows.logits, rows.classes, weight_,
+                     plain ? at::Reduction::Mean : at::Reduction::Sum, ignored_.value_or(kNoLabel));
+    if (plain) return {std::move(value), {}};
+    return {std::move(value), weight_of(rows.classes, weight_, ignored_)};
+  }
+
+  /// Divides by the rows, also where classes have weights, as cross_entropy does.
+  stage::LossValue forward_mixed(const at::Tensor& logits,
+                                 const stage::MixedTargets& targets) override {
+    const auto rows = [&](const at::Tensor& classes) {
+      return at::nll_loss(logits, classes, weight_, at::Reduction::None,
+                          ignored_.value_or(kNoLabel));
+    };
+    return {at::lerp(rows(targets.partner), rows(targets.own), targets.lambda).mean(), {}};
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> ignored_label() const override { return ignored_; }
+
+ private:
+  std::optional<std::int64_t> ignored_;
+  std::optional<at::Tensor> weight_;
+};
+
+/// As torch.nn.BCEWithLogitsLoss: the mean over rows and outputs.
+class BceWithLogits final : public stage::Loss {
+ public:
+  BceWithLogits(const spec::loss::BceWithLogits& options, const stage::LossContext& context)
+      : pos_weight_(weights_of(options.pos_weight, "pos_weight", context.outputs, context.device)) {
+  }
+
+  stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    return {
+        at::binary_cross_entropy_with_logits(logits, as_numbers(logits, targets), {}, pos_weight_),
+        {}};
+  }
+
+  /// It is linear in the targets: mixed rows are learnt from as numbers between 0 and 1.
+  stage::LossValue forward_mixed(const at::Tensor& logits,
+                                 const stage::MixedTargets& targets) override {
+    const at::Tensor lambda = targets.lambda.unsqueeze(1).to(logits.scalar_type());
+    return forward(logits, at::lerp(as_numbers(logits, targets.partner),
+                                    as_numbers(logits, targets.own), lambda));
+  }
+
+ private:
+  std::optional<at::Tensor> pos_weight_;
+};
+
+constexpr double kLeast = 1e-12;
+
+/// Lin et al. 2017, equation 4 and 5: the mean of alpha (1 - p)^gamma times the cross entropy,
+/// where p is the probability of what is right.
+class Focal final : public stage::Loss {
+ public:
+  Focal(const spec::loss::Focal& options, const stage::LossContext& context)
+      : gamma_(options.gamma), alpha_(options.alpha) {
+    ENSURE(config, !alpha_ || context.targets == spec::Targets::numbers,
+           "alpha weighs ones against zeros, and this data has classes: remove it");
+  }
+
+  stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    const at::Tensor entropy =
+        targets.dim() == logits.dim() ? of_numbers(logits, targets) : of_classes(logits, targets);
+    // The slope of a power below 1 is infinite at 0, where a row is certain.
+    const at::Tensor wrong = (1 - right(entropy, logits, targets)).clamp_min(kLeast);
+    at::Tensor each = entropy * wrong.pow(gamma_);
+    if (alpha_) each = each * (targets * *alpha_ + (1 - targets) * (1 - *alpha_));
+    return {each.mean(), {}};
+  }
+
+ private:
+  static at::Tensor of_classes(const at::Tensor& logits, const at::Tensor& targets) {
+    const ClassRows rows = class_rows(logits, targets);
+    return at::cross_entropy_loss(rows.logits, rows.classes, {}, at::Reduction::None);
+  }
+  static at::Tensor of_numbers(const at::Tensor& logits, const at::Tensor& targets) {
+    return at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::None);
+  }
+  /// The probability of what is right.
+  static at::Tensor right(const at::Tensor& entropy, const at::Tensor& logits,
+                          const at::Tensor& targets) {
+    if (targets.dim() != logits.dim()) return (-entropy).exp();
+    const at::Tensor one = logits.sigmoid();
+    return one * targets + (1 - one) * (1 - targets);
+  }
+
+  double gamma_;
+  std::optional<double> alpha_;
+};
+
+/// As torch.nn.KLDivLoss(reduction="batchmean") of log_softmax(logits): the sum over the outputs,
+/// the mean over the rows.
+class KlDivWithLogits final : public stage::Loss {
+ public:
+  stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    const at::Tensor sum = at::kl_div(logits.log_softmax(-1), targets, at::Reduction::Sum);
+    return {sum / logits.size(0), {}};
+  }
+};
+
 }  // namespace
 
 void register_loss_cross_entropy(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::CrossEntropy>(
-      "cross_entropy", [](const auto& options, const auto& context) {
-        return std::make_unique<CrossEntropy>(options, context);
-      });
+  catalogue.losses.add_class<spec::loss::CrossEntropy, CrossEntropy>("cross_entropy");
+}
+
+void register_loss_nll(stage::Catalogue& catalogue) {
+  catalogue.losses.add_class<spec::loss::Nll, Nll>("nll");
+}
+
+void register_loss_bce_with_logits(stage::Catalogue& catalogue) {
+  catalogue.losses.add_class<spec::loss::BceWithLogits, BceWithLogits>("bce_with_logits");
+}
+
+void register_loss_focal(stage::Catalogue& catalogue) {
+  catalogue.losses.add_class<spec::loss::Focal, Focal>("focal");
+}
+
+void register_loss_kl_div_with_logits(stage::Catalogue& catalogue) {
+  catalogue.losses.add_class<spec::loss::KlDivWithLogits, KlDivWithLogits>("kl_div_with_logits");
 }
 
 }  // namespace trainctl::stages

@@ -2,7 +2,7 @@
 
 #include "stage/stages.hpp"
 #include "stages/builtin.hpp"
-#include "stages/metric/answers.hpp"
+#include "stages/targets.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -221,9 +221,7 @@ class Auroc final : public stage::GrowingMetric {
 }  // namespace
 
 void register_metric_auroc(stage::Catalogue& catalogue) {
-  catalogue.metrics.add<spec::metric::Auroc>("auroc", [](const auto& options, const auto& context) {
-    return std::make_unique<Auroc>(options, context);
-  });
+  catalogue.metrics.add_class<spec::metric::Auroc, Auroc>("auroc");
 }
 
 }  // namespace trainctl::stages

@@ -53,10 +53,7 @@ class FusedAdagrad final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_adagrad(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Adagrad>(
-      "adagrad", [](const auto& options, const auto& context) {
-        return std::make_unique<FusedAdagrad>(options, context);
-      });
+  catalogue.optimizers.add_class<spec::optimizer::Adagrad, FusedAdagrad>("adagrad");
 }
 
 }  // namespace trainctl::stages

@@ -92,10 +92,7 @@ class Lamb final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_lamb(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Lamb>("lamb",
-                                                  [](const auto& options, const auto& context) {
-                                                    return std::make_unique<Lamb>(options, context);
-                                                  });
+  catalogue.optimizers.add_class<spec::optimizer::Lamb, Lamb>("lamb");
 }
 
 }  // namespace trainctl::stages

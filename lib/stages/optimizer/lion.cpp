@@ -51,10 +51,7 @@ class Lion final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_lion(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Lion>("lion",
-                                                  [](const auto& options, const auto& context) {
-                                                    return std::make_unique<Lion>(options, context);
-                                                  });
+  catalogue.optimizers.add_class<spec::optimizer::Lion, Lion>("lion");
 }
 
 }  // namespace trainctl::stages

@@ -136,10 +136,7 @@ class Muon final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_muon(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Muon>("muon",
-                                                  [](const auto& options, const auto& context) {
-                                                    return std::make_unique<Muon>(options, context);
-                                                  });
+  catalogue.optimizers.add_class<spec::optimizer::Muon, Muon>("muon");
 }
 
 }  // namespace trainctl::stages

@@ -108,10 +108,7 @@ class Nadam final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_nadam(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Nadam>(
-      "nadam", [](const auto& options, const auto& context) {
-        return std::make_unique<Nadam>(options, context);
-      });
+  catalogue.optimizers.add_class<spec::optimizer::Nadam, Nadam>("nadam");
 }
 
 }  // namespace trainctl::stages

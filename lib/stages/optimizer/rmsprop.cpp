@@ -87,10 +87,7 @@ class Rmsprop final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_rmsprop(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Rmsprop>(
-      "rmsprop", [](const auto& options, const auto& context) {
-        return std::make_unique<Rmsprop>(options, context);
-      });
+  catalogue.optimizers.add_class<spec::optimizer::Rmsprop, Rmsprop>("rmsprop");
 }
 
 }  // namespace trainctl::stages

@@ -115,10 +115,7 @@ class FusedSgd final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_sgd(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Sgd>(
-      "sgd", [](const auto& options, const auto& context) {
-        return std::make_unique<FusedSgd>(options, context);
-      });
+  catalogue.optimizers.add_class<spec::optimizer::Sgd, FusedSgd>("sgd");
 }
 
 }  // namespace trainctl::stages

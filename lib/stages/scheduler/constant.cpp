@@ -17,10 +17,7 @@ class Constant final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_constant(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::Constant>(
-      "constant", [](const auto& options, const auto& context) {
-        return std::make_unique<Constant>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::Constant, Constant>("constant");
 }
 
 }  // namespace trainctl::stages

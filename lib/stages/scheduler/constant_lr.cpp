@@ -22,10 +22,7 @@ class ConstantLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_constant_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::ConstantLr>(
-      "constant_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<ConstantLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::ConstantLr, ConstantLr>("constant_lr");
 }
 
 }  // namespace trainctl::stages

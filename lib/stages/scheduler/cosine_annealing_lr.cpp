@@ -31,10 +31,8 @@ class CosineAnnealingLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_cosine_annealing_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::CosineAnnealingLr>(
-      "cosine_annealing_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<CosineAnnealingLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::CosineAnnealingLr, CosineAnnealingLr>(
+      "cosine_annealing_lr");
 }
 
 }  // namespace trainctl::stages

@@ -33,10 +33,9 @@ class CosineAnnealingWarmRestarts final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_cosine_annealing_warm_restarts(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::CosineAnnealingWarmRestarts>(
-      "cosine_annealing_warm_restarts", [](const auto& options, const auto& context) {
-        return std::make_unique<CosineAnnealingWarmRestarts>(options, context);
-      });
+  catalogue.schedulers
+      .add_class<spec::scheduler::CosineAnnealingWarmRestarts, CosineAnnealingWarmRestarts>(
+          "cosine_annealing_warm_restarts");
 }
 
 }  // namespace trainctl::stages

@@ -25,10 +25,7 @@ class ExponentialLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_exponential_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::ExponentialLr>(
-      "exponential_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<ExponentialLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::ExponentialLr, ExponentialLr>("exponential_lr");
 }
 
 }  // namespace trainctl::stages

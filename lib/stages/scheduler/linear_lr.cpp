@@ -30,10 +30,7 @@ class LinearLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_linear_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::LinearLr>(
-      "linear_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<LinearLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::LinearLr, LinearLr>("linear_lr");
 }
 
 }  // namespace trainctl::stages

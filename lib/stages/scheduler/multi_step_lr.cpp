@@ -34,10 +34,7 @@ class MultiStepLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_multi_step_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::MultiStepLr>(
-      "multi_step_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<MultiStepLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::MultiStepLr, MultiStepLr>("multi_step_lr");
 }
 
 }  // namespace trainctl::stages

@@ -84,10 +84,7 @@ class OneCycleLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_one_cycle_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::OneCycleLr>(
-      "one_cycle_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<OneCycleLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::OneCycleLr, OneCycleLr>("one_cycle_lr");
 }
 
 }  // namespace trainctl::stages

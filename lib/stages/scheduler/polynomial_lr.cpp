@@ -29,10 +29,7 @@ class PolynomialLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_polynomial_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::PolynomialLr>(
-      "polynomial_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<PolynomialLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::PolynomialLr, PolynomialLr>("polynomial_lr");
 }
 
 }  // namespace trainctl::stages

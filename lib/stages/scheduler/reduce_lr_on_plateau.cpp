@@ -78,10 +78,8 @@ class ReduceLrOnPlateau final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_reduce_lr_on_plateau(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::ReduceLrOnPlateau>(
-      "reduce_lr_on_plateau", [](const auto& options, const auto& context) {
-        return std::make_unique<ReduceLrOnPlateau>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::ReduceLrOnPlateau, ReduceLrOnPlateau>(
+      "reduce_lr_on_plateau");
 }
 
 }  // namespace trainctl::stages

@@ -24,10 +24,7 @@ class StepLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_step_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::StepLr>(
-      "step_lr", [](const auto& options, const auto& context) {
-        return std::make_unique<StepLr>(options, context);
-      });
+  catalogue.schedulers.add_class<spec::scheduler::StepLr, StepLr>("step_lr");
 }
 
 }  // namespace trainctl::stages

@@ -45,10 +45,7 @@ class Wsd final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_wsd(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::Wsd>("wsd",
-                                                 [](const auto& options, const auto& context) {
-                                                   return std::make_unique<Wsd>(options, context);
-                                                 });
+  catalogue.schedulers.add_class<spec::scheduler::Wsd, Wsd>("wsd");
 }
 
 }  // namespace trainctl::stages

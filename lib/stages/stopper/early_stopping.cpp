@@ -79,14 +79,6 @@ class Patience final : public stage::Stopper {
   std::int64_t waited_ = 0;
 };
 
-}  // namespace
-
-void register_stopper_patience(stage::Catalogue& catalogue) {
-  catalogue.stoppers.add_class<spec::stopper::Patience, Patience>("patience");
-}
-
-namespace {
-
 /// One series of losses: the best of them, and how many in a row were too high.
 class Series {
  public:
@@ -181,6 +173,10 @@ class Divergence final : public stage::Stopper {
 };
 
 }  // namespace
+
+void register_stopper_patience(stage::Catalogue& catalogue) {
+  catalogue.stoppers.add_class<spec::stopper::Patience, Patience>("patience");
+}
 
 void register_stopper_divergence(stage::Catalogue& catalogue) {
   catalogue.stoppers.add_class<spec::stopper::Divergence, Divergence>("divergence");

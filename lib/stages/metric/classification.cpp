@@ -1,0 +1,238 @@
+#include "spec/metric/classification.hpp"
+
+#include "base/error.hpp"
+#include "stages/builtin.hpp"
+#include "stages/metric/sums.hpp"
+#include "stages/targets.hpp"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace trainctl::stages {
+namespace {
+
+using spec::metric::Average;
+
+enum class Score { precision, recall, f1 };
+
+struct Counts {
+  double right = 0;   // of the class and called so
+  double called = 0;  // so
+  double actual = 0;  // of the class
+
+  Counts& operator+=(const Counts& other) {
+    right += other.right;
+    called += other.called;
+    actual += other.actual;
+    return *this;
+  }
+};
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+double score_of(Score score, const Counts& counts) {
+  if (score == Score::precision) return share(counts.right, counts.called);
+  if (score == Score::recall) return share(counts.right, counts.actual);
+  return share(2 * counts.right, counts.called + counts.actual);
+}
+
+/// A score from three counts of every class: rows of it, rows called so, and rows that are both.
+/// Exact over batches and ranks. Where nothing was called so, or none is of it, a class scores 0,
+/// as sklearn has it. Of numbers each column is a class, which an answer that is yes is of, and
+/// none is left out of the mean. Throws Error(config) where `average` is binary and there are not
+/// two classes, and for a threshold with classes.
+class ClassMetric final : public stage::Metric {
+ public:
+  ClassMetric(std::string name, Score score, const spec::metric::Averaged& options,
+              const stage::MetricContext& context)
+      : name_(std::move(name)),
+        score_(score),
+        average_(options.average),
+        classes_(context.classes),
+        least_logit_(least_logit(options.threshold, context)),
+        sums_(at::zeros({3 * classes_ + (least_logit_ ? 1 : 0)},
+                        at::TensorOptions(at::kDouble).device(context.device))) {
+    if (average_ != Average::binary) return;
+    ENSURE(config, !least_logit_,
+           "average: binary scores class 1 of two, and the data has numbers: choose macro");
+    ENSURE(config, classes_ == 2,
+           "average: binary scores class 1 of two, and the data has {} classes: choose macro",
+           classes_);
+  }
+
+  [[nodiscard]] std::string name() const override { return name_; }
+
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    if (least_logit_) return add(answers_of(logits, targets, *least_logit_));
+    const at::Tensor called = logits.detach().argmax(1);
+    const at::Tensor one = at::ones_like(targets, at::kDouble);
+    add(0, targets, called.eq(targets).to(at::kDouble));
+    add(1, called, one);
+    add(2, targets, one);
+  }
+
+  at::Tensor& sums() override { return sums_; }
+
+  /// NaN before the first row.
+  [[nodiscard]] double value() const override {
+    const at::Tensor host = sums_.cpu();
+    const double* sums = host.const_data_ptr<double>();
+    const auto of_class = [&](std::int64_t c) {
+      return Counts{sums[c], sums[classes_ + c], sums[2 * classes_ + c]};
+    };
+    Counts all;
+    double weighed = 0;
+    double weights = 0;
+    for (std::int64_t c = 0; c < classes_; ++c) {
+      const Counts counts = of_class(c);
+      all += counts;
+      const bool occurs = least_logit_ || counts.called + counts.actual > 0;
+      const double weight = average_ == Average::weighted ? counts.actual : (occurs ? 1 : 0);
+      weighed += weight * score_of(score_, counts);
+      weights += weight;
+    }
+    if ((least_logit_ ? sums[3 * classes_] : all.actual) == 0)
+      return std::numeric_limits<double>::quiet_NaN();
+    if (average_ == Average::binary) return score_of(score_, of_class(1));
+    return average_ == Average::micro ? score_of(score_, all) : share(weighed, weights);
+  }
+
+  void reset() override { sums_.zero_(); }
+
+ private:
+  /// Whole numbers: exact in any order.
+  void add(std::int64_t kind, const at::Tensor& classes, const at::Tensor& counts) {
+    sums_.narrow(0, kind * classes_, classes_).scatter_add_(0, classes, counts);
+  }
+  void add(const Answers& answers) {
+    const auto add_columns = [this](std::int64_t kind, const at::Tensor& yes) {
+      sums_.narrow(0, kind * classes_, classes_).add_(yes.sum(0));
+    };
+    add_columns(0, answers.called.logical_and(answers.actual));
+    add_columns(1, answers.called);
+    add_columns(2, answers.actual);
+    sums_.select(0, 3 * classes_).add_(answers.actual.size(0));
+  }
+
+  std::string name_;
+  Score score_;
+  Average average_;
+  std::int64_t classes_;
+  std::optional<double> least_logit_;  // set: numbers are answers
+  at::Tensor sums_;                    // [count, class]; of answers the rows stand behind them
+};
+
+class Accuracy final : public Counted {
+ public:
+  Accuracy(const spec::metric::Accuracy& options, const stage::MetricContext& context)
+      : Counted("accuracy", context.device),
+        least_logit_(least_logit(options.threshold, context)) {}
+
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    if (!least_logit_) return count(logits.detach().argmax(1).eq(targets), targets.size(0));
+    const Answers answers = answers_of(logits, targets, *least_logit_);
+    count(answers.called.eq(answers.actual), targets.numel());
+  }
+
+ private:
+  std::optional<double> least_logit_;  // set: numbers are answers
+};
+
+class TopKAccuracy final : public Counted {
+ public:
+  TopKAccuracy(const spec::metric::TopKAccuracy& options, const stage::MetricContext& context)
+      : Counted(fmt::format("top_{}_accuracy", options.k), context.device), k_(options.k) {
+    ENSURE(config, k_ <= context.classes,
+           "k is {}, but the data has {} classes: k must be at most that", k_, context.classes);
+  }
+
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    const at::Tensor best =
+        std::get<1>(at::topk(logits.detach(), k_, 1, /*largest=*/true, /*sorted=*/false));
+    count(best.eq(targets.unsqueeze(1)), targets.size(0));
+  }
+
+ private:
+  std::int64_t k_;
+};
+
+constexpr std::int64_t kMostClasses = 2000;
+
+/// [class, what it was called], counts in float64.
+class ConfusionMatrix final : public stage::Metric {
+ public:
+  explicit ConfusionMatrix(const stage::MetricContext& context) : classes_(context.classes) {
+    ENSURE(config, classes_ <= kMostClasses, "a table of {} x {} classes is of no use: {} at most",
+           classes_, classes_, kMostClasses);
+    sums_ = at::zeros({classes_ * classes_}, at::TensorOptions(at::kDouble).device(context.device));
+  }
+
+  [[nodiscard]] std::string name() const override { return "confusion_matrix"; }
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    const at::Tensor place = targets * classes_ + logits.detach().argmax(1);
+    sums_.scatter_add_(0, place, at::ones_like(place, at::kDouble));
+  }
+  at::Tensor& sums() override { return sums_; }
+  [[nodiscard]] double value() const override { return std::numeric_limits<double>::quiet_NaN(); }
+  void reset() override { sums_.zero_(); }
+  [[nodiscard]] std::int64_t table_rows() const override { return classes_; }
+
+ private:
+  std::int64_t classes_;
+  at::Tensor sums_;
+};
+
+class Perplexity final : public Averaged {
+ public:
+  explicit Perplexity(const stage::MetricContext& context)
+      : Averaged("perplexity", context.device) {}
+
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    const ClassRows rows = class_rows(logits.detach(), targets);
+    add(at::cross_entropy_loss(rows.logits, rows.classes, {}, at::Reduction::None));
+  }
+  [[nodiscard]] double value() const override { return std::exp(mean()); }
+};
+
+}  // namespace
+
+void register_metric_accuracy(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::Accuracy, Accuracy>("accuracy");
+}
+
+void register_metric_top_k_accuracy(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::TopKAccuracy, TopKAccuracy>("top_k_accuracy");
+}
+
+void register_metric_precision(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::Precision, ClassMetric>("precision", "precision",
+                                                                    Score::precision);
+}
+
+void register_metric_recall(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::Recall, ClassMetric>("recall", "recall", Score::recall);
+}
+
+void register_metric_f1(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::F1, ClassMetric>("f1", "f1", Score::f1);
+}
+
+void register_metric_confusion_matrix(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::ConfusionMatrix, ConfusionMatrix>("confusion_matrix");
+}
+
+void register_metric_perplexity(stage::Catalogue& catalogue) {
+  catalogue.metrics.add_class<spec::metric::Perplexity, Perplexity>("perplexity");
+}
+
+}  // namespace trainctl::stages

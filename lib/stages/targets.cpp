@@ -1,0 +1,59 @@
+#include "stages/targets.hpp"
+
+#include "base/error.hpp"
+#include "spec/metric/classification.hpp"
+
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainctl::stages {
+
+at::Tensor as_numbers(const at::Tensor& logits, const at::Tensor& targets) {
+  if (targets.dim() == logits.dim()) return targets;
+  return at::zeros_like(logits.detach()).scatter_(1, targets.unsqueeze(1), 1);
+}
+
+ClassRows class_rows(const at::Tensor& logits, const at::Tensor& targets) {
+  if (logits.dim() == 2) return {logits, targets};
+  return {logits.flatten(0, -2), targets.flatten()};
+}
+
+std::optional<at::Tensor> weights_of(const std::vector<double>& values, const char* key,
+                                     std::int64_t count, at::Device device) {
+  if (values.empty()) return std::nullopt;
+  ENSURE(config, static_cast<std::int64_t>(values.size()) == count,
+         "{} has {} values, but the data has {} classes: give one for each class", key,
+         values.size(), count);
+  ENSURE(config, std::any_of(values.begin(), values.end(), [](double w) { return w > 0; }),
+         "{} holds only zeros: give at least one class a weight above 0", key);
+  return at::tensor(values, at::kFloat).to(device);
+}
+
+at::Tensor weight_of(const at::Tensor& classes, const std::optional<at::Tensor>& weights,
+                     std::optional<std::int64_t> ignored) {
+  if (!ignored) return weights->index_select(0, classes).sum();
+  const at::Tensor counted = classes.ne(*ignored);
+  if (!weights) return counted.sum().to(at::kFloat);
+  const at::Tensor each = weights->index_select(0, classes.masked_fill(counted.logical_not(), 0));
+  return (each * counted).sum();
+}
+
+std::optional<double> least_logit(double threshold, const stage::MetricContext& context) {
+  if (context.targets == spec::Targets::numbers) return std::log(threshold / (1 - threshold));
+  ENSURE(config, threshold == spec::metric::kEvenChance,
+         "threshold is of yes-or-no answers, and this data has classes: remove it");
+  return std::nullopt;
+}
+
+Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above) {
+  const at::ScalarType wide = c10::promoteTypes(logits.scalar_type(), at::kFloat);
+  return {logits.detach().to(wide).gt(above), says_yes(targets)};
+}
+
+at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }
+
+}  // namespace trainctl::stages
