@@ -1,5 +1,5 @@
 #include "stages/builtin.hpp"
-#include "stages/optimizer/dampened_sgd.hpp"
+#include "stages/optimizer/sgd.hpp"
 #include "stages/optimizer_training.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

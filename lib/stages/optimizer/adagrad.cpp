@@ -1,7 +1,7 @@
 #include "spec/optimizer/adagrad.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/optimizer/step_counts.hpp"
+#include "stages/optimizer/fused.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adagrad.h>

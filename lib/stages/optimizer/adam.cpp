@@ -1,15 +1,259 @@
 #include "spec/optimizer/adam.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/optimizer/fused_adam.hpp"
+#include "stages/optimizer/fused.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
+
+#include <vector>
 
 namespace trainctl::stages {
+namespace {
+
+using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                        at::TensorList, at::TensorList, const at::Tensor&, double, double, double,
+                        double, bool, bool, const std::optional<at::Tensor>&,
+                        const std::optional<at::Tensor>&);
+
+using Tensors = std::vector<at::Tensor>;
+
+enum State : std::size_t { kAverage, kSquare, kLargestSquare };  // the last with amsgrad only
+
+StateNames names_of(bool amsgrad) {
+  if (amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
+/// l2: weight decay is added to the gradient (Adam); decoupled: it shrinks the weight (AdamW).
+enum class Decay { l2, decoupled };
+
+/// Adam or AdamW, as torch.optim's with fused=True.
+class FusedAdam final : public FusedOptimizer {
+ public:
+  FusedAdam(Decay decay, const spec::optimizer::AdamBase& options,
+            const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, names_of(options.amsgrad)),
+        options_(options),
+        kernel_(decay == Decay::l2 ? Kernel{at::_fused_adam_} : Kernel{at::_fused_adamw_}) {
+    for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
+  }
+
+  void take_step() override {
+    const at::NoGradGuard guard;
+    for (std::size_t i = 0; i < groups().size(); ++i) {
+      groups()[i].collect();
+      if (groups()[i].none_active()) continue;
+      update(groups()[i], counts_[i].advance(groups()[i]));
+      if (found_inf_) counts_[i].take_back(groups()[i], *found_inf_);
+    }
+  }
+
+  void step_unless(const at::Tensor& found_inf) override {
+    found_inf_ = found_inf;
+    step();
+    found_inf_.reset();
+  }
+  [[nodiscard]] bool skips_for_nothing() const override { return true; }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+  }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
+  void update(const ParameterGroup& group, at::TensorList steps) const {
+    const at::TensorList largest =
+        options_.amsgrad ? at::TensorList(group.state(kLargestSquare)) : at::TensorList();
+    kernel_(group.parameters(), group.gradients(), group.state(kAverage), group.state(kSquare),
+            largest, steps, group.lr, options_.betas[0], options_.betas[1], group.weight_decay(),
+            options_.eps, options_.amsgrad,
+            /*maximize=*/false, /*grad_scale=*/{}, found_inf_);
+  }
+
+  spec::optimizer::AdamBase options_;
+  Kernel kernel_;
+  std::vector<StepCounts> counts_;
+  std::optional<at::Tensor> found_inf_;  // set during step_unless
+};
+
+at::Tensor one_minus(const at::Tensor& values) { return values.neg().add_(1); }
+
+class Nadam final : public FusedOptimizer {
+ public:
+  Nadam(const spec::optimizer::Nadam& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
+    for (const ParameterGroup& group : groups()) {
+      counts_.emplace_back(group);
+      products_.push_back(at::ones({static_cast<std::int64_t>(group.size())},
+                                   at::TensorOptions(at::kFloat).device(group.device()))
+                              .unbind());
+    }
+  }
+
+  void take_step() override {
+    const at::NoGradGuard guard;
+    for (std::size_t i = 0; i < groups().size(); ++i) {
+      groups()[i].collect();
+      if (!groups()[i].none_active()) update(groups()[i], counts_[i], products_[i]);
+    }
+  }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+    for (std::size_t i = 0; i < products_[group].size(); ++i)
+      all.push_back({groups()[group].name(i) + ".mu_product", products_[group][i]});
+  }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
+  /// The momentum of Dozat's schedule after so many steps, one for each parameter, in float64.
+  [[nodiscard]] at::Tensor momentum(const at::Tensor& steps) const {
+    constexpr double kBase = 0.96;  // of the paper, and of torch
+    const double decay = options_.betas[0];
+    return at::pow(kBase, steps.mul(options_.momentum_decay)).mul_(-0.5 * decay).add_(decay);
+  }
+
+  Tensors decayed(const ParameterGroup& group) const {
+    if (group.weight_decay() == 0) return group.gradients();
+    if (!options_.decoupled_weight_decay)
+      return at::_foreach_add(group.gradients(), group.parameters(), group.weight_decay());
+    at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
+    return group.gradients();
+  }
+
+  void update(const ParameterGroup& group, StepCounts& counts, const Tensors& all_products) const {
+    const at::Tensor steps = in_double(counts.advance(group));
+    const Tensors gradients = decayed(group);
+    at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.betas[0]);
+    at::_foreach_mul_(group.state(kSquare), options_.betas[1]);
+    at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.betas[1]);
+
+    Tensors products;
+    for (const std::size_t member : group.active()) products.push_back(all_products[member]);
+    const at::Tensor now = momentum(steps);
+    const at::Tensor next = momentum(steps.add(1));
+    at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, as torch keeps it
+    const at::Tensor product = in_double(products);
+
+    Tensors root = at::_foreach_div(group.state(kSquare),
+                                    scalars_for(group, bias_correction(options_.betas[1], steps)));
+    at::_foreach_sqrt_(root);
+    at::_foreach_add_(root, options_.eps);
+    take(group, gradients, root, one_minus(now).div_(one_minus(product)));
+    take(group, group.state(kAverage), root, next.div(one_minus(product.mul(next))));
+  }
+
+  /// parameters -= lr * factor * direction / root
+  static void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
+                   const at::Tensor& factors) {
+    Tensors step = at::_foreach_div(direction, root);
+    at::_foreach_mul_(step, scalars_for(group, factors.mul(group.lr)));
+    at::_foreach_sub_(group.parameters(), step);
+  }
+
+  spec::optimizer::Nadam options_;
+  std::vector<StepCounts> counts_;
+  std::vector<Tensors> products_;  // by group: of the momenta of all steps, one for each parameter
+};
+
+/// You et al. 2019, algorithm 2, phi the identity; Adam for what is exempt from weight decay, as in
+/// timm.
+class Lamb final : public FusedOptimizer {
+ public:
+  Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
+    for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
+  }
+
+  void take_step() override {
+    const at::NoGradGuard guard;
+    for (std::size_t i = 0; i < groups().size(); ++i) {
+      groups()[i].collect();
+      if (!groups()[i].none_active()) update(groups()[i], counts_[i].advance(groups()[i]));
+    }
+  }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+  }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
+  void update(const ParameterGroup& group, at::TensorList step_counts) const {
+    const auto& [decay, square_decay] = options_.betas;
+    const at::Tensor steps = in_double(step_counts);
+    at::_foreach_lerp_(group.state(kAverage), group.gradients(), 1 - decay);
+    at::_foreach_mul_(group.state(kSquare), square_decay);
+    at::_foreach_addcmul_(group.state(kSquare), group.gradients(), group.gradients(),
+                          1 - square_decay);
+    Tensors root = at::_foreach_div(group.state(kSquare),
+                                    scalars_for(group, bias_correction(square_decay, steps)));
+    at::_foreach_sqrt_(root);
+    at::_foreach_add_(root, options_.eps);
+    Tensors direction =
+        at::_foreach_div(group.state(kAverage), scalars_for(group, bias_correction(decay, steps)));
+    at::_foreach_div_(direction, root);
+    at::_foreach_add_(direction, group.parameters(), group.weight_decay());
+    if (!is_exempt(group)) at::_foreach_mul_(direction, trust(group.parameters(), direction));
+    at::_foreach_mul_(direction, group.lr);
+    at::_foreach_sub_(group.parameters(), direction);
+  }
+
+  /// From weight decay, and so from the ratio.
+  [[nodiscard]] bool is_exempt(const ParameterGroup& group) const {
+    return !options_.always_adapt && options_.weight_decay > 0 && group.weight_decay() == 0;
+  }
+
+  /// The length of each parameter over that of its direction; 1 where one of them is 0.
+  static Tensors trust(at::TensorList parameters, at::TensorList directions) {
+    const Tensors lengths = at::_foreach_norm(parameters);
+    const Tensors steps = at::_foreach_norm(directions);
+    Tensors ratios;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const at::Tensor both = lengths[i].gt(0).logical_and(steps[i].gt(0));
+      ratios.push_back(at::where(both, lengths[i] / steps[i], at::ones_like(steps[i])));
+    }
+    return ratios;
+  }
+
+  spec::optimizer::Lamb options_;
+  std::vector<StepCounts> counts_;
+};
+
+}  // namespace
 
 void register_optimizer_adam(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Adam>(
-      "adam", [](const auto& options, const auto& context) {
-        return make_fused_adam(options, context, Decay::l2);
-      });
+  catalogue.optimizers.add_class<spec::optimizer::Adam, FusedAdam>("adam", Decay::l2);
+}
+
+void register_optimizer_adamw(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add_class<spec::optimizer::Adamw, FusedAdam>("adamw", Decay::decoupled);
+}
+
+void register_optimizer_nadam(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add_class<spec::optimizer::Nadam, Nadam>("nadam");
+}
+
+void register_optimizer_lamb(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add_class<spec::optimizer::Lamb, Lamb>("lamb");
 }
 
 }  // namespace trainctl::stages

@@ -6,7 +6,6 @@
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/model/baseline.hpp"
 #include "spec/optimizer/adam.hpp"
-#include "spec/optimizer/adamw.hpp"
 #include "spec/transform/normalize.hpp"
 #include "support/catch.hpp"
 
