@@ -1,7 +1,6 @@
-#include "spec/scheduler/warmup.hpp"
-
 #include "config/schema/json_schema.hpp"
 #include "experiment_yaml.hpp"
+#include "spec/scheduler/schedule.hpp"
 #include "support/catch.hpp"
 
 using trainctl::spec::scheduler::Interval;

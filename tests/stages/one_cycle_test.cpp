@@ -1,4 +1,4 @@
-#include "spec/scheduler/momentum.hpp"
+#include "spec/scheduler/schedule.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"

@@ -19,7 +19,7 @@
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/task.hpp"
 #include "spec/plugins.hpp"
-#include "spec/scheduler/momentum.hpp"
+#include "spec/scheduler/schedule.hpp"
 #include "stage/plugin_entry.hpp"
 #include "stages/builtin.hpp"
 #include "train/parallel/sharded_optimizer.hpp"

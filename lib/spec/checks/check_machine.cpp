@@ -5,7 +5,7 @@
 #include "spec/logger/exec.hpp"
 #include "spec/logger/prometheus.hpp"
 #include "spec/loss/cross_entropy.hpp"
-#include "spec/scheduler/momentum.hpp"
+#include "spec/scheduler/schedule.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

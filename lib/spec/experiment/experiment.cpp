@@ -5,7 +5,7 @@
 #include "spec/logger/html.hpp"
 #include "spec/logger/jsonl.hpp"
 #include "spec/loss/cross_entropy.hpp"
-#include "spec/scheduler/constant.hpp"
+#include "spec/scheduler/step.hpp"
 
 #include <algorithm>
 #include <cmath>

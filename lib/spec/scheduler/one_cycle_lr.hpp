@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/scheduler/warmup.hpp"
+#include "spec/scheduler/schedule.hpp"
 
 #include <array>
 

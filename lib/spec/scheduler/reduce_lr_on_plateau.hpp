@@ -1,7 +1,7 @@
 #pragma once
 
 #include "spec/experiment/enums.hpp"
-#include "spec/scheduler/warmup.hpp"
+#include "spec/scheduler/schedule.hpp"
 
 #include <array>
 #include <string>

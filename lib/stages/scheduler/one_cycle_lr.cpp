@@ -1,7 +1,7 @@
 #include "spec/scheduler/one_cycle_lr.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/scheduler/warmed_up.hpp"
+#include "stages/scheduler/warmup.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include "spec/experiment/monitor.hpp"
 #include "stages/builtin.hpp"
-#include "stages/scheduler/warmed_up.hpp"
+#include "stages/scheduler/warmup.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -6,12 +6,9 @@
 #include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
 #include "spec/plugins.hpp"
-#include "spec/scheduler/cosine_annealing_lr.hpp"
-#include "spec/scheduler/linear_lr.hpp"
+#include "spec/scheduler/decay.hpp"
 #include "spec/scheduler/one_cycle_lr.hpp"
-#include "spec/scheduler/polynomial_lr.hpp"
 #include "spec/scheduler/sequential_lr.hpp"
-#include "spec/scheduler/wsd.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
-#include "spec/scheduler/momentum.hpp"
-
 #include "spec/experiment_yaml.hpp"
 #include "spec/optimizer/sgd.hpp"
+#include "spec/scheduler/schedule.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "spec/optimizer/muon.hpp"
-#include "spec/scheduler/exponential_lr.hpp"
+#include "spec/scheduler/decay.hpp"
 #include "spec/stopper/early_stopping.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"

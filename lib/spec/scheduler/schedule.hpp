@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/schema/describe.hpp"
+#include "config/schema/schema.hpp"
 
 #include <array>
 #include <cstdint>
@@ -43,7 +44,7 @@ struct Warmup {
   double warmup_start_factor = 0.1;
   Interval interval = Interval::epoch;
 
-  static void describe(config::Describe<Warmup>& options);  // warmup.cpp
+  static void describe(config::Describe<Warmup>& options);
 };
 
 /// The warm-up of a scheduler; null where it has none.
@@ -58,3 +59,16 @@ struct trainctl::config::Codec<trainctl::spec::scheduler::WarmupLength> {
                    spec::scheduler::WarmupLength& out);
   static Node write(const spec::scheduler::WarmupLength& length);
 };
+
+namespace trainctl::spec {
+
+/// The momentum at which a scheduler that cycles it starts, or one in a sequence; nothing where
+/// none does.
+std::optional<double> scheduled_momentum(const config::Stage& stage);
+
+/// The optimizer that runs under the scheduler: one whose own momentum is 0 gets that of a
+/// scheduler which cycles it, as PyTorch's OneCycleLR sets it, so that it keeps the buffers.
+config::Stage with_scheduled_momentum(const config::Stage& stage,
+                                      const config::Stage& scheduler_stage);
+
+}  // namespace trainctl::spec

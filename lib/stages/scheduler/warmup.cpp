@@ -1,4 +1,4 @@
-#include "stages/scheduler/warmed_up.hpp"
+#include "stages/scheduler/warmup.hpp"
 
 #include "base/error.hpp"
 
