@@ -2,8 +2,7 @@
 #include "base/strings.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
-#include "spec/logger/exec.hpp"
-#include "spec/logger/prometheus.hpp"
+#include "spec/logger/loggers.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/scheduler/schedule.hpp"
 

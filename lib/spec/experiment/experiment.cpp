@@ -1,9 +1,6 @@
 #include "spec/experiment/experiment.hpp"
 
-#include "spec/logger/console.hpp"
-#include "spec/logger/csv.hpp"
-#include "spec/logger/html.hpp"
-#include "spec/logger/jsonl.hpp"
+#include "spec/logger/loggers.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/scheduler/step.hpp"
 

@@ -9,9 +9,7 @@
 #include "report/sinks/prometheus_sink.hpp"
 #include "report/sinks/sink.hpp"
 #include "spec/experiment/task.hpp"
-#include "spec/logger/exec.hpp"
-#include "spec/logger/prometheus.hpp"
-#include "spec/logger/tensorboard.hpp"
+#include "spec/logger/loggers.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,6 @@
 #include "spec/checks/checks.hpp"
 #include "spec/experiment_yaml.hpp"
-#include "spec/logger/exec.hpp"
-#include "spec/logger/prometheus.hpp"
-#include "spec/logger/tensorboard.hpp"
+#include "spec/logger/loggers.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
