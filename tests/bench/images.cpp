@@ -8,7 +8,7 @@
 #include "data/core/registry.hpp"
 #include "data/image/codec/decoder.hpp"
 #include "data/image/resize.hpp"
-#include "spec/transform/random_resized_crop.hpp"
+#include "spec/transform/crop.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,7 @@
 #include "data/fakes.hpp"
-#include "data/transform/center_crop.hpp"
+#include "data/transform/crop.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/center_crop.hpp"
-#include "spec/transform/random_resized_crop.hpp"
+#include "spec/transform/crop.hpp"
 #include "spec/transform/resize.hpp"
 #include "support/catch.hpp"
 

@@ -1,6 +1,5 @@
-#include "spec/dataset/csv.hpp"
-
 #include "data/sources.hpp"
+#include "spec/dataset/table.hpp"
 #include "support/catch.hpp"
 #include "support/growth.hpp"
 

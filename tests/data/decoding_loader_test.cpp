@@ -1,9 +1,8 @@
 #include "data/formats/image_files.hpp"
 #include "data/image/decoding.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/center_crop.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
-#include "spec/transform/random_resized_crop.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "spec/transform/resize.hpp"
 #include "support/catch.hpp"
 

@@ -1,8 +1,7 @@
-#include "spec/dataset/image_folder.hpp"
-
 #include "data/image/codec/png.hpp"
 #include "data/sources.hpp"
 #include "data/varied.hpp"
+#include "spec/dataset/image_files.hpp"
 #include "support/catch.hpp"
 
 #include <sys/stat.h>

@@ -1,6 +1,5 @@
-#include "spec/dataset/image_list.hpp"
-
 #include "data/sources.hpp"
+#include "spec/dataset/image_files.hpp"
 #include "support/catch.hpp"
 #include "support/growth.hpp"
 

@@ -3,7 +3,6 @@
 #include "data/core/registry.hpp"
 #include "data/fakes.hpp"
 #include "data/image/golden_pixels.hpp"
-#include "spec/batch_transform/cutmix.hpp"
 #include "spec/batch_transform/mixup.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
 

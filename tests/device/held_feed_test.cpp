@@ -5,10 +5,9 @@
 #include "device/device.hpp"
 #include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
-#include "spec/transform/random_crop.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "spec/transform/random_erasing.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
-#include "spec/transform/random_vertical_flip.hpp"
 #include "support/catch.hpp"
 
 #include <torch/torch.h>

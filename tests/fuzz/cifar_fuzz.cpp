@@ -1,4 +1,4 @@
-#include "data/dataset/cifar10.hpp"
+#include "data/dataset/cifar.hpp"
 #include "fuzz/folder.hpp"
 
 // libFuzzer: any bytes as CIFAR records, as a tar of them or as a packed tar are read or answered.

@@ -18,19 +18,10 @@
 
 namespace trainctl::data {
 
-void register_dataset_mnist(Catalogue& catalogue) {
-  catalogue.datasets["mnist"] = [](const config::Stage& stage) {
-    return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).load();
-  };
-  catalogue.facts["mnist"] = [](const config::Stage& stage) {
-    return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).facts();
-  };
-}
-
 namespace {
 
-constexpr std::int64_t kImageSide = 28;
-constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kMnistSide = 28;
+constexpr std::int64_t kMnistClasses = 10;
 constexpr std::uint32_t kImagesMagic = 0x00000803;  // unsigned byte, three dimensions
 constexpr std::uint32_t kLabelsMagic = 0x00000801;  // unsigned byte, one dimension
 
@@ -58,7 +49,7 @@ class IdxReader {
     count_ = word("the number of samples");
     ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", named(path_));
     if (magic == kImagesMagic) expect_side("rows"), expect_side("columns");
-    sample_bytes_ = magic == kImagesMagic ? kImageSide * kImageSide : 1;
+    sample_bytes_ = magic == kImagesMagic ? kMnistSide * kMnistSide : 1;
     expect_length();
   }
 
@@ -87,8 +78,8 @@ class IdxReader {
 
   void expect_side(const char* what) {
     const std::uint32_t found = word(what);
-    ENSURE(data, found == kImageSide, "{} says at byte {} that its images have {} {}; expected {}",
-           where(), offset_ - 4, found, what, kImageSide);
+    ENSURE(data, found == kMnistSide, "{} says at byte {} that its images have {} {}; expected {}",
+           where(), offset_ - 4, found, what, kMnistSide);
   }
 
   // Before anything is allocated: a header may promise what no file of this length can hold.
@@ -122,13 +113,13 @@ void expect_same_count(const IdxReader& images, const IdxReader& labels, const f
 
 void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) {
   const auto bad = std::find_if(labels.begin(), labels.end(),
-                                [](std::uint8_t label) { return label >= kClasses; });
+                                [](std::uint8_t label) { return label >= kMnistClasses; });
   ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", named(path),
-         *bad, 8 + (bad - labels.begin()), kClasses - 1);
+         *bad, 8 + (bad - labels.begin()), kMnistClasses - 1);
 }
 
 Facts facts_of(std::int64_t samples) {
-  return MemoryDataset::facts(samples, kClasses, {kImageSide, kImageSide, 1});
+  return MemoryDataset::facts(samples, kMnistClasses, {kMnistSide, kMnistSide, 1});
 }
 
 }  // namespace
@@ -165,6 +156,24 @@ std::shared_ptr<const Dataset> IdxFiles::load() const {
     return std::make_shared<const MemoryDataset>(std::move(facts), std::move(pixels),
                                                  std::move(classes));
   });
+}
+
+void register_dataset_mnist(Catalogue& catalogue) {
+  catalogue.datasets["mnist"] = [](const config::Stage& stage) {
+    return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).load();
+  };
+  catalogue.facts["mnist"] = [](const config::Stage& stage) {
+    return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).facts();
+  };
+}
+
+void register_dataset_fashion_mnist(Catalogue& catalogue) {
+  catalogue.datasets["fashion_mnist"] = [](const config::Stage& stage) {
+    return IdxFiles(stage.as<spec::dataset::FashionMnist>(), stage.type).load();
+  };
+  catalogue.facts["fashion_mnist"] = [](const config::Stage& stage) {
+    return IdxFiles(stage.as<spec::dataset::FashionMnist>(), stage.type).facts();
+  };
 }
 
 }  // namespace trainctl::data

@@ -2,7 +2,7 @@
 
 #include "data/core/dataset.hpp"
 #include "data/core/memory_dataset.hpp"
-#include "spec/dataset/idx.hpp"
+#include "spec/dataset/mnist.hpp"
 
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "data/dataset/parquet.hpp"
 #include "data/formats/npy.hpp"
+#include "data/formats/parquet.hpp"
 #include "data/formats/table.hpp"
 
 #include <arrow/api.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/image/image.hpp"
-#include "spec/transform/padding.hpp"
+#include "spec/transform/resampling.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "data/image/image.hpp"
-#include "spec/transform/interpolation.hpp"
+#include "spec/transform/resampling.hpp"
 
 #include <array>
 #include <cstddef>

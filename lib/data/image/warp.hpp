@@ -2,7 +2,7 @@
 
 #include "data/image/geometry.hpp"
 #include "data/image/image.hpp"
-#include "spec/transform/interpolation.hpp"
+#include "spec/transform/resampling.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "data/inspect/libraries.hpp"
 
 #include "base/shared_library.hpp"
-#include "data/dataset/parquet.hpp"
+#include "data/formats/parquet.hpp"
 #include "data/image/codec/opencv.hpp"
 #include "data/loader/host_memory.hpp"
 #include "data/read_ahead/read_queue.hpp"

@@ -11,4 +11,10 @@ void register_sampler_weighted_random(Catalogue& catalogue) {
   };
 }
 
+void register_sampler_class_balanced(Catalogue& catalogue) {
+  catalogue.samplers["class_balanced"] = [](const config::Stage& stage) {
+    return ClassSampling{{}, stage.as<spec::sampler::ClassBalanced>().num_samples};
+  };
+}
+
 }  // namespace trainctl::data

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
-#include "data/transform/center_crop.hpp"
+#include "data/transform/crop.hpp"
 #include "data/transform/parameters.hpp"
 #include "spec/transform/resize.hpp"
 

@@ -9,7 +9,6 @@
 #include "spec/model/baseline.hpp"
 #include "spec/model/sequential.hpp"
 #include "spec/model/torchscript.hpp"
-#include "spec/sampler/class_balanced.hpp"
 #include "spec/sampler/weighted_random.hpp"
 
 #include <fmt/format.h>

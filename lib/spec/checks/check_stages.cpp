@@ -1,15 +1,14 @@
 #include "base/url.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/compatibility.hpp"
-#include "spec/dataset/csv.hpp"
-#include "spec/dataset/parquet.hpp"
+#include "spec/dataset/table.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/metric/classification.hpp"
 #include "spec/model/sequential.hpp"
 #include "spec/model/torchscript.hpp"
 #include "spec/optimizer/sgd.hpp"
-#include "spec/transform/normalize.hpp"
+#include "spec/transform/color.hpp"
 
 #include <fmt/format.h>
 

@@ -79,4 +79,27 @@ struct Table {
   }
 };
 
+struct Csv : Table {
+  static constexpr auto kSummary =
+      "A table of comma- or tab-separated text with a head line: numbers and categories.";
+
+  std::string delimiter = ",";
+  std::vector<std::string> missing_markers{"", "NA", "NaN", "nan", "null"};
+
+  static void describe(config::Describe<Csv>& options) {
+    options.include<Table>();
+    options.field("delimiter", &Csv::delimiter, "The one byte between fields; \"\\t\" for tabs.")
+        .not_empty();
+    options.field("missing_markers", &Csv::missing_markers,
+                  "Texts that mean that a value is missing.");
+  }
+};
+
+struct Parquet : Table {
+  static constexpr auto kSummary =
+      "A table in a Parquet file: numbers and categories (builds with Arrow).";
+
+  static void describe(config::Describe<Parquet>& options) { options.include<Table>(); }
+};
+
 }  // namespace trainctl::spec::dataset

@@ -3,9 +3,8 @@
 #include "config/tree/node.hpp"
 #include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
-#include "spec/dataset/csv.hpp"
-#include "spec/dataset/image_list.hpp"
-#include "spec/dataset/parquet.hpp"
+#include "spec/dataset/image_files.hpp"
+#include "spec/dataset/table.hpp"
 #include "spec/plugins.hpp"
 
 #include <fmt/format.h>

@@ -1,10 +1,26 @@
 #pragma once
 
-#include "spec/sampler/drawn.hpp"
+#include "config/schema/describe.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace trainctl::spec::sampler {
+
+/// What the samplers that draw with replacement share.
+struct Drawn {
+  std::optional<std::int64_t> num_samples;
+
+  static void describe(config::Describe<Drawn>& options) {
+    options
+        .field("num_samples", &Drawn::num_samples,
+               "Samples of an epoch; absent: as many as the data set has.")
+        .at_least(1)
+        .at_most(4'294'967'294)
+        .example("50000");
+  }
+};
 
 struct WeightedRandom : Drawn {
   static constexpr auto kSummary =
@@ -21,6 +37,12 @@ struct WeightedRandom : Drawn {
         .example("[1, 1, 5]");
     options.include<Drawn>();
   }
+};
+
+struct ClassBalanced : Drawn {
+  static constexpr auto kSummary = "Draws with replacement so that every class is equally likely.";
+
+  static void describe(config::Describe<ClassBalanced>& options) { options.include<Drawn>(); }
 };
 
 }  // namespace trainctl::spec::sampler

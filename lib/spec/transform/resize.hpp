@@ -1,7 +1,7 @@
 #pragma once
 
 #include "config/schema/describe.hpp"
-#include "spec/transform/interpolation.hpp"
+#include "spec/transform/resampling.hpp"
 
 #include <optional>
 

@@ -7,9 +7,9 @@
 #include "data/loader/measurements.hpp"
 #include "data/transform_of.hpp"
 #include "data/varied.hpp"
-#include "spec/transform/random_crop.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "spec/transform/random_erasing.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -3,8 +3,8 @@
 #include "data/core/registry.hpp"
 #include "data/loader/measurements.hpp"
 #include "data/varied.hpp"
-#include "spec/transform/random_crop.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "support/catch.hpp"
 
 #include <sys/prctl.h>

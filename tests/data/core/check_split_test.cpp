@@ -2,9 +2,9 @@
 #include "data/idx_files.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
+#include "spec/transform/color.hpp"
+#include "spec/transform/crop.hpp"
 #include "spec/transform/gaussian_blur.hpp"
-#include "spec/transform/normalize.hpp"
-#include "spec/transform/random_crop.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -3,10 +3,9 @@
 #include "data/image/jpeg_files.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
-#include "spec/dataset/image_folder.hpp"
-#include "spec/dataset/image_list.hpp"
+#include "spec/dataset/image_files.hpp"
 #include "spec/dataset/webdataset.hpp"
-#include "spec/transform/random_crop.hpp"
+#include "spec/transform/crop.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -2,8 +2,8 @@
 
 #include "data/core/pipeline.hpp"
 #include "data/sources.hpp"
-#include "spec/dataset/csv.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
+#include "spec/dataset/table.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
 

@@ -5,9 +5,9 @@
 #include "data/loader/order.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
 #include "spec/experiment/run_size.hpp"
-#include "spec/transform/normalize.hpp"
-#include "spec/transform/random_crop.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
+#include "spec/transform/color.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -3,12 +3,10 @@
 #include "data/fakes.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/center_crop.hpp"
-#include "spec/transform/color_jitter.hpp"
-#include "spec/transform/random_crop.hpp"
+#include "spec/transform/color.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "spec/transform/random_erasing.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
-#include "spec/transform/random_vertical_flip.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

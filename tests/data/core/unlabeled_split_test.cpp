@@ -3,8 +3,8 @@
 #include "data/core/batch.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/sources.hpp"
-#include "spec/dataset/image_folder.hpp"
-#include "spec/transform/center_crop.hpp"
+#include "spec/dataset/image_files.hpp"
+#include "spec/transform/crop.hpp"
 #include "support/catch.hpp"
 
 #include <sys/stat.h>

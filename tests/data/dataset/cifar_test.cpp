@@ -1,8 +1,9 @@
-#include "data/dataset/cifar10.hpp"
+#include "data/dataset/cifar.hpp"
+
 #include "data/idx_files.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
-#include "spec/dataset/cifar10.hpp"
+#include "spec/dataset/cifar.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

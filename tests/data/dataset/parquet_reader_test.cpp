@@ -1,6 +1,6 @@
-#include "data/dataset/parquet.hpp"
+#include "data/formats/parquet.hpp"
 #include "data/sources.hpp"
-#include "spec/dataset/parquet.hpp"
+#include "spec/dataset/table.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

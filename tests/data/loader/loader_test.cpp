@@ -4,8 +4,8 @@
 #include "data/core/run_control.hpp"
 #include "data/fakes.hpp"
 #include "data/loader/measurements.hpp"
-#include "spec/transform/random_crop.hpp"
-#include "spec/transform/random_horizontal_flip.hpp"
+#include "spec/transform/crop.hpp"
+#include "spec/transform/geometry.hpp"
 #include "support/catch.hpp"
 
 #include <sys/resource.h>

@@ -1,9 +1,9 @@
 #include "data/loader/loading_plan.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/transform_of.hpp"
+#include "spec/transform/auto_augment.hpp"
 #include "spec/transform/gaussian_blur.hpp"
-#include "spec/transform/rand_augment.hpp"
-#include "spec/transform/random_rotation.hpp"
+#include "spec/transform/geometry.hpp"
 #include "spec/transform/resize.hpp"
 #include "support/catch.hpp"
 

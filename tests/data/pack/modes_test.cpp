@@ -4,7 +4,7 @@
 #include "data/loader/measurements.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
-#include "spec/transform/random_crop.hpp"
+#include "spec/transform/crop.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"

@@ -2,7 +2,7 @@
 
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
-#include "spec/dataset/image_folder.hpp"
+#include "spec/dataset/image_files.hpp"
 #include "spec/dataset/pack.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"

@@ -8,9 +8,8 @@
 #include "data/remote/transfers.hpp"
 #include "data/sources.hpp"
 #include "data/transform_of.hpp"
-#include "spec/dataset/image_folder.hpp"
-#include "spec/dataset/image_list.hpp"
-#include "spec/transform/center_crop.hpp"
+#include "spec/dataset/image_files.hpp"
+#include "spec/transform/crop.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/model/baseline.hpp"
 #include "spec/optimizer/adam.hpp"
-#include "spec/transform/normalize.hpp"
+#include "spec/transform/color.hpp"
 #include "support/catch.hpp"
 
 #include <filesystem>

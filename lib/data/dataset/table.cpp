@@ -1,4 +1,4 @@
-#include "spec/dataset/csv.hpp"
+#include "spec/dataset/table.hpp"
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
@@ -7,6 +7,7 @@
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
+#include "data/formats/parquet.hpp"
 #include "data/formats/table.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace trainctl::data {
 namespace {
 
 using spec::dataset::Csv;
+using spec::dataset::Parquet;
 
 char delimiter_of(const Csv& options) {
   const std::string& text = options.delimiter;
@@ -128,6 +130,21 @@ void register_dataset_csv(Catalogue& catalogue) {
   };
   catalogue.columns["csv"] = [](const config::Stage& stage) {
     return table_columns(stage.as<Csv>(), open_with(stage.as<Csv>()));
+  };
+}
+
+void register_dataset_parquet(Catalogue& catalogue) {
+  catalogue.datasets["parquet"] = [](const config::Stage& stage) {
+    return load_table(stage.as<Parquet>(), open_parquet);
+  };
+  catalogue.facts["parquet"] = [](const config::Stage& stage) {
+    return table_facts(stage.as<Parquet>(), open_parquet);
+  };
+  catalogue.groups["parquet"] = [](const config::Stage& stage) {
+    return table_groups(stage.as<Parquet>(), open_parquet);
+  };
+  catalogue.columns["parquet"] = [](const config::Stage& stage) {
+    return table_columns(stage.as<Parquet>(), open_parquet);
   };
 }
 

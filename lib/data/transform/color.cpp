@@ -1,9 +1,9 @@
-#include "spec/transform/color_jitter.hpp"
+#include "data/image/color.hpp"
 
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
-#include "data/image/color.hpp"
 #include "data/transform/parameters.hpp"
+#include "spec/transform/color.hpp"
 
 #include <algorithm>
 #include <array>
@@ -66,11 +66,52 @@ class ColorJitter final : public Transform {
   std::array<Range, 4> ranges_;
 };
 
+/// Draws: one coin.
+class RandomGrayscale final : public Transform {
+ public:
+  explicit RandomGrayscale(const spec::transform::RandomGrayscale& options)
+      : probability_(options.p) {}
+
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    check_colors(input);
+    return input;
+  }
+
+  [[nodiscard]] bool random() const override { return true; }
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
+    if (!rng.coin(probability_)) return output.copy(input);
+    to_grayscale(input, output);
+  }
+
+ private:
+  double probability_;
+};
+
 }  // namespace
 
 void register_transform_color_jitter(Catalogue& catalogue) {
   catalogue.transforms["color_jitter"] = [](const config::Stage& stage) {
     return std::make_shared<const ColorJitter>(stage.as<spec::transform::ColorJitter>());
+  };
+}
+
+void register_transform_random_grayscale(Catalogue& catalogue) {
+  catalogue.transforms["random_grayscale"] = [](const config::Stage& stage) {
+    return std::make_shared<const RandomGrayscale>(stage.as<spec::transform::RandomGrayscale>());
+  };
+}
+
+void register_transform_normalize(Catalogue& catalogue) {
+  catalogue.normalizations["normalize"] = [](const config::Stage& stage) {
+    const auto& options = stage.as<spec::transform::Normalize>();
+    ENSURE(config, options.mean.size() == options.std.size(),
+           "mean has {} values and std has {}; give one of each a channel", options.mean.size(),
+           options.std.size());
+    Normalization out;
+    for (const double mean : options.mean) out.mean.push_back(static_cast<float>(mean));
+    for (const double std : options.std) out.std.push_back(static_cast<float>(std));
+    return out;
   };
 }
 

@@ -2,6 +2,8 @@
 
 #include "config/schema/describe.hpp"
 
+#include <vector>
+
 namespace trainctl::spec::transform {
 
 struct ColorJitter {
@@ -36,6 +38,40 @@ struct ColorJitter {
         .at_least(-0.5)
         .at_most(0.5)
         .example("0.1");
+  }
+};
+
+struct RandomGrayscale {
+  static constexpr auto kSummary =
+      "Turns the image grey with probability p, as torchvision's RandomGrayscale.";
+
+  double p = 0.1;
+
+  static void describe(config::Describe<RandomGrayscale>& options) {
+    options.field("p", &RandomGrayscale::p, "Probability.").at_least(0).at_most(1);
+  }
+};
+
+struct Normalize {
+  static constexpr auto kSummary =
+      "(x / 255 - mean) / std for each channel, as torchvision's ToTensor and Normalize.";
+
+  std::vector<double> mean;
+  std::vector<double> std;
+
+  static void describe(config::Describe<Normalize>& options) {
+    options.field("mean", &Normalize::mean, "Mean of each channel, of pixels in [0, 1].")
+        .required()
+        .not_empty()
+        .at_least(-1e6)
+        .at_most(1e6)
+        .example("[0.1307]");
+    options.field("std", &Normalize::std, "Standard deviation of each channel.")
+        .required()
+        .not_empty()
+        .at_least(1e-6)
+        .at_most(1e6)
+        .example("[0.3081]");
   }
 };
 

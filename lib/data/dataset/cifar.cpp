@@ -1,4 +1,4 @@
-#include "data/dataset/cifar10.hpp"
+#include "data/dataset/cifar.hpp"
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
@@ -8,7 +8,7 @@
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/dataset/cifar10.hpp"
+#include "spec/dataset/cifar.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 namespace trainctl::data {
 namespace {
 
-CifarFiles files_of(const config::Stage& stage) {
+CifarFiles cifar10_files(const config::Stage& stage) {
   const auto& options = stage.as<spec::dataset::Cifar10>();
   CifarSplit split{.type = "cifar10",
                    .archive = "cifar-10-binary.tar.gz",
@@ -32,26 +32,17 @@ CifarFiles files_of(const config::Stage& stage) {
   return {options.root, std::move(split)};
 }
 
-}  // namespace
-
-void register_dataset_cifar10(Catalogue& catalogue) {
-  catalogue.datasets["cifar10"] = [](const config::Stage& stage) { return files_of(stage).load(); };
-  catalogue.facts["cifar10"] = [](const config::Stage& stage) { return files_of(stage).facts(); };
-}
-
-namespace {
-
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSide = 32;
-constexpr std::int64_t kPlane = kSide * kSide;
-constexpr std::int64_t kPixels = 3 * kPlane;
+constexpr std::int64_t kCifarSide = 32;
+constexpr std::int64_t kCifarPlane = kCifarSide * kCifarSide;
+constexpr std::int64_t kCifarPixels = 3 * kCifarPlane;
 constexpr std::int64_t kBlockRecords = 64;  // read at once
 
 std::string shown(const fs::path& path) { return printable(path.string()); }
 
 std::uint64_t record_bytes(const CifarSplit& split) {
-  return static_cast<std::uint64_t>(split.label_bytes + kPixels);
+  return static_cast<std::uint64_t>(split.label_bytes + kCifarPixels);
 }
 
 std::uint64_t file_bytes(const CifarSplit& split) {
@@ -60,7 +51,7 @@ std::uint64_t file_bytes(const CifarSplit& split) {
 
 Facts facts_of(const CifarSplit& split) {
   return MemoryDataset::facts(split.records * std::ssize(split.files), split.classes,
-                              {kSide, kSide, 3});
+                              {kCifarSide, kCifarSide, 3});
 }
 
 /// Fills the memory of a split from its files, in whatever order they come.
@@ -101,10 +92,10 @@ class Filler {
            split_.classes - 1);
     labels_[static_cast<std::size_t>(sample)] = label;
     const std::byte* planes = from + split_.label_bytes;
-    std::byte* out = images_.bytes().data() + sample * kPixels;
-    for (std::int64_t pixel = 0; pixel < kPlane; ++pixel) {
+    std::byte* out = images_.bytes().data() + sample * kCifarPixels;
+    for (std::int64_t pixel = 0; pixel < kCifarPlane; ++pixel) {
       for (std::int64_t channel = 0; channel < 3; ++channel)
-        *out++ = planes[channel * kPlane + pixel];
+        *out++ = planes[channel * kCifarPlane + pixel];
     }
   }
 
@@ -191,6 +182,43 @@ std::shared_ptr<const Dataset> CifarFiles::load() const {
     paths_.empty() ? read_archive(filler, archive_, split_) : read_files(filler, paths_, split_);
     return filler.finish();
   });
+}
+
+namespace {
+
+CifarFiles cifar100_files(const config::Stage& stage) {
+  const auto& options = stage.as<spec::dataset::Cifar100>();
+  const bool train = options.split == spec::Split::train;
+  const bool fine = options.label == spec::dataset::CifarLabel::fine;
+  // A record begins with the coarse label, then the fine one.
+  return {options.root, CifarSplit{.type = "cifar100",
+                                   .archive = "cifar-100-binary.tar.gz",
+                                   .folder = "cifar-100-binary",
+                                   .files = {train ? "train.bin" : "test.bin"},
+                                   .records = train ? 50'000 : 10'000,
+                                   .label_bytes = 2,
+                                   .label_at = fine ? 1 : 0,
+                                   .classes = fine ? 100 : 20}};
+}
+
+}  // namespace
+
+void register_dataset_cifar10(Catalogue& catalogue) {
+  catalogue.datasets["cifar10"] = [](const config::Stage& stage) {
+    return cifar10_files(stage).load();
+  };
+  catalogue.facts["cifar10"] = [](const config::Stage& stage) {
+    return cifar10_files(stage).facts();
+  };
+}
+
+void register_dataset_cifar100(Catalogue& catalogue) {
+  catalogue.datasets["cifar100"] = [](const config::Stage& stage) {
+    return cifar100_files(stage).load();
+  };
+  catalogue.facts["cifar100"] = [](const config::Stage& stage) {
+    return cifar100_files(stage).facts();
+  };
 }
 
 }  // namespace trainctl::data
