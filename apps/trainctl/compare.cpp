@@ -45,8 +45,6 @@ CompareGate judge_benches(const CompareConditions& conditions, const report::Com
 std::string compare_junit(const std::optional<report::LossComparison>& losses,
                           const std::string& first, const std::optional<CompareGate>& gate);
 
-namespace {
-
 std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
                                           const report::Compared& compared,
                                           const std::vector<std::string>& metrics) {
@@ -58,8 +56,6 @@ std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
          printable(apart.front()));
   return parsed;
 }
-
-}  // namespace
 
 CompareGate judge_runs(const CompareConditions& conditions, const report::Compared& runs) {
   ENSURE(config, runs.groups.size() > 1,

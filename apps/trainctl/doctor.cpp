@@ -54,8 +54,6 @@ struct Finding {
 /// of which OpenCV takes to load.
 std::vector<Finding> examine();
 
-namespace {
-
 std::string text_of(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr ? "" : value;
@@ -216,8 +214,6 @@ std::vector<Finding> grades() {
   }
   return findings;
 }
-
-}  // namespace
 
 std::vector<Finding> examine() {
   const Machine machine = read_machine();

@@ -41,8 +41,6 @@ std::optional<NamedFact> value_called(const std::string& text);
 /// Returns all names of both, for suggestions.
 std::vector<std::string> fact_names();
 
-namespace {
-
 constexpr std::array kExitCodes{
     NamedFact{"0", "done"},
     NamedFact{"1", "unexpected failure: a bug of trainctl, please report it"},
@@ -105,8 +103,6 @@ std::optional<NamedFact> find_fact(const std::array<NamedFact, N>& facts, std::s
   const auto found = std::ranges::find(facts, name, &NamedFact::name);
   return found == facts.end() ? std::nullopt : std::optional(*found);
 }
-
-}  // namespace
 
 std::optional<NamedFact> exit_code_called(const std::string& text) {
   std::string_view code = text;

@@ -45,8 +45,6 @@ struct WorstRequest {
 report::RunPageExtras extras_of(const report::RunFiles& run, const WorstRequest& request,
                                 Context& context);
 
-namespace {
-
 constexpr std::int64_t kLongestSide = 128;  // pixels of a picture on the page
 
 fs::path predictions_of(const report::RunFiles& run, const WorstRequest& request) {
@@ -206,8 +204,6 @@ void add_pictures(report::RunPageExtras& extras, const std::vector<report::Mista
     warn_of(error, asked.first, asked.second);
   }
 }
-
-}  // namespace
 
 report::RunPageExtras extras_of(const report::RunFiles& run, const WorstRequest& request,
                                 Context& context) {

@@ -56,8 +56,6 @@ class FullScreen {
   bool reads_keys_ = false;
 };
 
-namespace {
-
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::array kStops{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -92,8 +90,6 @@ bool asks_for_end() {
   const std::string_view typed(keys.data(), static_cast<std::size_t>(count));
   return typed.find_first_of("qQ\x03\x04") != std::string_view::npos;
 }
-
-}  // namespace
 
 FullScreen::FullScreen() {
   stop_signal = 0;

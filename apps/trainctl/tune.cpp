@@ -91,8 +91,6 @@ class TuneRequests {
 /// Why the steps of the experiment cannot be recorded as CUDA graphs here; empty: they can.
 std::string no_capture(const spec::Experiment& experiment);
 
-namespace {
-
 using Words = std::vector<std::string>;
 
 Words overrides_of(const report::TuneChanges& changes, const char* prefix) {
@@ -124,8 +122,6 @@ report::TuneChanges changes_of(const report::TuneReport& report) {
 void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
-
-}  // namespace
 
 TuneRequests::TuneRequests(const TuneFlags& flags, Context& context)
     : flags_(flags), context_(context), loaded_(load_checked(flags.config, context)) {

@@ -26,8 +26,6 @@ std::string place(const Position& position);
 /// is neither a line nor a hint.
 std::string excerpt(const Position& position, const std::string& hint, Color color);
 
-namespace {
-
 constexpr int kWidth = 100;
 constexpr int kTab = 4;
 
@@ -119,8 +117,6 @@ const std::string* line_of(const Position& position) {
 }
 
 std::size_t zero_based(int column) { return static_cast<std::size_t>(std::max(column, 1) - 1); }
-
-}  // namespace
 
 std::string place(const Position& position) {
   if (!position.source) return "";

@@ -39,8 +39,6 @@ std::unique_ptr<c10d::CommHookInterface> make_cast_hook(
 std::unique_ptr<c10d::CommHookInterface> make_power_sgd_hook(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group, PowerSgd& sgd);
 
-namespace {
-
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Future = c10::ivalue::Future;
 using Hook = c10d::CppCommHookInterface<Group>;
@@ -165,8 +163,6 @@ class PowerSgdHook final : public Hook {
   PowerSgd& sgd_;
   std::vector<UnderWay> under_way_;
 };
-
-}  // namespace
 
 std::unique_ptr<c10d::CommHookInterface> make_average_hook(const Group& group) {
   return std::make_unique<AverageHook>(group);

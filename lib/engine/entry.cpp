@@ -35,8 +35,6 @@ inline constexpr std::string_view kExchangeMode = "exchange";
 /// Publishes or fetches a text in torchrun's store. Returns 0, or the kind of the error.
 int exchange(const TrainctlEngineRequest& request);
 
-namespace {
-
 constexpr std::size_t kMostBytes = 128 << 10;
 
 std::string read_to_end(int fd) {
@@ -67,8 +65,6 @@ std::string answer_to(const Json& wish) {
   dist::publish_text(store, key, wish.at("text").get<std::string>());
   return "";
 }
-
-}  // namespace
 
 int exchange(const TrainctlEngineRequest& request) {
   int kind = 0;

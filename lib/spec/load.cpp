@@ -39,8 +39,6 @@ void use_plugins_of(const config::Node& files, const std::vector<std::string>& o
 /// Where the libraries were found: a worker looks for them there.
 void resolve_plugins(Experiment& experiment);
 
-namespace {
-
 constexpr std::string_view kKey = "plugins";
 
 struct Wish {
@@ -76,8 +74,6 @@ std::vector<Wish> wishes_of(const config::Node& files, const std::vector<std::st
   }
   return wishes;
 }
-
-}  // namespace
 
 void use_plugins_of(const config::Node& files, const std::vector<std::string>& overrides,
                     config::Diagnostics& diagnostics) {

@@ -220,10 +220,14 @@ class Limits(Planted):
         self.assertEqual([2], self.lengths("int f() { return 1'000'000;\n}"))
 
     def test_too_long_is_named(self):
-        body = "int f() {\n" + "  g();\n" * 69 + "}\n"
-        self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" + body})), "lib/base/x.cpp:2: 71 lines")
+        body = "int f() {\n" + "  g();\n" * 79 + "}\n"
+        self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" + body})), "lib/base/x.cpp:2: 81 lines")
         self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": body.replace("  g();\n", "", 1)})))
         self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" * 601})), "601 lines; the limit")
+
+    def test_a_program_of_too_many_or_too_small_files_is_named(self):
+        few_lines = {f"lib/base/f{i}.cpp": "int x;\n" for i in range(limits.MOST_IN_FOLDER + 1)}
+        self.expect(limits.check(self.tree_of(**few_lines)), "sources and headers; the limit is", "the median file has 1 lines")
 
 
 class Words(Planted):

@@ -53,8 +53,6 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
 /// replace a file of --save. Throws Error(resource).
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags);
 
-namespace {
-
 /// Tables one below the other, each with its notes.
 class Printer {
  public:
@@ -119,8 +117,6 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
     printer.show(report::gate_table(bench.findings),
                  report::gate_notes(bench.findings, bench.pairing) + not_compared_note(bench));
 }
-
-}  // namespace
 
 void make_output_folders(const BenchFlags& flags) {
   for (const std::string* file : {&flags.save, &flags.csv, &flags.junit, &flags.html}) {

@@ -35,8 +35,6 @@ namespace {
 /// its tensors. Every problem goes into `diagnostics`. Whether they fit the model, a run tells.
 void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics);
 
-namespace {
-
 constexpr const char* kPath = "weights.path";
 
 bool is_sha256(const std::string& text) {
@@ -81,8 +79,6 @@ config::Position place_of(const spec::Checker& checker) {
   const config::Node* path = checker.find(kPath);
   return (path != nullptr ? path : checker.find("weights"))->position;
 }
-
-}  // namespace
 
 void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);

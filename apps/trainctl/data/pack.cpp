@@ -51,15 +51,11 @@ class CounterLine {
   bool on_terminal_ = false;
 };
 
-namespace {
-
 constexpr double kRedrawEvery = 0.1;
 constexpr double kPlainEvery = 10;
 constexpr int kBarWidth = 10;
 
 double now() { return steady_clock().now(); }
-
-}  // namespace
 
 CounterLine::CounterLine(const Context& context, std::string label)
     : label_(std::move(label)),

@@ -32,8 +32,6 @@ study::Exchange engine_exchange(const launch::TaskPlace& task);
 /// on, but for errors.
 void speak_for(const study::NodePlan& plan, Context& context);
 
-namespace {
-
 constexpr double kExchangeSeconds = 300;
 
 std::string read_to_end(int fd) {
@@ -86,8 +84,6 @@ std::string exchange(const launch::TaskPlace& task, Json wish) {
   };
   return launch::run_isolated(body, {.who = "the process that asks torchrun's store"}).text;
 }
-
-}  // namespace
 
 study::Exchange engine_exchange(const launch::TaskPlace& task) {
   return {.publish =

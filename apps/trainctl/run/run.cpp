@@ -37,8 +37,6 @@ namespace {
 /// outlive them.
 study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context);
 
-namespace {
-
 /// Through a file beside the events, since that is what the one writer of PNG files makes.
 report::tensorboard::Picture picture_of(const fs::path& folder, int width, int height,
                                         const std::vector<unsigned char>& rgb) {
@@ -51,8 +49,6 @@ report::tensorboard::Picture picture_of(const fs::path& folder, int width, int h
   fs::remove(file, ignored);
   return picture;
 }
-
-}  // namespace
 
 study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context) {
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);

@@ -39,8 +39,6 @@ namespace {
 /// The flags of `trainctl sweep` beside its config arguments, and its footer.
 void add_sweep_flags(CLI::App& verb, SweepFlags& flags);
 
-namespace {
-
 void add_ways(CLI::App& verb, SweepFlags& flags) {
   verb.add_option("--list", flags.list, "YAML file with a list of maps, one a run")
       ->type_name("FILE");
@@ -86,8 +84,6 @@ std::function<std::string(const std::string&)> one_of(std::vector<std::string> n
     return fmt::format("'{}' is not one of {}", printable(text), join(names, ", "));
   };
 }
-
-}  // namespace
 
 void add_sweep_flags(CLI::App& verb, SweepFlags& flags) {
   add_ways(verb, flags);

@@ -31,8 +31,6 @@ using Glyph = std::span<const Stroke>;
 /// The ways to write `digit` (0 to 9), at least two.
 std::span<const Glyph> glyphs_of(int digit);
 
-namespace {
-
 constexpr GlyphPoint kZeroA[] = {{50, 10}, {68, 15}, {78, 32}, {80, 50}, {78, 68},
                                  {68, 85}, {50, 90}, {32, 85}, {22, 68}, {20, 50},
                                  {22, 32}, {32, 15}, {50, 10}};
@@ -121,8 +119,6 @@ constexpr Glyph kNine[] = {kNineAStrokes, kNineBStrokes};
 
 constexpr std::array<std::span<const Glyph>, 10> kDigits{kZero, kOne, kTwo,   kThree, kFour,
                                                          kFive, kSix, kSeven, kEight, kNine};
-
-}  // namespace
 
 std::span<const Glyph> glyphs_of(int digit) { return kDigits[static_cast<std::size_t>(digit)]; }
 

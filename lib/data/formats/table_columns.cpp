@@ -2,8 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "spec/dataset/csv.hpp"
-#include "spec/dataset/parquet.hpp"
+#include "spec/dataset/table.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -19,8 +19,6 @@ constexpr std::int64_t kLetterHeight = 5;
 /// what the font has not is a question mark.
 std::array<std::uint8_t, kLetterHeight> letter_dots(char letter);
 
-namespace {
-
 // A letter and its rows as octal digits.
 constexpr std::array<std::string_view, 45> kLetters{
     "075557", "126227", "271747", "371317", "455711", "574717", "674757", "771222", "875757",
@@ -30,8 +28,6 @@ constexpr std::array<std::string_view, 45> kLetters{
     " 00000", "-00700", "_00007", ".00002", ",00024", "/11244", "(12221", ")42224", "+02720",
 };
 constexpr std::string_view kUnknown = "?71202";
-
-}  // namespace
 
 std::array<std::uint8_t, kLetterHeight> letter_dots(char letter) {
   if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');

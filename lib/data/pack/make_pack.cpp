@@ -42,8 +42,6 @@ class ImagePacker {
   mutable Pool<Workspace> pool_;
 };
 
-namespace {
-
 /// As torchvision's Resize(size), but never larger than the image.
 ImageShape shrunk(const ImageShape& shape, std::optional<std::int64_t> size) {
   const std::int64_t shorter = std::min(shape.height, shape.width);
@@ -68,8 +66,6 @@ ImageShape told_shape(const StoredImage& stored, PixelReader& reader) {
     return {};
   }
 }
-
-}  // namespace
 
 ImagePacker::ImagePacker(const Dataset& dataset, const PackOptions& options)
     : dataset_(dataset), options_(options) {

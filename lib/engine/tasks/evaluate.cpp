@@ -76,15 +76,11 @@ class PartWriter {
   Part names_;    // the same
 };
 
-namespace {
-
 /// Data sets that lie in arrays call their samples so.
 bool has_names(const data::Dataset& dataset) {
   return dataset.images() != nullptr && dataset.size() > 0 &&
          dataset.images()->name(0) != "sample 0";
 }
-
-}  // namespace
 
 PartWriter::PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted)
     : dataset_(predicted.dataset),

@@ -35,13 +35,9 @@ class Refusals {
   int in_period_ = 0;
 };
 
-namespace {
-
 constexpr double kPeriodS = 10;
 constexpr int kMostInPeriod = 8;
 constexpr std::size_t kMostKept = 64;  // where nobody takes them
-
-}  // namespace
 
 void Refusals::add(std::string sentence, double now) {
   see(now);

@@ -27,8 +27,6 @@ namespace {
 /// (python3)", "a process of user id 1000"; empty: nobody that can be seen.
 std::string owner_of_port(const Address& address);
 
-namespace {
-
 struct Holder {
   std::string user;
   std::string inode;
@@ -102,8 +100,6 @@ std::string process_with(const std::string& inode) {
   }
   return {};
 }
-
-}  // namespace
 
 std::string owner_of_port(const Address& address) {
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {

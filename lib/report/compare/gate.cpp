@@ -32,8 +32,6 @@ struct Advice {
 /// is; where no number of repeats decides against so few, the text asks for a larger baseline.
 Advice advice(const Condition& condition, const Change& change, double alpha);
 
-namespace {
-
 constexpr double kPower = 0.9;
 constexpr int kMostRepeats = 1000;
 
@@ -128,8 +126,6 @@ std::optional<Advice> of_apart(const Apart& apart, const Change& change, double 
                             "baseline of at least {} repeats, and compare as many with it",
                             made(change.base_side), *both)};
 }
-
-}  // namespace
 
 double shown(double change, const Condition& condition) {
   return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;

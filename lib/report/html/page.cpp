@@ -15,8 +15,6 @@ Literal page_style();
 /// Values under the pointer, and the switch between light and dark. Pages say all without it.
 Literal page_script();
 
-namespace {
-
 // Series have the colours of Okabe & Ito ("Color Universal Design", 2008), which people with any
 // common colour vision tell apart; light paper has the darker ones first, dark paper the lighter.
 constexpr char kStyle[] = R"css(
@@ -168,8 +166,6 @@ constexpr char kScript[] = R"js(
   });
 }());
 )js";
-
-}  // namespace
 
 Literal page_style() { return kStyle; }
 Literal page_script() { return kScript; }

@@ -29,8 +29,6 @@ Html checkpoints_section(const RunFiles& run);
 Html config_section(const RunFiles& run);
 Html manifest_section(const RunFiles& run);
 
-namespace {
-
 std::string scalar_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return metric_text(value.get<double>());
@@ -193,8 +191,6 @@ Html lit_config(const std::string& text) {
   }
   return element("pre", {{"tabindex", "0"}}, lines);
 }
-
-}  // namespace
 
 Html ending_section(const RunFiles& run) {
   Html content;

@@ -59,8 +59,6 @@ class ListeningCommand {
   bool ended_well_ = false;
 };
 
-namespace {
-
 /// A command that has gone would kill us by SIGPIPE. It is blocked for this thread alone and taken
 /// back, so that nothing else of the process changes.
 class WithoutSigpipe {
@@ -131,8 +129,6 @@ Ends make_pipe() {
   ::fcntl(made.writer.get(), F_SETFL, O_NONBLOCK);
   return made;
 }
-
-}  // namespace
 
 ListeningCommand::ListeningCommand(const std::vector<std::string>& command,
                                    const std::filesystem::path& log) {

@@ -51,8 +51,6 @@ std::vector<int> rank_processes(int supervisor);
 /// Nothing: it has gone, or is of another user.
 std::optional<RankProcess> look_at_rank(int pid);
 
-namespace {
-
 constexpr std::string_view kPage = "/memfd:trainctl-heartbeat";
 
 std::string content_of(const fs::path& file) {
@@ -133,8 +131,6 @@ double uptime() {
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
-
-}  // namespace
 
 std::vector<int> rank_processes(int supervisor) {
   std::vector<int> found;

@@ -31,8 +31,6 @@ namespace {
 std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path& run_dir,
                                        const Origin& origin);
 
-namespace {
-
 /// Null where no start of the run has ended well.
 Json successful_result(const fs::path& run_dir) {
   constexpr std::uint64_t kMostBytes = 16 << 20;
@@ -77,8 +75,6 @@ std::string reached_end(const RunRequest& request, const Json& values) {
   if (!most_s || !elapsed_s || *elapsed_s < *most_s) return "";
   return fmt::format("raise trainer.max_time ({} is used up)", *max_time);
 }
-
-}  // namespace
 
 std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path& run_dir,
                                        const Origin& origin) {

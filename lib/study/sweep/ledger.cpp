@@ -28,8 +28,6 @@ inline constexpr const char* kAllRuns = "ORDER BY number";
 /// Of the table of runs, those that the end of the statement asks for, in its order.
 std::vector<LedgerRun> runs_in(const LedgerDatabase& database, const char* which);
 
-namespace {
-
 report::SweepStatus status_called(const std::string& name) {
   const auto names = enum_names(report::SweepStatus());
   const auto* found = std::ranges::find(names, name);
@@ -73,8 +71,6 @@ LedgerRun run_in(const LedgerStatement& row) {
   run.metrics = metrics_in(row.text(15));
   return run;
 }
-
-}  // namespace
 
 std::string text_of(const report::Overrides& overrides) {
   Json list = Json::array();

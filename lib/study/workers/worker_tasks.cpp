@@ -51,8 +51,6 @@ using OnTaskEvent = std::function<void(const events::Event&)>;
 /// and Error(resource) where the memory does not suffice.
 void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event);
 
-namespace {
-
 /// As in a run, but where its GPUs are absent the CPU stands for them.
 DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
   int found = 0;
@@ -110,8 +108,6 @@ Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {
   const bool for_memory = kind == ErrorKind::rank_failed && was_killed(outcome);
   return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, task)};
 }
-
-}  // namespace
 
 void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event) {
   const launch::SignalGuard guard;

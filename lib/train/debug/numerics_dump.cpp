@@ -42,8 +42,6 @@ std::string report_text(const Numerics& numerics, const Missing& missing);
 void write_report(const std::filesystem::path& folder, const Numerics& numerics,
                   const Missing& missing);
 
-namespace {
-
 constexpr std::size_t kShown = 40;
 
 std::string line_of(const events::TensorSummary& tensor) {
@@ -113,8 +111,6 @@ constexpr const char* kAdvice =
     "Try trainer.precision=32-true.\n"
     "  To try a change on this very batch:\n"
     "    trainctl run CONFIG [key=value ...] --replay-step {}\n";
-
-}  // namespace
 
 std::string report_text(const Numerics& numerics, const Missing& missing) {
   std::string text = place_of(numerics.record);

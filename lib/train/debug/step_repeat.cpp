@@ -42,8 +42,6 @@ class LayerNumbers final : public LayerTrace {
   std::vector<events::TensorSummary> layers_;
 };
 
-namespace {
-
 constexpr std::size_t kMost = 200;
 
 std::string name_of(const LayerPlace& place) {
@@ -59,8 +57,6 @@ bool is_view(const at::Tensor& output, const LayerCall& call, std::string_view o
     return input.has_storage() && output.has_storage() && input.is_alias_of(output);
   });
 }
-
-}  // namespace
 
 void LayerNumbers::operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
                                  const LayerCall& call) {

@@ -47,8 +47,6 @@ class HeaderBytes {
   ByteOrder order_;
 };
 
-namespace {
-
 enum Tag : std::uint32_t {
   kWidth = 256,
   kHeight = 257,
@@ -131,8 +129,6 @@ void check_samples(const Page& page) {
          "not supported: {}-bit {} samples in a TIFF; convert it to 8 or 16-bit integers", bits,
          kind);
 }
-
-}  // namespace
 
 ClaimedImage tiff_claim(const HeaderBytes& file, const DecodeLimits& limits) {
   const Page page(file);
