@@ -138,8 +138,13 @@ void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& pag
 void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context) {
   if (progress_for(context) == report::ProgressMode::none) return;
   const report::SweepRun told = told_run(run, 0, {});
-  writer_for(stderr)(fmt::format("run {} of {}  {}  seed {}  {}\n", told.id, sweep.runs.size(),
-                                 printable(setting_text(told)), told.seed,
+  const auto planned = std::ranges::find_if(sweep.runs, [&](const study::PlannedRun& one) {
+    return one.config == run.plan.config && one.seed == run.plan.seed;
+  });
+  // Numbers of runs go on where a sweep was added to, so they may exceed the number of its runs.
+  const auto position = planned - sweep.runs.begin() + 1;
+  writer_for(stderr)(fmt::format("run {} ({} of {})  {}  seed {}  {}\n", told.id, position,
+                                 sweep.runs.size(), printable(setting_text(told)), told.seed,
                                  printable(state_text(told, sweep.ranking.monitor))));
 }
 
