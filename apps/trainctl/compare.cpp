@@ -7,6 +7,7 @@
 #include "report/compare/comparison.hpp"
 #include "report/compare/comparison_gate.hpp"
 #include "report/compare/junit.hpp"
+#include "report/compare/labels.hpp"
 #include "report/html/study_pages.hpp"
 #include "study/bench/baseline.hpp"
 #include "verbs.hpp"
@@ -110,7 +111,7 @@ struct CompareFlags {
 
 report::Compared compared_benches(const std::vector<std::string>& words) {
   report::Compared compared{.kind = "benches", .groups = {}};
-  const std::vector<std::string> labels = short_labels(words);
+  const std::vector<std::string> labels = report::short_labels(words);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Json bench = report::read_document(words[i]);
     ENSURE(config, report::schema_of(bench).starts_with("trainctl.bench/"),
@@ -140,7 +141,7 @@ report::Compared compared_runs(const CompareFlags& flags) {
     compared.groups = report::grouped(std::move(all));
     return compared;
   }
-  const std::vector<std::string> labels = short_labels(flags.words);
+  const std::vector<std::string> labels = report::short_labels(flags.words);
   for (std::size_t i = 0; i < lists.size(); ++i)
     compared.groups.push_back(report::group_of(labels[i], read_all(lists[i])));
   return compared;

@@ -7,6 +7,7 @@
 #include "data/core/pipeline.hpp"
 #include "data/image/codec/png.hpp"
 #include "data/loader/loader.hpp"
+#include "report/compare/labels.hpp"
 #include "report/html/run_page.hpp"
 #include "report/html/study_pages.hpp"
 #include "report/record/run_files.hpp"
@@ -291,7 +292,7 @@ Made made_of_run(const ReportFlags& flags, Context& context) {
 Made made_of_runs(const std::vector<std::string>& words) {
   report::Compared compared;
   Made made{.kind = "comparison", .page = {}, .file = "comparison.html", .notes = {}};
-  const std::vector<std::string> labels = short_labels(words);
+  const std::vector<std::string> labels = report::short_labels(words);
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::vector<report::RunFiles> runs;
     for (const std::string& folder : runs_of_word(words[i])) {

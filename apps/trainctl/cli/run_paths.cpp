@@ -7,25 +7,11 @@
 #include "cli/context.hpp"
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 #include <utility>
 
 namespace trainctl::app {
 namespace {
-
-/// Parts of the path without a last '/'.
-std::vector<std::string> parts_of(const std::string& word) {
-  std::vector<std::string> parts;
-  for (const fs::path& part : fs::path(word)) {
-    if (!part.empty()) parts.push_back(part.string());
-  }
-  return parts;
-}
-
-std::string joined_from(const std::vector<std::string>& parts, std::size_t first) {
-  return join(std::span(parts).subspan(std::min(first, parts.size())), "/");
-}
 
 /// Those of a sweep in their order; else the folder itself.
 std::vector<std::string> runs_of_folder(const std::string& folder) {
@@ -75,28 +61,6 @@ std::vector<std::string> runs_of_word(const std::string& word) {
   }
   ENSURE(config, !folders.empty(), "'{}' names no run", printable(word));
   return folders;
-}
-
-std::vector<std::string> short_labels(const std::vector<std::string>& words) {
-  std::vector<std::vector<std::string>> parts;
-  for (const std::string& word : words) parts.push_back(parts_of(word));
-  std::size_t shared = 0;
-  for (bool same = !parts.empty(); same; shared += same ? 1 : 0) {
-    same = std::ranges::all_of(parts, [&](const auto& one) {
-      return one.size() > shared + 1 && one[shared] == parts.front()[shared];
-    });
-  }
-  std::vector<std::string> labels;
-  std::set<std::string> seen;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string label = joined_from(parts[i], shared);
-    if (label.empty()) label = words[i];
-    // The same run twice is still two.
-    for (int number = 2; !seen.insert(label).second; ++number)
-      label = joined_from(parts[i], shared) + fmt::format(" ({})", number);
-    labels.push_back(std::move(label));
-  }
-  return labels;
 }
 
 void tell_notes(const report::RunFiles& run, const Context& context) {

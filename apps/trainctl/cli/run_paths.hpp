@@ -24,10 +24,6 @@ std::string run_word(const std::string& word, const fs::path& root = "runs",
 /// folder, else what stands between its commas. Throws Error(config) where one does not exist.
 std::vector<std::string> runs_of_word(const std::string& word);
 
-/// The words without the folders that all have in common, as "a/1" and "b/1" of "runs/a/1" and
-/// "runs/b/1"; unique.
-std::vector<std::string> short_labels(const std::vector<std::string>& words);
-
 /// What is missing or damaged in a run's folder, to stderr; under --quiet or --json, whose document
 /// has all notes, what is damaged alone.
 void tell_notes(const report::RunFiles& run, const Context& context);

@@ -170,7 +170,7 @@ Group group_of_bench(std::string label, const Json& bench) {
     const std::string technique = text_at(row, "technique");
     add_repeats(group, technique, row);
     Values& values = group.members.front().values;
-    add(values, technique + ": steady_epoch_s", number_at(row, "steady_epoch_s"));
+    add(values, technique + ": epoch_s", number_at(row, "steady_epoch_s"));
     add(values, technique + ": samples_per_s", number_at(row, "samples_per_s"));
     const Json& losses = member(row, "loss");
     if (losses.is_array() && !losses.empty() && losses.back().is_number())

@@ -1,6 +1,7 @@
 #include "report/compare/comparison.hpp"
 
 #include "base/error.hpp"
+#include "report/compare/labels.hpp"
 #include "report/html/study_pages.hpp"
 #include "report/invented.hpp"
 #include "report/search/sweep.hpp"
@@ -172,12 +173,13 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
 
 TEST_CASE("benches are compared technique by technique") {
   const Json bench = Json::parse(
-      R"({"schema":"trainctl.bench/1","machine":{"cores":8},"rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"loss":[0.3,"nan"]},7]})");
+      R"({"schema":"trainctl.bench/1","machine":{"cores":8},"rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"steady_epoch_s":0.5,"loss":[0.3,"nan"]},7]})");
   const Group group = group_of_bench("a", bench);
   REQUIRE(group.members.size() == 2);
   CHECK(group.machine["cores"] == 8);
   CHECK(values_of({"benches", {group}}, "4 workers: total_s")[0] == std::vector<double>{2.0, 2.2});
   CHECK(values_of({"benches", {group}}, "4 workers: samples_per_s")[0].size() == 1);
+  CHECK(values_of({"benches", {group}}, "4 workers: epoch_s")[0] == std::vector<double>{0.5});
 }
 
 TEST_CASE("the pages of a bench and a sweep stand damaged documents") {
@@ -222,4 +224,19 @@ TEST_CASE("the page of a sweep reads what sweep_document() writes") {
   CHECK_THAT(page, Contains("best val/accuracy") && Contains("0.7500") && Contains("run 0001"));
   CHECK_THAT(page, Contains("optimizer.lr=0.1") && Contains("<h3>train/loss</h3>"));
   CHECK_THAT(page, !Contains("&quot;mean&quot;"));
+}
+
+TEST_CASE("runs are labeled without the folders that all of them have in common") {
+  CHECK(short_labels({"runs/a/1", "runs/b/1"}) == std::vector<std::string>{"a/1", "b/1"});
+  CHECK(short_labels({"runs/a/1", "runs/a/1"}) == std::vector<std::string>{"1", "1 (2)"});
+  CHECK(short_labels({"a", "b"}) == std::vector<std::string>{"a", "b"});
+  CHECK(short_labels({}).empty());
+}
+
+TEST_CASE("the label of a group is the list of its short labels") {
+  CHECK(short_labels({"/x/runs/a/1,/x/runs/a/2", "/x/runs/b/1,/x/runs/b/2"}) ==
+        std::vector<std::string>{"a/1,a/2", "b/1,b/2"});
+  CHECK(short_labels({"a1,a2,a3", "b1,b2,b3"}) == std::vector<std::string>{"a1,a2,a3", "b1,b2,b3"});
+  CHECK(short_labels({"runs/a/1,runs/a/2", "runs/a/1,runs/a/2"}) ==
+        std::vector<std::string>{"1,2", "1,2 (2)"});
 }
