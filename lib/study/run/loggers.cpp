@@ -58,6 +58,24 @@ std::unique_ptr<report::Sink> prometheus_sink(const spec::logger::Prometheus& op
        .wall_time = wall_time});
 }
 
+std::string program_of(const spec::logger::Exec& options) {
+  return fs::path(options.command.front()).filename().string();
+}
+
+/// Returns exec_PROGRAM.log; of the further commands of one program exec_PROGRAM_2.log and so on.
+std::string log_name(const spec::logger::Exec& options, const LoggerPlace& place) {
+  const std::string program = program_of(options);
+  int number = 1;
+  for (const config::Stage& stage : place.loaded.experiment.loggers) {
+    if (stage.type != "exec") continue;
+    const auto& other = stage.as<spec::logger::Exec>();
+    if (&other == &options) break;
+    number += program_of(other) == program ? 1 : 0;
+  }
+  return number == 1 ? fmt::format("exec_{}.log", program)
+                     : fmt::format("exec_{}_{}.log", program, number);
+}
+
 std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
                                         const LoggerPlace& place) {
   report::ExecOptions made;
@@ -66,8 +84,7 @@ std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
     made.on.insert(enum_names(event).at(static_cast<std::size_t>(event)));
   made.stop_after_s = options.stop_after_s;
   make_folder(place.run_dir / "logs");
-  made.log = place.run_dir / "logs" /
-             fmt::format("exec_{}.log", fs::path(options.command.front()).filename().string());
+  made.log = place.run_dir / "logs" / log_name(options, place);
   made.start = {{"schema", "trainctl.events/1"},     {"name", place.loaded.experiment.name},
                 {"run_dir", place.run_dir.string()}, {"host", place.host},
                 {"version", place.version},          {"started_at", utc_timestamp()},

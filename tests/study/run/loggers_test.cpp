@@ -64,6 +64,20 @@ TEST_CASE("a command gets the config with its start") {
   CHECK(fs::exists(folder / "logs/exec_sh.log"));
 }
 
+TEST_CASE("commands of the same program have a log each") {
+  TempFolder folder;
+  const spec::Loaded loaded = with_loggers(
+      "[{type: exec, command: [sh, -c, \"cat > /dev/null\"]}, console, {type: exec, command: "
+      "[/bin/sh, -c, \"cat > /dev/null\"]}, {type: exec, command: [cat]}]");
+  for (const auto& sink : make_loggers(place_for(folder.path(), loaded))) {
+    sink->close();
+    sink->on_end({{"exit_code", 0}});
+    sink->finish();
+  }
+  for (const char* log : {"exec_sh.log", "exec_sh_2.log", "exec_cat.log"})
+    CHECK(fs::exists(folder / "logs" / log));
+}
+
 TEST_CASE("runs are compared by the options of their stages") {
   const auto params = hparams_of(with_loggers("[]"));
   const auto value = [&](const std::string& name) {
