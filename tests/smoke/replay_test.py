@@ -70,6 +70,14 @@ class Replays(Smoke):
         self.replay(*HUGE, path=self.folder, code=2)
         self.assertIn("holds no rank_N.part", self.out + self.err)
 
+    def test_a_run_folder_stands_for_the_dump_of_its_newest_attempt(self):
+        run = self.folder / "several"
+        for attempt in ("attempt-2", "attempt-10"):
+            (run / attempt / "diverged/step=000001").mkdir(parents=True)
+            (run / attempt / "diverged/step=000001/rank_0.part").write_text(attempt)
+        self.replay(*HUGE, path=run, code=10)      # it found a file, which is damaged
+        self.assertIn("attempt-10/diverged/step=000001/rank_0.part", self.out + self.err)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -44,10 +44,28 @@ std::optional<fs::path> part_in(const fs::path& folder) {
 }
 
 /// Of the last step that has one.
-std::optional<fs::path> newest_part(const fs::path& run_folder) {
-  const std::vector<fs::path> dumps = entries_of(run_folder / "diverged");
+std::optional<fs::path> newest_part_of_attempt(const fs::path& folder) {
+  const std::vector<fs::path> dumps = entries_of(folder / "diverged");
   for (auto dump = dumps.rbegin(); dump != dumps.rend(); ++dump) {
     if (const auto part = part_in(*dump)) return part;
+  }
+  return std::nullopt;
+}
+
+/// The newest dump of the newest attempt that has one: that of the run folder itself, else of the
+/// attempt-N below it with the highest N.
+std::optional<fs::path> newest_part(const fs::path& run_folder) {
+  constexpr std::string_view kPrefix = "attempt-";
+  std::vector<fs::path> attempts;
+  for (const fs::path& entry : entries_of(run_folder)) {
+    if (entry.filename().string().starts_with(kPrefix)) attempts.push_back(entry);
+  }
+  // attempt-10 comes after attempt-9.
+  std::ranges::stable_sort(attempts, {},
+                           [](const fs::path& entry) { return entry.filename().string().size(); });
+  attempts.push_back(run_folder);
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    if (const auto part = newest_part_of_attempt(*attempt)) return part;
   }
   return std::nullopt;
 }

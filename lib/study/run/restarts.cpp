@@ -121,6 +121,17 @@ std::string make_free(const fs::path& folder, std::size_t number) {
   }
 }
 
+/// The message with the paths below the folder's `diverged` as they are after the move.
+std::string with_moved_paths(std::string message, const fs::path& folder,
+                             const std::string& attempt) {
+  const std::string before = printable((folder / "diverged").string()) + "/";
+  const std::string after = printable((folder / attempt / "diverged").string()) + "/";
+  for (auto at = message.find(before); at != std::string::npos;
+       at = message.find(before, at + after.size()))
+    message.replace(at, before.size(), after);
+  return message;
+}
+
 }  // namespace
 
 Attempts::Attempts(const RunRequest& request, fs::path folder)
@@ -143,6 +154,7 @@ std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
   RunRequest next = changed(changes);  // before the folder of this attempt is touched
   report::Attempt ended = told(ending);
   ended.folder = put_aside();
+  ended.message = with_moved_paths(ended.message, folder_, ended.folder);
   past_.push_back(std::move(ended));
   changes_ = changes;
   return next;

@@ -155,6 +155,25 @@ TEST_CASE("only training is started again, and a trial is not") {
     CHECK_FALSE(fs::exists(entry.path() / "attempt-1"));
 }
 
+TEST_CASE("the message of an attempt names its files where they are after the move") {
+  TempFolder folder;
+  const auto asked = request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
+  const fs::path run_dir = folder / "run";
+  put_text(run_dir / "diverged/step=000003/rank_0.part", "dump");
+  const std::string was = (run_dir / "diverged/step=000003").string();
+  study::Attempts attempts(asked, run_dir);
+  REQUIRE(attempts
+              .after({.verdict = "diverged",
+                      .exit_code = 6,
+                      .message = "see " + was + ", and repeat it with --replay-step " + was})
+              .has_value());
+  const std::string is = (run_dir / "attempt-1/diverged/step=000003").string();
+  CHECK(fs::exists(is));
+  CHECK(attempts.with_last({}).front().message ==
+        "see " + is + ", and repeat it with --replay-step " + is);
+  CHECK_THAT(attempts.notice(study::Attempts::Begins::anew), Contains(is) && !Contains(was));
+}
+
 TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") {
   TempFolder folder;
   study::RunRequest asked = request(folder, "lr: 7", {});
