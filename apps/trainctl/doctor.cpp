@@ -263,7 +263,9 @@ Json document(const std::vector<Finding>& findings, Health worst) {
 
 void print_finding(const Finding& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.health);
-  std::string health = fmt::format("{:<9}", kNames.at(rank));
+  // What is missing but needed for some data alone has a cure and does not lower the grade.
+  const bool is_absent = finding.health == Health::ok && !finding.cure.empty();
+  std::string health = fmt::format("{:<9}", is_absent ? "absent" : kNames.at(rank));
   if (color == config::Color::on)
     health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
   print(fmt::format("  {} {:<13} {}", health, finding.name, finding.found));

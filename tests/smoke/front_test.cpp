@@ -231,7 +231,12 @@ TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
        {"SQLite", "libjpeg-turbo", "libpng", "zlib", "opencv", "arrow", "libcurl"})
     CHECK(document["libraries"].contains(library));
   CHECK(document["libraries"]["libpng"].is_string());
-  CHECK_THAT(run_program({"doctor"}).out, StartsWith("trainctl 0.") && Contains("libtorch"));
+  const std::string text = run_program({"doctor"}).out;
+  CHECK_THAT(text, StartsWith("trainctl 0.") && Contains("libtorch"));
+  for (const char* library : {"opencv", "arrow", "libcurl"}) {
+    const bool is_there = document["libraries"][library].is_string();
+    CHECK_THAT(text, Contains(fmt::format("  {:<9} {:<13} ", is_there ? "ok" : "absent", library)));
+  }
 }
 
 TEST_CASE("standard output: exit code 11 and the real cause when it cannot be written", "[smoke]") {
