@@ -248,6 +248,19 @@ TEST_CASE("a run that failed after its last epoch is resumed to write its end") 
   CHECK(resumed.result["verdict"] == "ok");
 }
 
+TEST_CASE("a run that ended at --until-epoch has the command that trains the rest") {
+  TempFolder folder;
+  auto request = with(fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) +
+                                                    copy_checkpoint(folder, 10) + finished()),
+                      {"trainer.max_epochs=2"});
+  request.task.until_epoch = 1;
+  const auto part = run(request);
+  CHECK(part.ending.exit_code == 0);
+  CHECK_THAT(part.ending.resume_command, EndsWith(part.folder.string() + " --resume auto"));
+  request.task.until_epoch = 2;
+  CHECK(run(request).ending.resume_command.empty());
+}
+
 TEST_CASE("the wall time of a run is that of all of its starts") {
   TempFolder folder;
   const auto request = fake_run::request(

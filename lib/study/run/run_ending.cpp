@@ -30,6 +30,12 @@ std::string below(const fs::path& run_dir, const fs::path& path) {
   return relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
 }
 
+/// Whether --until-epoch ends the run before its last epoch.
+bool is_part(const RunRequest& request) {
+  const auto limit = request.loaded.experiment.trainer.epoch_limit();
+  return request.task.until_epoch && (!limit || *request.task.until_epoch < *limit);
+}
+
 }  // namespace
 
 report::FirstFailure told(const launch::RankFailure& failure) {
@@ -193,7 +199,8 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
 std::string resume_command(const RunRequest& request, const report::Ending& ending) {
   const bool repeats = std::ranges::any_of(
       kRepeat, [&](ErrorKind kind) { return static_cast<int>(kind) == ending.exit_code; });
-  if (ending.exit_code == 0 || repeats || !ending.checkpoint) return "";
+  const bool is_complete = ending.exit_code == 0 && !is_part(request);
+  if (is_complete || repeats || !ending.checkpoint) return "";
   const report::Command command = typed(request);
   std::vector<std::string> words{command.program, "run"};
   if (lies_in(request.config_file, ending.run_dir)) {  // the overrides are in that file
