@@ -308,11 +308,12 @@ The epochs after the first are judged, the first one where there is no other. Sh
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
 What is not told is left out.
 
-A perfect loader is measured, not guessed: when all is trained and written, a run of one process on a CPU stops its loader and takes its
-last batch through forward and backward again and again, for at most 1 % of the training and about half a second. That time takes the place
-of the passes' in the average step, whose waits are gone: what the loader's threads took from the step beside it is seen, too, as far as
-they computed. Nothing that the run leaves depends on it ([why](adr/0016-replayed-batch.md)). Ranks, GPUs, a run that is short beside its steps or was stopped, and
-runs with `trainer.detect_anomaly` are judged by their own steps without their waits. Below 1.05x the summary says to stop: loading is not the limit.
+The gain of a perfect loader is measured by a replay ([why](adr/0016-replayed-batch.md)). After training and saving, a run of one process on
+a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training and about half a second. In the
+average step these times replace those of the two passes, and waits count as zero. So the estimate also has the time that threads of the
+loader took from the step by computing. No result of the run depends on the replay. There is none with several ranks, on a GPU, in a run
+that is short or was stopped, and with `trainer.detect_anomaly`: then the steps of the run count as they were, without their waits. Below
+1.05x the summary says to stop: loading is not the limit.
 )";
 
 constexpr const char* kTree = R"(
