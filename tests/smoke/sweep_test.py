@@ -205,6 +205,14 @@ class Grids(Sweeping):
         self.assertEqual([run["overrides"] for run in few["runs"]], [run["overrides"] for run in more["runs"]][:2])
         self.assertEqual(self.rows("few"), [(number, "ok", 0) for number in (1, 2, 3)])
 
+    def test_progress_counts_the_runs_of_the_sweep_also_after_more_were_added(self):
+        for rates, numbers in (("0.1,0.01", ("0001", "0002")), ("0.2,0.3", ("0003", "0004"))):
+            code, out, err = run(self.folder, "sweep", "tiny.yaml", f"optimizer.lr={rates}", "trainer.max_epochs=1",
+                                 "--out", "sweep", "--resume", "--progress", "plain")
+            self.assertEqual(code, 0, out + err)
+            for position, number in enumerate(numbers, 1):
+                self.assertIn(f"run {number} ({position} of 2)", err)
+
     def test_runs_that_lie_elsewhere_know_the_commit_of_their_experiment(self):
         git = ["git", "-C", self.folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
         for words in (["init", "-q"], ["add", "tiny.yaml"], ["commit", "-qm", "one"]):
