@@ -1,5 +1,5 @@
-#include "data/formats/image_files.hpp"
 #include "data/image/decoding.hpp"
+#include "data/image_files.hpp"
 #include "data/transform_of.hpp"
 #include "spec/transform/crop.hpp"
 #include "spec/transform/geometry.hpp"

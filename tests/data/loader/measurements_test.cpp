@@ -42,7 +42,7 @@ class Halve final : public Transform {
 };
 
 /// The box in the corner, as a random crop would choose it.
-class Corner final : public CropTransform {
+class CornerCrop final : public CropTransform {
  public:
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return {4, 4, input.channels};
@@ -109,7 +109,7 @@ TEST_CASE("what lies raw in memory is measured against a gather, cropped or not"
   const LoaderOptions options = batches_of(16, 0);
   Pipeline pipeline{in_memory(100), {}, {}};
   CHECK(measure_limit(pipeline, options, 0.05, TickingClock()).name == "gather");
-  pipeline.transforms = {std::make_shared<const Corner>()};
+  pipeline.transforms = {std::make_shared<const CornerCrop>()};
   const Limit limit = measure_limit(pipeline, options, 0.05, TickingClock());
   CHECK(limit.name == "gather");
   CHECK_FALSE(limit.per_thread);
@@ -133,6 +133,6 @@ TEST_CASE(
     "needs") {
   Pipeline pipeline = counting(100);
   CHECK(measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name == "decode");
-  pipeline.transforms = {std::make_shared<const Corner>()};
+  pipeline.transforms = {std::make_shared<const CornerCrop>()};
   CHECK(measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name == "decode");
 }
