@@ -12,7 +12,8 @@ std::string mismatch(const at::Tensor& actual, const at::Tensor& expected, Toler
     return fmt::format("the shape must be [{}], got [{}]", fmt::join(expected.sizes().vec(), ", "),
                        fmt::join(actual.sizes().vec(), ", "));
   }
-  const at::Tensor close = actual.isclose(expected, tolerance.relative, tolerance.absolute);
+  const at::Tensor close =
+      actual.isclose(expected, tolerance.relative, tolerance.absolute, /*equal_nan=*/true);
   if (close.all().item<bool>()) return "";
   return fmt::format(
       "{} of {} numbers are not close: largest difference {:.3g}, largest expected number {:.3g}, "

@@ -15,6 +15,7 @@ struct Tolerance {
 Tolerance share_of_largest(const at::Tensor& numbers, double share);
 
 /// Returns what is wrong where a number differs from the expected one by more than
-/// `absolute + relative * |expected|`, or where a shape differs; empty if all are close.
+/// `absolute + relative * |expected|`, or where a shape differs; empty if all are close. NaN is
+/// close to NaN.
 std::string mismatch(const at::Tensor& actual, const at::Tensor& expected,
                      Tolerance tolerance = {});
