@@ -1,6 +1,6 @@
 #pragma once
 
-#include <config/describe.hpp>
+#include <config/schema/describe.hpp>
 #include <spec/sample.hpp>
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 
 #include "options.hpp"
 
-#include <base/philox.hpp>
-#include <data/registry.hpp>
-#include <data/rows_dataset.hpp>
+#include <base/random.hpp>
+#include <data/core/memory_dataset.hpp>
+#include <data/core/registry.hpp>
 #include <spec/plugin_entry.hpp>
 
 #include <cmath>

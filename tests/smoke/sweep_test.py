@@ -150,7 +150,7 @@ class Grids(Sweeping):
         self.assertIn("--resume", err)
         document = self.sweep("optimizer.lr=0.1,0.01,0.001", "trainer.max_epochs=1", "--resume")
         self.assertEqual([run["id"] for run in document["runs"]], ["0001", "0002", "0003"])
-        self.assertEqual(self.err.count(" of 3 "), 1, self.err)
+        self.assertEqual(self.err.count(" of 3)"), 1, self.err)
 
     def test_seeds_are_paired(self):
         document = self.sweep("optimizer.lr=0.1,0.0001", "--seeds", "0,1", "trainer.max_epochs=1")
