@@ -34,48 +34,16 @@ void add_doctor(CLI::App& program, Context& context);
 void add_completion(CLI::App& program, Context& context);
 void add_version(CLI::App& program, Context& context);
 
-}  // namespace trainctl::app
-
-namespace CLI {
-class App;
-}
-
-namespace trainctl::app {
-
-struct Context;
-
-// The verbs below `trainctl checkpoint`, each in the source of its name; ls and verify stand in
-// checkpoint.cpp, import beside export.
+// The verbs below `trainctl checkpoint`: ls and verify are in checkpoint.cpp, export and import in
+// convert.cpp.
 void add_checkpoint_inspect(CLI::App& checkpoint, Context& context);
 void add_checkpoint_export(CLI::App& checkpoint, Context& context);
 void add_checkpoint_import(CLI::App& checkpoint, Context& context);
 
-}  // namespace trainctl::app
-
-namespace CLI {
-class App;
-}
-
-namespace trainctl::app {
-
-struct Context;
-
-// The verbs below `trainctl data`, each in the source of its name.
+// The verbs below `trainctl data`.
 void add_data_bench(CLI::App& data, Context& context);
 void add_data_show(CLI::App& data, Context& context);
 void add_data_stats(CLI::App& data, Context& context);
-
-}  // namespace trainctl::app
-
-namespace CLI {
-class App;
-}
-
-namespace trainctl::app {
-
-struct Context;
-
-/// `trainctl data pack`.
 void add_data_pack(CLI::App& data, Context& context);
 
 }  // namespace trainctl::app

@@ -30,8 +30,8 @@ std::vector<std::string> varied_keys(const BenchPlan& plan);
 /// all that share the cores alike, and for all of the same model, data and precision. Where that
 /// run fails, those of its rows will tell why. `threads` and `layouts` are those of the baseline,
 /// which are taken without a run: the number where all settings have as many devices, a format
-/// where the settings have its study::layout_inputs(). A run that goes on at `ends_at` of the clock
-/// is killed, and none follows it.
+/// where the settings have its study::layout_inputs(). A run that is not
+/// over at `ends_at` of the clock is killed, and no other is started.
 struct Pinning {
   std::optional<int> threads = {};
   std::map<std::string, bool> layouts = {};

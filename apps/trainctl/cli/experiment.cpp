@@ -32,7 +32,8 @@ namespace trainctl::app {
 namespace {
 
 /// Looks at the file of weights that the experiment names: whether it is there and what describes
-/// its tensors. Every problem goes into `diagnostics`. Whether they fit the model, a run tells.
+/// its tensors. Every problem goes into `diagnostics`. It does not compare
+/// them with the model.
 void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics);
 
 constexpr const char* kPath = "weights.path";

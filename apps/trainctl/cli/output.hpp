@@ -43,8 +43,8 @@ std::optional<std::string> take_lost_output_notice();
 /// that is tolerated.
 void finish_output();
 
-/// What `stream` can show: width of the terminal (COLUMNS wins; 120 where it is none), colours as
-/// color_for has it, Unicode where the locale is UTF-8.
+/// Returns what `stream` can show: the width of the terminal (COLUMNS comes first; 120 if it is not
+/// a terminal), colors as color_for() says, Unicode if the locale is UTF-8.
 report::Style style_for(const Context& context, std::FILE* stream);
 
 /// --progress with auto resolved for stderr; none under --quiet.

@@ -32,8 +32,8 @@ void tell_notes(const report::RunFiles& run, const Context& context);
 /// Error(checkpoint) where it is no folder, or a checkpoint.
 fs::path checkpoints_folder(const std::string& path);
 
-/// The folder of one checkpoint: `path` is it, or a link to it; a run folder stands for its newest
-/// one. Nothing is read but names. Throws Error(checkpoint) where there is none.
+/// Returns the folder of one checkpoint: `path` is that folder or a link to it; a run folder means
+/// its newest checkpoint. Only names are read. Throws Error(checkpoint) if there is no checkpoint.
 fs::path one_checkpoint(const std::string& path);
 
 }  // namespace trainctl::app

@@ -73,11 +73,12 @@ CLI::Option& add_auto_option(CLI::App& verb, const std::string& flag, AutoOption
   return *verb.add_option_function<std::string>(flag, take, text)->type_name("N|auto");
 }
 
-data::LoadingChoice choose_for_reading(const spec::Loader& wish, const data::Pipeline& pipeline,
+data::LoadingChoice choose_for_reading(const spec::Loader& requested,
+                                       const data::Pipeline& pipeline,
                                        const data::LoaderOptions& options) {
   // Nothing trains on these cores, and nothing else is launched from one of them.
   const data::LoadingLimits limits{.cores = usable_cores(), .trains_on_them = true};
-  return data::decide_loading(wish, pipeline, options, limits, /*step_s=*/0, steady_clock());
+  return data::decide_loading(requested, pipeline, options, limits, /*step_s=*/0, steady_clock());
 }
 
 namespace {
@@ -110,7 +111,7 @@ void try_apart(const std::filesystem::path& library) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) throw;
     throw Error(ErrorKind::config,
-                fmt::format("{}; remove it from 'plugins', or mend what it does when it is loaded",
+                fmt::format("{}; remove it from 'plugins', or fix what it does when it is loaded",
                             error.what()));
   }
 }

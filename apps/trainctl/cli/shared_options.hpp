@@ -60,9 +60,10 @@ using AutoOption = std::optional<config::Auto<int>>;
 CLI::Option& add_auto_option(CLI::App& verb, const std::string& flag, AutoOption& value,
                              const std::string& text, int least, int most);
 
-/// Threads and batches ahead for a verb that trains nothing and takes batches as fast as they come:
-/// what `wish` asks for, and a probe for what it leaves to `auto`.
-data::LoadingChoice choose_for_reading(const spec::Loader& wish, const data::Pipeline& pipeline,
+/// Returns the threads and batches ahead for a verb that trains nothing and takes batches as fast
+/// as they come: as `requested`, and measured by a probe where that is `auto`.
+data::LoadingChoice choose_for_reading(const spec::Loader& requested,
+                                       const data::Pipeline& pipeline,
                                        const data::LoaderOptions& options);
 
 }  // namespace trainctl::app

@@ -125,9 +125,9 @@ fs::path of_run(const TaskArguments& arguments) {
   return *found;
 }
 
-fs::path of_folder(const std::string& wish) {
+fs::path of_folder(const std::string& requested) {
   try {
-    return one_checkpoint(wish);
+    return one_checkpoint(requested);
   } catch (const Error& error) {
     throw Error(ErrorKind::config, with_prefix("--checkpoint", error.what()));
   }
@@ -135,20 +135,20 @@ fs::path of_folder(const std::string& wish) {
 
 fs::path checkpoint_file(const TaskArguments& arguments, const std::string& experiment,
                          const Context& context) {
-  const std::string& wish = arguments.checkpoint;
-  ENSURE(config, !wish.empty(),
+  const std::string& requested = arguments.checkpoint;
+  ENSURE(config, !requested.empty(),
          "--checkpoint is missing: write best or last, of a run folder, or the path of a "
          "checkpoint's folder, or of a safetensors or .pth file");
-  if (is_link_name(wish)) {
+  if (is_link_name(requested)) {
     return fs::absolute(arguments.run_dir.empty() ? of_newest_run(arguments, experiment, context)
                                                   : of_run(arguments));
   }
   std::error_code ignored;
-  if (fs::is_directory(wish, ignored)) return of_folder(wish);
-  ENSURE(config, fs::is_regular_file(wish, ignored),
+  if (fs::is_directory(requested, ignored)) return of_folder(requested);
+  ENSURE(config, fs::is_regular_file(requested, ignored),
          "--checkpoint: there is no file {}; write its path, or best or last of a run folder",
-         printable(wish));
-  return fs::absolute(wish);
+         printable(requested));
+  return fs::absolute(requested);
 }
 
 /// Whether the checkpoint is found without the name of the experiment.

@@ -72,10 +72,10 @@ data::Pipeline open_pipeline(const spec::Experiment& experiment) {
 
 data::LoadingChoice choose(const spec::Experiment& experiment, const config::Auto<int>& workers,
                            const data::LoaderOptions& options) {
-  spec::Loader wish = experiment.loader;
-  wish.num_workers = workers;
+  spec::Loader requested = experiment.loader;
+  requested.num_workers = workers;
   const launch::IsolatedResult result = launch::run_isolated([&] {
-    const auto choice = choose_for_reading(wish, open_pipeline(experiment), options);
+    const auto choice = choose_for_reading(requested, open_pipeline(experiment), options);
     return to_line(Json{{"workers", choice.num_workers},
                         {"prefetch_factor", choice.prefetch_factor},
                         {"why", choice.why}});

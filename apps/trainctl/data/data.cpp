@@ -50,10 +50,10 @@ int hash(const HashArguments& arguments, Context& context) {
   data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
   const data::Pipeline pipeline =
       data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
-  spec::Loader wish = loaded.experiment.loader;
-  wish.num_workers = arguments.workers.value_or(wish.num_workers);
-  wish.prefetch_factor = arguments.prefetch_factor.value_or(wish.prefetch_factor);
-  const data::LoadingChoice choice = choose_for_reading(wish, pipeline, options);
+  spec::Loader requested = loaded.experiment.loader;
+  requested.num_workers = arguments.workers.value_or(requested.num_workers);
+  requested.prefetch_factor = arguments.prefetch_factor.value_or(requested.prefetch_factor);
+  const data::LoadingChoice choice = choose_for_reading(requested, pipeline, options);
   log::get().debug("{} loader workers, prefetch factor {} ({})", choice.num_workers,
                    choice.prefetch_factor, choice.why);
   options.num_workers = choice.num_workers;
