@@ -96,7 +96,7 @@ void approve(const fs::path& path, const std::vector<Case>& cases) {
 
 std::vector<fs::path> case_files() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(TRAINCTL_GOLDEN_DIR) / "config_errors"))
+  for (const auto& entry : fs::directory_iterator(golden_folder() / "config_errors"))
     files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;

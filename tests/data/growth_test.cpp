@@ -17,6 +17,7 @@
 #include "spec/dataset/tokens.hpp"
 #include "spec/dataset/webdataset.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <algorithm>
 #include <array>
@@ -285,8 +286,7 @@ TEST_CASE("growth: a Parquet file, by its rows and row groups", "[growth]") {
   const auto load = [](std::size_t size) {
     return [name = size == 1 ? "small" : "large"] {
       spec::dataset::Parquet options;
-      options.path =
-          std::filesystem::path(TRAINCTL_GOLDEN_DIR) / fmt::format("data/growth_{}.parquet", name);
+      options.path = golden_folder() / fmt::format("data/growth_{}.parquet", name);
       options.label = "y";
       options.categorical = {"kind"};
       options.statistics_from = options.path;

@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "launch/launchers/launcher_environment.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <map>
 #include <regex>
@@ -18,8 +19,7 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 
 std::string text_of(const std::string& name) {
-  return read_file(fs::path(TRAINCTL_GOLDEN_DIR) / "../../scripts/cluster" / name, 1 << 20,
-                   ReadFailure::config);
+  return read_file(golden_folder() / "../../scripts/cluster" / name, 1 << 20, ReadFailure::config);
 }
 
 /// What the containers' "- {name: X, value: Y}" set.

@@ -39,13 +39,13 @@ TEST_CASE("recorded steps are no matter of what does not train", "[smoke]") {
 
 TEST_CASE("validate finds twelve planted mistakes in one pass, each on its line", "[smoke]") {
   const ProgramRun run =
-      run_program({"validate", "mistakes.yaml"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
+      run_program({"validate", "mistakes.yaml"}, {.folder = golden_folder() / "cli"});
   CHECK(run.exit_code == 2);
   CHECK(run.out.empty());
   check_golden("cli/mistakes.txt", run.err);
 
   const ProgramRun as_json =
-      run_program({"validate", "mistakes.yaml", "--json"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
+      run_program({"validate", "mistakes.yaml", "--json"}, {.folder = golden_folder() / "cli"});
   CHECK(as_json.exit_code == 2);
   const trainctl::Json document = as_json.json();
   CHECK(document["schema"] == "trainctl.validate/1");
@@ -248,7 +248,7 @@ TEST_CASE("validate looks for the weights, and into them", "[smoke]") {
   const std::string config = kConfigs + "quickstart.yaml";
   const auto check = [&](const std::string& weights) {
     return run_program({"validate", config, "weights=" + weights},
-                       {.folder = TRAINCTL_GOLDEN_DIR "/torch"});
+                       {.folder = golden_folder() / "torch"});
   };
   CHECK(check("module.pth").exit_code == 0);
   const ProgramRun missing = check("modul.pth");

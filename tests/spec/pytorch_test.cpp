@@ -4,6 +4,7 @@
 #include "config/schema/json_schema.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <fmt/format.h>
 
@@ -38,7 +39,7 @@ Words code_of(const std::string& cell) {
 
 /// The rows of the tables that begin with a stage, by their number of columns.
 std::vector<std::vector<std::string>> rows_of_page(std::size_t columns) {
-  std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/../../docs/pytorch.md");
+  std::ifstream file(golden_folder() / "../../docs/pytorch.md");
   REQUIRE(file.is_open());
   std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(file, line);) {
@@ -96,7 +97,7 @@ Options described(const config::StageType& stage) {
 
 /// stage -> options of the Python class.
 std::map<std::string, Options> signatures() {
-  std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/signatures.json");
+  std::ifstream file(golden_folder() / "torch/signatures.json");
   const Json content = Json::parse(file);
   std::map<std::string, Options> all;
   for (const Json& row : content["stages"]) {

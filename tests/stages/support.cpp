@@ -1,5 +1,6 @@
 #include "stages/support.hpp"
 
+#include "support/golden_folder.hpp"
 #include "support/stage.hpp"
 
 #include <ATen/ops/arange.h>
@@ -29,7 +30,7 @@ config::Stage stage(const std::string& kind, const std::string& type, const std:
 }
 
 Json golden(const std::string& name) {
-  std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json");
+  std::ifstream file(golden_folder() / ("torch/" + name + ".json"));
   return Json::parse(file);
 }
 

@@ -4,6 +4,7 @@
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
+#include "support/golden_folder.hpp"
 #include "support/temp_folder.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -23,7 +24,7 @@ using stages_test::tensor;
 
 namespace {
 
-const std::string kScript = TRAINCTL_GOLDEN_DIR "/torch/script.pt";
+const std::string kScript = golden_folder() / "torch/script.pt";
 
 std::unique_ptr<stage::Model> load(const std::string& path, const std::string& sha256,
                                    const stage::ModelContext& context) {

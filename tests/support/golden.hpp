@@ -1,6 +1,7 @@
 #pragma once
 
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -76,7 +77,7 @@ inline std::string normalised(const std::string& text, const std::string& expect
 /// Compares `text` with tests/golden/`name` ("report/epoch_table.txt"). A missing golden file
 /// fails.
 inline void check_golden(const std::string& name, const std::string& text) {
-  const std::filesystem::path path = std::filesystem::path(TRAINCTL_GOLDEN_DIR) / name;
+  const std::filesystem::path path = golden_folder() / name;
   const std::string expected = golden::read(path);
   const std::string actual = golden::normalised(text, expected);
   const char* approve = std::getenv("TRAINCTL_APPROVE");

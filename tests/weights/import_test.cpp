@@ -21,7 +21,7 @@ using namespace trainctl::weights::testing;
 
 namespace {
 
-const std::filesystem::path kTorch = std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "torch";
+const std::filesystem::path kTorch = golden_folder() / "torch";
 
 std::string refusal(const std::filesystem::path& file) {
   try {

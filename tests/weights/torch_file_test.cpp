@@ -16,7 +16,7 @@ using namespace trainctl::weights::testing;
 namespace {
 
 std::string torch_bytes(const std::string& name) {
-  return golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name);
+  return golden::read(golden_folder() / ("torch/" + name));
 }
 
 std::string complaint(const std::string& file, Verify verify = Verify::checksums) {

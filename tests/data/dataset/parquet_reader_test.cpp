@@ -2,6 +2,7 @@
 #include "data/sources.hpp"
 #include "spec/dataset/table.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -10,8 +11,7 @@ using spec::dataset::Missing;
 
 namespace {
 
-const std::filesystem::path kTable =
-    std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/table.parquet";
+const std::filesystem::path kTable = golden_folder() / "data/table.parquet";
 
 spec::dataset::Parquet at(const std::filesystem::path& path) {
   spec::dataset::Parquet options;
@@ -78,7 +78,7 @@ TEST_CASE("every truncation of a Parquet file is refused, and flipped bits never
 
 TEST_CASE("a Parquet column of halves is read, and one of dates is refused for what it is") {
   if (!has_parquet()) skip("this build does not read Parquet");
-  auto options = at(std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/half.parquet");
+  auto options = at(golden_folder() / "data/half.parquet");
   options.features = {"a"};
   options.missing = Missing::constant;
   options.missing_value = -1;

@@ -43,7 +43,7 @@ inline std::vector<std::uint8_t> from_hex(const std::string& text) {
 
 /// tests/golden/torch/NAME.json.
 inline Json golden_file_of(const std::string& name) {
-  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json"));
+  return Json::parse(golden::read(golden_folder() / ("torch/" + name + ".json")));
 }
 
 /// Its cases of one kind.

@@ -3,6 +3,7 @@
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment_yaml.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <cmath>
 #include <fstream>
@@ -22,7 +23,7 @@ std::string problems_of_average(const std::vector<std::string>& overrides) {
 }  // namespace
 
 TEST_CASE("EMA: averages with a decay warm-up match timm's", "[spec]") {
-  std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/averaging.json");
+  std::ifstream file(golden_folder() / "torch/averaging.json");
   const Json golden = Json::parse(file);
   for (const Json& run : golden["cases"]) {
     INFO(run["options"]);

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
+#include "support/golden_folder.hpp"
 
 #include <functional>
 
@@ -144,7 +145,7 @@ TEST_CASE("weights of a torch file are there for the worker, and gone after it")
   study::RunRequest request = fake_run::request(
       folder, "test -s \"$3/weights.safetensors\" || exit 3\n" +
                   fake_run::say(events::WeightsSet{.path = "module.pth"}) + fake_run::two_epochs());
-  request.loaded.experiment.weights.emplace().path = TRAINCTL_GOLDEN_DIR "/torch/module.pth";
+  request.loaded.experiment.weights.emplace().path = golden_folder() / "torch/module.pth";
   const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 0);
   CHECK_FALSE(fs::exists(outcome.folder / "weights.safetensors"));
@@ -157,7 +158,7 @@ TEST_CASE("weights that cannot be imported end a run before its worker starts") 
   TempFolder folder;
   int closed = 0;
   study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
-  request.loaded.experiment.weights.emplace().path = TRAINCTL_GOLDEN_DIR "/torch/whole_model.pth";
+  request.loaded.experiment.weights.emplace().path = golden_folder() / "torch/whole_model.pth";
   const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 10);
   CHECK_THAT(outcome.ending.message, StartsWith("weights: ") && Contains("asks for torch.nn."));
