@@ -160,6 +160,28 @@ class RefusedBaselines(Sleepy):
         self.assertIn("there is no other", err)
 
 
+class NamedBaselines(Sleepy):
+    SHORT = ["trainer.max_epochs=1", "dataset.train.samples=50"]
+
+    def compare(self, baseline):
+        return run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--repeats", "1", "--baseline", baseline, "--fail-on",
+                   "train/loss>+1%", "--json")
+
+    def test_a_name_and_a_path_are_the_same_run(self):
+        code, out, err = run(self.folder, "run", "sleepy.yaml", *self.SHORT)
+        self.assertEqual(code, 0, out + err)
+        [folder] = (path for path in (self.folder / "runs/sleepy").iterdir() if not path.is_symlink())
+        for baseline in ("sleepy", "runs/sleepy/latest", folder):
+            code, out, err = self.compare(baseline)
+            self.assertEqual(code, 0, out + err)
+            [finding] = json.loads(out)["gate"]["conditions"]
+            self.assertEqual((finding["verdict"], finding["change"]), ("pass", 0), baseline)
+        for baseline, meant in (("slepy", "did you mean 'sleepy'?"), ("sleepy.yml", "did you mean 'sleepy"), ("zzz", "called 'zzz'")):
+            code, out, err = self.compare(baseline)
+            self.assertEqual(code, 2, out + err)
+            self.assertIn(meant, out + err)
+
+
 class Budget(Sleepy):
     @measures_time
     def test_rounds_stop_before_the_budget_is_over(self):

@@ -1,12 +1,16 @@
 #include "bench/gate.hpp"
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "cli/run_paths.hpp"
 #include "study/bench/baseline.hpp"
 #include "study/run/run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace trainctl::app {
@@ -43,10 +47,28 @@ void ensure_rows(const report::Baseline& baseline, const BenchFlags& flags, cons
          printable(baseline.path), shortened(techniques));
 }
 
+/// Throws Error(config) that suggests the experiment with runs or the file with the nearest name.
+void check_exists(const std::string& baseline) {
+  std::error_code ignored;
+  if (fs::exists(baseline, ignored)) return;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at("runs", ignored), end; !ignored && at != end;
+       at.increment(ignored))
+    names.push_back(at->path().filename().string());
+  const auto near = nearest(fs::path(baseline).filename().string(), names);
+  const std::string hint =
+      near ? fmt::format("did you mean '{}'?", *near) : nearest_file_hint(baseline);
+  throw Error(ErrorKind::config,
+              fmt::format("--baseline: there is no file, run folder or experiment with runs below "
+                          "runs/ called '{}'{}",
+                          printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
+}
+
 report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan,
                                   const Json& machine, const Context& context) {
-  report::Baseline baseline =
-      study::load_baseline(run_word(flags.baseline, "runs", study::RunNeeds::success));
+  const std::string path = run_word(flags.baseline, "runs", study::RunNeeds::success);
+  check_exists(path);
+  report::Baseline baseline = study::load_baseline(path);
   const std::vector<std::string> differences = study::baseline_differences(
       baseline, plan.requests.front().loaded, machine, varied_keys(plan));
   ENSURE(config, differences.empty() || flags.force_baseline,
