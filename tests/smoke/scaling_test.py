@@ -205,6 +205,10 @@ class LinkAndForecast(Smoke):
         lost = self.plan("--fake-ranks", "64", "loader.drop_last=true", code=2)["fake_ranks"]
         self.assertIn("larger than the training data", lost["problems"][0])
 
+    def test_problems_of_many_ranks_are_theirs_and_not_those_of_the_ranks_here(self):
+        fake = self.plan("--fake-ranks", "8", "loader.batch_size=1500", "loader.drop_last=true", "--no-model", code=2)["fake_ranks"]
+        self.assertIn("1,500 x 8 devices is larger than the training data", fake["problems"][0])
+
     def test_a_config_for_gpus_that_are_not_here_is_checked_all_the_same(self):
         fake = self.plan("trainer.accelerator=gpu", "trainer.devices=8", "distributed.backend=nccl", "--fake-ranks", "8",
                          "--no-model")["fake_ranks"]

@@ -223,11 +223,10 @@ void check_ranks_options(const RanksArguments& arguments, bool no_model) {
   if (!arguments.link_file.empty()) (void)link_of_file(arguments.link_file);
 }
 
-std::vector<std::string> overrides_of(const RanksArguments& arguments) {
+std::vector<std::string> overrides_of(const RanksArguments& arguments, int most_here) {
   if (arguments.fake_ranks == 0) return {};
-  constexpr int kMostHere = 2;  // enough to be measured as one of several
   const int gpus = static_cast<int>(read_machine().gpus.size());
-  const int here = std::min({arguments.fake_ranks, kMostHere, gpus > 0 ? gpus : usable_cores()});
+  const int here = std::min({arguments.fake_ranks, most_here, gpus > 0 ? gpus : usable_cores()});
   std::vector<std::string> overrides{fmt::format("++trainer.devices={}", here),
                                      "++trainer.num_nodes=1", "++trainer.cuda_graphs=auto",
                                      "++distributed.backend=auto"};

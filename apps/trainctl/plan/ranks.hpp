@@ -28,8 +28,8 @@ void add_ranks_options(CLI::App& verb, RanksArguments& arguments);
 void check_ranks_options(const RanksArguments& arguments, bool no_model);
 
 /// What keeps a config for other machines from being refused for the devices of this one:
-/// overrides for --fake-ranks.
-std::vector<std::string> overrides_of(const RanksArguments& arguments);
+/// overrides for --fake-ranks, which load so many ranks at most.
+std::vector<std::string> overrides_of(const RanksArguments& arguments, int most_here);
 
 /// Adds to a plan, whose model was measured, what was asked for. `written` is the experiment
 /// without overrides_of(). Returns the exit code: not 0 where the link could not be measured, whose
