@@ -40,8 +40,8 @@ class UnderSlurm(Launched):
 
     def test_a_signalled_job_is_queued_again_once_and_goes_on(self):
         out = self.folder / "runs"
-        # More than can be done before the signal, little enough to finish after it.
-        job = self.submit("trainer.max_epochs=200", out)
+        self.write_epochs(100_000)  # the first start cannot end before the signal
+        job = self.submit("", out)
         run_dir = out / f"slurm-{job}"
         self.cluster.wait(lambda: self.epochs(run_dir) >= 2, "the job trains", 180)
         subprocess.run(["scancel", "--signal=USR1", job], check=True, timeout=60)  # as --signal=USR1@120 does
@@ -51,12 +51,13 @@ class UnderSlurm(Launched):
         self.assertEqual((result["exit_code"], result["verdict"]), (75, "stopped"))
         self.assertGreater(result["checkpoint"]["step"], 0)
         before = self.epochs(run_dir)
+        self.write_epochs(before + 20)
         # Slurm lets a job wait for two minutes before it starts again. In the second in which its credential was revoked the node
         # would refuse it.
         subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now+5"], check=False, timeout=60)
         self.cluster.wait(lambda: self.cluster.job(job).get("JobState") == "COMPLETED", "the job finishes", 300)
         result = json.loads((run_dir / "result.json").read_text())
-        self.assertEqual((result["exit_code"], result["epochs"], result["world_size"]), (0, 200, 2), self.output(job))
+        self.assertEqual((result["exit_code"], result["epochs"], result["world_size"]), (0, before + 20, 2), self.output(job))
         self.assertIsNotNone(result["resumed_from"])
         self.assertGreater(self.epochs(run_dir), before)
         self.assertEqual(self.cluster.job(job)["Restarts"], "1")
@@ -85,6 +86,10 @@ class UnderSlurm(Launched):
         job = re.match(r"\d+", done.stdout).group()
         self.addCleanup(subprocess.run, ["scancel", job], capture_output=True, timeout=60, check=False)
         return job
+
+    def write_epochs(self, number):
+        config = self.folder / "digits.yaml"
+        config.write_text(re.sub(r"max_epochs: \d+", f"max_epochs: {number}", config.read_text()))
 
     def output(self, job):
         return (self.folder / f"slurm-{job}.out").read_text()
