@@ -125,13 +125,18 @@ void cover_range(std::string& text, std::size_t begin, std::size_t end) {
 }
 
 /// Returns whether the value is one reference and nothing else. Such a value is shown, but not one
-/// with a default, `${env:NAME,default}`, which may hold the secret itself.
+/// with a default, `${env:NAME,default}`, or with other text in its braces: either may hold the
+/// secret itself.
 bool is_reference(std::string_view value) {
   constexpr std::string_view kAround = "\"' \t";
   value.remove_prefix(std::min(value.find_first_not_of(kAround), value.size()));
   const std::size_t size = value.find_last_not_of(kAround) + 1;
   value = value.substr(0, size);
-  return value.starts_with("${") && value.find('}') == value.size() - 1 && value.find(',') == kNone;
+  if (!value.starts_with("${") || value.find('}') != value.size() - 1) return false;
+  std::string_view name = value.substr(2, value.size() - 3);
+  for (const std::string_view kind : {"secret:", "env:", "oc.env:"})
+    if (name.starts_with(kind)) name.remove_prefix(kind.size());
+  return std::ranges::all_of(name, [](char c) { return is_key_character(c) || c == '.'; });
 }
 
 /// Covers what follows the closing quotation mark at `end`, such as a comment, unless the next

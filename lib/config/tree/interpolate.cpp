@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "config/secret.hpp"
 #include "config/tree/load.hpp"
 #include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
@@ -125,6 +126,18 @@ class Resolver {
     return broken;
   }
 
+  /// Returns the quoted reference, or '${...}' where its source line is covered or does not have
+  /// it: a secret may have been written into the braces.
+  static std::string shown(const Node& node, const std::string& what) {
+    const Position& at = node.position;
+    const bool has_line =
+        at.source && at.line >= 1 && static_cast<std::size_t>(at.line) <= at.source->lines.size();
+    const std::size_t index = has_line ? static_cast<std::size_t>(at.line - 1) : 0;
+    const bool is_shown = has_line && at.source->lines[index].find(what) != std::string::npos &&
+                          line_without_secrets(at.source->lines, index) == at.source->lines[index];
+    return is_shown ? quote("${" + what + "}") : "'${...}'";
+  }
+
   Node expand(const Node& node, std::size_t depth) {
     const auto pieces = split_pieces(node.text);
     if (!pieces)
@@ -145,8 +158,8 @@ class Resolver {
       if (value.broken) return value;
       if (value.type != Node::Type::scalar) {
         return fail(node,
-                    fmt::format("'${{{}}}' is {}: it cannot stand inside a text",
-                                printable(piece.text), describe_value(value)),
+                    fmt::format("{} is {}: it cannot stand inside a text", shown(node, piece.text),
+                                describe_value(value)),
                     "refer to a single value");
       }
       result.text += value.text;
@@ -163,7 +176,7 @@ class Resolver {
     const std::size_t colon = what.find(':');
     if (colon != std::string::npos) {
       const std::string kind = what.substr(0, colon);
-      return fail(node, fmt::format("unknown reference {}", quote("${" + what + "}")),
+      return fail(node, fmt::format("unknown reference {}", shown(node, what)),
                   kind == "oc.env" || kind == "ENV"
                       ? "write ${env:NAME} or ${env:NAME,default}"
                       : "known: ${key.of.this.file}, ${env:NAME,default}");
@@ -172,7 +185,7 @@ class Resolver {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
     };
     if (what.empty() || !std::ranges::all_of(what, is_path)) {
-      return fail(node, fmt::format("{} names no key", quote("${" + what + "}")),
+      return fail(node, fmt::format("{} names no key", shown(node, what)),
                   "write ${section.key}, or '$${' for a plain '${'");
     }
     return other_value(node, what, depth);
@@ -182,16 +195,13 @@ class Resolver {
     const std::size_t comma = what.find(',');
     const std::string name = what.substr(0, comma);
     if (!is_name(name)) {
-      return fail(node,
-                  fmt::format("{} names no environment variable", quote("${env:" + what + "}")),
+      return fail(node, fmt::format("{} names no environment variable", shown(node, "env:" + what)),
                   "write ${env:NAME} or ${env:NAME,default}");
     }
     if (const char* value = std::getenv(name.c_str())) {
       if (is_utf8(value)) return typed_value(value, node.position);
-      return fail(
-          node,
-          fmt::format("the environment variable '{}' is not valid UTF-8: {}", name, quote(value)),
-          "set it to a text");
+      return fail(node, fmt::format("the environment variable '{}' is not valid UTF-8", name),
+                  "set it to a text");
     }
     if (comma == std::string::npos) {
       return fail(node, fmt::format("the environment variable '{}' is not set", name),
@@ -205,7 +215,7 @@ class Resolver {
 
   Node secret(const Node& node, const std::string& what) {
     if (!is_name(what.substr(kSecret.size()))) {
-      return fail(node, fmt::format("{} names no secret", quote("${" + what + "}")),
+      return fail(node, fmt::format("{} names no secret", shown(node, what)),
                   "write ${secret:NAME}, NAME an environment variable");
     }
     Node kept = node;
@@ -255,7 +265,7 @@ class Resolver {
                const std::string& part) {
     const std::optional<std::string> near = nearest(part, child_names(parent));
     return fail(
-        node, fmt::format("'${{{}}}' refers to nothing", path),
+        node, fmt::format("{} refers to nothing", shown(node, path)),
         near ? fmt::format("did you mean '{}'?", *near)
              : "a reference sees what files and overrides give, not defaults: write the key there");
   }
