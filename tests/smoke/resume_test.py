@@ -414,6 +414,19 @@ class Damaged(Resumes):
             self.call("eval", *words, "--checkpoint", "last")
             self.assertIn("task.json is damaged", self.err, words)
 
+    def test_an_evaluation_of_a_run_in_use_whose_config_is_damaged_says_what_to_do(self):
+        folder = self.finished()
+        process = start(self.folder, "run", "digits.yaml", "trainer.max_epochs=100000", "--run-dir", folder, "--resume", "auto")
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + DEADLINE
+        while not list((folder / "checkpoints").glob("epoch=0003*")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (folder / "config.resolved.yaml").write_text("name: [")
+        self.call("eval", folder, "--checkpoint", "last", code=2)
+        for part in (str(folder), "config.resolved.yaml is damaged", "another process uses the folder", "hint: wait until"):
+            self.assertIn(part, self.err)
+
     def test_a_link_that_moves_does_not_move_the_run(self):
         folder = self.finished()
         other = folder.parent / "other"

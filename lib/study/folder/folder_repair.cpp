@@ -152,13 +152,15 @@ std::string restore_resolved_config(const fs::path& run_dir) {
   std::string note = restore_if_possible(run_dir);
   const fs::path file = run_dir / kResolved;
   const std::string why = damage_of(file, yaml_damage);
-  if (!note.empty() || (is_file(file) && why.empty()) || is_in_use(run_dir)) return note;
-  throw Error(
-      ErrorKind::config,
-      fmt::format("cannot use {0} by its folder alone: its {1} is {2} and no checkpoint has "
-                  "a copy\nhint: name the experiment file as CONFIG, with --run-dir {0}",
-                  printable(run_dir.string()), kResolved,
-                  why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why))));
+  if (!note.empty() || (is_file(file) && why.empty())) return note;
+  const bool in_use = is_in_use(run_dir);
+  throw Error(ErrorKind::config,
+              fmt::format("cannot use {0} by its folder alone: its {1} is {2} and {3}\n"
+                          "hint: {4}name the experiment file as CONFIG, with --run-dir {0}",
+                          printable(run_dir.string()), kResolved,
+                          why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why)),
+                          in_use ? "another process uses the folder" : "no checkpoint has a copy",
+                          in_use ? "wait until that process has ended, or " : ""));
 }
 
 std::vector<std::string> damaged_history(const fs::path& run_dir) {

@@ -26,8 +26,8 @@ std::optional<std::string> resolved_config_of(const fs::path& run_dir);
 /// another process trains the run.
 std::string restore_if_possible(const fs::path& run_dir);
 
-/// The same, but throws Error(config) that names the folder and the remedy if no checkpoint has a
-/// copy.
+/// The same, but throws Error(config) that names the folder and the remedy if the file cannot be
+/// restored.
 std::string restore_resolved_config(const fs::path& run_dir);
 
 /// Sentences about damaged lines of metrics.jsonl and of the tables that count epochs. A last line

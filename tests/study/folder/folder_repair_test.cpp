@@ -3,10 +3,13 @@
 #include "base/error.hpp"
 #include "checkpoint/saves.hpp"
 #include "spec/experiment/task.hpp"
+#include "study/folder/folder_lock.hpp"
 #include "study/resume/resume.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
+
+#include <unistd.h>
 
 using namespace trainctl;
 
@@ -82,6 +85,19 @@ TEST_CASE("config.resolved.yaml is restored from the newest checkpoint") {
   CHECK(study::restore_resolved_config(run.path()).empty());
   fs::remove(run / "config.resolved.yaml");
   CHECK_THAT(study::restore_resolved_config(run.path()), Contains("is missing: written again"));
+}
+
+TEST_CASE("a damaged config of a run in use is reported with the folder and what to do") {
+  TempFolder run;
+  put_text(run / "config.resolved.yaml", "name: [x");
+  study::LockHolder holder = study::this_process();
+  holder.pid = ::getppid();
+  holder.started = 0;
+  put_text(run / study::FolderLock::kFileName, study::lock_line(holder));
+  CHECK_THROWS_WITH(study::restore_resolved_config(run.path()),
+                    Contains(run.path().string()) && Contains("config.resolved.yaml is damaged") &&
+                        Contains("another process uses the folder") && Contains("--run-dir"));
+  CHECK(text_of(run / "config.resolved.yaml") == "name: [x");
 }
 
 TEST_CASE("damaged lines of metrics.jsonl and tables are named, a line cut off at the end is not") {
