@@ -117,7 +117,7 @@ TEST_CASE("a stopped process has the limit of a step in every phase") {
 }
 
 TEST_CASE("a stopped process is to blame, not the one that waits for it since longer") {
-  Job job({"hello", "0:exchange=sum of the losses", "0:step=40", "1:sleep_ms=700",
+  Job job({"hello", "0:exchange=sum of the losses", "0:step=40", "meet", "1:sleep_ms=700",
            "1:exchange=sum of the losses", "1:step=41", "1:stop", "wait"},
           2);
   job.spec.hang_timeout_s = 5;

@@ -24,14 +24,14 @@ Error refused(const std::string& host, bool any_address = false) {
 /// A port at which nobody listens.
 Endpoint free_endpoint() { return Listener(head_of_two()).endpoint(); }
 
-/// Listens and does no more.
+/// Listens and does no more; or has the port, where nobody listens then.
 class Bare {
  public:
-  Bare() {
+  explicit Bare(bool listens = true) {
     Address address = resolve({"127.0.0.1", 0}).addresses.at(0);
     socket_ = tcp_socket(address);
     REQUIRE(::bind(socket_.get(), address.get(), address.size) == 0);
-    REQUIRE(::listen(socket_.get(), 100) == 0);
+    if (listens) REQUIRE(::listen(socket_.get(), 100) == 0);
   }
   [[nodiscard]] Endpoint endpoint() const { return endpoint_of(local_address(socket_)); }
   [[nodiscard]] Fd accept() const {
@@ -139,8 +139,9 @@ TEST_CASE("a port is free again at once when its connections have ended") {
 }
 
 TEST_CASE("where nobody listens, joining ends with what to check") {
-  const Endpoint nobody = free_endpoint();
-  const Error error = thrown_by([&] { join(request_at(nobody, 0.3)); });
+  const Bare port(false);
+  const Endpoint nobody = port.endpoint();
+  const Error error = thrown_by([&] { join(request_at(nobody, 1)); });
   CHECK(error.kind() == ErrorKind::hang);
   CHECK_THAT(error.what(), Contains(to_text(nobody)) && Contains("as node 1") &&
                                Contains("nobody listens") && Contains("firewall"));
@@ -148,7 +149,9 @@ TEST_CASE("where nobody listens, joining ends with what to check") {
 
 TEST_CASE("who comes before the head waits for it") {
   Listener::Options options = head_of_two();
-  options.endpoint = free_endpoint();
+  std::optional<Bare> port(false);
+  options.endpoint = port->endpoint();
+  options.port_wait_s = 30;
   std::promise<void> waiting;
   Join request = request_at(options.endpoint, 30);
   request.give_up = [&, told = false]() mutable {
@@ -157,6 +160,7 @@ TEST_CASE("who comes before the head waits for it") {
   };
   auto joining = join_aside(request);
   waiting.get_future().wait();
+  port.reset();
   Listener head(options);
   CHECK(arrival_at(head).claim == kNode1);
   CHECK(joining.get().socket.valid());
