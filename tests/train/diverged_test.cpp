@@ -5,10 +5,24 @@
 
 #include <filesystem>
 #include <limits>
+#include <memory>
 
 using namespace trainctl;
 
 // Runs that end since something is not finite.
+
+namespace {
+
+struct RisesAtStep3 final : stage::Stopper {
+  stage::StopDecision observe(std::int64_t /*epoch*/, double /*monitored*/) override { return {}; }
+  stage::StopDecision observe_step(std::int64_t step, double /*loss*/) override {
+    return {.diverged = step == 3, .reason = "the loss rose"};
+  }
+  [[nodiscard]] std::string monitor() const override { return "val/loss"; }
+  [[nodiscard]] bool restore_best() const override { return false; }
+};
+
+}  // namespace
 
 TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
   FakeRun run;
@@ -77,6 +91,14 @@ TEST_CASE("a gradient whose squares overflow moves the weights by its bound") {
   const at::Tensor moved =
       at::cat({(run.model.weight.detach() - weight).flatten(), run.model.bias.detach() - bias});
   CHECK(moved.norm().item<double>() == Approx(0.5 * 0.25).epsilon(1e-4));
+}
+
+TEST_CASE("a loss that rose is reported at the step that the supervisor reads") {
+  FakeRun run;
+  run.options.log_every = 1;
+  run.real_stopper = std::make_unique<RisesAtStep3>();
+  CHECK_THAT(error_of(run).what(), Contains("the loss rose at step 3 of epoch 1"));
+  CHECK(run.heartbeat.global_step == 3);
 }
 
 TEST_CASE("one bad batch of an accumulated step is seen at its end") {

@@ -389,6 +389,7 @@ void Trainer::tell_skipped() const {
 
 /// A GPU tells late, but its flag stays up: the steps since then tell which one it was.
 void Trainer::throw_diverged(const std::string& what, std::int64_t steps_ago) const {
+  beat(phase_);  // the supervisor names the step of the last beat, which may be the one before
   std::string seen;
   if (steps_ago > 0)
     seen = fmt::format(", seen after step {}; the weights {}", position_.global_step,
@@ -409,6 +410,7 @@ void Trainer::throw_diverged(const std::string& what, std::int64_t steps_ago) co
 }
 
 void Trainer::throw_rose(const std::string& what) const {
+  beat(phase_);
   throw Error(ErrorKind::diverged,
               fmt::format("{} at step {} of epoch {}: lower optimizer.lr or set "
                           "trainer.gradient_clip_val",
