@@ -16,6 +16,7 @@ LIBRARIES = {
     "POSIX only": None,
     "xxhash": r"xxhash\.h",
     "ISA-L": r"isa-l/|isa-l\.h",
+    "OpenSSL": r"openssl/",
     "nlohmann-json": r"nlohmann/",
     "spdlog": r"spdlog/",
     "yaml-cpp": r"yaml-cpp/",
