@@ -25,6 +25,9 @@ find_library(TRAINCTL_ISAL isal REQUIRED)
 # SHA-256. The archive, since loading the shared library takes a fifth of the time of a short command.
 find_path(TRAINCTL_CRYPTO_INCLUDE openssl/sha.h REQUIRED)
 find_library(TRAINCTL_CRYPTO NAMES libcrypto.a crypto REQUIRED)
+# Lists of S3; the archive, as above.
+find_path(TRAINCTL_PUGIXML_INCLUDE pugixml.hpp REQUIRED)
+find_library(TRAINCTL_PUGIXML NAMES libpugixml.a pugixml REQUIRED)
 # The ledger of a sweep.
 find_path(TRAINCTL_SQLITE_INCLUDE sqlite3.h REQUIRED)
 find_library(TRAINCTL_SQLITE sqlite3 REQUIRED)

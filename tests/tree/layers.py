@@ -25,6 +25,7 @@ LIBRARIES = {
     "libjpeg-turbo": r"jpeglib\.h|turbojpeg\.h|jerror\.h",
     "libpng": r"png\.h",
     "libcurl": r"curl/",
+    "pugixml": r"pugixml\.hpp",
     "zlib": r"zlib\.h",
     "zstd": r"zstd\.h",
     "liburing": r"liburing\.h|liburing/",
