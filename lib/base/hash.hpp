@@ -41,22 +41,23 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0)
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
-/// SHA-256 (FIPS 180-4), for signatures and for files that are named by it; Hasher is for
-/// everything else.
+/// SHA-256 (FIPS 180-4) by OpenSSL, for signatures and for files that are named by it; Hasher is
+/// for everything else.
 Sha256 sha256(std::string_view text);
 
-/// The same of a text that comes in parts.
+/// Returns the SHA-256 of a text that comes in parts.
 class Sha256Stream {
  public:
+  Sha256Stream();
+  ~Sha256Stream();
+
   void add(std::string_view text);
-  /// The digest of all that was added; once only.
+  /// Returns the digest of all that was added; call it once only.
   [[nodiscard]] Sha256 finish();
 
  private:
-  std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::string rest_;  // less than a block
-  std::uint64_t size_ = 0;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 /// HMAC-SHA256 (RFC 2104).

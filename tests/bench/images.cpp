@@ -1,7 +1,8 @@
 // Images a second on one thread, of the JPEGs below the folders given: decoded whole, only the box
 // of a random resized crop (read to the end of the file, and no further than needed), and the
-// resize of that box to 224x224 on each path of this CPU. Rounds are interleaved; only the ratios
-// mean anything. usage: bench_images FOLDER...
+// resize of that box to 224x224 on each path of this CPU. The rows take turns on each image, and
+// the median of an image's rounds counts; only the ratios mean anything. usage: bench_images
+// FOLDER...
 
 #include "base/clock.hpp"
 #include "base/statistics.hpp"
@@ -23,7 +24,7 @@ using namespace trainctl::data;
 
 namespace {
 
-constexpr int kRounds = 7;
+constexpr int kRounds = 21;
 constexpr std::int64_t kSize = 224;
 
 struct Sample {
@@ -67,7 +68,7 @@ std::vector<Sample> samples_below(int count, char** folders) {
 struct Row {
   std::string name;
   std::function<void(const Sample&)> work;
-  std::vector<double> seconds;
+  double seconds = 0;  // the sum over the images
 };
 
 }  // namespace
@@ -104,20 +105,23 @@ int main(int argc, char** argv) {
            resize(box, plan, out.data(), kernels);
          }});
   }
-  for (int round = 0; round < kRounds; ++round) {
-    for (Row& row : rows) {
-      const double start = steady_clock().now();
-      for (const Sample& sample : samples) row.work(sample);
-      row.seconds.push_back(steady_clock().now() - start);
+  for (const Sample& sample : samples) {
+    std::vector<std::vector<double>> seconds(rows.size());
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const double start = steady_clock().now();
+        rows[i].work(sample);
+        seconds[i].push_back(steady_clock().now() - start);
+      }
     }
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds += median(seconds[i]);
   }
   fmt::print("{:<26} {:>12} {:>10} {:>18}\n", "work", "images/s", "us/image", "of decode whole");
-  const double whole = median(rows.front().seconds);
+  const double whole = rows.front().seconds;
   const auto count = static_cast<double>(samples.size());
   for (const Row& row : rows) {
-    const double middle = median(row.seconds);
-    fmt::print("{:<26} {:>12.0f} {:>10.1f} {:>18.2f}\n", row.name, count / middle,
-               1e6 * middle / count, whole / middle);
+    fmt::print("{:<26} {:>12.0f} {:>10.1f} {:>18.2f}\n", row.name, count / row.seconds,
+               1e6 * row.seconds / count, whole / row.seconds);
   }
   return 0;
 }

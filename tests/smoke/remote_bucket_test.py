@@ -73,7 +73,7 @@ class Bucket(Remote):
         return "{endpoint: '%s', retries: 1, %s}" % (self.url, keys)
 
     def requests(self):
-        return self.log.read_text().count('"GET /')
+        return self.log.read_text().count('GET /')
 
 
 @unittest.skipUnless(MOTO, "moto's S3 server is not installed: scripts/setup --checks")
