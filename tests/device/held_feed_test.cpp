@@ -115,8 +115,13 @@ TEST_CASE("a batch holds the value of each pixel of an image at its place") {
   CHECK(nchw[1][1][2].item<float>() == data::kPixelCodes + image[5 * 3 + 1]);
 }
 
-TEST_CASE("a CPU keeps no images for a run") {
-  CHECK(device::make_image_device(at::kCPU) == nullptr);
+TEST_CASE("a run on a CPU cannot keep its images on a device") {
+  const auto images = device::make_image_device(at::kCPU);
+  data::CacheBudget budget;
+  budget.mode = spec::CacheMode::device;
+  budget.device = images.get();
+  CHECK_THAT(failure_of([&] { (void)data::with_cache(varied(), budget); }),
+             StartsWith("2: ") && Contains("trains on the CPU, or this build has no kernels"));
 }
 
 TEST_CASE("a build without kernels says so") {

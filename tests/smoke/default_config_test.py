@@ -1,10 +1,68 @@
-"""`trainctl run` and `trainctl bench --workers ...` without an experiment file. Needs TRAINCTL_BINARY."""
+"""What a verb does without an experiment file. Needs TRAINCTL_BINARY."""
 
 import json
 import os
 from unittest import mock
 
-from support import Smoke, main, run
+from support import SOURCE, Front, Smoke, main, run
+
+OWN_CONFIG = """name: mine
+dataset: {train: {type: synthetic_images, height: 8, width: 8, classes: 3, samples: 64}}
+model: linear
+optimizer: sgd
+trainer: {max_epochs: 1}
+"""
+FRONT_VERBS = ["validate", "show-config", "plan --no-model", "data hash --epochs 1 --workers 0", "data bench --workers 0",
+               "data show --out grid.png"]
+
+
+class FrontVerbs(Front):
+    """Verbs that need no engine and no run."""
+
+    def run_here(self, *words, code=None):
+        return self.program(*words, code=code, XDG_CACHE_HOME=str(self.folder / ".cache"))
+
+    def test_the_config_of_the_folder_is_used_and_named(self):
+        self.write("config.yaml", OWN_CONFIG)
+        for verb in FRONT_VERBS:
+            with self.subTest(verb):
+                self.assert_starts(self.run_here(*verb.split(), code=0).err, "no CONFIG given: using ./config.yaml\n")
+
+    def test_else_a_built_in_experiment_is_used_and_named(self):
+        for verb in ("validate", "show-config", "plan --no-model", "validate optimizer.lr=0.01"):
+            with self.subTest(verb):
+                self.assert_starts(self.run_here(*verb.split(), code=0).err,
+                                   "no CONFIG given: using the built-in experiment builtin:quickstart ")
+        photographs = self.run_here("data", "hash", "--epochs", "1", "--workers", "2", "dataset.train.samples=8",
+                                    "loader.batch_size=4", code=0)
+        self.assert_has(photographs.err, "builtin:photographs")
+        self.assertTrue((self.folder / ".cache/trainctl/photographs/v1-train-8").exists())
+
+    def test_a_config_that_cannot_be_read_is_an_error(self):
+        (self.folder / "config.yaml").symlink_to("nowhere.yaml")
+        self.assert_has(self.run_here("validate", code=2).err, "cannot read config.yaml")
+
+    def test_the_line_is_left_out_by_quiet_and_json(self):
+        self.assertEqual(self.run_here("validate", "--quiet").err, "")
+        document = self.run_here("show-config", "--json")
+        self.assertEqual(document.err, "")
+        self.assertEqual(document.json["files"], ["builtin:quickstart"])
+
+    def test_a_built_in_experiment_is_the_file_in_configs(self):
+        for name in ("quickstart", "photographs"):
+            builtin = self.run_here("show-config", f"builtin:{name}", "--json").json
+            file = self.run_here("show-config", SOURCE / f"configs/{name}.yaml", "--json").json
+            self.assertEqual(builtin["config"], file["config"])
+        self.assert_has(self.run_here("validate", "builtin:quickstar", code=2).err, "unknown built-in experiment 'quickstar'",
+                        "did you mean 'quickstart'?")
+
+    def test_the_error_of_a_missing_config_names_the_closest_file(self):
+        self.write("configs/mine.yaml", OWN_CONFIG)
+        self.assertEqual(self.run_here("validate", "mine.yml", code=2).err,
+                         "error: cannot read mine.yml: there is no such file; did you mean 'configs/mine.yaml'?\n")
+
+    def test_the_readme_shows_the_two_commands_that_need_no_file(self):
+        self.assert_has((SOURCE / "README.md").read_text(), "\ntrainctl run\n", "\ntrainctl bench --workers 0,4,8\n")
 
 
 class WithoutAConfig(Smoke):

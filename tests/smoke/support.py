@@ -7,16 +7,19 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import resource
 import socket
 import struct
 import subprocess
 import tempfile
 import time
+import typing
 import unittest
 
 BINARY = os.environ["TRAINCTL_BINARY"]
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = SOURCE / "tests/golden"
 DIGITS = """\
 name: smoke
 seed: 7
@@ -40,10 +43,25 @@ def start(folder, *words, **options):
                             stderr=subprocess.PIPE, text=True, **options)
 
 
-def run(folder, *words, timeout=480):
-    process = start(folder, *words)
-    out, err = process.communicate(timeout=timeout)
-    return process.returncode, out, err
+class Run(typing.NamedTuple):
+    """One run of the program."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+def run(folder, *words, timeout=480, **options):
+    process = start(folder, *words, **options)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+    return Run(process.returncode, out, err)
 
 
 def marked(mark):
@@ -149,11 +167,64 @@ def write_miniature_mnist(folder):
             file.write(struct.pack(">2I", 0x801, count) + labels)
 
 
-class Smoke(unittest.TestCase):
+def fits(expected, line):
+    """Whether a line is the golden one, where %float stands for any number and %path for any text without spaces."""
+    tokens = {"%float": "[0-9+.,einfa-]++", "%path": "[^ ]++"}
+    pattern = "".join(tokens.get(part) or re.escape(part) for part in re.split("(%float|%path)", expected))
+    return re.fullmatch(pattern, line) is not None
+
+
+class Front(unittest.TestCase):
+    """Commands in an empty folder, and what they print."""
+
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory(prefix="trainctl-smoke-")
         self.addCleanup(self.scratch.cleanup)
         self.folder = pathlib.Path(self.scratch.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def program(self, *words, code=None, folder=None, timeout=120, **environment):
+        """Runs the program; checks its exit code where one is given."""
+        inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+        done = run(folder or self.folder, *words, timeout=timeout, env={**inherited, **environment})
+        if code is not None:
+            self.assertEqual(done.code, code, (words, done.out, done.err))
+        return done
+
+    def refused(self, *words, code=2, **options):
+        """What a command that fails prints on stderr."""
+        return self.program(*words, code=code, **options).err
+
+    def assert_has(self, text, *parts):
+        for part in parts:
+            self.assertIn(part, text)
+
+    def assert_starts(self, text, start):
+        self.assertEqual(text[:len(start)], start)
+
+    def check_golden(self, name, text):
+        """Compares with tests/golden/NAME; TRAINCTL_APPROVE=1 writes the text there, and keeps lines whose tokens still fit."""
+        path = GOLDEN / name
+        expected = path.read_text() if path.exists() else ""
+        wanted = expected.split("\n")
+        lines = text.removesuffix("\n").split("\n") if text else []
+        actual = "".join((wanted[i] if i < len(wanted) and fits(wanted[i], line) else line) + "\n" for i, line in enumerate(lines))
+        if os.environ.get("TRAINCTL_APPROVE") == "1":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(actual)
+            return
+        self.assertTrue(path.exists(), f"{path} is missing; TRAINCTL_APPROVE=1 writes it")
+        self.assertEqual(actual, expected, f"{path}; TRAINCTL_APPROVE=1 accepts the new text")
+
+
+class Smoke(Front):
+    def setUp(self):
+        super().setUp()
         (self.folder / "digits.yaml").write_text(DIGITS)
 
     def train(self, *words, config="digits.yaml", code=0, **options):

@@ -32,5 +32,25 @@ class MeasuresTime(unittest.TestCase):
             self.assertAlmostEqual(support.Contention().share(), 0.1)
 
 
+class GoldenTexts(support.Front):
+    def test_a_token_stands_for_any_number_or_path_and_for_nothing_else(self):
+        self.assertTrue(support.fits("%float s in %path", "1,204.5 s in /tmp/x"))
+        self.assertTrue(support.fits("a+b (c)", "a+b (c)"))
+        for line in ("fast s in /tmp/x", "1 s in ", "1 s in /tmp/x y"):
+            self.assertFalse(support.fits("%float s in %path", line), line)
+
+    def test_other_texts_fail_and_are_written_where_they_are_approved(self):
+        with mock.patch.object(support, "GOLDEN", self.folder), mock.patch.dict("os.environ"):
+            support.os.environ.pop("TRAINCTL_APPROVE", None)
+            self.write("a.txt", "took %float s\nold\n")
+            self.check_golden("a.txt", "took 3 s\nold\n")
+            for name, text in (("a.txt", "took 3 s\nnew\n"), ("a.txt", "took 3 s\n"), ("missing.txt", "x\n")):
+                with self.assertRaises(AssertionError):
+                    self.check_golden(name, text)
+            support.os.environ["TRAINCTL_APPROVE"] = "1"
+            self.check_golden("a.txt", "took 3 s\nnew\n")
+            self.assertEqual((self.folder / "a.txt").read_text(), "took %float s\nnew\n")
+
+
 if __name__ == "__main__":
     support.main()

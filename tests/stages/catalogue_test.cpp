@@ -6,6 +6,8 @@
 
 #include <ATen/ops/ones.h>
 
+#include <set>
+
 using namespace trainctl;
 
 namespace {
@@ -34,6 +36,9 @@ void build_model(const config::Stage& stage, const stage::Catalogue& all) {
 }
 
 void build(const config::Stage& stage, const stage::Catalogue& all) {
+  const std::set<std::string> kinds{"model",     "layer",   "loss",  "optimizer",
+                                    "scheduler", "stopper", "metric"};
+  REQUIRE(kinds.contains(stage.kind));
   if (stage.kind == "model") build_model(stage, all);
   if (stage.kind == "layer") {
     const bool tokens = stage.type == "embedding";

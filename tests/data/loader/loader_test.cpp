@@ -208,16 +208,28 @@ TEST_CASE("an exception that is not ours passes through unchanged") {
 }
 
 TEST_CASE("a loader can be destroyed at any moment") {
+  std::atomic<int> destroyed = 0;
+  std::atomic<int> late_reads = 0;
   for (int round = 0; round < 60; ++round) {
     auto dataset = std::make_shared<CountingDataset>(200);
-    if (round % 3 == 1) dataset->before = [](std::int64_t) { std::this_thread::yield(); };
-    if (round % 3 == 2)
-      dataset->before = [](std::int64_t index) { ENSURE(data, index % 2 == 0, "odd"); };
-    Loader loader({dataset, {}, {}}, options_of(round % 5, 2, 3));
-    if (round % 2 == 0) continue;  // never started
-    loader.start_epoch(round);
-    for (int batch = 0; batch < round % 7; ++batch) failure_of([&] { loader.next(); });
+    dataset->before = [&, round](std::int64_t index) {
+      if (destroyed > round) ++late_reads;
+      if (round % 3 == 1) std::this_thread::yield();
+      if (round % 3 == 2) ENSURE(data, index % 2 == 0, "odd");
+    };
+    {
+      Loader loader({dataset, {}, {}}, options_of(round % 5, 2, 3));
+      if (round % 2 == 1) loader.start_epoch(round);
+      for (int batch = 0; round % 2 == 1 && batch < round % 7; ++batch) {
+        std::int64_t index = -1;
+        const std::string failure = failure_of([&] { index = loader.next()->index; });
+        CHECK((failure.empty() ? index == batch : round % 3 == 2 && failure.ends_with("odd")));
+      }
+    }
+    destroyed = round + 1;
+    CHECK(dataset.use_count() == 1);
   }
+  CHECK(late_reads == 0);
 }
 
 TEST_CASE("the digest of the epochs is the same for any workers and any split over ranks") {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 
 using namespace trainctl;
@@ -73,9 +74,22 @@ TEST_CASE("where io_uring is refused there is no queue of it") {
 }
 
 TEST_CASE("a queue of threads may end while nobody waits for its reads") {
-  std::vector<std::byte> memory(4096);
+  constexpr std::size_t kPiece = 4096;
+  constexpr std::uint32_t kPieces = 100;
+  std::vector<std::byte> memory(kPiece * kPieces);
   const TempFolder folder;
-  const Fd directory(::open(folder.path().c_str(), O_RDONLY | O_CLOEXEC));
-  const auto queue = thread_queue(3);
-  for (std::uint32_t i = 0; i < 100; ++i) queue->submit({directory.get(), 0, memory, i});
+  std::ofstream(folder / "file", std::ios::binary) << std::string(kPiece, 'x');
+  const Fd file(::open((folder / "file").c_str(), O_RDONLY | O_CLOEXEC));
+  auto queue = thread_queue(3);
+  const std::span<std::byte> all(memory);
+  for (std::uint32_t i = 0; i < kPieces; ++i)
+    queue->submit({file.get(), 0, all.subspan(kPiece * i, kPiece), i});
+  queue.reset();
+  // A read that outlives the queue would write here, or fail on the closed file.
+  const std::vector<std::byte> at_the_end = memory;
+  for (std::size_t i = 0; i < memory.size(); i += kPiece) {
+    const std::set<std::byte> values(&memory[i], &memory[i] + kPiece);
+    CHECK(values.size() == 1);
+  }
+  CHECK(memory == at_the_end);
 }

@@ -89,7 +89,9 @@ TEST_CASE("a loader that is fetched for can be left at any moment") {
   for (int round = 0; round < 12; ++round) {
     Loader loader(served.remote(), options_of(round % 4));
     loader.start_epoch(round);
-    for (int batch = 0; batch < round % 5; ++batch) loader.next();
+    for (int batch = 0; batch < round % 5; ++batch) CHECK(loader.next()->index == batch);
     if (round % 3 == 0) loader.start_epoch(round + 7, 2);
   }
+  CHECK(digest_epochs(served.remote(), options_of(2), 1).epochs ==
+        digest_epochs(served.local(), options_of(0), 1).epochs);
 }
