@@ -42,6 +42,15 @@ struct SyncStats {
   std::int64_t wire_bytes = 0;     // that this rank sends of them
   double overlapped_s = 0;         // from the first bucket that left to the last gradient
   double exposed_s = 0;            // from the last gradient to the end of the exchange
+
+  /// Adds what another exchange of the same steps took; `steps` stays.
+  SyncStats& operator+=(const SyncStats& other) {
+    payload_bytes += other.payload_bytes;
+    wire_bytes += other.wire_bytes;
+    overlapped_s += other.overlapped_s;
+    exposed_s += other.exposed_s;
+    return *this;
+  }
 };
 
 /// What a GradSync keeps from step to step: live, so that a checkpoint is copied into it.

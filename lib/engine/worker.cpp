@@ -22,7 +22,7 @@
 #include "spec/experiment/task.hpp"
 #include "spec/load.hpp"
 #include "train/debug/memory_report.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/loop/train_loop.hpp"
 
 #include <ATen/Context.h>
 #include <torch/version.h>
@@ -381,40 +381,39 @@ int Worker::run_training() {
                                .origin = origin_of({run_dir, device, threads.threads,
                                                     layout.channels_last, data.fingerprints}),
                                .cores = cores_of_rank(request_.local_world_size)};
-  train::Trainer trainer(session, options);
+  train::TrainLoop loop(session, options);
   if (request_.rank == 0) {
     const StartedRun run{experiment, data, loaders, *built.model, schedule, request_.world_size};
     emit_start(describe(run, options, {threads, layout, loading, recompute}), emit_);
   }
-  go_on(trainer, session, experiment);
+  go_on(loop, session, experiment);
   const events::Finished finished =
-      run_to_end({trainer, options, *built.model, shape, experiment.loader.batch_size});
+      run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
   enter(events::Phase::shutdown);
   emit_(finished);
-  if (finished.stop_reason == "signal" && trainer.saved_the_end() && !interrupted())
+  if (finished.stop_reason == "signal" && loop.state().end_is_saved && !interrupted())
     return static_cast<int>(ErrorKind::stopped);
   return exit_code_for(finished);
 }
 
-void Worker::go_on(train::Trainer& trainer, const train::Session& session,
+void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
                    const spec::Experiment& experiment) {
   const spec::Task task = spec::read_task(request_.run_dir);
   if (task.resume.empty()) return write_split(request_, experiment);
-  using train::EpochUnderWay;
+  using train::PartialEpoch;
   const checkpoint::Manifest saved =
       in_context("--resume", [&] { return checkpoint::read_manifest(task.resume); });
   const std::string changed =
       task.accepts_data_change ? changed_data(saved, session.origin) : std::string();
   in_context("--resume", [&] {
-    trainer.resume(task.resume,
-                   changed.empty() ? EpochUnderWay::goes_on : EpochUnderWay::begins_anew);
+    loop.resume(task.resume, changed.empty() ? PartialEpoch::resume : PartialEpoch::restart);
   });
-  global_step_ = trainer.global_step();
+  global_step_ = loop.state().position.global_step;
   const bool is_local =
       request_.world_size > 1 && experiment.distributed.type == spec::Strategy::local_sgd;
   std::string why_not =
-      why_not_bitwise(saved, {session.origin, request_.world_size, trainer.buckets(), is_local});
+      why_not_bitwise(saved, {session.origin, request_.world_size, loop.buckets(), is_local});
   ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
          "{}: the run would not be the same bit for bit, as trainer.deterministic asks for; set it "
          "to false to go on all the same",
@@ -425,7 +424,7 @@ void Worker::go_on(train::Trainer& trainer, const train::Session& session,
     emit_(events::Warning{data_change_notice(saved, changed), {}});
     why_not += (why_not.empty() ? "" : "; ") + changed;
   }
-  const train::Position next = trainer.next();
+  const train::Position next = loop.state().next();
   emit_(events::Resumed{.path = task.resume.string(),
                         .epoch = next.epoch,
                         .step_in_epoch = next.step_in_epoch,
@@ -448,15 +447,15 @@ std::vector<train::LayerOutput> Worker::largest_activations(const Training& trai
 }
 
 events::Finished Worker::run_to_end(const Training& training) {
-  const auto& [trainer, options, model, shape, batch_size] = training;
+  const auto& [loop, options, model, shape, batch_size] = training;
   const double before = memory_mb(options.device);
   try {
-    return trainer.run();
+    return loop.run();
   } catch (...) {
     const std::exception_ptr thrown = std::current_exception();
-    phase_ = trainer.phase();
-    global_step_ = trainer.global_step();
-    trainer.rescue(as_error(thrown).kind());
+    phase_ = loop.phase();
+    global_step_ = loop.state().position.global_step;
+    loop.rescue(as_error(thrown).kind());
     const auto refusal = refused_memory(thrown);
     if (!refusal) throw;
     train::MemoryUse use{.phase = events::phase_name(phase_),

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace trainctl::train {
-class Trainer;
+class TrainLoop;
 }
 
 namespace trainctl::engine {
@@ -48,19 +48,19 @@ class Worker {
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   [[nodiscard]] bool interrupted() const;
-  /// Where the task says so: gives the trainer what a checkpoint holds, and tells it.
-  void go_on(train::Trainer& trainer, const train::Session& session,
+  /// Where the task says so: resumes from a checkpoint, and tells it.
+  void go_on(train::TrainLoop& loop, const train::Session& session,
              const spec::Experiment& experiment);
   void enter(events::Phase phase);
-  /// A trainer, and what the report of its failure tells.
+  /// A training loop, and what the report of its failure tells.
   struct Training {
-    train::Trainer& trainer;
+    train::TrainLoop& loop;
     const train::Options& options;
     stage::Model& model;
     const stage::ModelContext& shape;
     std::int64_t batch_size = 0;
   };
-  /// Runs the trainer; where it fails, saves what can be saved and remembers how far it came.
+  /// Runs the loop; where it fails, saves what can be saved and remembers how far it came.
   events::Finished run_to_end(const Training& training);
   static std::vector<train::LayerOutput> largest_activations(const Training& training,
                                                              const train::MemoryUse& use) noexcept;

@@ -131,8 +131,8 @@ Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
   run.options.clip = 5.0;
   if (steps == Steps::captured) run.options.cuda_graphs = graphs;
   at::manual_seed(9);
-  train::Trainer trainer(session, run.options);
-  told.digest = trainer.run().parameter_digest;
+  train::TrainLoop loop(session, run.options);
+  told.digest = loop.run().parameter_digest;
   return told;
 }
 

@@ -5,6 +5,7 @@
 #include "support/noted_communicator.hpp"
 #include "support/rank_group.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
+#include "train/state/weights.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -168,7 +168,7 @@ TEST_CASE("with other data the epoch under way begins anew, and its steps stay c
   again->train = again->train_loader();
   again->resume = last_of(*first);
   CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained on, of 5"));
-  again->resume_epoch = train::EpochUnderWay::begins_anew;
+  again->resume_epoch = train::PartialEpoch::restart;
   again->events.clear();
   const events::Finished finished = again->run();
   CHECK(finished.epochs == 4);
@@ -188,7 +188,7 @@ TEST_CASE("an epoch that begins anew takes nothing from its first beginning but 
   const auto loss_of = [&](const std::function<void(Json&)>& change) {
     const auto run = make({});
     run->resume = altered(last_of(*first), run->folder.path() / "from", change);
-    run->resume_epoch = train::EpochUnderWay::begins_anew;
+    run->resume_epoch = train::PartialEpoch::restart;
     run->options.max_epochs = 2;
     run->run();
     const auto epochs = run->all<events::EpochEnded>();
@@ -212,7 +212,7 @@ TEST_CASE("between two epochs other data changes nothing about where a run goes 
   first->run();
   const auto again = make(variant);
   again->resume = last_of(*first);
-  again->resume_epoch = train::EpochUnderWay::begins_anew;
+  again->resume_epoch = train::PartialEpoch::restart;
   CHECK(again->run().parameter_digest == expected.parameter_digest);
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("a run that is at its limit begins no epoch anew") {
   const auto again = make({});
   again->options.max_steps = 8;
   again->resume = last_of(*first);
-  again->resume_epoch = train::EpochUnderWay::begins_anew;
+  again->resume_epoch = train::PartialEpoch::restart;
   const events::Finished finished = again->run();
   CHECK(finished.global_step == 8);
   CHECK(finished.stop_reason == "max_steps");

@@ -4,6 +4,7 @@
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
+#include "train/state/weights.hpp"
 
 using namespace trainctl;
 

@@ -470,5 +470,27 @@ class Restarts(Resumes):
         self.assertEqual((result["restarts"], result["resume_command"]), (0, None))
 
 
+class CheckpointsOfEarlierBuilds(unittest.TestCase):
+    """tests/golden/checkpoints holds a checkpoint in the middle of an epoch: two ranks, an exponential average, early stopping,
+    shuffled. `trainctl run mid_epoch.yaml` of the build of November 2025 wrote it, and its run ended with these figures."""
+
+    GOLDEN = pathlib.Path(__file__).parent.parent / "golden/checkpoints"
+    VAL_LOSS = [2.150513, 2.089768]  # epochs 2 and 3
+    DATA_DIGEST = "83b23d7235ea98fb"
+
+    def test_the_run_continues_to_the_figures_of_the_whole_run(self):
+        with tempfile.TemporaryDirectory(prefix="trainctl-resume-") as folder:
+            code, _, err = run(folder, "run", self.GOLDEN / "mid_epoch.yaml", "--resume", self.GOLDEN / "epoch=0002-mid-step=000014",
+                               "--run-dir", "again")
+            self.assertEqual(code, 0, err)
+            epochs = rows(pathlib.Path(folder, "again/epochs.csv"))
+            self.assertEqual([int(row["epoch"]) for row in epochs], [2, 3])
+            self.assertEqual([int(row["step"]) for row in epochs], [20, 30])
+            for row, loss in zip(epochs, self.VAL_LOSS):
+                self.assertAlmostEqual(float(row["val/loss"]), loss, delta=1e-4)  # another CPU rounds in another way
+            result = json.loads(pathlib.Path(folder, "again/result.json").read_text())
+            self.assertEqual(result["data_digest"], self.DATA_DIGEST)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "rank_runs.hpp"
 #include "support/catch.hpp"
+#include "train/parallel/stop_consensus.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,7 +1,7 @@
 #include "base/error.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/loop/train_loop.hpp"
 
 #include <filesystem>
 #include <limits>

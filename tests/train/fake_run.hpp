@@ -6,7 +6,7 @@
 #include "data/core/registry.hpp"
 #include "spec/batch_transform/mixup.hpp"
 #include "support/temp_folder.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/loop/train_loop.hpp"
 
 #include <torch/torch.h>
 
@@ -270,14 +270,14 @@ struct FakeRun {
                                            .heartbeat = &heartbeat,
                                            .stop_signal = &stop_signal,
                                            .run_dir = run_dir.empty() ? folder.path() : run_dir};
-    trainctl::train::Trainer trainer(session, options);
-    if (!resume.empty()) trainer.resume(resume, resume_epoch);
+    trainctl::train::TrainLoop loop(session, options);
+    if (!resume.empty()) loop.resume(resume, resume_epoch);
     try {
-      auto finished = trainer.run();
-      saved_the_end = trainer.saved_the_end();
+      auto finished = loop.run();
+      saved_the_end = loop.state().end_is_saved;
       return finished;
     } catch (const trainctl::Error& error) {
-      trainer.rescue(error.kind());
+      loop.rescue(error.kind());
       throw;
     }
   }
@@ -332,7 +332,7 @@ struct FakeRun {
   trainctl::events::Heartbeat heartbeat{};
   volatile int stop_signal = 0;
   std::filesystem::path resume;  // a checkpoint to go on from
-  trainctl::train::EpochUnderWay resume_epoch = trainctl::train::EpochUnderWay::goes_on;
+  trainctl::train::PartialEpoch resume_epoch = trainctl::train::PartialEpoch::resume;
   bool saved_the_end = false;
   trainctl::train::Options options;
   std::vector<trainctl::events::Event> events;

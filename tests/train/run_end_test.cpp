@@ -3,7 +3,7 @@
 #include "checkpoint/store.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
-#include "train/loop/trainer.hpp"
+#include "train/loop/train_loop.hpp"
 
 #include <filesystem>
 #include <utility>

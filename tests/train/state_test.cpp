@@ -1,6 +1,9 @@
 #include "base/hash.hpp"
 #include "train/hand_over.hpp"
 #include "train/loop/loop_state.hpp"
+#include "train/loop/progress_reporter.hpp"
+#include "train/parallel/replicas.hpp"
+#include "train/state/weight_averaging.hpp"
 
 #include <bit>
 #include <limits>
@@ -31,14 +34,39 @@ std::vector<double> numbers_of(const GradScaler& scaler) {
 
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-/// The loss that a progress line shows after these rows.
-std::optional<double> shown_after(FakeRun& run, train::Reporter& reporter, const LossMeter& meter,
-                                  double now) {
-  run.events.clear();
-  reporter.step(events::Phase::train, {}, now, &meter);
-  REQUIRE(run.all<events::Progress>().size() == 1);
-  return run.all<events::Progress>().front().loss;
-}
+/// A reporter with what it reads, as in the middle of an epoch.
+struct Reporting {
+  FakeRun run;
+  train::Options options;
+  train::Session session;
+  train::LoopState state;
+  train::Phases phases;
+  std::unique_ptr<dist::GradSync> sync;
+  train::StepRunner step;
+  train::ProgressReporter reporter;
+
+  Reporting()
+      : session(session_of(with_slow_clock(run))),
+        phases(session, options, state),
+        sync(train::synchronize(session, options)),
+        step(session, options, phases.timer(), *sync),
+        reporter(session, options, phases, step, *sync) {
+    state.position.global_step = 1;  // no log point
+  }
+  /// Every reading is a second later, so that each step is shown.
+  static FakeRun& with_slow_clock(FakeRun& run) {
+    run.clock = std::make_shared<TickingClock>(1);
+    return run;
+  }
+  /// The loss that the progress line shows after the next step.
+  std::optional<double> shown() {
+    run.events.clear();
+    phases.next(train::Part::other);
+    reporter.on_step_end(state);
+    REQUIRE(run.all<events::Progress>().size() == 1);
+    return run.all<events::Progress>().front().loss;
+  }
+};
 
 stage::LossValue loss(double value) { return {torch::tensor(static_cast<float>(value)), {}}; }
 
@@ -132,19 +160,17 @@ TEST_CASE("the sums of a loss meter come back bit for bit") {
   CHECK(bits(resumed.weight()) == bits(whole.weight()));
 }
 
-TEST_CASE("a reporter goes on from the last log point of the epoch") {
-  FakeRun run;
-  const train::Session session = session_of(run);
-  LossMeter meter(at::kCPU);
-  train::Reporter whole(session, at::kCPU);
-  whole.begin_epoch();
-  meter.add(loss(8), 4);
-  CHECK(shown_after(run, whole, meter, 10) == 8.0);
-  train::Reporter resumed(session, at::kCPU);
-  hand_over_memo(whole, resumed);
-  meter.add(loss(2), 4);
-  CHECK(shown_after(run, resumed, meter, 20) == 2.0);
-  CHECK(remember(whole).contains("log_mark"));
+TEST_CASE("a reporter continues from the last log point of the epoch") {
+  Reporting whole;
+  whole.reporter.on_epoch_begin(whole.state);
+  whole.step.meter().add(loss(8), 4);
+  CHECK(whole.shown() == 8.0);
+  Reporting resumed;
+  hand_over_memo(whole.reporter, resumed.reporter);
+  resumed.step.meter().add(loss(8), 4);
+  resumed.step.meter().add(loss(2), 4);
+  CHECK(resumed.shown() == 2.0);
+  CHECK(remember(whole.reporter).contains("log_mark"));
 }
 
 TEST_CASE("the digest of a run is that of its epochs, in one go or in two") {

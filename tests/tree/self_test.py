@@ -75,8 +75,8 @@ class Layers(Planted):
 
     def test_an_include_goes_down(self):
         self.assertIn("rank 0", self.complaint("lib/base/x.cpp", '#include "config/node.hpp"'))
-        self.assertIn("engine half", self.complaint("lib/data/x.cpp", '  #  include "train/trainer.hpp"'))
-        self.assertIn("engine half", self.complaint("apps/trainctl/x.cpp", '#include "train/trainer.hpp"'))
+        self.assertIn("engine half", self.complaint("lib/data/x.cpp", '  #  include "train/train_loop.hpp"'))
+        self.assertIn("engine half", self.complaint("apps/trainctl/x.cpp", '#include "train/train_loop.hpp"'))
         self.assertIn("names no folder", self.complaint("lib/base/x.cpp", '#include "error.hpp"'))
         self.assertIn("no folder of the table", self.complaint("lib/base/x.cpp", '#include "extra/x.hpp"'))
         self.assertIn("not in the table", self.complaint("lib/extra/x.cpp", "int x;"))

@@ -8,8 +8,8 @@
 #include "engine/resolve/step_probe.hpp"
 #include "engine/setup/run_components.hpp"
 #include "spec/experiment/run_size.hpp"
-#include "train/loop/trainer.hpp"
 #include "train/measure/resource_counters.hpp"
+#include "train/parallel/replicas.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Context.h>
@@ -105,7 +105,7 @@ ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
       options_(options_of(setup)),
       session_(session_of(stages_, loader_, *communicator_, setup.experiment.distributed)),
       timer_(steady_clock(), nullptr),
-      sync_(train::synchronise(session_, options_)),
+      sync_(train::synchronize(session_, options_)),
       runner_(session_, options_, timer_, *sync_),
       gradients_stay_(keeps_gradients(setup.experiment.trainer)),
       may_leave_out_(may_leave_out(setup.experiment.trainer)) {
@@ -122,7 +122,8 @@ device::DeviceBatch ModelMeter::batch_of(std::int64_t rows) const {
 }
 
 void ModelMeter::run_one(const train::MicroBatch& micro) {
-  ENSURE(diverged, runner_.run(micro, /*lr=*/0) == train::StepRunner::Result::ok,
+  runner_.begin_step(/*lr=*/0, std::nullopt);
+  ENSURE(diverged, runner_.run(micro) == train::StepRunner::Result::ok,
          "the loss or the gradient of made-up samples is not finite, so that the model cannot be "
          "measured");
   data::note_progress();

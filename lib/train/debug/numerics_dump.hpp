@@ -1,6 +1,7 @@
 #pragma once
 
 #include "train/debug/numerics_file.hpp"
+#include "train/loop/loop_state.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
 #include "train/state/saved_state.hpp"

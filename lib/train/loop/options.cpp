@@ -5,6 +5,8 @@
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/value_types.hpp"
 
+#include <algorithm>
+
 namespace trainctl::train {
 
 namespace {
@@ -69,6 +71,24 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
     options.saving.reset();
   }
   return options;
+}
+
+std::optional<Averaging> averaging_of(const spec::Trainer& trainer) {
+  if (trainer.ema)
+    return Averaging{trainer.ema->decay,
+                     {trainer.ema->every_n_steps},
+                     trainer.ema->start_epoch,
+                     trainer.ema->exponential_decay().warmup};
+  if (trainer.swa) return Averaging{{}, trainer.swa->every_n_steps, trainer.swa->start_epoch};
+  return std::nullopt;
+}
+
+bool averages_step(const Averaging& options, std::int64_t steps_per_epoch,
+                   std::int64_t global_step) {
+  const std::int64_t start = options.start_epoch * steps_per_epoch;
+  const std::int64_t every =
+      options.every_n_steps.value_or(std::max<std::int64_t>(steps_per_epoch, 1));
+  return global_step > start && (global_step - start) % every == 0;
 }
 
 }  // namespace trainctl::train

@@ -2,7 +2,6 @@
 
 #include "spec/experiment/enums.hpp"
 #include "spec/experiment/experiment.hpp"
-#include "train/state/weight_averaging.hpp"
 #include "train/step/forward.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -22,6 +21,21 @@ struct Saving {
   std::optional<double> every_s;
   bool weights_only = false;  // no run can go on from them
 };
+
+/// An average of the weights over steps.
+struct Averaging {
+  std::optional<double> decay;               // of an exponential average; none: the mean of all
+  config::Auto<std::int64_t> every_n_steps;  // auto: those of an epoch
+  std::int64_t start_epoch = 0;
+  std::optional<spec::DecayWarmup> decay_warmup = {};
+};
+
+/// Nothing where the trainer averages nothing.
+std::optional<Averaging> averaging_of(const spec::Trainer& trainer);
+
+/// Whether the average takes in the weights after that step; `steps_per_epoch`: optimizer steps.
+bool averages_step(const Averaging& options, std::int64_t steps_per_epoch,
+                   std::int64_t global_step);
 
 /// What the loop does, with every `auto` and every implication of the experiment resolved.
 struct Options {

@@ -6,12 +6,15 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
+#include <utility>
 
 namespace trainctl::train {
 namespace {
 
 constexpr double kProgressInterval = 0.2;  // seconds
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<double> read(const at::Tensor& scalar) {
   return scalar.defined() ? std::optional(scalar.item<double>()) : std::nullopt;
@@ -19,102 +22,138 @@ std::optional<double> read(const at::Tensor& scalar) {
 
 }  // namespace
 
-Reporter::Reporter(const Session& session, at::Device device)
+ProgressReporter::ProgressReporter(const Session& session, const Options& options,
+                                   const Phases& phases, const StepRunner& step,
+                                   const dist::GradSync& sync)
     : session_(session),
-      speaks_(session.communicator.place().rank == 0),
-      reads_freely_(device.is_cpu()),
+      options_(options),
+      phases_(phases),
+      step_(step),
+      sync_(sync),
+      leads_(session.communicator.place().rank == 0),
       begun_(session.clock.now()),
       last_progress_(begun_) {}
 
-void Reporter::begin_epoch() {
-  progress_mark_ = {};
-  log_mark_ = {};
+void ProgressReporter::on_run_begin(LoopState& state) {
+  if (!state.resumed) return;
+  begun_ = state.begun;
+  reported_steps_ = state.position.global_step;
+  if (state.other_world) progress_mark_ = log_mark_ = now();
 }
 
-void Reporter::begin_at(const LossMeter& meter) {
-  log_mark_ = {meter.total(), meter.weight()};
-  progress_mark_ = log_mark_;
+void ProgressReporter::on_epoch_begin(LoopState& state) {
+  if (!state.resumed_in_epoch) progress_mark_ = log_mark_ = {};
 }
 
-void Reporter::emit(const events::Event& event) const { session_.emit(event); }
+void ProgressReporter::on_step_end(LoopState& state) {
+  if (logs_step(options_, state)) log(state);
+  if (!state.diverged) show(events::Phase::train, state.position, phases_.now());
+}
 
-void Reporter::memorise(Memo& memo) {
+void ProgressReporter::on_validation_batch_end(LoopState& state) {
+  show(events::Phase::validate, state.validation, session_.clock.now());
+}
+
+void ProgressReporter::on_validation_end(LoopState& state) {
+  for (events::TableRow& row : state.tables) {
+    row.epoch = state.position.epoch;
+    if (leads_) session_.emit(row);
+  }
+  report_skipped("train", session_.train);
+  if (session_.validation != nullptr) report_skipped("val", *session_.validation);
+}
+
+/// The rank's own share is of this process alone; the epoch is reported as a whole, with the time
+/// of the processes that began it. Shares of a device, a CPU and a disk stay those of this process.
+void ProgressReporter::on_epoch_report(LoopState& state) {
+  if (session_.communicator.place().world_size > 1) report_rank(state);
+  if (!leads_) return;
+  events::EpochEnded ended = state.report;
+  add_times(ended.timing, state.earlier);
+  ended.timing.samples = state.samples;
+  ended.timing.samples_per_s = training_rate(ended.timing);
+  session_.emit(ended);
+}
+
+void ProgressReporter::on_run_end(LoopState& state) {
+  show(events::Phase::shutdown, state.position, session_.clock.now());
+}
+
+void ProgressReporter::memorise(Memo& memo) {
   memo.group("log_mark", [&] { log_mark_.memorise(memo); });
   memo.group("progress_mark", [&] { progress_mark_.memorise(memo); });
   memo.value("shown_loss", &shown_loss_);
 }
 
-std::optional<double> Reporter::recent_loss(const LossMeter& meter) {
-  if (reads_freely_ && meter.weight() > progress_mark_.weight) {
-    const Mark now{meter.total(), meter.weight()};
-    shown_loss_ = (now.total - progress_mark_.total) / (now.weight - progress_mark_.weight);
-    progress_mark_ = now;
+void ProgressReporter::show(events::Phase phase, const Position& position, double time) {
+  phases_.stamp(phase);
+  if (!leads_ || time - last_progress_ < kProgressInterval) return;
+  last_progress_ = time;
+  // Reading the loss of a GPU would wait for it.
+  const bool reads_loss = phase == events::Phase::train && options_.device.is_cpu();
+  if (reads_loss && now().weight > progress_mark_.weight) {
+    const Mark before = std::exchange(progress_mark_, now());
+    shown_loss_ = (progress_mark_.total - before.total) / (progress_mark_.weight - before.weight);
   }
-  return shown_loss_;
+  session_.emit(events::Progress{phase, position.epoch, position.step_in_epoch,
+                                 position.steps_in_epoch, position.global_step, shown_loss_});
 }
 
-void Reporter::step(events::Phase phase, const Position& position, double now,
-                    const LossMeter* meter) {
-  if (session_.heartbeat != nullptr) session_.heartbeat->stamp(phase, position.global_step);
-  if (!speaks_ || now - last_progress_ < kProgressInterval) return;
-  last_progress_ = now;
-  emit(events::Progress{phase, position.epoch, position.step_in_epoch, position.steps_in_epoch,
-                        position.global_step,
-                        meter != nullptr ? recent_loss(*meter) : shown_loss_});
-}
-
-std::optional<double> Reporter::log(const Position& position, double lr, double now,
-                                    const StepRunner& step) {
-  const Mark mark{step.meter().total(), step.meter().weight()};
+std::optional<double> ProgressReporter::mean_since_log() {
+  const Mark before = std::exchange(log_mark_, now());
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
-  values[0] = mark.total - log_mark_.total;
-  values[1] = mark.weight - log_mark_.weight;
-  log_mark_ = mark;
+  values[0] = log_mark_.total - before.total;
+  values[1] = log_mark_.weight - before.weight;
   session_.communicator.sum(sums, "sum of the losses");
-  std::optional<double> loss;
-  if (values[1] > 0 || !step.meter().leaves_out()) loss = mean_loss(values[0], values[1]);
-  if (loss) shown_loss_ = loss;
-  if (speaks_) {
-    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-    emit(events::StepLogged{position.epoch, position.global_step, loss.value_or(kNone), lr,
-                            now - begun_, read(step.norms().gradient),
-                            read(step.norms().parameter)});
-  }
-  return loss;
+  if (values[1] <= 0 && step_.meter().leaves_out()) return std::nullopt;
+  return mean_loss(values[0], values[1]);
 }
 
-void SkippedReport::tell(const std::string& split, const data::Loader& loader,
-                         const EventSink& emit) {
+void ProgressReporter::log(LoopState& state) {
+  const std::optional<double> loss = mean_since_log();
+  if (loss) shown_loss_ = loss;
+  state.logged_loss = loss;
+  if (leads_) {
+    session_.emit(events::StepLogged{state.position.epoch, state.position.global_step,
+                                     loss.value_or(kNone), state.lr, phases_.now() - begun_,
+                                     read(step_.norms().gradient), read(step_.norms().parameter)});
+  }
+  if (loss && !std::isfinite(*loss))
+    state.diverged = {fmt::format("the training loss is {}", *loss)};
+}
+
+/// Names each damaged sample that a loader replaced (dataset.on_error: skip), once a run.
+void ProgressReporter::report_skipped(const std::string& split, const data::Loader& loader) {
   for (const data::SkippedSample& sample : loader.skipped()) {
-    if (!told_.insert(split + '\0' + sample.name).second) continue;
+    if (!skipped_.insert(split + '\0' + sample.name).second) continue;
     const std::string text = fmt::format("dataset.{}: another sample takes the place of {}: {}",
                                          split, sample.name, sample.reason);
     log::get().warn("{}", printable(text));  // the rank's log, which stays in the run folder
-    emit(events::Warning{text, split + "/" + sample.name});
+    session_.emit(events::Warning{text, split + "/" + sample.name});
   }
 }
 
-events::RankEpoch rank_epoch(const RankShare& share) {
-  const events::Timing& timing = share.ended.timing;
-  const dist::SyncStats& exchanged = share.exchanged;
+void ProgressReporter::report_rank(const LoopState& state) {
+  const events::Timing& timing = state.report.timing;
+  const dist::SyncStats& exchanged = state.exchanged;
   const double exchange_s = exchanged.overlapped_s + exchanged.exposed_s;
-  events::RankEpoch told;
-  told.rank = share.rank;
-  told.epoch = share.ended.epoch;
-  told.global_step = share.ended.global_step;
-  told.steps = share.steps;
-  told.wall_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
-  told.data_wait_s = timing.data_wait_s;
-  told.step_s = timing.h2d_s + timing.forward_s + timing.backward_s + timing.optimizer_s;
-  told.allreduce_exposed_s = timing.allreduce_exposed_s;
-  told.overlapped_s = exchanged.overlapped_s;
-  told.exposed_s = exchanged.exposed_s;
-  told.overlap = exchange_s > 0 ? exchanged.overlapped_s / exchange_s : 0;
-  told.payload_bytes = exchanged.payload_bytes;
-  told.wire_bytes = exchanged.wire_bytes;
-  told.bucket_bytes = share.bucket_bytes;
-  return told;
+  events::RankEpoch share;
+  share.rank = session_.communicator.place().rank;
+  share.epoch = state.report.epoch;
+  share.global_step = state.report.global_step;
+  share.steps = share.global_step - std::exchange(reported_steps_, share.global_step);
+  share.wall_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  share.data_wait_s = timing.data_wait_s;
+  share.step_s = timing.h2d_s + timing.forward_s + timing.backward_s + timing.optimizer_s;
+  share.allreduce_exposed_s = timing.allreduce_exposed_s;
+  share.overlapped_s = exchanged.overlapped_s;
+  share.exposed_s = exchanged.exposed_s;
+  share.overlap = exchange_s > 0 ? exchanged.overlapped_s / exchange_s : 0;
+  share.payload_bytes = exchanged.payload_bytes;
+  share.wire_bytes = exchanged.wire_bytes;
+  share.bucket_bytes = sync_.bucket_bytes();
+  session_.emit(share);
 }
 
 }  // namespace trainctl::train

@@ -1,42 +1,40 @@
 #pragma once
 
-#include "data/loader/loader.hpp"
-#include "dist/grad_sync.hpp"
-#include "events/records.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 #include "train/loop/session.hpp"
-#include "train/step/forward.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace trainctl::train {
 
-/// Tells the supervisor where training stands: the shared page at every step, the progress bar a
-/// few times a second, a log line every so many steps. Only rank 0 speaks of progress.
-class Reporter {
+/// Reports where training stands: to the supervisor's shared page at every step, to the progress
+/// bar a few times a second, to the log every trainer.log_every_n_steps, and at the end of an epoch
+/// its metrics, tables and times. Only rank 0 reports progress; each rank reports its share of the
+/// time.
+class ProgressReporter final : public Observer {
  public:
-  Reporter(const Session& session, at::Device device);
+  ProgressReporter(const Session& session, const Options& options, const Phases& phases,
+                   const StepRunner& step, const dist::GradSync& sync);
 
-  /// Counts the seconds of the run from that time of the session's clock.
-  void begin_run(double begun) { begun_ = begun; }
-  /// Begins an epoch: `meter` starts from nothing.
-  void begin_epoch();
-  /// Goes on in the middle of an epoch as if `meter` had been told so far.
-  void begin_at(const LossMeter& meter);
-  void step(events::Phase phase, const Position& position, double now, const LossMeter* meter);
-  /// A log point: all ranks call it at the same step. Returns the mean loss since the last one;
-  /// nothing, and logs NaN, where every loss since then was left out.
-  std::optional<double> log(const Position& position, double lr, double now,
-                            const StepRunner& step);
-  void emit(const events::Event& event) const;
+  void on_run_begin(LoopState& state) override;
+  void on_epoch_begin(LoopState& state) override;
+  void on_step_end(LoopState& state) override;
+  void on_validation_batch_end(LoopState& state) override;
+  void on_validation_end(LoopState& state) override;
+  void on_epoch_report(LoopState& state) override;
+  void on_run_end(LoopState& state) override;
+
+  [[nodiscard]] std::string_view state_key() const override { return "reporter"; }
   /// What a log line in the middle of an epoch takes from those before it.
-  void memorise(Memo& memo);
+  void memorise(Memo& memo) override;
 
  private:
+  /// Sums of the meter at some step.
   struct Mark {
     double total = 0;
     double weight = 0;
@@ -46,37 +44,28 @@ class Reporter {
       memo.value("weight", &weight);
     }
   };
-  [[nodiscard]] std::optional<double> recent_loss(const LossMeter& meter);
+  [[nodiscard]] Mark now() const { return {step_.meter().total(), step_.meter().weight()}; }
+  /// The mean loss since the last log point, over all ranks; nothing if every loss since then was
+  /// skipped.
+  std::optional<double> mean_since_log();
+  void log(LoopState& state);
+  void show(events::Phase phase, const Position& position, double time);
+  void report_skipped(const std::string& split, const data::Loader& loader);
+  void report_rank(const LoopState& state);
 
   const Session& session_;
-  bool speaks_;
-  bool reads_freely_;  // a CPU: reading a loss waits for nothing
+  const Options& options_;
+  const Phases& phases_;
+  const StepRunner& step_;
+  const dist::GradSync& sync_;
+  bool leads_;
   double begun_;
   double last_progress_;
   std::optional<double> shown_loss_;
   Mark progress_mark_;
   Mark log_mark_;
+  std::int64_t reported_steps_ = 0;  // the global step up to which report_rank() has reported
+  std::set<std::string> skipped_;    // samples that were reported, with their split
 };
-
-/// Names each damaged sample that a loader replaced (dataset.on_error: skip), once a run, as a
-/// warning.
-class SkippedReport {
- public:
-  void tell(const std::string& split, const data::Loader& loader, const EventSink& emit);
-
- private:
-  std::set<std::string> told_;
-};
-
-/// What one rank knows of an epoch that is over.
-struct RankShare {
-  int rank = 0;
-  const events::EpochEnded& ended;   // with this rank's own timing
-  std::int64_t steps = 0;            // of the optimizer, by this process
-  const dist::SyncStats& exchanged;  // of gradients and weights
-  std::vector<std::int64_t> bucket_bytes;
-};
-
-events::RankEpoch rank_epoch(const RankShare& share);
 
 }  // namespace trainctl::train

@@ -31,7 +31,7 @@ struct Evaluation {
   bool labelled = true;  // else the outputs alone are wanted: neither loss nor metrics
 };
 
-/// What the loop works with; owned by the engine or by a test, and alive as long as the Trainer.
+/// What the loop works with; owned by the engine or by a test, and alive as long as the loop.
 struct Session {
   stage::Model& model;
   stage::Loss& loss;
@@ -51,23 +51,6 @@ struct Session {
   std::filesystem::path run_dir;     // checkpoints/ is written below it
   checkpoint::Manifest origin = {};  // version, config_hash and facts, as each manifest tells them
   int cores = 0;                     // that this rank may use; 0: not known
-};
-
-/// Where the run stands.
-struct Position {
-  std::int64_t epoch = 0;
-  std::int64_t step_in_epoch = 0;
-  std::int64_t steps_in_epoch = 0;
-  std::int64_t global_step = 0;
-
-  void memorise(Memo& memo) {
-    std::int64_t number = epoch + 1;  // files count from 1
-    memo.value("epoch", &number);
-    epoch = number - 1;
-    memo.value("step_in_epoch", &step_in_epoch);
-    memo.value("steps_in_epoch", &steps_in_epoch);
-    memo.value("global_step", &global_step);
-  }
 };
 
 }  // namespace trainctl::train

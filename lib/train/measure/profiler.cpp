@@ -246,4 +246,21 @@ std::string operators_as_text(const std::vector<OperatorRow>& rows) {
   return text;
 }
 
+/// It may write files here.
+void ProfilerObserver::on_step_begin(LoopState& /*state*/) {
+  const PhaseScope scope(phases_, Part::checkpoint);
+  profiler_.before_step();
+}
+
+void ProfilerObserver::on_run_end(LoopState& state) {
+  profiler_.finish();
+  if (!profiler_.written().empty()) return;
+  const std::int64_t steps = state.position.global_step;
+  session_.emit(events::Warning{
+      fmt::format("no profile was written: the run ended after {} step{}, before the first that "
+                  "is recorded (profiler.wait {}, profiler.warmup {})",
+                  steps, steps == 1 ? "" : "s", options_.wait, options_.warmup),
+      {}});
+}
+
 }  // namespace trainctl::train

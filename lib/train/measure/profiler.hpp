@@ -1,6 +1,8 @@
 #pragma once
 
 #include "spec/experiment/experiment.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 #include "train/loop/session.hpp"
 #include "train/measure/layer_times.hpp"
 
@@ -47,6 +49,25 @@ class Profiler {
   std::filesystem::path written_;
   State state_ = State::waits;
   std::int64_t step_ = 0;
+};
+
+/// Records the first steps of a run on rank 0, as `profiler` of the configuration says.
+class ProfilerObserver final : public Observer {
+ public:
+  ProfilerObserver(const Session& session, const Options& options, Phases& phases)
+      : session_(session),
+        options_(*options.profiler),
+        phases_(phases),
+        profiler_(options_, options.device, session) {}
+
+  void on_step_begin(LoopState& state) override;
+  void on_run_end(LoopState& state) override;
+
+ private:
+  const Session& session_;
+  const spec::Profiler& options_;
+  Phases& phases_;
+  Profiler profiler_;
 };
 
 // The operators of a recorded window, summed by name and shapes; plain values without libtorch.

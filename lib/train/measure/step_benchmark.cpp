@@ -1,5 +1,6 @@
 #include "train/measure/step_benchmark.hpp"
 
+#include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
 #include "train/state/saved_state.hpp"
 #include "train/step/step_runner.hpp"
@@ -228,6 +229,50 @@ std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBa
   } catch (const std::exception&) {
     return std::nullopt;
   }
+}
+
+namespace {
+
+bool has_native_bf16() {
+  const std::vector<std::string> features = read_machine().cpu_features;
+  return std::ranges::any_of(features, [](const std::string& feature) {
+    return feature == "avx512_bf16" || feature == "amx_bf16";
+  });
+}
+
+}  // namespace
+
+void StepBenchmark::on_epoch_report(LoopState& state) {
+  const events::Timing& timing = state.report.timing;
+  cost_.training_s += timing.wall_s;
+  cost_.passes_s += timing.forward_s + timing.backward_s;
+}
+
+/// The steps are replayed without the checks of detect_anomaly.
+void StepBenchmark::on_run_end(LoopState& state) {
+  if (state.stop == Stop::signal || state.last_batch == nullptr || step_.records()) return;
+  cost_.batches = state.batches;
+  const std::int64_t steps = cost_.steps();
+  if (steps == 0) return;
+  step_.stop_watching();
+  const auto replayed = replay_batch(session_, {.batch = *state.last_batch,
+                                                .forward = options_.forward,
+                                                .steps = steps,
+                                                .setting_budget_s = cost_.setting_budget_s(),
+                                                .has_bf16 = has_native_bf16()});
+  if (!replayed) return;
+  events::Finished& finished = state.finished;
+  finished.replay_step_s = replayed->step_s;
+  finished.replay_steps = replayed->steps;
+  if (const auto& larger = replayed->larger_batch) {
+    finished.larger_batch = larger->value;
+    finished.larger_batch_step_s = larger->step_s;
+  }
+  if (const auto& threads = replayed->other_threads) {
+    finished.other_threads = threads->value;
+    finished.other_threads_step_s = threads->step_s;
+  }
+  if (replayed->precision) finished.bf16_step_s = replayed->precision->step_s;
 }
 
 }  // namespace trainctl::train

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "device/feed.hpp"
+#include "train/loop/observer.hpp"
 #include "train/loop/session.hpp"
 #include "train/step/forward.hpp"
+#include "train/step/step_runner.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -55,5 +57,23 @@ struct ReplayBatch {
 /// number of threads (all cores, or one) and bf16 are timed in the same way where their steps fit
 /// into the budget.
 std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay);
+
+/// Where it is cheap to find out, measures at the end of a run what a step takes whose batch is
+/// always there. On a CPU and one rank alone: on a GPU the loader takes nothing from the device and
+/// the steps' own times tell it, and several ranks would have to measure together.
+class StepBenchmark final : public Observer {
+ public:
+  StepBenchmark(const Session& session, const Options& options, StepRunner& step)
+      : session_(session), options_(options), step_(step) {}
+
+  void on_epoch_report(LoopState& state) override;
+  void on_run_end(LoopState& state) override;
+
+ private:
+  const Session& session_;
+  const Options& options_;
+  StepRunner& step_;
+  ReplayCost cost_;
+};
 
 }  // namespace trainctl::train

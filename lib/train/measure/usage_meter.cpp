@@ -1,5 +1,8 @@
 #include "train/measure/usage_meter.hpp"
 
+#include "device/device.hpp"
+#include "device/process_stats.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -110,6 +113,28 @@ void UsageMeter::add_gpu(events::Usage& usage) {
 std::optional<double> UsageMeter::take_gpu_util() {
   if (util_samples_ == 0) return std::nullopt;
   return std::exchange(util_sum_, 0) / std::exchange(util_samples_, 0);
+}
+
+UsageObserver::UsageObserver(const Session& session, const Options& options, const Phases& phases)
+    : options_(options),
+      phases_(phases),
+      meter_(session.cores, make_gpu_meter(device::cuda_pci_bus(options.device))) {}
+
+void UsageObserver::on_epoch_begin(LoopState& /*state*/) {
+  cpu_before_ = device::cpu_seconds();
+  read_before_ = device::storage_bytes_read();
+  meter_.begin();
+}
+
+void UsageObserver::on_epoch_report(LoopState& state) {
+  events::Timing& timing = state.report.timing;
+  const double wall = std::max(timing.wall_s, 1e-9);
+  timing.cpu_percent = 100 * (device::cpu_seconds() - cpu_before_) / wall;
+  timing.rss_mb = device::peak_rss_mb();
+  timing.gpu_mem_mb = device::cuda_peak_memory_mb(options_.device);
+  timing.read_mb_s = static_cast<double>(device::storage_bytes_read() - read_before_) / 1e6 / wall;
+  timing.gpu_util = meter_.take_gpu_util();
+  state.report.usage = meter_.take(timing.wall_s);
 }
 
 }  // namespace trainctl::train

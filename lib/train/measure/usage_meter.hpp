@@ -3,6 +3,8 @@
 #include "base/machine/nvml.hpp"
 #include "base/machine/resource_usage.hpp"
 #include "events/records.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -45,6 +47,23 @@ class UsageMeter {
   int samples_ = 0;  // since the last epoch that was told
   int hot_ = 0;
   int braked_ = 0;
+};
+
+/// Adds to the report of an epoch what the process and its machine did meanwhile.
+class UsageObserver final : public Observer {
+ public:
+  UsageObserver(const Session& session, const Options& options, const Phases& phases);
+
+  void on_epoch_begin(LoopState& state) override;
+  void on_step_end(LoopState& /*state*/) override { meter_.step(phases_.now()); }
+  void on_epoch_report(LoopState& state) override;
+
+ private:
+  const Options& options_;
+  const Phases& phases_;
+  UsageMeter meter_;
+  double cpu_before_ = 0;         // seconds
+  std::int64_t read_before_ = 0;  // bytes, from storage
 };
 
 }  // namespace trainctl::train

@@ -129,4 +129,23 @@ void LocalSgd::exchange() const {
     communicator_.broadcast(buffer, "broadcast of buffer '" + name + "'");
 }
 
+LocalSgdObserver::LocalSgdObserver(const Session& session, const Options& options, Phases& phases,
+                                   std::int64_t steps_per_epoch)
+    : options_(options),
+      phases_(phases),
+      steps_per_epoch_(steps_per_epoch),
+      local_sgd_(session.model, session.communicator,
+                 {options.sync_every, session.buckets.cap_bytes}) {}
+
+void LocalSgdObserver::on_step_end(LoopState& state) {
+  const PhaseScope scope(phases_, Part::allreduce);
+  const Position& at = state.position;
+  const bool ends = at.step_in_epoch == at.steps_in_epoch || at_step_limit(options_, state);
+  const bool averages =
+      options_.averaging && averages_step(*options_.averaging, steps_per_epoch_, at.global_step);
+  const bool needs_alike = ends || averages || saves_after_step(options_, state);
+  state.ranks_alike =
+      local_sgd_.after_step(needs_alike ? LocalSgd::Need::alike : LocalSgd::Need::none);
+}
+
 }  // namespace trainctl::train

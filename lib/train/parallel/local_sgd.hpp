@@ -2,6 +2,8 @@
 
 #include "dist/communicator.hpp"
 #include "stage/stages.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -64,6 +66,24 @@ class LocalSgd {
   FlatTensors averaged_;                     // weights, and buffers of floating point
   std::vector<stage::NamedTensor> counted_;  // buffers of whole numbers: rank 0's count
   dist::SyncStats stats_;
+};
+
+/// Averages the weights every trainer.sync_every steps, and before whatever looks at them: a save
+/// that is due, an average that takes them in, the end of the epoch or of the run.
+class LocalSgdObserver final : public Observer {
+ public:
+  /// `steps_per_epoch`: optimizer steps.
+  LocalSgdObserver(const Session& session, const Options& options, Phases& phases,
+                   std::int64_t steps_per_epoch);
+
+  void on_step_end(LoopState& state) override;
+  void on_epoch_report(LoopState& state) override { state.exchanged += local_sgd_.take_stats(); }
+
+ private:
+  const Options& options_;
+  Phases& phases_;
+  std::int64_t steps_per_epoch_;
+  LocalSgd local_sgd_;
 };
 
 }  // namespace trainctl::train

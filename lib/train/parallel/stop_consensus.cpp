@@ -1,5 +1,7 @@
 #include "train/parallel/stop_consensus.hpp"
 
+#include "spec/experiment/run_size.hpp"
+
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -105,6 +107,58 @@ Stop Agreement::settle(double now) {
   }
   start(now);
   return read();
+}
+
+namespace {
+
+/// The ranks of local SGD meet where they share their weights, and not in between.
+Agreement::Cadence cadence_of(const Options& options) {
+  const bool by_time = options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd;
+  return by_time ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
+}
+
+}  // namespace
+
+StopConsensus::StopConsensus(const Session& session, const Options& options, Phases& phases)
+    : session_(session),
+      options_(options),
+      phases_(phases),
+      alone_(session.communicator.place().world_size == 1),
+      agreement_(session.communicator, {session.stop_signal}, cadence_of(options)) {}
+
+/// The starts of a run share trainer.max_time: there may be none left. A signal waits for a step.
+void StopConsensus::on_run_begin(LoopState& state) {
+  if (!options_.max_time_s) return;
+  agreement_.set_deadline(state.begun + *options_.max_time_s);
+  if (!state.resumed || agreement_.settle(session_.clock.now()) != Stop::time) return;
+  state.stop = Stop::time;
+  if (state.epoch_done && has_next_epoch(options_, state)) state.stop_reason = "max_time";
+}
+
+void StopConsensus::on_step_end(LoopState& state) {
+  const double now = phases_.now();
+  if (!alone_) phases_.next(Part::allreduce);
+  if (options_.saving && options_.saving->every_s)
+    agreement_.wish_save(now - state.saved_at >= *options_.saving->every_s);
+  const std::int64_t step = state.position.global_step;
+  const bool meets = options_.strategy == spec::Strategy::local_sgd
+                         ? state.ranks_alike
+                         : step % spec::agreement_every(options_.log_every) == 0;
+  state.stop =
+      agreement_.after_step(meets ? Agreement::At::meeting_point : Agreement::At::step, now);
+  state.save_agreed = agreement_.save_agreed();
+}
+
+/// trainer.max_time waits for the end of the validation.
+void StopConsensus::on_validation_batch_end(LoopState& state) {
+  const bool meets =
+      state.validation.step_in_epoch % spec::agreement_every(options_.log_every) == 0;
+  const auto at = meets ? Agreement::At::meeting_point : Agreement::At::step;
+  if (agreement_.after_step(at, session_.clock.now()) == Stop::signal) state.stop = Stop::signal;
+}
+
+void StopConsensus::on_epoch_end(LoopState& state) {
+  if (state.stop == Stop::none) state.stop = agreement_.settle(phases_.now());
 }
 
 }  // namespace trainctl::train

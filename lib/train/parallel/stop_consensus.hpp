@@ -2,6 +2,8 @@
 
 #include "base/clock.hpp"
 #include "dist/communicator.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -10,9 +12,6 @@
 #include <optional>
 
 namespace trainctl::train {
-
-/// Why training should end before its last epoch.
-enum class Stop { none, signal, time };
 
 struct StopSources {
   const volatile int* signal = nullptr;  // 0, or the signal that asks for a stop
@@ -77,6 +76,27 @@ class Agreement {
   std::optional<double> stepped_at_;  // the end of the step before
   double last_step_s_ = 0;
   std::unique_ptr<dist::Pending> pending_;
+};
+
+/// Ends the run after the same step on all ranks: at a signal, or when trainer.max_time has passed.
+/// It also agrees on saves by time (checkpoint.every_t).
+class StopConsensus final : public Observer {
+ public:
+  StopConsensus(const Session& session, const Options& options, Phases& phases);
+
+  void on_run_begin(LoopState& state) override;
+  void on_epoch_begin(LoopState& /*state*/) override { agreement_.begin_phase(); }
+  void on_step_end(LoopState& state) override;
+  void on_validation_begin(LoopState& /*state*/) override { agreement_.begin_phase(); }
+  void on_validation_batch_end(LoopState& state) override;
+  void on_epoch_end(LoopState& state) override;
+
+ private:
+  const Session& session_;
+  const Options& options_;
+  Phases& phases_;
+  bool alone_;
+  Agreement agreement_;
 };
 
 }  // namespace trainctl::train

@@ -10,25 +10,26 @@
 
 namespace trainctl::train {
 
-Keeper::Keeper(const Session& session, const Options& options)
+BestWeights::BestWeights(const Session& session, const Options& options, Phases& phases)
     : session_(session),
       options_(options),
+      phases_(phases),
       writes_(session.communicator.place().rank == 0),
       restores_(session.stopper != nullptr && session.stopper->restore_best()) {}
 
-bool Keeper::is_best(std::optional<double> monitored) const {
+bool BestWeights::is_best(std::optional<double> monitored) const {
   if (!monitored || !std::isfinite(*monitored)) return false;
   if (!best_value_) return true;
   return options_.mode == spec::Mode::min ? *monitored < *best_value_ : *monitored > *best_value_;
 }
 
-void Keeper::take(std::optional<Snapshot>& into) const {
+void BestWeights::take(std::optional<Snapshot>& into) const {
   if (!into) into.emplace(weights_of(session_.model));
   into->take();
 }
 
-bool Keeper::observe(const Position& position, std::optional<double> monitored,
-                     const stage::StopDecision& decision) {
+bool BestWeights::observe(const Position& position, std::optional<double> monitored,
+                          const stage::StopDecision& decision) {
   settle();
   const bool best = is_best(monitored);
   if (best) {
@@ -45,7 +46,7 @@ bool Keeper::observe(const Position& position, std::optional<double> monitored,
   return best;
 }
 
-void Keeper::take_for_stopper(const Position& position, bool is_best) {
+void BestWeights::take_for_stopper(const Position& position, bool is_best) {
   stoppers_position_ = position;
   shares_best_ = is_best && options_.save_best;
   if (shares_best_) {
@@ -55,7 +56,7 @@ void Keeper::take_for_stopper(const Position& position, bool is_best) {
   }
 }
 
-std::vector<stage::NamedTensor> Keeper::state() const {
+std::vector<stage::NamedTensor> BestWeights::state() const {
   std::vector<stage::NamedTensor> all;
   const auto add = [&](const std::string& prefix, const std::optional<Snapshot>& kept) {
     if (!kept) return;
@@ -66,7 +67,7 @@ std::vector<stage::NamedTensor> Keeper::state() const {
   return all;
 }
 
-void Keeper::memorise(Memo& memo) {
+void BestWeights::memorise(Memo& memo) {
   memorise_ranking(memo);
   memo.group("best_position", [&] { best_position_.memorise(memo); });
   memorise(memo, "has_best", best_);
@@ -80,7 +81,7 @@ void Keeper::memorise(Memo& memo) {
 }
 
 /// A value of another monitor says nothing of what is best now.
-void Keeper::memorise_ranking(Memo& memo) {
+void BestWeights::memorise_ranking(Memo& memo) {
   const std::string own_mode = enum_names(options_.mode)[static_cast<std::size_t>(options_.mode)];
   std::string monitor = options_.monitor;
   std::string mode = own_mode;
@@ -102,24 +103,24 @@ void Keeper::memorise_ranking(Memo& memo) {
       {}});
 }
 
-void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const {
+void BestWeights::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const {
   bool is_there = kept.has_value();
   memo.value(key, &is_there);
   if (!is_there) kept.reset();
   if (is_there && !kept) kept.emplace(weights_of(session_.model));
 }
 
-void Keeper::save_due(std::int64_t epoch) {
+void BestWeights::save_due(std::int64_t epoch) {
   if ((epoch + 1) % options_.save_every == 0) save_soon();
 }
 
-void Keeper::save_soon() {
+void BestWeights::save_soon() {
   if (!unsaved_ || writing_.valid()) return;
   begin_best();
   if (!options_.saving || !options_.saving->asynchronous) settle();
 }
 
-void Keeper::save_new_best(OnFailure on_failure) {
+void BestWeights::save_new_best(OnFailure on_failure) {
   settle();
   if (!unsaved_) return;
   begin_best();
@@ -128,7 +129,7 @@ void Keeper::save_new_best(OnFailure on_failure) {
 
 /// The copies on the host are made here: a thread of its own must not meet a graph that is
 /// recorded.
-void Keeper::begin_best() {
+void BestWeights::begin_best() {
   if (!writes_) {
     unsaved_ = false;
     return;
@@ -151,7 +152,7 @@ void Keeper::begin_best() {
 }
 
 /// At moments that follow from the steps alone: whether the best is saved is part of the state.
-void Keeper::settle_best(OnFailure on_failure) {
+void BestWeights::settle_best(OnFailure on_failure) {
   if (owes_write_ && !writing_.valid()) begin_best();
   owes_write_ = false;
   if (!writing_.valid()) return;
@@ -167,12 +168,12 @@ void Keeper::settle_best(OnFailure on_failure) {
   }
 }
 
-void Keeper::tell_failure(const char* file, const Error& error) const {
+void BestWeights::tell_failure(const char* file, const Error& error) const {
   session_.emit(events::Warning{
       fmt::format("checkpoints/{}.safetensors could not be written: {}", file, error.what()), {}});
 }
 
-void Keeper::save_last(const Position& position, OnFailure on_failure) {
+void BestWeights::save_last(const Position& position, OnFailure on_failure) {
   if (!options_.save_last || !writes_) return;
   try {
     write_last(position);
@@ -182,7 +183,7 @@ void Keeper::save_last(const Position& position, OnFailure on_failure) {
   }
 }
 
-void Keeper::write_last(const Position& position) const {
+void BestWeights::write_last(const Position& position) const {
   const Position at = restored_.value_or(position);
   make_folder(session_.run_dir / "checkpoints");
   save_weights(
@@ -192,10 +193,59 @@ void Keeper::write_last(const Position& position) const {
       events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
 }
 
-void Keeper::restore_best() {
+void BestWeights::restore_best() {
   if (!restores_ || !stoppers_position_) return;
   (shares_best_ ? best_ : stoppers_best_)->restore();
   restored_ = stoppers_position_;
+}
+
+/// The file of the last best weights may still be written, which may take longer than the epoch.
+void BestWeights::on_validation_end(LoopState& state) {
+  {
+    const PhaseScope scope(phases_, Part::checkpoint, events::Phase::checkpoint);
+    settle();
+  }
+  state.report.improved = observe(state.position, state.monitored, state.decision);
+}
+
+void BestWeights::on_epoch_end(LoopState& state) {
+  {
+    const PhaseScope scope(phases_, Part::checkpoint, events::Phase::checkpoint);
+    save_due(state.position.epoch);
+    if (state.report.improved && options_.save_on_best) save_soon();
+  }
+  phases_.stamp(events::Phase::load);  // a rank that has not saved waits for those that do
+}
+
+/// A run that a signal ends is to be resumed: a file that cannot be written does not end it, so
+/// that the exit code says whether it can be.
+void BestWeights::on_run_end(LoopState& state) {
+  const bool stopped = state.stop == Stop::signal;
+  const OnFailure on_failure = stopped ? OnFailure::warn : OnFailure::end;
+  save_new_best(on_failure);
+  if (!stopped) restore_best();
+  save_last(state.position, on_failure);
+}
+
+void BestWeights::on_failure(LoopState& state, ErrorKind cause) noexcept {
+  try {
+    save_new_best(OnFailure::warn);
+    const bool trained = state.position.global_step > 0 && cause != ErrorKind::diverged;
+    if (trained && not_finite(weights_of(session_.model)).empty())
+      save_last(state.position, OnFailure::warn);
+  } catch (...) {  // the failure that ends the run is reported, this one is its consequence
+  }
+}
+
+std::vector<StateTensor> BestWeights::tensors() const {
+  std::vector<StateTensor> all;
+  for (const auto& [name, tensor] : state()) all.push_back({"keeper/" + name, tensor});
+  return all;
+}
+
+std::uint64_t BestWeights::expected_bytes() const {
+  const bool keeps = options_.save_best || restores_;
+  return keeps && state().empty() ? stored_bytes(weights_of(session_.model)) : 0;
 }
 
 }  // namespace trainctl::train

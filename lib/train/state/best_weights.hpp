@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "train/loop/options.hpp"
-#include "train/loop/session.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 #include "train/state/weights.hpp"
 
 #include <future>
@@ -16,9 +16,17 @@ namespace trainctl::train {
 /// Keeps the best weights in memory, by the checkpoint's monitor and by the stopper's, and writes
 /// checkpoints/best.safetensors (while training goes on) and last.safetensors. All ranks keep them,
 /// rank 0 writes.
-class Keeper {
+class BestWeights final : public Observer {
  public:
-  Keeper(const Session& session, const Options& options);
+  BestWeights(const Session& session, const Options& options, Phases& phases);
+
+  void on_validation_end(LoopState& state) override;
+  void on_epoch_end(LoopState& state) override;
+  void on_run_end(LoopState& state) override;
+  void on_failure(LoopState& state, ErrorKind cause) noexcept override;
+  [[nodiscard]] std::string_view state_key() const override { return "keeper"; }
+  [[nodiscard]] std::vector<StateTensor> tensors() const override;
+  [[nodiscard]] std::uint64_t expected_bytes() const override;
 
   /// Takes the weights where `monitored` is the best so far, or the stopper holds them for the
   /// best. Returns whether `monitored` is, which is absent in an epoch that has no such value.
@@ -44,7 +52,7 @@ class Keeper {
   /// The best weights so far, live: "best.fc1.weight", and "stoppers_best.fc1.weight" where the
   /// stopper holds others for the best. Which there are, `memorise` says: it comes first.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
-  void memorise(Memo& memo);
+  void memorise(Memo& memo) override;
 
  private:
   [[nodiscard]] bool is_best(std::optional<double> monitored) const;
@@ -59,6 +67,7 @@ class Keeper {
 
   const Session& session_;
   const Options& options_;
+  Phases& phases_;
   bool writes_;
   std::optional<Snapshot> best_;  // by the checkpoint's monitor
   std::optional<double> best_value_;

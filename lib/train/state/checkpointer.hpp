@@ -1,17 +1,20 @@
 #pragma once
 
-#include "train/loop/options.hpp"
-#include "train/loop/session.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
 #include "train/state/checkpoint_writer.hpp"
 #include "train/state/saved_state.hpp"
+#include "train/state/training_state.hpp"
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trainctl::train {
@@ -92,6 +95,42 @@ class Saver {
   int failures_ = 0;      // in a row
   double failing_since_ = 0;
   bool tolerates_ = false;
+};
+
+/// Saves the state of a run as `checkpoint` of the configuration says: after epochs and steps, by
+/// time, and where the run ends.
+class Checkpointer final : public Observer {
+ public:
+  /// `check` throws where weights are not to be saved. All of it outlives the Checkpointer.
+  using Check = std::function<void(const LoopState&)>;
+  struct Parts {
+    const Session& session;
+    const Options& options;
+    Phases& phases;
+    const TrainingState& training;
+    const dist::GradSync& sync;
+    Saver& saver;
+    Check check;
+  };
+  explicit Checkpointer(Parts parts) : on_(std::move(parts)) {}
+
+  void on_run_begin(LoopState& state) override;
+  void on_step_end(LoopState& state) override;
+  void on_train_epoch_end(LoopState& state) override;
+  void on_epoch_end(LoopState& state) override;
+  void on_epoch_report(LoopState& state) override;
+  void on_train_end(LoopState& state) override;
+
+ private:
+  void copy(LoopState& state);
+  void check_and_copy(LoopState& state);
+  [[nodiscard]] Saver::About about(const LoopState& state, const char* reason) const;
+  /// Why a checkpoint follows the epoch; null: none does. The same on all ranks.
+  [[nodiscard]] const char* reason_after_epoch(const LoopState& state) const;
+
+  Parts on_;
+  const char* reason_ = nullptr;     // of the copy that on_epoch_report() writes
+  std::optional<Saver::About> cut_;  // the checkpoint of an epoch that a limit has cut short
 };
 
 }  // namespace trainctl::train

@@ -58,6 +58,13 @@ void copy(const container::Entry& entry, const StateTensor& into) {
 
 }  // namespace
 
+std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors) {
+  constexpr std::uint64_t kOfHeader = 200;  // a tensor's entry and its padding
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes() + kOfHeader;
+  return bytes;
+}
+
 std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank) {
   std::vector<stage::NamedTensor> saved;
   for (const StateTensor& one : state) {

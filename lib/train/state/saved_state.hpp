@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ struct StateTensor {
   bool of_rank = false;   // the ranks differ in it: each saves its own
   bool of_owner = false;  // one rank alone has it, and saves it
 };
+
+/// What the tensors take in a checkpoint, with their headers.
+std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors);
 
 /// Those that the part of this rank holds: rank 0's all that it has, another one's only its own.
 std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank);

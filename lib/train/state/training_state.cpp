@@ -1,33 +1,29 @@
+#include "train/state/training_state.hpp"
+
 #include "base/json_archive.hpp"
-#include "stage/stages.hpp"
-#include "train/loop/session.hpp"
-#include "train/loop/trainer.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
-#include "train/state/saved_state.hpp"
+#include "train/state/weight_averaging.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
-
-// What a checkpoint of a run holds, and when one is written.
 
 namespace trainctl::train {
 namespace {
 
+/// How the names begin of what the exchange of gradients keeps.
+constexpr const char* kSync = "sync/";
+
 /// The name of a metric's sums in a checkpoint; two metrics of one name are allowed.
-inline std::string metric_state_name(const Session& session, std::size_t i) {
+std::string metric_state_name(const Session& session, std::size_t i) {
   return fmt::format("metrics/{}.{}", i, session.metrics[i]->name());
 }
 
-/// What a growing metric keeps of an epoch under way has the size that the checkpoint says. Returns
+/// What a growing metric keeps of a partial epoch has the size that the checkpoint says. Returns
 /// the names of these tensors.
-inline std::vector<std::string> restore_growing_metrics(const Session& session,
-                                                        const SavedState& saved) {
+std::vector<std::string> restore_growing_metrics(const Session& session, const SavedState& saved) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < session.metrics.size(); ++i) {
     stage::GrowingMetric* metric = stage::as_growing(*session.metrics[i]);
@@ -39,245 +35,11 @@ inline std::vector<std::string> restore_growing_metrics(const Session& session,
   return names;
 }
 
-std::uint64_t bytes_of(const std::vector<stage::NamedTensor>& tensors) {
-  constexpr std::uint64_t kOfHeader = 200;  // a tensor's entry and its padding
-  std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes() + kOfHeader;
-  return bytes;
-}
-
-std::set<std::string> buffer_names(const stage::Model& model) {
-  std::set<std::string> names;
-  for (stage::NamedTensor& buffer : model.buffers()) names.insert(std::move(buffer.name));
-  return names;
-}
-
-}  // namespace
-
-void Trainer::memorise(Memo& memo) {
-  memo.group("position", [&] { position_.memorise(memo); });
-  memo.value("epoch_done", &epoch_done_);
-  memo.value("epochs_done", &epochs_done_);
-  memo.value("rows_in_epoch", &rows_in_epoch_);
-  memo.value("epoch_value", &epoch_value_);
-  memo.value("early_reason", &early_reason_);
-  const double now = session_.clock.now();
-  double elapsed = now - begun_;
-  memo.value("elapsed_s", &elapsed);
-  begun_ = now - elapsed;
-  memo.group("times", [&] { memorise_times(saved_times_, memo); });
-  memo.value("lr", &lr_);
-  memo.value("digest", &digest_);
-  memo.group("run_digest", [&] { run_digest_.memorise(memo); });
-  memo.group("meter", [&] { step_.meter().memorise(memo); });
-  memo.group("reporter", [&] { reporter_.memorise(memo); });
-  memo.group("keeper", [&] { keeper_.memorise(memo); });
-  if (averager_) memo.group("averager", [&] { averager_->memorise(memo); });
-  if (evaluator_) memo.group("evaluator", [&] { evaluator_->memorise(memo); });
-  memo.group("train", [&] { session_.train.memorise(memo); });
-  if (session_.validation != nullptr)
-    memo.group("val", [&] { session_.validation->memorise(memo); });
-  memorise_stages(memo);
-}
-
-void Trainer::memorise_stages(Memo& memo) {
-  memo.group("optimizer", [&] { session_.optimizer.memorise(memo); });
-  memo.group("scheduler", [&] { session_.scheduler.memorise(memo); });
-  if (session_.stopper != nullptr) memo.group("stopper", [&] { session_.stopper->memorise(memo); });
-}
-
-/// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
-/// The ranks of local SGD share none, those of ZeRO keep a part of the optimizer's state each.
-std::vector<StateTensor> Trainer::state() {
-  enum class Of { all, rank, owner };
-  std::vector<StateTensor> all;
-  const auto add = [&](const char* group, const std::vector<stage::NamedTensor>& tensors, Of of) {
-    for (const auto& [name, tensor] : tensors)
-      all.push_back({std::string(group) + "/" + name, tensor, of == Of::rank, of == Of::owner});
-  };
-  const bool is_sharded = options_.strategy == spec::Strategy::zero1;
-  const Of of_gradients = local_sgd_ ? Of::rank : Of::all;
-  add("model", session_.model.parameters(), Of::all);
-  add("model", session_.model.buffers(), Of::rank);
-  add("optimizer", session_.optimizer.state(), is_sharded ? Of::owner : of_gradients);
-  if (step_.scaler() != nullptr) add("scaler", step_.scaler()->state(), of_gradients);
-  for (const dist::SyncTensor& kept : sync_->state())
-    add("sync", {{kept.name, kept.tensor}}, kept.of_rank ? Of::rank : Of::all);
-  add("keeper", keeper_.state(), Of::all);
-  add("meter", step_.meter().state(), Of::rank);
-  for (std::size_t i = 0; i < session_.metrics.size(); ++i)
-    all.push_back({metric_state_name(session_, i), session_.metrics[i]->sums(), true, false});
-  if (!averager_) return all;
-  const std::set<std::string> buffers = buffer_names(session_.model);
-  for (const auto& average : averager_->state())
-    add("averager", {average}, buffers.contains(average.name) ? Of::rank : Of::all);
-  return all;
-}
-
-std::vector<StateTensor> Trainer::saved_state() {
-  std::vector<StateTensor> all = state();
-  if (options_.saving->weights_only) {
-    std::erase_if(all, [](const StateTensor& one) {
-      return !one.name.starts_with("model/") && !one.name.starts_with("averager/");
-    });
-  }
-  return all;
-}
-
-Position Trainer::next() const {
-  Position next = position_;
-  if (epoch_done_) {
-    ++next.epoch;
-    next.step_in_epoch = 0;
-  }
-  return next;
-}
-
-checkpoint::Moment Trainer::moment() const {
-  const Position at = next();
-  return {at.global_step, at.epoch, at.step_in_epoch > 0};
-}
-
-std::uint64_t Trainer::state_bytes() {
-  std::uint64_t bytes = bytes_of(saved_by(saved_state(), 0));
-  const auto others = static_cast<std::uint64_t>(session_.communicator.place().world_size - 1);
-  for (const StateTensor& one : saved_state()) {  // the ranks own about as much each
-    if (one.of_owner) bytes += others * one.tensor.nbytes();
-  }
-  if (options_.saving->weights_only) return bytes;
-  const bool keeps =
-      options_.save_best || (session_.stopper != nullptr && session_.stopper->restore_best());
-  const std::uint64_t copy = bytes_of(weights_of(session_.model));
-  if (keeps && keeper_.state().empty()) bytes += copy;
-  if (averager_ && averager_->state().empty()) bytes += copy;
-  return bytes;
-}
-
-void Trainer::begin_saving() {
-  saved_at_ = session_.clock.now();
-  if (!saver_) return;
-  saver_->begin(resumed_from_);
-  if (session_.communicator.place().rank == 0) saver_->check_space(state_bytes());
-}
-
-void Trainer::save_if_due() {
-  saver_->poll();
-  const bool by_steps = saves_by_steps();
-  if (!by_steps && !agreement_.save_agreed()) return;
-  const events::Phase phase = std::exchange(phase_, events::Phase::checkpoint);
-  take_state();
-  write_state(by_steps ? "every_n_steps" : "every_t");
-  phase_ = phase;
-  beat(phase_);
-  timer_.enter(Part::other);
-}
-
-void Trainer::take_state() {
-  timer_.enter(Part::checkpoint);
-  beat(events::Phase::checkpoint);
-  if (!epoch_done_) {  // else they were looked at a moment ago
-    check_skipped();
-    check_weights();
-  }
-  copy_state();
-}
-
-void Trainer::copy_state() {
-  const dist::Place place = session_.communicator.place();
-  std::vector<stage::NamedTensor> tensors = saved_by(saved_state(), place.rank);
-  MemoWriter memo;
-  if (options_.saving->weights_only) {  // which of the two weights to take, it tells
-    if (averager_) memo.group("averager", [&] { averager_->memorise(memo); });
-  } else {
-    for (const auto& [name, random] : random_states(options_.device))
-      tensors.push_back({"rng/" + name, random});
-    saved_times_ = epoch_done_ ? events::Timing() : timer_.so_far();
-    if (!epoch_done_) add_times(saved_times_, earlier_);
-    memorise(memo);
-  }
-  const Position at = next();
-  Json meta = Json::object();
-  meta["rank"] = place.rank;
-  meta["world_size"] = place.world_size;
-  meta["position"] = {{"epoch", moment().epoch_number()},
-                      {"next_epoch", at.epoch + 1},
-                      {"step_in_epoch", at.step_in_epoch},
-                      {"global_step", at.global_step}};
-  meta["training"] = memo.json();
-  saver_->take(tensors, std::move(meta));
-  saved_at_ = session_.clock.now();
-}
-
-Saver::About Trainer::about(const char* reason) const {
-  return {.moment = moment(),
-          .step_in_epoch = next().step_in_epoch,
-          .samples_in_epoch = epoch_done_ ? 0 : rows_in_epoch_,
-          .reason = reason,
-          .value = epoch_done_ ? epoch_value_ : std::nullopt,
-          .told_epoch = position_.epoch,
-          .buckets = sync_->layout()};
-}
-
-void Trainer::write_state(const char* reason) {
-  timer_.enter(Part::checkpoint);
-  saver_->write(about(reason));
-}
-
-/// An epoch that max_steps or max_time cuts short is judged as it is, but a longer run takes the
-/// rest of it: what is saved is the state before that.
-void Trainer::take_cut() {
-  if (!saver_ || position_.step_in_epoch >= position_.steps_in_epoch) return;
-  timer_.enter(Part::checkpoint);
-  beat(events::Phase::checkpoint);
-  saver_->settle();
-  cut_ = about(at_step_limit() ? "max_steps" : "max_time");
-  if (!saver_->has(cut_->moment)) copy_state();
-  beat(phase_);
-  timer_.enter(Part::other);
-}
-
-void Trainer::write_cut() {
-  if (!cut_) return;
-  timer_.enter(Part::checkpoint);
-  cut_->value = epoch_value_;
-  if (!saver_->has(cut_->moment)) saver_->write(*cut_);
-}
-
-/// The last one is waited for, and all ranks learn whether it is there.
-void Trainer::save_end() {
-  phase_ = events::Phase::checkpoint;
-  beat(phase_);
-  saver_->tolerate_failures();
-  saver_->settle();
-  const bool asked = stop_ == Stop::signal;
-  const checkpoint::Moment end = cut_ ? cut_->moment : moment();
-  if (!saver_->has(end)) {
-    if (cut_) {
-      saver_->write(*cut_);  // again: it has failed
-    } else {
-      take_state();
-      write_state(asked ? "signal" : "exit");
-    }
-    saver_->settle();
-  }
-  const bool saved = saver_->has(end);
-  saved_the_end_ = saved && !options_.saving->weights_only;
-  ENSURE(resource, saved || asked,
-         "the run came to its end, but its last checkpoint could not be saved");
-}
-
-// How a run goes on from a checkpoint, with as many ranks as wrote it or with others.
-
-namespace {
-
 /// loader.batch_size with which so many ranks have the global batch of the checkpoint; 0: none.
 std::int64_t keeping_batch(std::int64_t rows, std::int64_t batches, std::int64_t ranks) {
   const std::int64_t global = batches > 0 && rows % batches == 0 ? rows / batches : 0;
   return global % ranks == 0 ? global / ranks : 0;
 }
-
-/// How the names begin of what the exchange of gradients keeps.
-constexpr const char* kSync = "sync/";
 
 /// How the names begin of what other ranks own: a rank may own nothing itself, so they follow from
 /// the model.
@@ -294,53 +56,8 @@ std::vector<std::string> names_of_others(const Session& session, const Options& 
   return names;
 }
 
-/// What of the state is to be found in the checkpoint: one rank exchanges nothing, and has kept
-/// nothing for it.
-std::vector<StateTensor> kept_in(const SavedState& saved, std::vector<StateTensor> state) {
-  if (saved.manifest().world_size == 1)
-    std::erase_if(state, [](const StateTensor& one) { return one.name.starts_with(kSync); });
-  return state;
-}
-
-}  // namespace
-
-void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoch) {
-  const dist::Place place = session_.communicator.place();
-  const SavedState saved(checkpoint, place);
-  in_context("the values in " + checkpoint.string(), [&] {
-    MemoReader memo(saved.values());
-    memorise(memo);
-    memo.finish();
-    check_position(saved.manifest());
-    if (epoch == EpochUnderWay::begins_anew && !epoch_done_) forget_epoch();
-    check_rows();
-  });
-  std::vector<std::string> of_others = names_of_others(session_, options_);
-  if (!saved.same_world()) of_others.emplace_back(kSync);  // one rank has no use for it
-  std::vector<StateTensor> own = kept_in(saved, state());
-  for (const std::string& name : restore_growing_metrics(session_, saved)) {
-    std::erase_if(own, [&name](const StateTensor& one) { return one.name == name; });
-    of_others.push_back(name);
-  }
-  saved.copy_into(own, of_others);
-  if (saved.same_world() || place.rank == 0)
-    set_random_states(options_.device, saved.tensors("rng/"));
-  if (!saved.same_world()) take_over_other_world(saved);
-  if (!saved.same_world()) spread_sync_state(saved);
-  if (options_.max_time_s) agreement_.set_deadline(begun_ + *options_.max_time_s);
-  reporter_.begin_run(begun_);
-  resumed_ = true;
-  told_steps_ = position_.global_step;
-  resumed_from_ = checkpoint;
-  goes_on_ = !epoch_done_;
-  if (goes_on_) fit_position(saved.manifest());
-  if (!early_reason_.empty()) stop_reason_ = "early_stopping";
-  if (epoch_done_ && at_step_limit()) stop_reason_ = "max_steps";
-}
-
 /// Both were written at once: where they differ, or count what cannot be, the file is not ours.
-void Trainer::check_position(const checkpoint::Manifest& manifest) const {
-  const Position at = next();
+void check_position(const Position& at, const checkpoint::Manifest& manifest) {
   ENSURE(
       checkpoint,
       at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
@@ -351,46 +68,193 @@ void Trainer::check_position(const checkpoint::Manifest& manifest) const {
       manifest.global_step);
 }
 
-/// As if the epoch before had just ended: the one under way is the next.
-void Trainer::forget_epoch() {
-  --position_.epoch;
-  epoch_done_ = true;
+}  // namespace
+
+void TrainingState::memorise(Memo& memo) const {
+  const auto& [session, options, state, phases, step, sync, evaluator, observers] = on_;
+  state.memorise(memo);
+  const double now = session.clock.now();
+  double elapsed = now - state.begun;
+  memo.value("elapsed_s", &elapsed);
+  state.begun = now - elapsed;
+  memo.group("meter", [&] { step.meter().memorise(memo); });
+  for (const auto& observer : observers) {
+    if (!observer->state_key().empty())
+      memo.group(observer->state_key(), [&] { observer->memorise(memo); });
+  }
+  if (evaluator != nullptr) memo.group("evaluator", [&] { evaluator->memorise(memo); });
+  memo.group("train", [&] { session.train.memorise(memo); });
+  if (session.validation != nullptr) memo.group("val", [&] { session.validation->memorise(memo); });
+  memo.group("optimizer", [&] { session.optimizer.memorise(memo); });
+  memo.group("scheduler", [&] { session.scheduler.memorise(memo); });
 }
 
-void Trainer::check_rows() const {
-  const std::int64_t all = session_.train.samples();
-  ENSURE(checkpoint, rows_in_epoch_ >= 0 && (epoch_done_ || rows_in_epoch_ <= all),
-         "{} samples of the epoch are trained on, of {}", rows_in_epoch_, all);
+/// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
+/// The ranks of local SGD share none, those of ZeRO keep a part of the optimizer's state each.
+std::vector<StateTensor> TrainingState::all_tensors() const {
+  enum class Of { all, rank, owner };
+  const Session& session = on_.session;
+  std::vector<StateTensor> all;
+  const auto add = [&](const char* group, const std::vector<stage::NamedTensor>& tensors, Of of) {
+    for (const auto& [name, tensor] : tensors)
+      all.push_back({std::string(group) + "/" + name, tensor, of == Of::rank, of == Of::owner});
+  };
+  const spec::Strategy strategy = on_.options.strategy;
+  const Of of_gradients = strategy == spec::Strategy::local_sgd ? Of::rank : Of::all;
+  add("model", session.model.parameters(), Of::all);
+  add("model", session.model.buffers(), Of::rank);
+  add("optimizer", session.optimizer.state(),
+      strategy == spec::Strategy::zero1 ? Of::owner : of_gradients);
+  if (on_.step.scaler() != nullptr) add("scaler", on_.step.scaler()->state(), of_gradients);
+  for (const dist::SyncTensor& kept : on_.sync.state())
+    all.push_back({kSync + kept.name, kept.tensor, kept.of_rank});
+  add("meter", on_.step.meter().state(), Of::rank);
+  for (std::size_t i = 0; i < session.metrics.size(); ++i)
+    all.push_back({metric_state_name(session, i), session.metrics[i]->sums(), true, false});
+  for (const auto& observer : on_.observers)
+    std::ranges::move(observer->tensors(), std::back_inserter(all));
+  return all;
 }
 
-/// What every rank has summed of the epoch so far, rank 0 takes over.
-void Trainer::take_over_other_world(const SavedState& saved) {
+std::vector<StateTensor> TrainingState::saved_tensors() const {
+  std::vector<StateTensor> all = all_tensors();
+  if (is_weights_only()) {
+    std::erase_if(all, [](const StateTensor& one) {
+      return !one.name.starts_with("model/") &&
+             !one.name.starts_with(std::string(WeightAveraging::kKey) + "/");
+    });
+  }
+  return all;
+}
+
+std::vector<stage::NamedTensor> TrainingState::tensors() const {
+  std::vector<stage::NamedTensor> tensors =
+      saved_by(saved_tensors(), on_.session.communicator.place().rank);
+  if (is_weights_only()) return tensors;
+  for (const auto& [name, random] : random_states(on_.options.device))
+    tensors.push_back({"rng/" + name, random});
+  return tensors;
+}
+
+Json TrainingState::values() const {
+  MemoWriter memo;
+  if (is_weights_only()) {  // the average says which of the two weights to take
+    for (const auto& observer : on_.observers) {
+      if (observer->state_key() == WeightAveraging::kKey)
+        memo.group(WeightAveraging::kKey, [&] { observer->memorise(memo); });
+    }
+  } else {
+    memorise(memo);
+    events::Timing times;
+    if (!on_.state.epoch_done) {
+      times = on_.phases.so_far();
+      add_times(times, on_.state.earlier);
+    }
+    memo.group("times", [&] { memorise_times(times, memo); });
+  }
+  const dist::Place place = on_.session.communicator.place();
+  const Position at = on_.state.next();
+  const checkpoint::Moment moment{at.global_step, at.epoch, at.step_in_epoch > 0};
+  Json values = Json::object();
+  values["rank"] = place.rank;
+  values["world_size"] = place.world_size;
+  values["position"] = {{"epoch", moment.epoch_number()},
+                        {"next_epoch", at.epoch + 1},
+                        {"step_in_epoch", at.step_in_epoch},
+                        {"global_step", at.global_step}};
+  values["training"] = memo.json();
+  return values;
+}
+
+std::uint64_t TrainingState::expected_bytes() const {
+  const std::vector<StateTensor> all = saved_tensors();
+  std::uint64_t bytes = stored_bytes(saved_by(all, 0));
+  const auto others = static_cast<std::uint64_t>(on_.session.communicator.place().world_size - 1);
+  for (const StateTensor& one : all) {  // the ranks own about as much each
+    if (one.of_owner) bytes += others * one.tensor.nbytes();
+  }
+  if (is_weights_only()) return bytes;
+  for (const auto& observer : on_.observers) bytes += observer->expected_bytes();
+  return bytes;
+}
+
+void TrainingState::restore(const std::filesystem::path& checkpoint, PartialEpoch epoch) {
+  LoopState& state = on_.state;
+  const SavedState saved(checkpoint, on_.session.communicator.place());
+  in_context("the values in " + checkpoint.string(), [&] { restore_values(saved, epoch); });
+  restore_tensors(saved);
+  state.other_world = !saved.same_world();
+  if (state.other_world) merge_other_ranks(saved);
+  if (state.other_world) average_sync_state(saved);
+  state.resumed = true;
+  state.resumed_from = checkpoint;
+  state.resumed_in_epoch = !state.epoch_done;
+  if (state.resumed_in_epoch) fit_position(saved.manifest());
+  if (!state.early_reason.empty()) state.stop_reason = "early_stopping";
+  if (state.epoch_done && at_step_limit(on_.options, state)) state.stop_reason = "max_steps";
+}
+
+void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) const {
+  LoopState& state = on_.state;
+  MemoReader memo(saved.values());
+  memorise(memo);
+  memo.group("times", [&] { memorise_times(state.earlier, memo); });
+  memo.finish();
+  check_position(state.next(), saved.manifest());
+  if (epoch == PartialEpoch::restart && !state.epoch_done) {
+    // As if the epoch before had just ended: the one that was begun is the next.
+    --state.position.epoch;
+    state.epoch_done = true;
+  }
+  const std::int64_t all = on_.session.train.samples();
+  ENSURE(checkpoint, state.samples >= 0 && (state.epoch_done || state.samples <= all),
+         "{} samples of the epoch are trained on, of {}", state.samples, all);
+}
+
+void TrainingState::restore_tensors(const SavedState& saved) const {
+  std::vector<std::string> of_others = names_of_others(on_.session, on_.options);
+  if (!saved.same_world()) of_others.emplace_back(kSync);  // one rank has no use for it
+  std::vector<StateTensor> own = all_tensors();
+  if (saved.manifest().world_size == 1)  // one rank exchanges nothing, and has kept nothing for it
+    std::erase_if(own, [](const StateTensor& one) { return one.name.starts_with(kSync); });
+  for (const std::string& name : restore_growing_metrics(on_.session, saved)) {
+    std::erase_if(own, [&name](const StateTensor& one) { return one.name == name; });
+    of_others.push_back(name);
+  }
+  saved.copy_into(own, of_others);
+  if (saved.same_world() || on_.session.communicator.place().rank == 0)
+    set_random_states(on_.options.device, saved.tensors("rng/"));
+}
+
+/// Rank 0 takes over what every rank has summed of the epoch so far.
+void TrainingState::merge_other_ranks(const SavedState& saved) const {
   const at::NoGradGuard guard;
-  if (session_.communicator.place().rank != 0) {
-    for (const auto& metric : session_.metrics) metric->reset();
-    step_.meter().reset();
-    digest_ = 0;
+  const Session& session = on_.session;
+  LossMeter& meter = on_.step.meter();
+  if (session.communicator.place().rank != 0) {
+    for (const auto& metric : session.metrics) metric->reset();
+    meter.reset();
+    on_.state.digest = 0;
   }
   for (std::size_t part = 1; part <= saved.others(); ++part) {
     const std::vector<stage::NamedTensor> sums = saved.tensors_of(part, "metrics/");
-    for (std::size_t i = 0; i < std::min(sums.size(), session_.metrics.size()); ++i)
-      stage::merge(*session_.metrics[i], sums[i].tensor);
-    LossMeter meter(options_.device);
-    recall(meter, saved.values_of(part).at("meter"));
+    for (std::size_t i = 0; i < std::min(sums.size(), session.metrics.size()); ++i)
+      stage::merge(*session.metrics[i], sums[i].tensor);
+    LossMeter other(on_.options.device);
+    recall(other, saved.values_of(part).at("meter"));
     const std::vector<stage::NamedTensor> totals = saved.tensors_of(part, "meter/");
-    for (std::size_t i = 0; i < std::min(totals.size(), meter.state().size()); ++i)
-      meter.state()[i].tensor.copy_(totals[i].tensor);
-    step_.meter().add(meter);
-    digest_ += saved.values_of(part).at("digest").get<std::uint64_t>();
+    for (std::size_t i = 0; i < std::min(totals.size(), other.state().size()); ++i)
+      other.state()[i].tensor.copy_(totals[i].tensor);
+    meter.add(other);
+    on_.state.digest += saved.values_of(part).at("digest").get<std::uint64_t>();
   }
-  reporter_.begin_at(step_.meter());
 }
 
 /// What the exchange of gradients still owes differs between ranks; what counts is its mean.
-void Trainer::spread_sync_state(const SavedState& saved) {
+void TrainingState::average_sync_state(const SavedState& saved) const {
   if (saved.manifest().world_size == 1) return;  // nothing is owed
   const at::NoGradGuard guard;
-  for (const dist::SyncTensor& kept : sync_->state()) {
+  for (const dist::SyncTensor& kept : on_.sync.state()) {
     if (!kept.of_rank) continue;
     const std::string name = kSync + kept.name;
     for (std::size_t part = 1; part <= saved.others(); ++part) {
@@ -398,36 +262,38 @@ void Trainer::spread_sync_state(const SavedState& saved) {
         if (other.name.empty()) kept.tensor.add_(other.tensor.to(kept.tensor.device()));
     }
     kept.tensor.div_(saved.manifest().world_size);
-    session_.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");
+    on_.session.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");
   }
 }
 
-/// The next batch is the one behind the rows that were trained on: a whole number of windows of
+/// The next batch is the one after the rows that were trained on: a whole number of windows of
 /// batches, of which each rank now takes its share.
-void Trainer::fit_position(const checkpoint::Manifest& manifest) {
-  const int world = session_.communicator.place().world_size;
-  const std::int64_t full = session_.batch_size * world;
-  position_.steps_in_epoch = session_.train.batches_per_epoch();
-  const std::int64_t all = std::min(session_.train.samples(), position_.steps_in_epoch * full);
-  if (rows_in_epoch_ >= all) {
-    position_.step_in_epoch = position_.steps_in_epoch;
+void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
+  const Session& session = on_.session;
+  Position& position = on_.state.position;
+  const std::int64_t rows = on_.state.samples;
+  const int world = session.communicator.place().world_size;
+  const std::int64_t full = session.batch_size * world;
+  position.steps_in_epoch = session.train.batches_per_epoch();
+  const std::int64_t all = std::min(session.train.samples(), position.steps_in_epoch * full);
+  if (rows >= all) {
+    position.step_in_epoch = position.steps_in_epoch;
     return;
   }
-  const std::int64_t window = full * options_.accumulate;
-  if (rows_in_epoch_ % window != 0) {
-    const std::int64_t batch = keeping_batch(rows_in_epoch_, manifest.step_in_epoch, world);
+  if (rows % (full * on_.options.accumulate) != 0) {
+    const std::int64_t batch = keeping_batch(rows, manifest.step_in_epoch, world);
     throw Error(
         ErrorKind::config,
         fmt::format(
             "{} samples of epoch {} are trained on, which is no whole number of steps of "
             "{} ranks with loader.batch_size {}: {}",
-            rows_in_epoch_, position_.epoch + 1, world, session_.batch_size,
+            rows, position.epoch + 1, world, session.batch_size,
             batch > 0 ? fmt::format("set loader.batch_size={}, which keeps the global batch", batch)
                       : fmt::format("resume with {} ranks, or from a checkpoint at the end "
                                     "of an epoch",
                                     manifest.world_size)));
   }
-  position_.step_in_epoch = rows_in_epoch_ / full;
+  position.step_in_epoch = rows / full;
 }
 
 }  // namespace trainctl::train

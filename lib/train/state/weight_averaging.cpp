@@ -1,12 +1,17 @@
 #include "train/state/weight_averaging.hpp"
 
 #include "base/error.hpp"
+#include "spec/experiment/experiment.hpp"
+#include "train/parallel/replicas.hpp"
+#include "train/state/weights.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_lerp.h>
+#include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
+#include <string>
 
 namespace trainctl::train {
 namespace {
@@ -21,21 +26,9 @@ void exchange(std::vector<at::Tensor>& some, std::vector<at::Tensor>& others) {
 
 }  // namespace
 
-std::optional<Averaging> averaging_of(const spec::Trainer& trainer) {
-  if (trainer.ema)
-    return Averaging{trainer.ema->decay,
-                     {trainer.ema->every_n_steps},
-                     trainer.ema->start_epoch,
-                     trainer.ema->exponential_decay().warmup};
-  if (trainer.swa) return Averaging{{}, trainer.swa->every_n_steps, trainer.swa->start_epoch};
-  return std::nullopt;
-}
-
 WeightAverager::WeightAverager(const stage::Model& model, const Averaging& options,
                                std::int64_t steps_per_epoch)
-    : options_(options),
-      start_(options.start_epoch * steps_per_epoch),
-      every_(options.every_n_steps.value_or(std::max<std::int64_t>(steps_per_epoch, 1))) {
+    : options_(options), steps_per_epoch_(steps_per_epoch) {
   const auto add = [this](const std::vector<stage::NamedTensor>& tensors) {
     for (const auto& [name, tensor] : tensors) {
       const bool averaged = tensor.is_floating_point();
@@ -48,12 +41,8 @@ WeightAverager::WeightAverager(const stage::Model& model, const Averaging& optio
   add(model.buffers());
 }
 
-bool WeightAverager::is_due(std::int64_t global_step) const {
-  return global_step > start_ && (global_step - start_) % every_ == 0;
-}
-
 void WeightAverager::update(std::int64_t global_step) {
-  if (!is_due(global_step)) return;
+  if (!averages_step(options_, steps_per_epoch_, global_step)) return;
   const at::NoGradGuard guard;
   ++updates_;
   const double share =
@@ -84,6 +73,26 @@ std::vector<stage::NamedTensor> WeightAverager::state() const {
 void WeightAverager::memorise(Memo& memo) {
   ASSERT(!swapped_in_);
   memo.value("updates", &updates_);
+}
+
+/// The model keeps the average: it is what the run leaves.
+void WeightAveraging::on_run_end(LoopState& /*state*/) {
+  averager_.swap();
+  broadcast_buffers(session_);
+}
+
+/// Averaged buffers are of the samples that a rank saw, as the buffers themselves.
+std::vector<StateTensor> WeightAveraging::tensors() const {
+  std::set<std::string> buffers;
+  for (const auto& [name, tensor] : session_.model.buffers()) buffers.insert(name);
+  std::vector<StateTensor> all;
+  for (const auto& [name, tensor] : averager_.state())
+    all.push_back({fmt::format("{}/{}", kKey, name), tensor, buffers.contains(name)});
+  return all;
+}
+
+std::uint64_t WeightAveraging::expected_bytes() const {
+  return averager_.state().empty() ? stored_bytes(weights_of(session_.model)) : 0;
 }
 
 }  // namespace trainctl::train

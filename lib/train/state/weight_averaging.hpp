@@ -1,25 +1,15 @@
 #pragma once
 
-#include "spec/experiment/experiment.hpp"
 #include "stage/stages.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/session.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace trainctl::train {
-
-struct Averaging {
-  std::optional<double> decay;               // of an exponential average; none: the mean of all
-  config::Auto<std::int64_t> every_n_steps;  // auto: those of an epoch
-  std::int64_t start_epoch = 0;
-  std::optional<spec::DecayWarmup> decay_warmup = {};
-};
-
-/// Nothing where the trainer averages nothing.
-std::optional<Averaging> averaging_of(const spec::Trainer& trainer);
 
 /// The average of the weights over steps, as torch.optim.swa_utils.AveragedModel with
 /// use_buffers=True: parameters and buffers of floating numbers are averaged, other buffers copied.
@@ -28,8 +18,6 @@ class WeightAverager {
   /// `steps_per_epoch`: optimizer steps, for what counts in epochs.
   WeightAverager(const stage::Model& model, const Averaging& options, std::int64_t steps_per_epoch);
 
-  /// Whether `update` takes the weights in after that step.
-  [[nodiscard]] bool is_due(std::int64_t global_step) const;
   /// After an optimizer step, of which there were `global_step`. Nothing before the start.
   void update(std::int64_t global_step);
   /// Exchanges the model's weights with the average, in place; nothing before the first update.
@@ -44,8 +32,7 @@ class WeightAverager {
 
  private:
   Averaging options_;
-  std::int64_t start_;  // in steps
-  std::int64_t every_;
+  std::int64_t steps_per_epoch_;
   std::vector<at::Tensor> weights_, averages_;  // that are averaged
   std::vector<at::Tensor> others_, copies_;     // that are copied
   std::vector<stage::NamedTensor> named_;       // averages_ and copies_
@@ -67,6 +54,30 @@ class AveragedWeights {
 
  private:
   WeightAverager* averager_;
+};
+
+/// Keeps the average of a run (trainer.ema, trainer.swa), which becomes the model's weights when
+/// training has ended.
+class WeightAveraging final : public Observer {
+ public:
+  static constexpr const char* kKey = "averager";
+
+  WeightAveraging(const Session& session, const Options& options, std::int64_t steps_per_epoch)
+      : session_(session), averager_(session.model, *options.averaging, steps_per_epoch) {}
+
+  [[nodiscard]] WeightAverager& averager() { return averager_; }
+
+  void on_step_end(LoopState& state) override { averager_.update(state.position.global_step); }
+  void on_run_end(LoopState& state) override;
+
+  [[nodiscard]] std::string_view state_key() const override { return kKey; }
+  void memorise(Memo& memo) override { averager_.memorise(memo); }
+  [[nodiscard]] std::vector<StateTensor> tensors() const override;
+  [[nodiscard]] std::uint64_t expected_bytes() const override;
+
+ private:
+  const Session& session_;
+  WeightAverager averager_;
 };
 
 }  // namespace trainctl::train

@@ -97,11 +97,15 @@ void StepRunner::make_scaler(const Options& options) {
   }
 }
 
-StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
-  if (!captured_ || !is_whole(micro)) return take(micro, lr);
-  session_.optimizer.set_lr(lr);  // a graph would set the rate that it was recorded with
+void StepRunner::begin_step(double lr, std::optional<double> momentum) {
+  session_.optimizer.set_lr(lr);
+  if (momentum) session_.optimizer.set_momentum(*momentum);
+}
+
+StepRunner::Result StepRunner::run(const MicroBatch& micro) {
+  if (!captured_ || !is_whole(micro)) return take(micro);
   Result result = Result::ok;
-  const auto taken = captured_->take(micro.batch, [&] { result = take(micro, lr); });
+  const auto taken = captured_->take(micro.batch, [&] { result = take(micro); });
   if (taken == CapturedStep::Taken::repeated) sync_.count_repeated();
   return result;
 }
@@ -112,7 +116,7 @@ bool StepRunner::is_whole(const MicroBatch& micro) const {
   return micro.opens && micro.closes && micro.batch.valid == session_.batch_size && !measures;
 }
 
-StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
+StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   timer_.enter(Part::optimizer);
   if (micro.opens) clear_gradients();
   if (micro.opens && kept_) kept_->take();
@@ -136,7 +140,7 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
   backward(finite ? share : share * kNotFinite, micro);  // so that every rank gets to know
   enter(LayerWatch::Pass::none);
   if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
-  if (micro.closes && !update(micro, lr)) return Result::gradient_not_finite;
+  if (micro.closes && !update(micro)) return Result::gradient_not_finite;
   timer_.enter(Part::other);
   if (micro.batch.valid > 0) measure_if_finite(logits, micro.batch.targets, loss.value);
   timer_.end_step();
@@ -244,7 +248,7 @@ void StepRunner::collect_gradients() {
 }
 
 /// They are equal on all ranks, and so is what is found.
-bool StepRunner::update(const MicroBatch& micro, double lr) {
+bool StepRunner::update(const MicroBatch& micro) {
   RECORD_USER_SCOPE("optimizer");
   timer_.enter(Part::optimizer);
   const bool measures = logs_norms_ && micro.logs;
@@ -252,7 +256,6 @@ bool StepRunner::update(const MicroBatch& micro, double lr) {
   if (scaler_) scaler_->unscale(gradients_);
   if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
   if (!clip()) return false;
-  session_.optimizer.set_lr(lr);
   step_optimizer();
   if (kept_) kept_->put_back_if(scaler_->found_inf());
   if (scaler_) scaler_->update();

@@ -43,12 +43,16 @@ class StepRunner {
   StepRunner(const Session& session, const Options& options, PartTimer& timer,
              dist::GradSync& sync);
 
+  /// Before the first batch of an optimizer step: its learning rate, and the momentum where the
+  /// scheduler cycles it. Both come from the scheduler alone.
+  void begin_step(double lr, std::optional<double> momentum);
+
   enum class Result { ok, not_finite, gradient_not_finite };
   /// What is not finite is seen before anything was updated: by a CPU, and with detect_anomaly by a
   /// GPU, at once where there is one rank; several see it in the gradient that they share, all at
   /// the end of the same step. A GPU else leaves the step and those after it out, and tells at the
   /// log point.
-  Result run(const MicroBatch& micro, double lr);
+  Result run(const MicroBatch& micro);
 
   LossMeter& meter() { return meter_; }
   [[nodiscard]] const LossMeter& meter() const { return meter_; }
@@ -76,7 +80,7 @@ class StepRunner {
   void enter(LayerWatch::Pass pass);
   void clear_gradients();
   /// Operation by operation.
-  Result take(const MicroBatch& micro, double lr);
+  Result take(const MicroBatch& micro);
   [[nodiscard]] bool is_whole(const MicroBatch& micro) const;
   [[nodiscard]] bool sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro);
   [[nodiscard]] bool sees_bad_gradient(const MicroBatch& micro);
@@ -87,7 +91,7 @@ class StepRunner {
   void collect_gradients();
   void backward(const at::Tensor& share, const MicroBatch& micro);
   /// Returns false where the gradient is not finite, and has changed nothing.
-  [[nodiscard]] bool update(const MicroBatch& micro, double lr);
+  [[nodiscard]] bool update(const MicroBatch& micro);
   [[nodiscard]] bool clip();
   void step_optimizer();
   void measure(const at::Tensor& logits, const at::Tensor& targets);

@@ -48,9 +48,9 @@ struct Diverging {
                                  .clock = *run.clock,
                                  .emit = [](const auto&) {},
                                  .run_dir = run.folder.path()};
-    train::Trainer trainer(session, run.options);
+    train::TrainLoop loop(session, run.options);
     try {
-      trainer.run();
+      loop.run();
     } catch (const Error& error) {
       REQUIRE(error.kind() == ErrorKind::diverged);
       message = error.what();

@@ -11,7 +11,7 @@ using namespace trainctl;
 
 namespace {
 
-using OnFailure = train::Keeper::OnFailure;
+using OnFailure = train::BestWeights::OnFailure;
 
 /// Five epochs as a keeper sees them: the checkpoint's best and the stopper's part and meet again.
 struct Keeping {
@@ -25,7 +25,9 @@ struct Keeping {
   FakeRun run;
   train::Options options;
   train::Session session = session_of(run);
-  train::Keeper keeper;
+  train::LoopState state;
+  train::Phases phases{session, options, state};
+  train::BestWeights keeper;
 
   Keeping() : keeper(set_up()) {}
 
@@ -49,10 +51,10 @@ struct Keeping {
   }
 
  private:
-  train::Keeper set_up() {
+  train::BestWeights set_up() {
     run.stopper.restores = true;
     options.save_every = 2;
-    return {session, options};
+    return {session, options, phases};
   }
 };
 

@@ -1,4 +1,4 @@
-#include "train/loop/trainer.hpp"
+#include "train/loop/train_loop.hpp"
 
 #include "base/error.hpp"
 #include "data/cache/device_cache.hpp"

@@ -1,0 +1,24 @@
+#include "train/loop/early_stopping.hpp"
+
+namespace trainctl::train {
+
+void EarlyStopping::on_step_end(LoopState& state) {
+  if (!logs_step(options_, state) || !state.logged_loss) return;
+  const stage::StopDecision decision =
+      session_.stopper->observe_step(state.position.global_step, *state.logged_loss);
+  if (decision.diverged) state.diverged = {.cause = decision.reason, .is_finite = true};
+}
+
+void EarlyStopping::on_validation_end(LoopState& state) {
+  const auto value = find_metric(state.report.metrics, session_.stopper->monitor());
+  if (!value) return;
+  state.decision = session_.stopper->observe(state.position.epoch, *value);
+  if (state.decision.stop && !state.decision.diverged) state.early_reason = state.decision.reason;
+}
+
+/// Only now, so that the epoch is reported; nothing of it is saved.
+void EarlyStopping::on_epoch_report(LoopState& state) {
+  if (state.decision.diverged) state.diverged = {.cause = state.decision.reason, .is_finite = true};
+}
+
+}  // namespace trainctl::train

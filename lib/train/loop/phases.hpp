@@ -1,0 +1,68 @@
+#pragma once
+
+#include "events/heartbeat.hpp"
+#include "train/loop/loop_state.hpp"
+#include "train/loop/session.hpp"
+#include "train/measure/phase_timer.hpp"
+
+#include <optional>
+
+namespace trainctl::train {
+
+/// What the loop does at the moment: for the timer, for NVTX ranges, for the supervisor (which
+/// limits the time of a phase) and for the report of a failure.
+class Phases {
+ public:
+  /// `state` outlives it: its step is stamped.
+  Phases(const Session& session, const Options& options, const LoopState& state);
+
+  [[nodiscard]] PartTimer& timer() { return timer_; }
+  /// Where the time of the epoch went so far.
+  [[nodiscard]] events::Timing so_far() const { return timer_.so_far(); }
+  /// The clock as read at the last switch.
+  [[nodiscard]] double now() const { return timer_.last_reading(); }
+  /// The phase that a failure report names.
+  [[nodiscard]] events::Phase current() const { return current_; }
+  /// Before the first batch of an optimizer step.
+  void begin_step() {
+    if (ranges_) ranges_->begin_step();
+  }
+  /// Switches within a step. No scope: to restore the phase before would cost another reading of
+  /// the clock, and on a GPU another event.
+  void next(Part part) { timer_.enter(part); }
+  void enter(events::Phase phase) {
+    current_ = phase;
+    stamp(phase);
+  }
+  /// Tells the supervisor alone, for example that the first batch is waited for.
+  void stamp(events::Phase phase) const {
+    if (session_.heartbeat != nullptr)
+      session_.heartbeat->stamp(phase, state_.position.global_step);
+  }
+
+ private:
+  const Session& session_;
+  const LoopState& state_;
+  PartTimer timer_;
+  std::optional<PartRanges> ranges_;  // with profiler.nvtx
+  events::Phase current_ = events::Phase::startup;
+};
+
+/// The phase while it lives; afterwards the one before. An exception that passes leaves the phase,
+/// since the report names where the failure was.
+class PhaseScope {
+ public:
+  /// Without `phase` only timer and NVTX ranges follow.
+  PhaseScope(Phases& phases, Part part, std::optional<events::Phase> phase = std::nullopt);
+  ~PhaseScope();
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  Phases& phases_;
+  Part part_before_;
+  std::optional<events::Phase> phase_before_;
+  int exceptions_;
+};
+
+}  // namespace trainctl::train

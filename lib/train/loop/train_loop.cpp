@@ -1,0 +1,339 @@
+#include "train/loop/train_loop.hpp"
+
+#include "base/hash.hpp"
+#include "train/loop/early_stopping.hpp"
+#include "train/loop/progress_reporter.hpp"
+#include "train/measure/profiler.hpp"
+#include "train/measure/step_benchmark.hpp"
+#include "train/measure/usage_meter.hpp"
+#include "train/parallel/local_sgd.hpp"
+#include "train/parallel/replicas.hpp"
+#include "train/parallel/stop_consensus.hpp"
+#include "train/state/best_weights.hpp"
+#include "train/state/weights.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace trainctl::train {
+namespace {
+
+/// Steps of the optimizer.
+std::int64_t steps_per_epoch(const Session& session, const Options& options) {
+  return (session.train.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
+}
+
+/// Over all ranks, of the batches from `first` to the end of the optimizer step.
+std::int64_t rows_of_step(const Session& session, const Options& options, std::int64_t first) {
+  const std::int64_t full = session.batch_size * session.communicator.place().world_size;
+  const std::int64_t end = std::min(first + options.accumulate, session.train.batches_per_epoch());
+  return std::min(end * full, session.train.samples()) - first * full;
+}
+
+/// The sums of the metrics, for a validation that is given up: it uses them up.
+class KeptSums {
+ public:
+  explicit KeptSums(const Session& session) : session_(session) {
+    if (session.validation == nullptr) return;
+    for (const auto& metric : session.metrics) sums_.push_back(metric->sums().clone());
+  }
+  void put_back() const {
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      session_.metrics[i]->reset();
+      stage::merge(*session_.metrics[i], sums_[i]);
+    }
+  }
+
+ private:
+  const Session& session_;
+  std::vector<at::Tensor> sums_;
+};
+
+/// The digest of the epoch over all ranks; nothing if the pixels were never seen, but on a device.
+/// A rank whose device had less memory free may see pixels where another sees none.
+std::optional<std::uint64_t> digest_over_ranks(const Session& session, std::uint64_t digest) {
+  const at::Tensor sums = at::empty({2}, at::kLong);
+  auto* values = reinterpret_cast<std::uint64_t*>(sums.mutable_data_ptr<std::int64_t>());
+  values[0] = digest;
+  values[1] = session.train.held() ? 1 : 0;
+  session.communicator.sum(sums, "sum of the data digests");
+  return values[1] > 0 ? std::nullopt : std::optional(values[0]);
+}
+
+LoopState state_at_start(const Session& session) {
+  LoopState state;
+  state.begun = session.clock.now();
+  return state;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(const Session& session, Options options)
+    : session_(session),
+      options_(std::move(options)),
+      state_(state_at_start(session)),
+      phases_(session, options_, state_),
+      saver_(options_.saving ? std::make_unique<Saver>(session, options_) : nullptr),
+      sync_(synchronize(session, options_)),
+      feed_(make_feed(evaluation_of(session, session.train, "train"), options_)),
+      step_(session, options_, phases_.timer(), *sync_),
+      training_(
+          {session, options_, state_, phases_, step_, *sync_,
+           session.validation != nullptr
+               ? &evaluator_.emplace(evaluation_of(session, *session.validation, "val"), options_)
+               : nullptr,
+           observers_}) {
+  ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
+         "the scheduler cycles a momentum that the optimizer does not have");
+  make_observers();
+}
+
+template <class Kind, class... Arguments>
+Kind& TrainLoop::observe(Arguments&&... arguments) {
+  auto observer = std::make_unique<Kind>(std::forward<Arguments>(arguments)...);
+  Kind& made = *observer;
+  observers_.push_back(std::move(observer));
+  return made;
+}
+
+/// In the order in which they are called.
+void TrainLoop::make_observers() {
+  const std::int64_t steps = steps_per_epoch(session_, options_);
+  const dist::Place place = session_.communicator.place();
+  if (options_.profiler && place.rank == 0) observe<ProfilerObserver>(session_, options_, phases_);
+  if (options_.strategy == spec::Strategy::local_sgd)
+    observe<LocalSgdObserver>(session_, options_, phases_, steps);
+  if (options_.averaging) averaging_ = &observe<WeightAveraging>(session_, options_, steps);
+  observe<UsageObserver>(session_, options_, phases_);
+  guard_ = &observe<NumericsGuard>(session_, options_, step_);
+  observe<ProgressReporter>(session_, options_, phases_, step_, *sync_);
+  if (session_.stopper != nullptr) observe<EarlyStopping>(session_, options_);
+  observe<BestWeights>(session_, options_, phases_);
+  observe<StopConsensus>(session_, options_, phases_);
+  if (saver_) {
+    const auto check = [guard = guard_](const LoopState& state) {
+      guard->check_skipped(state);
+      guard->check_weights(state);
+    };
+    observe<Checkpointer>(
+        Checkpointer::Parts{session_, options_, phases_, training_, *sync_, *saver_, check});
+  }
+  if (options_.device.is_cpu() && place.world_size == 1)
+    observe<StepBenchmark>(session_, options_, step_);
+}
+
+void TrainLoop::notify(Hook hook) {
+  for (const auto& observer : observers_) {
+    (observer.get()->*hook)(state_);
+    guard_->check_reported(state_);
+  }
+}
+
+events::Finished TrainLoop::run() {
+  session_.model.set_mode(stage::RunMode::train);
+  if (!state_.resumed) sanity_check();
+  notify(&Observer::on_run_begin);
+  phases_.timer().begin_epoch();
+  bool more = !state_.epoch_done || next_epoch();
+  while (more) more = train_epoch() && finish_epoch() && next_epoch();
+  notify(&Observer::on_train_end);
+  return finish();
+}
+
+void TrainLoop::sanity_check() {
+  if (!evaluator_ || options_.sanity_steps <= 0) return;
+  phases_.timer().begin_epoch();
+  validate(options_.sanity_steps);
+}
+
+/// Returns false if no epoch follows.
+bool TrainLoop::next_epoch() {
+  if (!has_next_epoch(options_, state_)) return false;
+  ++state_.position.epoch;
+  return true;
+}
+
+/// Returns false if the epoch is not to be finished: a signal.
+bool TrainLoop::train_epoch() {
+  phases_.enter(events::Phase::train);
+  phases_.stamp(events::Phase::load);
+  begin_epoch();
+  const Position& at = state_.position;
+  if (at.step_in_epoch < at.steps_in_epoch) session_.train.start_epoch(at.epoch, at.step_in_epoch);
+  while (at.step_in_epoch < at.steps_in_epoch && state_.stop == Stop::none &&
+         !at_step_limit(options_, state_))
+    train_batch(at.step_in_epoch);
+  return state_.stop != Stop::signal;
+}
+
+void TrainLoop::begin_epoch() {
+  state_.position.steps_in_epoch = session_.train.batches_per_epoch();
+  state_.decision = {};
+  if (state_.resumed_in_epoch) {
+    state_.samples_before = state_.samples;
+  } else {
+    state_.epoch_done = false;
+    state_.monitored.reset();
+    state_.digest = 0;
+    state_.samples = state_.samples_before = 0;
+    state_.position.step_in_epoch = 0;
+    state_.earlier = {};
+    step_.meter().reset();
+    for (const auto& metric : session_.metrics) metric->reset();
+  }
+  notify(&Observer::on_epoch_begin);
+  state_.resumed_in_epoch = false;
+}
+
+void TrainLoop::train_batch(std::int64_t index) {
+  const bool opens = index % options_.accumulate == 0;
+  if (opens) notify(&Observer::on_step_begin);
+  if (opens) phases_.begin_step();
+  phases_.next(Part::data_wait);
+  const data::Batch* batch = session_.train.next();
+  ASSERT(batch != nullptr);
+  // The supervisor counts the time of the first step from here.
+  if (state_.batches == 0) phases_.stamp(events::Phase::startup);
+  phases_.next(Part::h2d);
+  const device::DeviceBatch& on_device = feed_->put(*batch);
+  state_.last_batch = &on_device;
+  ++state_.batches;
+  if (opens) begin_step(index);
+  const bool closes =
+      (index + 1) % options_.accumulate == 0 || index + 1 == state_.position.steps_in_epoch;
+  const bool logs = (state_.position.global_step + 1) % options_.log_every == 0;
+  guard_->before_batch(*batch, on_device, state_.lr);
+  guard_->check(step_.run({on_device, step_rows_, opens, closes, logs}), state_);
+  if (!session_.train.held()) state_.digest += data::digest(*batch, session_.train.layout());
+  state_.samples += batch->global_valid;
+  ++state_.position.step_in_epoch;
+  if (closes) {
+    ++state_.position.global_step;
+    notify(&Observer::on_step_end);
+  } else {
+    phases_.stamp(events::Phase::train);
+  }
+}
+
+void TrainLoop::begin_step(std::int64_t first_batch) {
+  const Position& at = state_.position;
+  step_rows_ = rows_of_step(session_, options_, first_batch);
+  state_.lr = session_.scheduler.lr(at.epoch, at.global_step);
+  step_.begin_step(state_.lr, session_.scheduler.momentum(at.epoch, at.global_step));
+}
+
+/// Metrics, validation, best weights, early stopping, the event. Returns false after a signal.
+bool TrainLoop::finish_epoch() {
+  state_.report = {};
+  state_.report.epoch = state_.position.epoch;
+  state_.report.global_step = state_.position.global_step;
+  state_.report.lr = state_.lr;
+  notify(&Observer::on_train_epoch_end);
+  if (!evaluate_epoch()) return false;
+  const auto digest = digest_over_ranks(session_, state_.digest);
+  digest ? state_.run_digest.add(*digest) : state_.run_digest.miss();
+  state_.report.data_digest = digest ? to_hex(*digest) : "";
+  ++state_.epochs_done;
+  state_.epoch_done = true;
+  notify(&Observer::on_epoch_end);
+  report_epoch();
+  settle_stop_reason();
+  return state_.stop != Stop::signal;
+}
+
+/// Returns false after a signal during the validation, which then is to be done again.
+bool TrainLoop::evaluate_epoch() {
+  const KeptSums sums(session_);
+  const Evaluation training = evaluation_of(session_, session_.train, "train");
+  events::Metrics& metrics = state_.report.metrics;
+  state_.tables = collect_tables(training);
+  metrics = collect_metrics(training, step_.meter());
+  guard_->check_loss("training", metrics.front().second, state_);
+  broadcast_buffers(session_);
+  guard_->check_weights(state_);
+  const AveragedWeights averaged(averaging_ != nullptr ? &averaging_->averager() : nullptr);
+  if (averaging_ != nullptr) broadcast_buffers(session_);  // what is evaluated is what rank 0 saves
+  if (evaluator_ && (state_.position.epoch + 1) % options_.validate_every == 0) {
+    const auto validation = validate(std::nullopt);
+    if (!validation) {
+      sums.put_back();
+      return false;
+    }
+    guard_->check_loss("validation", validation->front().second, state_);
+    metrics.insert(metrics.end(), validation->begin(), validation->end());
+    std::ranges::copy(evaluator_->tables(), std::back_inserter(state_.tables));
+  }
+  if (const auto value = find_metric(metrics, session_.scheduler.monitor()))
+    session_.scheduler.observe(state_.position.epoch, *value);
+  state_.monitored = find_metric(metrics, options_.monitor);
+  notify(&Observer::on_validation_end);
+  return true;
+}
+
+/// Nothing after a signal.
+std::optional<events::Metrics> TrainLoop::validate(std::optional<std::int64_t> limit) {
+  const PhaseScope scope(phases_, Part::eval, events::Phase::validate);
+  phases_.stamp(events::Phase::load);
+  state_.validation = state_.position;
+  state_.validation.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
+  notify(&Observer::on_validation_begin);
+  return evaluator_->run(limit, [&](std::int64_t batch) {
+    state_.validation.step_in_epoch = batch + 1;
+    notify(&Observer::on_validation_batch_end);
+    return state_.stop != Stop::signal;
+  });
+}
+
+void TrainLoop::report_epoch() {
+  state_.report.timing = phases_.timer().end_epoch(state_.samples - state_.samples_before);
+  phases_.timer().begin_epoch();
+  state_.exchanged = {};
+  if (session_.communicator.place().world_size > 1) {
+    state_.exchanged = sync_->take_stats();
+    state_.exchanged += step_.take_shared();
+  }
+  notify(&Observer::on_epoch_report);
+}
+
+void TrainLoop::settle_stop_reason() {
+  if (at_step_limit(options_, state_)) state_.stop_reason = "max_steps";
+  if (state_.stop == Stop::time) state_.stop_reason = "max_time";
+  if (state_.early_reason.empty()) return;
+  state_.stop_reason = "early_stopping";
+  if (session_.communicator.place().rank == 0)
+    session_.emit(events::StoppedEarly{state_.position.epoch, state_.early_reason});
+}
+
+events::Finished TrainLoop::finish() {
+  phases_.enter(events::Phase::shutdown);
+  guard_->check_skipped(state_);  // a signal may come between two log points
+  broadcast_buffers(session_);
+  guard_->check_weights(state_);
+  const bool is_part = options_.until_epoch &&
+                       (!options_.max_epochs || *options_.until_epoch < *options_.max_epochs);
+  if (state_.stop == Stop::signal) state_.stop_reason = "signal";
+  if (state_.stop_reason.empty()) state_.stop_reason = is_part ? "until_epoch" : "max_epochs";
+  events::Finished& finished = state_.finished;
+  finished.epochs = state_.epochs_done;
+  finished.global_step = state_.position.global_step;
+  finished.data_digest = state_.run_digest.hex();
+  finished.stop_reason = state_.stop_reason;
+  notify(&Observer::on_run_end);
+  finished.parameter_digest = digest_weights(weights_of(session_.model));
+  return finished;
+}
+
+void TrainLoop::rescue(ErrorKind cause) noexcept {
+  const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
+  if (lost && !options_.device.is_cpu()) return;  // an exchange that never ends may hold the device
+  try {
+    step_.drop_graph();  // its memory would count as taken
+  } catch (...) {        // the failure that ends the run is reported, this one is its consequence
+  }
+  for (const auto& observer : observers_) observer->on_failure(state_, cause);
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "train/debug/numerics_guard.hpp"
+#include "train/loop/evaluator.hpp"
+#include "train/loop/observer.hpp"
+#include "train/loop/phases.hpp"
+#include "train/state/checkpointer.hpp"
+#include "train/state/training_state.hpp"
+#include "train/state/weight_averaging.hpp"
+#include "train/step/step_runner.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace trainctl::train {
+
+/// Epochs, steps, validation and the end of a run. It knows the interfaces of the stages, never a
+/// concrete one; what is not training itself is done by observers.
+class TrainLoop {
+ public:
+  /// Gives all ranks rank 0's weights. `session` outlives the loop.
+  TrainLoop(const Session& session, Options options);
+
+  /// Before run(): continues from a checkpoint, see TrainingState::restore().
+  void resume(const std::filesystem::path& checkpoint, PartialEpoch epoch = PartialEpoch::resume) {
+    training_.restore(checkpoint, epoch);
+  }
+  /// Trains to the end and returns the last event. Throws Error(diverged) if a loss, a gradient or
+  /// weights are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang) if
+  /// another rank is lost.
+  events::Finished run();
+  /// After run() threw: writes what is worth keeping, and frees the memory of captured steps. Never
+  /// throws, so that it hides no cause.
+  void rescue(ErrorKind cause) noexcept;
+
+  [[nodiscard]] const LoopState& state() const { return state_; }
+  [[nodiscard]] events::Phase phase() const { return phases_.current(); }
+  /// Buckets in which gradients are exchanged, see GradSync::layout().
+  [[nodiscard]] std::string buckets() const { return sync_->layout(); }
+
+ private:
+  using Hook = void (Observer::*)(LoopState&);
+  void make_observers();
+  template <class Kind, class... Arguments>
+  Kind& observe(Arguments&&... arguments);
+  void notify(Hook hook);
+
+  void sanity_check();
+  bool next_epoch();
+  bool train_epoch();
+  void begin_epoch();
+  void train_batch(std::int64_t index);
+  void begin_step(std::int64_t first_batch);
+  bool finish_epoch();
+  bool evaluate_epoch();
+  std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
+  void report_epoch();
+  void settle_stop_reason();
+  events::Finished finish();
+
+  const Session& session_;
+  Options options_;
+  LoopState state_;
+  Phases phases_;
+  std::unique_ptr<Saver> saver_;  // null: no checkpoints. Made before the ranks meet
+  std::unique_ptr<dist::GradSync> sync_;
+  std::unique_ptr<device::Feed> feed_;
+  StepRunner step_;
+  std::optional<Evaluator> evaluator_;
+  Observers observers_;
+  TrainingState training_;
+  NumericsGuard* guard_ = nullptr;        // one of the observers
+  WeightAveraging* averaging_ = nullptr;  // one of them; null: there is none
+  std::int64_t step_rows_ = 0;            // of the optimizer step, over all ranks
+};
+
+}  // namespace trainctl::train

@@ -1,0 +1,44 @@
+#include "train/parallel/replicas.hpp"
+
+#include "dist/communicator.hpp"
+#include "train/step/captured_step.hpp"
+#include "train/step/step_runner.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trainctl::train {
+namespace {
+
+/// Before the first tensor is sent: a rank that expects another one would wait for ever.
+void verify_model(const Session& session) {
+  if (session.communicator.place().world_size == 1) return;
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : session.model.parameters())
+    lines.push_back(dist::description_of(name, tensor));
+  for (const auto& [name, tensor] : session.model.buffers())
+    lines.push_back(dist::description_of("buffer " + name, tensor));
+  dist::verify_alike(session.communicator, lines, "parameters and buffers");
+}
+
+}  // namespace
+
+void broadcast_buffers(const Session& session) {
+  for (const auto& [name, buffer] : session.model.buffers())
+    session.communicator.broadcast(buffer, "broadcast of buffer '" + name + "'");
+}
+
+std::unique_ptr<dist::GradSync> synchronize(const Session& session, const Options& options) {
+  verify_model(session);
+  broadcast_buffers(session);
+  dist::BucketOptions buckets = session.buckets;
+  if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::own;
+  buckets.exchanges = options.strategy != spec::Strategy::local_sgd;
+  buckets.names.clear();
+  for (const auto& [name, tensor] : session.model.parameters()) {
+    if (tensor.requires_grad()) buckets.names.push_back(name);
+  }
+  return session.communicator.sync_gradients(trainable(session.model), buckets);
+}
+
+}  // namespace trainctl::train
