@@ -17,8 +17,9 @@ constexpr const char* kFindLayer =
 
 }  // namespace
 
-NumericsGuard::NumericsGuard(const Session& session, const Options& options, const StepRunner& step)
-    : session_(session), options_(options), step_(step), dump_(session, options) {}
+NumericsGuard::NumericsGuard(const Session& session, const Options& options, const Phases& phases,
+                             const StepRunner& step)
+    : session_(session), options_(options), phases_(phases), step_(step), dump_(session, options) {}
 
 void NumericsGuard::check(StepRunner::Result result, const LoopState& state) {
   if (result == StepRunner::Result::not_finite) fail({"the training loss is not finite"}, state);
@@ -72,6 +73,7 @@ void NumericsGuard::on_run_end(LoopState& state) {
 
 /// A GPU reports late, but its flag stays set: the steps since then say which one it was.
 void NumericsGuard::fail(const Diverged& diverged, const LoopState& state) {
+  phases_.stamp(phases_.current());  // the supervisor names the step that it reads
   const std::int64_t steps_ago = diverged.steps_ago;
   const std::string where =
       fmt::format("{} at step {} of epoch {}", diverged.cause,

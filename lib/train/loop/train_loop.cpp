@@ -108,7 +108,7 @@ void TrainLoop::make_observers() {
     observe<LocalSgdObserver>(session_, options_, phases_, steps);
   if (options_.averaging) averaging_ = &observe<WeightAveraging>(session_, options_, steps);
   observe<UsageObserver>(session_, options_, phases_);
-  guard_ = &observe<NumericsGuard>(session_, options_, step_);
+  guard_ = &observe<NumericsGuard>(session_, options_, phases_, step_);
   observe<ProgressReporter>(session_, options_, phases_, step_, *sync_);
   if (session_.stopper != nullptr) observe<EarlyStopping>(session_, options_);
   observe<BestWeights>(session_, options_, phases_);
