@@ -131,6 +131,7 @@ TEST_CASE("a validation loss that is not finite ends the run as diverged") {
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
   CHECK_THAT(error.what(), Contains("the validation loss is nan"));
+  CHECK(run.heartbeat.phase == static_cast<int>(events::Phase::validate));
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
 }
 

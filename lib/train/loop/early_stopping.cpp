@@ -13,7 +13,11 @@ void EarlyStopping::on_validation_end(LoopState& state) {
   const auto value = find_metric(state.report.metrics, session_.stopper->monitor());
   if (!value) return;
   state.decision = session_.stopper->observe(state.position.epoch, *value);
-  if (state.decision.stop && !state.decision.diverged) state.early_reason = state.decision.reason;
+  if (!state.decision.stop) {
+    state.decision.diverged = false;
+  } else if (!state.decision.diverged) {
+    state.early_reason = state.decision.reason;
+  }
 }
 
 /// Only now, so that the epoch is reported; nothing of it is saved.

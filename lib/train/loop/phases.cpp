@@ -29,8 +29,11 @@ PhaseScope::PhaseScope(Phases& phases, Part part, std::optional<events::Phase> p
 
 PhaseScope::~PhaseScope() {
   if (std::uncaught_exceptions() > exceptions_) return;
-  phases_.next(part_before_);
-  if (phase_before_) phases_.enter(*phase_before_);
+  try {
+    phases_.next(part_before_);
+    if (phase_before_) phases_.enter(*phase_before_);
+  } catch (...) {  // an error of the GPU, which the next call to it reports again
+  }
 }
 
 }  // namespace trainctl::train

@@ -262,7 +262,6 @@ bool TrainLoop::evaluate_epoch() {
       sums.put_back();
       return false;
     }
-    guard_->check_loss("validation", validation->front().second, state_);
     metrics.insert(metrics.end(), validation->begin(), validation->end());
     std::ranges::copy(evaluator_->tables(), std::back_inserter(state_.tables));
   }
@@ -280,11 +279,15 @@ std::optional<events::Metrics> TrainLoop::validate(std::optional<std::int64_t> l
   state_.validation = state_.position;
   state_.validation.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
   notify(&Observer::on_validation_begin);
-  return evaluator_->run(limit, [&](std::int64_t batch) {
+  auto metrics = evaluator_->run(limit, [&](std::int64_t batch) {
     state_.validation.step_in_epoch = batch + 1;
     notify(&Observer::on_validation_batch_end);
     return state_.stop != Stop::signal;
   });
+  const bool is_sanity_check = limit.has_value();
+  if (metrics && !is_sanity_check)
+    guard_->check_loss("validation", metrics->front().second, state_);
+  return metrics;
 }
 
 void TrainLoop::report_epoch() {
@@ -321,8 +324,7 @@ events::Finished TrainLoop::finish() {
   finished.global_step = state_.position.global_step;
   finished.data_digest = state_.run_digest.hex();
   finished.stop_reason = state_.stop_reason;
-  notify(&Observer::on_run_end);
-  finished.parameter_digest = digest_weights(weights_of(session_.model));
+  notify(&Observer::on_run_end);  // which adds the digest of the weights that the run leaves
   return finished;
 }
 

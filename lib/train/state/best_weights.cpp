@@ -205,6 +205,7 @@ void BestWeights::on_validation_end(LoopState& state) {
     const PhaseScope scope(phases_, Part::checkpoint, events::Phase::checkpoint);
     settle();
   }
+  phases_.stamp(events::Phase::load);  // ranks that write nothing wait for rank 0
   state.report.improved = observe(state.position, state.monitored, state.decision);
 }
 
@@ -225,6 +226,7 @@ void BestWeights::on_run_end(LoopState& state) {
   save_new_best(on_failure);
   if (!stopped) restore_best();
   save_last(state.position, on_failure);
+  state.finished.parameter_digest = digest_weights(weights_of(session_.model));
 }
 
 void BestWeights::on_failure(LoopState& state, ErrorKind cause) noexcept {

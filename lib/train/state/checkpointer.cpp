@@ -244,8 +244,8 @@ void Checkpointer::on_train_epoch_end(LoopState& state) {
 }
 
 void Checkpointer::on_epoch_end(LoopState& state) {
-  const bool ends_badly = state.decision.diverged || state.stop == Stop::signal;
-  reason_ = cut_ || ends_badly ? nullptr : reason_after_epoch(state);
+  const bool saves_later = cut_ || state.stop == Stop::signal;
+  reason_ = saves_later || state.decision.diverged ? nullptr : reason_after_epoch(state);
   if (reason_ == nullptr) return;
   const PhaseScope scope(on_.phases, Part::checkpoint, events::Phase::checkpoint);
   copy(state);
@@ -269,9 +269,8 @@ void Checkpointer::on_train_end(LoopState& state) {
   const bool asked = state.stop == Stop::signal;
   const checkpoint::Moment end = cut_ ? cut_->moment : moment_of(state);
   if (!on_.saver.has(end)) {
-    if (!cut_) check_and_copy(state);
-    on_.saver.write(cut_ ? *cut_
-                         : about(state, asked ? "signal" : "exit"));  // again: it has failed
+    if (!cut_) check_and_copy(state);  // else its save has failed, and the copy is still there
+    on_.saver.write(cut_ ? *cut_ : about(state, asked ? "signal" : "exit"));
     on_.saver.settle();
   }
   const bool saved = on_.saver.has(end);
@@ -287,7 +286,8 @@ void Checkpointer::check_and_copy(LoopState& state) {
 }
 
 void Checkpointer::copy(LoopState& state) {
-  on_.saver.take(on_.training.tensors(), on_.training.values());
+  const std::vector<stage::NamedTensor> tensors = on_.training.tensors();
+  on_.saver.take(tensors, on_.training.values());
   state.saved_at = on_.session.clock.now();
 }
 
