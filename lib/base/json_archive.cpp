@@ -78,37 +78,37 @@ std::string shown(const Json& json) {
 
 }  // namespace
 
-void MemoWriter::value(std::string_view key, Place place) {
+void StateWriter::value(std::string_view key, Place place) {
   std::visit([&](const auto* value) { put(key, json_of(*value)); }, place);
 }
 
-void MemoWriter::enter(std::string_view key) { levels_.emplace_back(key, Json::object()); }
+void StateWriter::enter(std::string_view key) { levels_.emplace_back(key, Json::object()); }
 
-void MemoWriter::leave() {
+void StateWriter::leave() {
   auto [key, values] = std::move(levels_.back());
   levels_.pop_back();
   put(key, std::move(values));
 }
 
-void MemoWriter::put(std::string_view key, Json value) {
+void StateWriter::put(std::string_view key, Json value) {
   Json& level = levels_.back().second;
   ASSERT(!level.contains(key));
   level[std::string(key)] = std::move(value);
 }
 
-MemoReader::MemoReader(const Json& json) {
+StateReader::StateReader(const Json& json) {
   ENSURE(checkpoint, json.is_object(), "expected an object of values, found {}", shown(json));
   levels_.push_back({"", &json, {}});
 }
 
-void MemoReader::value(std::string_view key, Place place) {
+void StateReader::value(std::string_view key, Place place) {
   const Json& found = take(key);
   const char* wanted = std::visit([&](auto* value) { return read(found, *value); }, place);
   ENSURE(checkpoint, wanted == nullptr, "'{}{}': expected {}, found {}", levels_.back().path, key,
          wanted, shown(found));
 }
 
-void MemoReader::enter(std::string_view key) {
+void StateReader::enter(std::string_view key) {
   const Json& found = take(key);
   const std::string& above = levels_.back().path;
   ENSURE(checkpoint, found.is_object(), "'{}{}': expected an object of values, found {}", above,
@@ -116,12 +116,12 @@ void MemoReader::enter(std::string_view key) {
   levels_.push_back({fmt::format("{}{}.", above, key), &found, {}});
 }
 
-void MemoReader::leave() {
+void StateReader::leave() {
   finish();
   levels_.pop_back();
 }
 
-const Json& MemoReader::take(std::string_view key) {
+const Json& StateReader::take(std::string_view key) {
   Level& level = levels_.back();
   const auto found = level.json->find(key);
   ENSURE(checkpoint, found != level.json->end(), "'{}{}' is missing", level.path, key);
@@ -129,7 +129,7 @@ const Json& MemoReader::take(std::string_view key) {
   return *found;
 }
 
-void MemoReader::finish() const {
+void StateReader::finish() const {
   const Level& level = levels_.back();
   for (const auto& [key, value] : level.json->items())
     ENSURE(checkpoint, level.taken.contains(key), "'{}{}' is unknown", level.path, printable(key));

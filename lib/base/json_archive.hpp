@@ -11,8 +11,8 @@
 
 namespace trainctl {
 
-/// Puts values down as a JSON object; doubles as text, since JSON has no infinities.
-class MemoWriter final : public Memo {
+/// Saves values as a JSON object; doubles as text, since JSON has no infinities.
+class StateWriter final : public StateArchive {
  public:
   void value(std::string_view key, Place place) override;
   [[nodiscard]] const Json& json() const { return levels_.front().second; }
@@ -25,13 +25,13 @@ class MemoWriter final : public Memo {
   std::vector<std::pair<std::string, Json>> levels_{{"", Json::object()}};  // the innermost last
 };
 
-/// Gives back what a MemoWriter wrote, which outlives it.
-class MemoReader final : public Memo {
+/// Restores the values of a StateWriter, which outlives it.
+class StateReader final : public StateArchive {
  public:
-  /// Throws Error(checkpoint) where it is no object.
-  explicit MemoReader(const Json& json);
+  /// Throws Error(checkpoint) if `json` is not an object.
+  explicit StateReader(const Json& json);
   void value(std::string_view key, Place place) override;
-  /// All was asked for. Throws Error(checkpoint) naming what is left: nobody knows it.
+  /// Throws Error(checkpoint) naming a value that nobody asked for.
   void finish() const;
 
  private:
@@ -47,21 +47,21 @@ class MemoReader final : public Memo {
   std::vector<Level> levels_;  // the innermost last
 };
 
-/// The plain values of a part, which has a `memorise(Memo&)`.
+/// The plain values of a part, which has a `serialize(StateArchive&)`.
 template <class Part>
 Json remember(Part& part) {
-  MemoWriter memo;
-  part.memorise(memo);
-  return memo.json();
+  StateWriter archive;
+  part.serialize(archive);
+  return archive.json();
 }
 
 /// Gives them back to a part that was made from the same options. Throws Error(checkpoint) naming
 /// a key that is unknown, missing or of another type.
 template <class Part>
 void recall(Part& part, const Json& values) {
-  MemoReader memo(values);
-  part.memorise(memo);
-  memo.finish();
+  StateReader archive(values);
+  part.serialize(archive);
+  archive.finish();
 }
 
 }  // namespace trainctl

@@ -10,19 +10,19 @@
 
 namespace trainctl {
 
-/// Where a part of a run puts down the plain values that change from step to step, and from where
-/// it takes them back. The same calls do both, so neither can forget what the other has. Numbers
-/// come back bit for bit.
-class Memo {
+/// Saves the plain values of a part of a run that change from step to step, or restores them. The
+/// same calls do both, so that neither can omit what the other has. Numbers are restored bit for
+/// bit.
+class StateArchive {
  public:
   using Place = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*,
                              std::optional<double>*, std::vector<std::uint64_t>*>;
 
-  virtual ~Memo() = default;
-  /// Puts the value down, or overwrites it. Throws Error(checkpoint) naming the key where none was
-  /// put down, or one of another type.
+  virtual ~StateArchive() = default;
+  /// Saves the value, or overwrites it. Throws Error(checkpoint) naming the key if no value was
+  /// saved, or one of another type.
   virtual void value(std::string_view key, Place place) = 0;
-  /// What `body` puts down or takes is kept apart, under the key.
+  /// The values that `body` saves or restores are in a separate group, under the key.
   template <class Body>
   void group(std::string_view key, Body&& body) {
     enter(key);

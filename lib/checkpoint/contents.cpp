@@ -104,18 +104,18 @@ Difference of_tensors(const PartReader& expected, const PartReader& found,
   return std::nullopt;
 }
 
-Json memo_of(const PartReader& file, const std::string& key) {
+Json values_of(const PartReader& file, const std::string& key) {
   const Json& meta = file.meta();
   if (!meta.is_object() || !meta.contains("training")) return nullptr;
   const Json& training = meta.at("training");
   return training.is_object() && training.contains(key) ? training.at(key) : Json();
 }
 
-Difference of_memos(const PartReader& expected, const PartReader& found,
-                    const std::vector<std::string>& keys) {
+Difference difference_of_values(const PartReader& expected, const PartReader& found,
+                                const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    const Json wanted = memo_of(expected, key);
-    const Json got = memo_of(found, key);
+    const Json wanted = values_of(expected, key);
+    const Json got = values_of(found, key);
     if (wanted != got)
       return fmt::format("{} is {} and was {}", key, printable(to_line(got)),
                          printable(to_line(wanted)));
@@ -137,7 +137,7 @@ std::optional<std::string> first_difference(const fs::path& expected, const fs::
     const PartReader a(expected, wanted, static_cast<int>(rank));
     const PartReader b(found, got, static_cast<int>(rank));
     Difference difference = of_tensors(a, b, section.groups);
-    if (!difference) difference = of_memos(a, b, section.memos);
+    if (!difference) difference = difference_of_values(a, b, section.values);
     if (difference) return wanted.parts[rank].file + ": " + *difference;
   }
   return std::nullopt;

@@ -42,7 +42,7 @@ Contents contents_of_file(const fs::path& file);
 /// A part of the state, in every rank's file.
 struct Section {
   std::vector<std::string> groups;  // of the tensors: "optimizer"
-  std::vector<std::string> memos;   // keys of the plain values under "training": "scheduler"
+  std::vector<std::string> values;  // keys of the plain values under "training": "scheduler"
 };
 
 /// The first difference between two checkpoints in a section: names, types, shapes, every byte;

@@ -48,11 +48,11 @@ class Worker {
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   [[nodiscard]] bool interrupted() const;
-  /// Where the task says so: resumes from a checkpoint, and tells it.
+  /// If the task names a checkpoint, resumes from it and reports that.
   void go_on(train::TrainLoop& loop, const train::Session& session,
              const spec::Experiment& experiment);
   void enter(events::Phase phase);
-  /// A training loop, and what the report of its failure tells.
+  /// A training loop with the values for the report of its failure.
   struct Training {
     train::TrainLoop& loop;
     const train::Options& options;
@@ -60,7 +60,7 @@ class Worker {
     const stage::ModelContext& shape;
     std::int64_t batch_size = 0;
   };
-  /// Runs the loop; where it fails, saves what can be saved and remembers how far it came.
+  /// Runs the loop. If it fails, saves the weights if possible, and keeps phase and step.
   events::Finished run_to_end(const Training& training);
   static std::vector<train::LayerOutput> largest_activations(const Training& training,
                                                              const train::MemoryUse& use) noexcept;

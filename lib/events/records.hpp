@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,6 +18,11 @@ namespace trainctl::events {
 /// Metric values by full name, in the order in which tables show them: "train/loss", "val/loss",
 /// "val/accuracy".
 using Metrics = std::vector<std::pair<std::string, double>>;
+
+inline std::optional<double> find_metric(const Metrics& metrics, std::string_view name) {
+  const auto found = std::ranges::find(metrics, name, &Metrics::value_type::first);
+  return found == metrics.end() ? std::nullopt : std::optional(found->second);
+}
 
 /// Where an epoch's wall time went, in seconds; the parts sum to wall_s within 2 %. One row of
 /// timing.csv.

@@ -130,7 +130,7 @@ class Optimizer {
   /// parameters goes on alike once their values are copied into its own.
   [[nodiscard]] virtual std::vector<NamedTensor> state() const { return {}; }
   /// What it keeps from step to step beside them.
-  virtual void memorise(Memo& /*memo*/) {}
+  virtual void serialize(StateArchive& /*archive*/) {}
 };
 
 struct SchedulerContext {
@@ -158,7 +158,7 @@ class Scheduler {
   /// The value it wants to observe, e.g. "val/loss"; empty: none.
   [[nodiscard]] virtual std::string monitor() const = 0;
   /// What changed with the values it observed.
-  virtual void memorise(Memo& /*memo*/) {}
+  virtual void serialize(StateArchive& /*archive*/) {}
 };
 
 struct StopDecision {
@@ -179,7 +179,7 @@ class Stopper {
   [[nodiscard]] virtual std::string monitor() const = 0;
   [[nodiscard]] virtual bool restore_best() const = 0;
   /// What changed with the values it observed.
-  virtual void memorise(Memo& /*memo*/) {}
+  virtual void serialize(StateArchive& /*archive*/) {}
 };
 
 struct MetricContext {

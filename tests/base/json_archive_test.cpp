@@ -21,15 +21,15 @@ struct Part {
   std::vector<std::uint64_t> all;
   double inner = 0;
 
-  void memorise(Memo& memo) {
-    memo.value("on", &on);
-    memo.value("count", &count);
-    memo.value("digest", &digest);
-    memo.value("best", &best);
-    memo.value("at", &at);
-    memo.value("mean", &mean);
-    memo.value("all", &all);
-    memo.group("below", [&] { memo.value("inner", &inner); });
+  void serialize(StateArchive& archive) {
+    archive.value("on", &on);
+    archive.value("count", &count);
+    archive.value("digest", &digest);
+    archive.value("best", &best);
+    archive.value("at", &at);
+    archive.value("mean", &mean);
+    archive.value("all", &all);
+    archive.group("below", [&] { archive.value("inner", &inner); });
   }
 };
 

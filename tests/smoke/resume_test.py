@@ -472,7 +472,7 @@ class Restarts(Resumes):
 
 class CheckpointsOfEarlierBuilds(unittest.TestCase):
     """tests/golden/checkpoints holds a checkpoint in the middle of an epoch: two ranks, an exponential average, early stopping,
-    shuffled. `trainctl run mid_epoch.yaml` of the build of November 2025 wrote it, and its run ended with these figures."""
+    shuffled. `trainctl run mid_epoch.yaml` of the build before TrainLoop (commit 683df9f) wrote it, and its run ended with these figures."""
 
     GOLDEN = pathlib.Path(__file__).parent.parent / "golden/checkpoints"
     VAL_LOSS = [2.150513, 2.089768]  # epochs 2 and 3

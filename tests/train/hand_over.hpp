@@ -7,7 +7,7 @@
 // Hands what one part keeps to another, as a checkpoint would.
 
 template <class Part>
-void hand_over_memo(Part& from, Part& to) {
+void hand_over_values(Part& from, Part& to) {
   trainctl::recall(to, trainctl::Json::parse(trainctl::to_line(trainctl::remember(from))));
 }
 

@@ -61,7 +61,7 @@ struct Reporting {
   /// The loss that the progress line shows after the next step.
   std::optional<double> shown() {
     run.events.clear();
-    phases.next(train::Part::other);
+    phases.switch_to(train::Part::other);
     reporter.on_step_end(state);
     REQUIRE(run.all<events::Progress>().size() == 1);
     return run.all<events::Progress>().front().loss;
@@ -124,7 +124,7 @@ TEST_CASE("averaged weights go on alike after a resume") {
       };
       steps(model, whole, 0, before);
       train::WeightAverager resumed(again, options, 3);
-      hand_over_memo(whole, resumed);
+      hand_over_values(whole, resumed);
       hand_over_state(whole, resumed);
       steps(model, whole, before, 12);
       steps(again, resumed, before, 12);
@@ -152,7 +152,7 @@ TEST_CASE("the sums of a loss meter come back bit for bit") {
   LossMeter resumed(at::kCPU);
   CHECK(whole.state().empty());
   for (int batch = 0; batch < 20; ++batch) {
-    if (batch == 7) hand_over_memo(whole, resumed);
+    if (batch == 7) hand_over_values(whole, resumed);
     whole.add(loss(0.1 * batch + 1.0 / 3), 4 + batch % 3);
     if (batch >= 7) resumed.add(loss(0.1 * batch + 1.0 / 3), 4 + batch % 3);
   }
@@ -166,7 +166,7 @@ TEST_CASE("a reporter continues from the last log point of the epoch") {
   whole.step.meter().add(loss(8), 4);
   CHECK(whole.shown() == 8.0);
   Reporting resumed;
-  hand_over_memo(whole.reporter, resumed.reporter);
+  hand_over_values(whole.reporter, resumed.reporter);
   resumed.step.meter().add(loss(8), 4);
   resumed.step.meter().add(loss(2), 4);
   CHECK(resumed.shown() == 2.0);
@@ -180,7 +180,7 @@ TEST_CASE("the digest of a run is that of its epochs, in one go or in two") {
   train::RunDigest resumed;
   for (std::uint64_t epoch = 0; epoch < 6; ++epoch) {
     const std::uint64_t digest = ~std::uint64_t{0} / (epoch + 1);
-    if (epoch == 4) hand_over_memo(whole, resumed);
+    if (epoch == 4) hand_over_values(whole, resumed);
     hasher.add(digest);
     whole.add(digest);
     if (epoch >= 4) resumed.add(digest);
@@ -189,6 +189,6 @@ TEST_CASE("the digest of a run is that of its epochs, in one go or in two") {
   CHECK(resumed.hex() == whole.hex());
   whole.miss();
   CHECK(whole.hex().empty());
-  hand_over_memo(whole, resumed);
+  hand_over_values(whole, resumed);
   CHECK(resumed.hex().empty());
 }

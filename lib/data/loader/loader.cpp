@@ -386,10 +386,10 @@ std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset-
 std::int64_t Loader::samples() const { return impl_->orders().positions(); }
 std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
 std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped().list(); }
-void Loader::memorise(Memo& memo) {
+void Loader::serialize(StateArchive& archive) {
   SkippedSamples& skipped = impl_->maker().skipped();
   std::vector<std::uint64_t> counted = skipped.counted();
-  memo.value("skipped", &counted);
+  archive.value("skipped", &counted);
   skipped.count_before(counted);
 }
 std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }

@@ -98,7 +98,7 @@ class Loader {
   /// The damaged samples of the batches that next() has given, each once.
   [[nodiscard]] std::vector<SkippedSample> skipped() const;
   /// Which samples count as damaged; those of an earlier process are not among skipped().
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 
   /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the
   /// epoch goes on there, with the same bytes as if it had begun at 0: (epoch, batch) is all the

@@ -351,7 +351,7 @@ void add_trial(Table& table, const BenchRow& row, std::size_t repeat,
                              trial.rss_mb > 0 ? exact_text(trial.rss_mb) : std::string(),
                              optional_text(trial.gpu_mem_mb), optional_text(trial.exposed_s)});
   for (const std::string& name : metrics)
-    cells.push_back(optional_text(find_metric(trial.metrics, name)));
+    cells.push_back(optional_text(events::find_metric(trial.metrics, name)));
   cells.push_back(trial.data_digest);
   table.add(std::move(cells));
 }

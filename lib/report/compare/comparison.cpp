@@ -255,7 +255,7 @@ std::vector<double> mean_curve(const Group& group, const std::string& metric) {
   std::map<std::int64_t, std::vector<double>> by_epoch;
   for (const RunFiles& run : group.runs) {
     for (const events::EpochEnded& epoch : run.epochs) {
-      if (const auto value = find_metric(epoch.metrics, metric))
+      if (const auto value = events::find_metric(epoch.metrics, metric))
         by_epoch[epoch.epoch].push_back(*value);
     }
   }

@@ -51,7 +51,8 @@ Trial trial_of(const RunRecord& record, double total_s) {
     trial.startup_s = hello->second.startup_s;
   for (const events::EpochEnded& epoch : record.epochs) {
     trial.epoch_s.push_back(epoch.timing.wall_s);
-    if (const auto loss = find_metric(epoch.metrics, "train/loss")) trial.losses.push_back(*loss);
+    if (const auto loss = events::find_metric(epoch.metrics, "train/loss"))
+      trial.losses.push_back(*loss);
   }
   if (!record.epochs.empty()) {
     trial.first_batch_s = record.epochs.front().timing.first_batch_s;

@@ -29,7 +29,7 @@ Series over_epochs(const Epochs& epochs, const std::string& name, const OfEpoch&
 
 OfEpoch metric(const std::string& name) {
   return [name](const EpochEnded& epoch) {
-    return find_metric(epoch.metrics, name).value_or(std::nan(""));
+    return events::find_metric(epoch.metrics, name).value_or(std::nan(""));
   };
 }
 

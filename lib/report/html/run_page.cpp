@@ -260,7 +260,7 @@ Html epochs_section(const RunFiles& run) {
     std::vector<std::string> cells{std::to_string(epoch.epoch + 1),
                                    with_thousands(epoch.global_step)};
     for (const std::string& name : names) {
-      const auto value = find_metric(epoch.metrics, name);
+      const auto value = events::find_metric(epoch.metrics, name);
       cells.push_back(value ? metric_text(*value) : "");
     }
     cells.push_back(exact_text(epoch.lr));

@@ -87,7 +87,7 @@ std::optional<Best> best_of(const RunRecord& record) {
     if (!saved.verified && !saved.metric.empty() && saved.epoch == best.epoch)
       best.checkpoint = saved.path;
   }
-  const auto value = find_metric(epoch->metrics, best.metric);
+  const auto value = events::find_metric(epoch->metrics, best.metric);
   if (!value) return std::nullopt;
   best.value = *value;
   return best;
@@ -147,11 +147,6 @@ events::Metrics last_metrics(const RunRecord& record, const std::string& prefix)
     if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), value);
   }
   return found;
-}
-
-std::optional<double> find_metric(const events::Metrics& metrics, const std::string& name) {
-  const auto found = std::ranges::find(metrics, name, &events::Metrics::value_type::first);
-  return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<std::pair<std::string, std::optional<double>>> timing_columns(const Timing& timing) {

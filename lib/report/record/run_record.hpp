@@ -67,7 +67,6 @@ events::Timing sum_timing(std::span<const events::EpochEnded> epochs);
 
 /// {"val/loss", ...} of the last epoch that start with `prefix` ("val/"), without it.
 events::Metrics last_metrics(const RunRecord& record, const std::string& prefix);
-std::optional<double> find_metric(const events::Metrics& metrics, const std::string& name);
 
 /// The columns of timing.csv after `epoch`, and the keys of result.json's `timing`: names as in the
 /// contract.

@@ -56,7 +56,7 @@ std::string EpochTable::epoch_text(std::int64_t epoch) const {
 
 void EpochTable::add_metric(const std::string& name) {
   const auto cell = [name](const EpochEnded& epoch) {
-    const auto value = find_metric(epoch.metrics, name);
+    const auto value = events::find_metric(epoch.metrics, name);
     return value ? metric_text(*value) : std::string("-");
   };
   const auto first = std::ranges::find_if(options_.metrics, is_about_validation);

@@ -125,7 +125,7 @@ class CsvSink final : public FileSink {
   }
 
   static std::string cell(const events::EpochEnded& epoch, const std::string& name) {
-    const auto value = find_metric(epoch.metrics, name);
+    const auto value = events::find_metric(epoch.metrics, name);
     return value ? exact_text(*value) : std::string();
   }
 

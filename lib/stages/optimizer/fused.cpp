@@ -198,12 +198,12 @@ std::vector<stage::NamedTensor> FusedOptimizer::state() const {
   return all;
 }
 
-void FusedOptimizer::memorise(Memo& memo) {
+void FusedOptimizer::serialize(StateArchive& archive) {
   double lr = lr_;
-  memo.value("lr", &lr);
+  archive.value("lr", &lr);
   set_lr(lr);
   std::optional<double> momentum = momentum_;
-  memo.value("momentum", &momentum);
+  archive.value("momentum", &momentum);
   if (momentum) set_momentum(*momentum);
 }
 

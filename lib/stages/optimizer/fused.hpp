@@ -97,7 +97,7 @@ class FusedOptimizer : public stage::Optimizer {
   [[nodiscard]] bool is_repeatable() const override { return true; }
   void set_momentum(double momentum) final;
   [[nodiscard]] std::vector<stage::NamedTensor> state() const final;
-  void memorise(Memo& memo) final;
+  void serialize(StateArchive& archive) final;
 
  protected:
   virtual void take_step() = 0;

@@ -42,11 +42,11 @@ class ReduceLrOnPlateau final : public WarmedUp {
   }
 
   [[nodiscard]] std::string monitor() const override { return options_.monitor; }
-  void memorise(Memo& memo) override {
-    memo.value("lr", &rate_);
-    memo.value("best", &best_);
-    memo.value("bad_epochs", &bad_epochs_);
-    memo.value("cooldown_left", &cooldown_left_);
+  void serialize(StateArchive& archive) override {
+    archive.value("lr", &rate_);
+    archive.value("best", &best_);
+    archive.value("bad_epochs", &bad_epochs_);
+    archive.value("cooldown_left", &cooldown_left_);
   }
 
  private:

@@ -51,9 +51,9 @@ class SequentialLr final : public stage::Scheduler {
   }
   void observe(std::int64_t, double) override {}
   [[nodiscard]] std::string monitor() const override { return {}; }
-  void memorise(Memo& memo) override {
+  void serialize(StateArchive& archive) override {
     for (std::size_t i = 0; i < sections_.size(); ++i)
-      memo.group(std::to_string(i), [&] { sections_[i].scheduler->memorise(memo); });
+      archive.group(std::to_string(i), [&] { sections_[i].scheduler->serialize(archive); });
   }
 
  private:

@@ -41,10 +41,10 @@ class Patience final : public stage::Stopper {
 
   [[nodiscard]] std::string monitor() const override { return options_.monitor; }
   [[nodiscard]] bool restore_best() const override { return options_.restore_best; }
-  void memorise(Memo& memo) override {
-    memo.value("best", &best_);
-    memo.value("best_epoch", &best_epoch_);
-    memo.value("waited", &waited_);
+  void serialize(StateArchive& archive) override {
+    archive.value("best", &best_);
+    archive.value("best_epoch", &best_epoch_);
+    archive.value("waited", &waited_);
   }
 
  private:
@@ -104,13 +104,13 @@ class Series {
     return decision;
   }
 
-  void memorise(Memo& memo) {
-    memo.value("best", &best_);
-    memo.value("best_at", &best_at_);
-    memo.value("seen", &seen_);
-    memo.value("high", &high_);
-    memo.value("mean", &mean_);
-    memo.value("weight", &weight_);
+  void serialize(StateArchive& archive) {
+    archive.value("best", &best_);
+    archive.value("best_at", &best_at_);
+    archive.value("seen", &seen_);
+    archive.value("high", &high_);
+    archive.value("mean", &mean_);
+    archive.value("weight", &weight_);
   }
 
  private:
@@ -161,9 +161,9 @@ class Divergence final : public stage::Stopper {
   }
   [[nodiscard]] std::string monitor() const override { return options_.monitor; }
   [[nodiscard]] bool restore_best() const override { return false; }
-  void memorise(Memo& memo) override {
-    memo.group("epochs", [&] { epochs_.memorise(memo); });
-    memo.group("log_points", [&] { log_points_.memorise(memo); });
+  void serialize(StateArchive& archive) override {
+    archive.group("epochs", [&] { epochs_.serialize(archive); });
+    archive.group("log_points", [&] { log_points_.serialize(archive); });
   }
 
  private:

@@ -31,7 +31,7 @@ void RunEvents::recall_epochs() {
                        .epoch = epoch.epoch,
                        .global_step = epoch.global_step,
                        .metric = monitor,
-                       .value = report::find_metric(epoch.metrics, monitor).value_or(0)});
+                       .value = events::find_metric(epoch.metrics, monitor).value_or(0)});
   }
   record_.last_step = std::max(record_.last_step, start_.past.origin.manifest.global_step);
 }

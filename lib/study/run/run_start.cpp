@@ -144,7 +144,7 @@ void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experime
   const spec::Mode mode = spec::resolve_mode(experiment.checkpoint.mode, monitor);
   std::optional<double> best;
   for (events::EpochEnded& epoch : epochs) {
-    const auto value = report::find_metric(epoch.metrics, monitor);
+    const auto value = events::find_metric(epoch.metrics, monitor);
     if (!value) continue;
     epoch.improved = !best || (mode == spec::Mode::min ? *value < *best : *value > *best);
     if (epoch.improved) best = value;

@@ -97,43 +97,43 @@ void read_meta(const Json& meta, Numerics& into) {
 
 }  // namespace
 
-void StepRecord::memorise(Memo& memo) {
-  memo.value("rank", &rank);
-  memo.value("world_size", &world_size);
-  memo.value("cause", &cause);
+void StepRecord::serialize(StateArchive& archive) {
+  archive.value("rank", &rank);
+  archive.value("world_size", &world_size);
+  archive.value("cause", &cause);
   std::int64_t number = epoch + 1;  // files count from 1
-  memo.value("epoch", &number);
+  archive.value("epoch", &number);
   epoch = number - 1;
-  memo.value("global_step", &global_step);
-  memo.value("batch", &batch);
-  memo.value("rows", &rows);
-  memo.value("accumulate", &accumulate);
-  memo.value("lr", &lr);
-  memo.value("loss_scale", &loss_scale);
-  memo.value("precision", &precision);
-  memo.value("channels_last", &channels_last);
-  memo.value("device", &device);
-  memo.value("cpu", &cpu);
-  memo.value("torch", &torch);
-  memo.value("version", &version);
-  memo.value("num_threads", &num_threads);
-  memo.value("inputs", &inputs);
-  memo.value("targets", &targets);
-  memo.value("input_shape", &input_shape);
-  memo.value("outputs", &outputs);
-  memo.value("weights_before", &weights_before);
-  memo.value("buffers_before", &buffers_before);
-  memo.value("random_kept", &random_kept);
-  memo.value("repeated", &repeated);
-  memo.value("loss", &loss);
-  memo.value("first", &first);
-  memo.group("digests", [&] {
-    memo.value("loss", &digests.loss);
-    memo.value("outputs", &digests.outputs);
-    memo.value("gradients", &digests.gradients);
+  archive.value("global_step", &global_step);
+  archive.value("batch", &batch);
+  archive.value("rows", &rows);
+  archive.value("accumulate", &accumulate);
+  archive.value("lr", &lr);
+  archive.value("loss_scale", &loss_scale);
+  archive.value("precision", &precision);
+  archive.value("channels_last", &channels_last);
+  archive.value("device", &device);
+  archive.value("cpu", &cpu);
+  archive.value("torch", &torch);
+  archive.value("version", &version);
+  archive.value("num_threads", &num_threads);
+  archive.value("inputs", &inputs);
+  archive.value("targets", &targets);
+  archive.value("input_shape", &input_shape);
+  archive.value("outputs", &outputs);
+  archive.value("weights_before", &weights_before);
+  archive.value("buffers_before", &buffers_before);
+  archive.value("random_kept", &random_kept);
+  archive.value("repeated", &repeated);
+  archive.value("loss", &loss);
+  archive.value("first", &first);
+  archive.group("digests", [&] {
+    archive.value("loss", &digests.loss);
+    archive.value("outputs", &digests.outputs);
+    archive.value("gradients", &digests.gradients);
   });
-  memo.value("config", &config);
-  memo.value("config_hash", &config_hash);
+  archive.value("config", &config);
+  archive.value("config_hash", &config_hash);
 }
 
 std::vector<std::string> bad_rows(const Numerics& numerics) {

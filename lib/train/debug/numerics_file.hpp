@@ -49,7 +49,7 @@ struct StepRecord {
   std::string config;  // the resolved experiment
   std::string config_hash;
 
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 };
 
 /// What the file of a dump, a container, holds.

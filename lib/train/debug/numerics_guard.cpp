@@ -72,13 +72,13 @@ void NumericsGuard::on_run_end(LoopState& state) {
 }
 
 /// A GPU reports late, but its flag stays set: the steps since then say which one it was.
-void NumericsGuard::fail(const Diverged& diverged, const LoopState& state) {
+void NumericsGuard::fail(const DivergenceCause& cause, const LoopState& state) {
   phases_.stamp(phases_.current());  // the supervisor names the step that it reads
-  const std::int64_t steps_ago = diverged.steps_ago;
+  const std::int64_t steps_ago = cause.steps_ago;
   const std::string where =
-      fmt::format("{} at step {} of epoch {}", diverged.cause,
-                  state.position.global_step - steps_ago, state.position.epoch + 1);
-  if (diverged.is_finite)
+      fmt::format("{} at step {} of epoch {}", cause.what, state.position.global_step - steps_ago,
+                  state.position.epoch + 1);
+  if (cause.from_stopper)
     throw Error(ErrorKind::diverged, fmt::format("{}: {}", where, kLowerRate));
   std::string seen;
   if (steps_ago > 0)
@@ -88,7 +88,7 @@ void NumericsGuard::fail(const Diverged& diverged, const LoopState& state) {
   if (!anomaly.empty()) seen += fmt::format("; the first value that is not finite: {}", anomaly);
   const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;
   const std::string dump = dump_.write(
-      {diverged.cause, state.position, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
+      {cause.what, state.position, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
   throw Error(ErrorKind::diverged,
               fmt::format("{}{}: {}{}", where, seen,
                           options_.detect_anomaly ? kLowerRate : kFindLayer, dump));

@@ -13,7 +13,7 @@ namespace trainctl::train {
 /// see the same values, and end after the same step.
 class NumericsGuard final : public Observer {
  public:
-  /// All of it outlives the guard.
+  /// The arguments outlive the guard.
   NumericsGuard(const Session& session, const Options& options, const Phases& phases,
                 const StepRunner& step);
 
@@ -37,7 +37,7 @@ class NumericsGuard final : public Observer {
   void on_run_end(LoopState& state) override;
 
  private:
-  [[noreturn]] void fail(const Diverged& diverged, const LoopState& state);
+  [[noreturn]] void fail(const DivergenceCause& cause, const LoopState& state);
 
   const Session& session_;
   const Options& options_;

@@ -6,11 +6,11 @@ void EarlyStopping::on_step_end(LoopState& state) {
   if (!logs_step(options_, state) || !state.logged_loss) return;
   const stage::StopDecision decision =
       session_.stopper->observe_step(state.position.global_step, *state.logged_loss);
-  if (decision.diverged) state.diverged = {.cause = decision.reason, .is_finite = true};
+  if (decision.diverged) state.diverged = {.what = decision.reason, .from_stopper = true};
 }
 
 void EarlyStopping::on_validation_end(LoopState& state) {
-  const auto value = find_metric(state.report.metrics, session_.stopper->monitor());
+  const auto value = events::find_metric(state.report.metrics, session_.stopper->monitor());
   if (!value) return;
   state.decision = session_.stopper->observe(state.position.epoch, *value);
   if (!state.decision.stop) {
@@ -20,9 +20,10 @@ void EarlyStopping::on_validation_end(LoopState& state) {
   }
 }
 
-/// Only now, so that the epoch is reported; nothing of it is saved.
+/// The run fails here and not earlier, so that the epoch is reported; nothing of it is saved.
 void EarlyStopping::on_epoch_report(LoopState& state) {
-  if (state.decision.diverged) state.diverged = {.cause = state.decision.reason, .is_finite = true};
+  if (state.decision.diverged)
+    state.diverged = {.what = state.decision.reason, .from_stopper = true};
 }
 
 }  // namespace trainctl::train

@@ -17,7 +17,7 @@ class EarlyStopping final : public Observer {
   void on_epoch_report(LoopState& state) override;
 
   [[nodiscard]] std::string_view state_key() const override { return "stopper"; }
-  void memorise(Memo& memo) override { session_.stopper->memorise(memo); }
+  void serialize(StateArchive& archive) override { session_.stopper->serialize(archive); }
 
  private:
   const Session& session_;

@@ -27,7 +27,7 @@ class Evaluator {
   std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch,
                                      const Outputs& outputs = {});
   /// The runs so far: the draws of random transforms depend on them.
-  void memorise(Memo& memo) { memo.value("runs", &runs_); }
+  void serialize(StateArchive& archive) { archive.value("runs", &runs_); }
   /// Of the last run.
   [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
 

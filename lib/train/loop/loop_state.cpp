@@ -2,17 +2,15 @@
 
 #include "base/hash.hpp"
 
-#include <algorithm>
-
 namespace trainctl::train {
 
-void Position::memorise(Memo& memo) {
+void Position::serialize(StateArchive& archive) {
   std::int64_t number = epoch + 1;  // files count from 1
-  memo.value("epoch", &number);
+  archive.value("epoch", &number);
   epoch = number - 1;
-  memo.value("step_in_epoch", &step_in_epoch);
-  memo.value("steps_in_epoch", &steps_in_epoch);
-  memo.value("global_step", &global_step);
+  archive.value("step_in_epoch", &step_in_epoch);
+  archive.value("steps_in_epoch", &steps_in_epoch);
+  archive.value("global_step", &global_step);
 }
 
 std::string RunDigest::hex() const {
@@ -22,9 +20,9 @@ std::string RunDigest::hex() const {
   return hasher.hex();
 }
 
-void RunDigest::memorise(Memo& memo) {
-  memo.value("epochs", &of_epochs_);
-  memo.value("is_whole", &is_whole_);
+void RunDigest::serialize(StateArchive& archive) {
+  archive.value("epochs", &of_epochs_);
+  archive.value("is_whole", &is_whole_);
 }
 
 Position LoopState::next() const {
@@ -36,21 +34,16 @@ Position LoopState::next() const {
   return next;
 }
 
-void LoopState::memorise(Memo& memo) {
-  memo.group("position", [&] { position.memorise(memo); });
-  memo.value("epoch_done", &epoch_done);
-  memo.value("epochs_done", &epochs_done);
-  memo.value("rows_in_epoch", &samples);
-  memo.value("epoch_value", &monitored);
-  memo.value("early_reason", &early_reason);
-  memo.value("lr", &lr);
-  memo.value("digest", &digest);
-  memo.group("run_digest", [&] { run_digest.memorise(memo); });
-}
-
-std::optional<double> find_metric(const events::Metrics& metrics, const std::string& name) {
-  const auto found = std::ranges::find(metrics, name, &events::Metrics::value_type::first);
-  return found == metrics.end() ? std::nullopt : std::optional(found->second);
+void LoopState::serialize(StateArchive& archive) {
+  archive.group("position", [&] { position.serialize(archive); });
+  archive.value("epoch_done", &epoch_done);
+  archive.value("epochs_done", &epochs_done);
+  archive.value("rows_in_epoch", &samples);
+  archive.value("epoch_value", &monitored);
+  archive.value("early_reason", &early_reason);
+  archive.value("lr", &lr);
+  archive.value("digest", &digest);
+  archive.group("run_digest", [&] { run_digest.serialize(archive); });
 }
 
 bool at_step_limit(const Options& options, const LoopState& state) {

@@ -22,7 +22,7 @@ struct Position {
   std::int64_t steps_in_epoch = 0;
   std::int64_t global_step = 0;
 
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 };
 
 /// The digest of all training batches of a run, from the digests of its epochs. The epochs are kept
@@ -34,7 +34,7 @@ class RunDigest {
   void miss() { is_whole_ = false; }
   /// XXH3, 16 hex digits; empty if an epoch was missed.
   [[nodiscard]] std::string hex() const;
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 
  private:
   std::vector<std::uint64_t> of_epochs_;
@@ -45,13 +45,13 @@ class RunDigest {
 enum class Stop { none, signal, time };
 
 /// Why the run has to end as diverged.
-struct Diverged {
-  std::string cause;           // "the training loss is nan"
+struct DivergenceCause {
+  std::string what;            // "the training loss is nan"
   std::int64_t steps_ago = 0;  // a GPU reports late: so many steps before the current one
-  bool is_finite = false;      // the loss only rose: there is nothing to dump
+  bool from_stopper = false;   // the loss is finite but rose: there is nothing to dump
 };
 
-/// Where a run stands, and what its observers tell each other.
+/// The progress of a run, and the values that its observers share.
 struct LoopState {
   // Saved in checkpoints.
   Position position;
@@ -66,7 +66,7 @@ struct LoopState {
   RunDigest run_digest;
   events::Timing earlier;  // of the epoch: the time that earlier processes spent on it
 
-  // Of this process.
+  // Of this process alone.
   bool resumed = false;
   bool resumed_in_epoch = false;       // the next epoch was begun by another process
   bool other_world = false;            // the checkpoint is of another number of ranks
@@ -74,7 +74,7 @@ struct LoopState {
   std::int64_t samples_before = 0;     // of `samples`: before this process
   Stop stop = Stop::none;
   std::string stop_reason;                          // set if the run ends before its last epoch
-  std::optional<Diverged> diverged;                 // the loop throws it after the hook that set it
+  std::optional<DivergenceCause> diverged;          // the loop throws it after the hook that set it
   std::int64_t batches = 0;                         // that this process trained on
   const device::DeviceBatch* last_batch = nullptr;  // null: none yet
   bool ranks_alike = true;               // after the last step: the ranks have the same weights
@@ -92,10 +92,8 @@ struct LoopState {
   /// The epoch and step that come next.
   [[nodiscard]] Position next() const;
   /// All that checkpoints hold but `begun` and `earlier`, which depend on the time of the save.
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 };
-
-std::optional<double> find_metric(const events::Metrics& metrics, const std::string& name);
 
 /// trainer.max_steps is reached.
 bool at_step_limit(const Options& options, const LoopState& state);

@@ -12,8 +12,8 @@
 
 namespace trainctl::train {
 
-/// Something that happens beside the steps: saving, logging, early stopping, averages, ... The loop
-/// calls the hooks on all ranks in the same order; an observer sees the state and what its
+/// A duty of the training loop other than the steps: saving, logging, early stopping, averages, ...
+/// The loop calls the hooks on all ranks in the same order; an observer sees the state and what its
 /// constructor got, never another observer. Hooks may throw, except on_failure.
 class Observer {
  public:
@@ -50,12 +50,12 @@ class Observer {
   /// The run fails with `cause`; what is worth keeping is written now.
   virtual void on_failure(LoopState& /*state*/, ErrorKind /*cause*/) noexcept {}
 
-  // Its part of a checkpoint.
+  // The observer's part of a checkpoint.
 
-  /// The key of its values in a checkpoint; empty: it has none.
+  /// The key of its values in a checkpoint; empty if it has none.
   [[nodiscard]] virtual std::string_view state_key() const { return {}; }
-  virtual void memorise(Memo& /*memo*/) {}
-  /// Live tensors. Asked for after memorise(), which may create them.
+  virtual void serialize(StateArchive& /*archive*/) {}
+  /// Live tensors. Asked for after serialize(), which may create them.
   [[nodiscard]] virtual std::vector<StateTensor> tensors() const { return {}; }
   /// Bytes that tensors() will have later in the run, and does not have yet.
   [[nodiscard]] virtual std::uint64_t expected_bytes() const { return 0; }

@@ -21,7 +21,7 @@ PhaseScope::PhaseScope(Phases& phases, Part part, std::optional<events::Phase> p
     : phases_(phases),
       part_before_(phases.timer().current()),
       exceptions_(std::uncaught_exceptions()) {
-  phases_.next(part);
+  phases_.switch_to(part);
   if (!phase) return;
   phase_before_ = phases_.current();
   phases_.enter(*phase);
@@ -30,7 +30,7 @@ PhaseScope::PhaseScope(Phases& phases, Part part, std::optional<events::Phase> p
 PhaseScope::~PhaseScope() {
   if (std::uncaught_exceptions() > exceptions_) return;
   try {
-    phases_.next(part_before_);
+    phases_.switch_to(part_before_);
     if (phase_before_) phases_.enter(*phase_before_);
   } catch (...) {  // an error of the GPU, which the next call to it reports again
   }

@@ -27,14 +27,14 @@ class Phases {
   void begin_step() {
     if (ranges_) ranges_->begin_step();
   }
-  /// Switches within a step. No scope: to restore the phase before would cost another reading of
-  /// the clock, and on a GPU another event.
-  void next(Part part) { timer_.enter(part); }
+  /// Switches within a step. It restores nothing, unlike PhaseScope: that would cost another
+  /// reading of the clock, and on a GPU another event.
+  void switch_to(Part part) { timer_.enter(part); }
   void enter(events::Phase phase) {
     current_ = phase;
     stamp(phase);
   }
-  /// Tells the supervisor alone, for example that the first batch is waited for.
+  /// Reports the phase to the supervisor alone, for example while the first batch is awaited.
   void stamp(events::Phase phase) const {
     if (session_.heartbeat != nullptr)
       session_.heartbeat->stamp(phase, state_.position.global_step);
@@ -48,8 +48,8 @@ class Phases {
   events::Phase current_ = events::Phase::startup;
 };
 
-/// The phase while it lives; afterwards the one before. An exception that passes leaves the phase,
-/// since the report names where the failure was.
+/// Sets the phase for the lifetime of the object, then restores the previous one. An exception that
+/// passes leaves the phase, since the report of the failure names it.
 class PhaseScope {
  public:
   /// Without `phase` only timer and NVTX ranges follow.

@@ -79,10 +79,10 @@ void ProgressReporter::on_run_end(LoopState& state) {
   show(events::Phase::shutdown, state.position, session_.clock.now());
 }
 
-void ProgressReporter::memorise(Memo& memo) {
-  memo.group("log_mark", [&] { log_mark_.memorise(memo); });
-  memo.group("progress_mark", [&] { progress_mark_.memorise(memo); });
-  memo.value("shown_loss", &shown_loss_);
+void ProgressReporter::serialize(StateArchive& archive) {
+  archive.group("log_mark", [&] { log_mark_.serialize(archive); });
+  archive.group("progress_mark", [&] { progress_mark_.serialize(archive); });
+  archive.value("shown_loss", &shown_loss_);
 }
 
 void ProgressReporter::show(events::Phase phase, const Position& position, double time) {

@@ -31,7 +31,7 @@ class ProgressReporter final : public Observer {
 
   [[nodiscard]] std::string_view state_key() const override { return "reporter"; }
   /// What a log line in the middle of an epoch takes from those before it.
-  void memorise(Memo& memo) override;
+  void serialize(StateArchive& archive) override;
 
  private:
   /// Sums of the meter at some step.
@@ -39,9 +39,9 @@ class ProgressReporter final : public Observer {
     double total = 0;
     double weight = 0;
 
-    void memorise(Memo& memo) {
-      memo.value("total", &total);
-      memo.value("weight", &weight);
+    void serialize(StateArchive& archive) {
+      archive.value("total", &total);
+      archive.value("weight", &weight);
     }
   };
   [[nodiscard]] Mark now() const { return {step_.meter().total(), step_.meter().weight()}; }

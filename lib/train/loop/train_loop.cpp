@@ -21,12 +21,12 @@
 namespace trainctl::train {
 namespace {
 
-/// Steps of the optimizer.
+/// Returns the optimizer steps of an epoch.
 std::int64_t steps_per_epoch(const Session& session, const Options& options) {
   return (session.train.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
 }
 
-/// Over all ranks, of the batches from `first` to the end of the optimizer step.
+/// Returns the rows, over all ranks, of the batches from `first` to the end of the optimizer step.
 std::int64_t rows_of_step(const Session& session, const Options& options, std::int64_t first) {
   const std::int64_t full = session.batch_size * session.communicator.place().world_size;
   const std::int64_t end = std::min(first + options.accumulate, session.train.batches_per_epoch());
@@ -92,37 +92,38 @@ TrainLoop::TrainLoop(const Session& session, Options options)
 }
 
 template <class Kind, class... Arguments>
-Kind& TrainLoop::observe(Arguments&&... arguments) {
+Kind& TrainLoop::add_observer(Arguments&&... arguments) {
   auto observer = std::make_unique<Kind>(std::forward<Arguments>(arguments)...);
   Kind& made = *observer;
   observers_.push_back(std::move(observer));
   return made;
 }
 
-/// In the order in which they are called.
+/// The order here is the order in which they are called.
 void TrainLoop::make_observers() {
   const std::int64_t steps = steps_per_epoch(session_, options_);
   const dist::Place place = session_.communicator.place();
-  if (options_.profiler && place.rank == 0) observe<ProfilerObserver>(session_, options_, phases_);
+  if (options_.profiler && place.rank == 0)
+    add_observer<ProfilerObserver>(session_, options_, phases_);
   if (options_.strategy == spec::Strategy::local_sgd)
-    observe<LocalSgdObserver>(session_, options_, phases_, steps);
-  if (options_.averaging) averaging_ = &observe<WeightAveraging>(session_, options_, steps);
-  observe<UsageObserver>(session_, options_, phases_);
-  guard_ = &observe<NumericsGuard>(session_, options_, phases_, step_);
-  observe<ProgressReporter>(session_, options_, phases_, step_, *sync_);
-  if (session_.stopper != nullptr) observe<EarlyStopping>(session_, options_);
-  observe<BestWeights>(session_, options_, phases_);
-  observe<StopConsensus>(session_, options_, phases_);
+    add_observer<LocalSgdObserver>(session_, options_, phases_, steps);
+  if (options_.averaging) averaging_ = &add_observer<WeightAveraging>(session_, options_, steps);
+  add_observer<UsageObserver>(session_, options_, phases_);
+  guard_ = &add_observer<NumericsGuard>(session_, options_, phases_, step_);
+  add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
+  if (session_.stopper != nullptr) add_observer<EarlyStopping>(session_, options_);
+  add_observer<BestWeights>(session_, options_, phases_);
+  add_observer<StopConsensus>(session_, options_, phases_);
   if (saver_) {
     const auto check = [guard = guard_](const LoopState& state) {
       guard->check_skipped(state);
       guard->check_weights(state);
     };
-    observe<Checkpointer>(
+    add_observer<Checkpointer>(
         Checkpointer::Parts{session_, options_, phases_, training_, *sync_, *saver_, check});
   }
   if (options_.device.is_cpu() && place.world_size == 1)
-    observe<StepBenchmark>(session_, options_, step_);
+    add_observer<StepBenchmark>(session_, options_, step_);
 }
 
 void TrainLoop::notify(Hook hook) {
@@ -192,12 +193,12 @@ void TrainLoop::train_batch(std::int64_t index) {
   const bool opens = index % options_.accumulate == 0;
   if (opens) notify(&Observer::on_step_begin);
   if (opens) phases_.begin_step();
-  phases_.next(Part::data_wait);
+  phases_.switch_to(Part::data_wait);
   const data::Batch* batch = session_.train.next();
   ASSERT(batch != nullptr);
   // The supervisor counts the time of the first step from here.
   if (state_.batches == 0) phases_.stamp(events::Phase::startup);
-  phases_.next(Part::h2d);
+  phases_.switch_to(Part::h2d);
   const device::DeviceBatch& on_device = feed_->put(*batch);
   state_.last_batch = &on_device;
   ++state_.batches;
@@ -265,14 +266,14 @@ bool TrainLoop::evaluate_epoch() {
     metrics.insert(metrics.end(), validation->begin(), validation->end());
     std::ranges::copy(evaluator_->tables(), std::back_inserter(state_.tables));
   }
-  if (const auto value = find_metric(metrics, session_.scheduler.monitor()))
+  if (const auto value = events::find_metric(metrics, session_.scheduler.monitor()))
     session_.scheduler.observe(state_.position.epoch, *value);
-  state_.monitored = find_metric(metrics, options_.monitor);
+  state_.monitored = events::find_metric(metrics, options_.monitor);
   notify(&Observer::on_validation_end);
   return true;
 }
 
-/// Nothing after a signal.
+/// Returns nothing after a signal.
 std::optional<events::Metrics> TrainLoop::validate(std::optional<std::int64_t> limit) {
   const PhaseScope scope(phases_, Part::eval, events::Phase::validate);
   phases_.stamp(events::Phase::load);

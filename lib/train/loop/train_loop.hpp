@@ -45,7 +45,7 @@ class TrainLoop {
   using Hook = void (Observer::*)(LoopState&);
   void make_observers();
   template <class Kind, class... Arguments>
-  Kind& observe(Arguments&&... arguments);
+  Kind& add_observer(Arguments&&... arguments);
   void notify(Hook hook);
 
   void sanity_check();

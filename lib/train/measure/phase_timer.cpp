@@ -122,8 +122,8 @@ void add_times(events::Timing& sum, const events::Timing& more) {
   for (const auto& [name, seconds] : kTimes) sum.*seconds += more.*seconds;
 }
 
-void memorise_times(events::Timing& timing, Memo& memo) {
-  for (const auto& [name, seconds] : kTimes) memo.value(name, &(timing.*seconds));
+void serialize_times(events::Timing& timing, StateArchive& archive) {
+  for (const auto& [name, seconds] : kTimes) archive.value(name, &(timing.*seconds));
 }
 
 namespace {

@@ -90,7 +90,7 @@ double training_rate(const events::Timing& timing);
 /// Adds the seconds of another part of the same epoch; `first_batch_s` and rates stay.
 void add_times(events::Timing& sum, const events::Timing& more);
 /// The seconds that add_times() adds.
-void memorise_times(events::Timing& timing, Memo& memo);
+void serialize_times(events::Timing& timing, StateArchive& archive);
 
 /// NVTX ranges of a run, which Nsight Systems shows on the time line of the training loop's thread:
 /// "step", and within it "data_wait", "h2d", "forward", "backward", "allreduce", "optimizer";

@@ -246,7 +246,7 @@ std::string operators_as_text(const std::vector<OperatorRow>& rows) {
   return text;
 }
 
-/// It may write files here.
+/// The phase is that of a checkpoint, because files may be written here.
 void ProfilerObserver::on_step_begin(LoopState& /*state*/) {
   const PhaseScope scope(phases_, Part::checkpoint);
   profiler_.before_step();

@@ -51,7 +51,7 @@ class ShardedOptimizer final : public stage::Optimizer {
   void set_momentum(double momentum) override { inner_->set_momentum(momentum); }
   /// Of this rank's share.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const override { return inner_->state(); }
-  void memorise(Memo& memo) override { inner_->memorise(memo); }
+  void serialize(StateArchive& archive) override { inner_->serialize(archive); }
 
  private:
   /// What is given at once.

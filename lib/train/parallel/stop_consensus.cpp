@@ -137,7 +137,7 @@ void StopConsensus::on_run_begin(LoopState& state) {
 
 void StopConsensus::on_step_end(LoopState& state) {
   const double now = phases_.now();
-  if (!alone_) phases_.next(Part::allreduce);
+  if (!alone_) phases_.switch_to(Part::allreduce);
   if (options_.saving && options_.saving->every_s)
     agreement_.wish_save(now - state.saved_at >= *options_.saving->every_s);
   const std::int64_t step = state.position.global_step;

@@ -67,30 +67,30 @@ std::vector<stage::NamedTensor> BestWeights::state() const {
   return all;
 }
 
-void BestWeights::memorise(Memo& memo) {
-  memorise_ranking(memo);
-  memo.group("best_position", [&] { best_position_.memorise(memo); });
-  memorise(memo, "has_best", best_);
-  memo.value("shares_best", &shares_best_);
-  memorise(memo, "has_stoppers_best", stoppers_best_);
+void BestWeights::serialize(StateArchive& archive) {
+  serialize_ranking(archive);
+  archive.group("best_position", [&] { best_position_.serialize(archive); });
+  serialize(archive, "has_best", best_);
+  archive.value("shares_best", &shares_best_);
+  serialize(archive, "has_stoppers_best", stoppers_best_);
   bool stopper_has_one = stoppers_position_.has_value();
-  memo.value("stopper_has_one", &stopper_has_one);
+  archive.value("stopper_has_one", &stopper_has_one);
   Position position = stoppers_position_.value_or(Position{});
-  memo.group("stoppers_position", [&] { position.memorise(memo); });
+  archive.group("stoppers_position", [&] { position.serialize(archive); });
   stoppers_position_ = stopper_has_one ? std::optional(position) : std::nullopt;
 }
 
 /// A value of another monitor says nothing of what is best now.
-void BestWeights::memorise_ranking(Memo& memo) {
+void BestWeights::serialize_ranking(StateArchive& archive) {
   const std::string own_mode = enum_names(options_.mode)[static_cast<std::size_t>(options_.mode)];
   std::string monitor = options_.monitor;
   std::string mode = own_mode;
-  memo.value("monitor", &monitor);
-  memo.value("mode", &mode);
-  memo.value("best_value", &best_value_);
-  memo.value("unsaved", &unsaved_);
+  archive.value("monitor", &monitor);
+  archive.value("mode", &mode);
+  archive.value("best_value", &best_value_);
+  archive.value("unsaved", &unsaved_);
   owes_write_ = owes_write_ || writing_.valid();
-  memo.value("owes_write", &owes_write_);
+  archive.value("owes_write", &owes_write_);
   if (monitor == options_.monitor && mode == own_mode) return;
   const bool had_one = best_value_.has_value();
   best_value_.reset();
@@ -103,9 +103,10 @@ void BestWeights::memorise_ranking(Memo& memo) {
       {}});
 }
 
-void BestWeights::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const {
+void BestWeights::serialize(StateArchive& archive, std::string_view key,
+                            std::optional<Snapshot>& kept) const {
   bool is_there = kept.has_value();
-  memo.value(key, &is_there);
+  archive.value(key, &is_there);
   if (!is_there) kept.reset();
   if (is_there && !kept) kept.emplace(weights_of(session_.model));
 }

@@ -50,15 +50,15 @@ class BestWeights final : public Observer {
   void restore_best();
 
   /// The best weights so far, live: "best.fc1.weight", and "stoppers_best.fc1.weight" where the
-  /// stopper holds others for the best. Which there are, `memorise` says: it comes first.
+  /// stopper holds others for the best. Which there are, `serialize` says: it comes first.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
-  void memorise(Memo& memo) override;
+  void serialize(StateArchive& archive) override;
 
  private:
   [[nodiscard]] bool is_best(std::optional<double> monitored) const;
   void take(std::optional<Snapshot>& into) const;
-  void memorise_ranking(Memo& memo);
-  void memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const;
+  void serialize_ranking(StateArchive& archive);
+  void serialize(StateArchive& archive, std::string_view key, std::optional<Snapshot>& kept) const;
   void take_for_stopper(const Position& position, bool is_best);
   void begin_best();
   void settle_best(OnFailure on_failure);

@@ -217,78 +217,81 @@ checkpoint::Moment moment_of(const LoopState& state) {
 }  // namespace
 
 void Checkpointer::on_run_begin(LoopState& state) {
-  state.saved_at = on_.session.clock.now();
-  on_.saver.begin(state.resumed_from);
-  if (on_.session.communicator.place().rank == 0)
-    on_.saver.check_space(on_.training.expected_bytes());
+  state.saved_at = parts_.session.clock.now();
+  parts_.saver.begin(state.resumed_from);
+  if (parts_.session.communicator.place().rank == 0)
+    parts_.saver.check_space(parts_.training.expected_bytes());
 }
 
 void Checkpointer::on_step_end(LoopState& state) {
   if (state.stop == Stop::signal) return;
-  on_.saver.poll();
-  const bool by_steps = saves_after_step(on_.options, state);
+  parts_.saver.poll();
+  const bool by_steps = saves_after_step(parts_.options, state);
   if (!by_steps && !state.save_agreed) return;
-  const PhaseScope scope(on_.phases, Part::checkpoint, events::Phase::checkpoint);
+  const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   check_and_copy(state);
-  on_.saver.write(about(state, by_steps ? "every_n_steps" : "every_t"));
+  parts_.saver.write(about(state, by_steps ? "every_n_steps" : "every_t"));
 }
 
 /// An epoch that max_steps or max_time cuts short is evaluated as it is, but a longer run trains
 /// the rest of it: what is saved is the state before the evaluation.
 void Checkpointer::on_train_epoch_end(LoopState& state) {
   if (state.position.step_in_epoch >= state.position.steps_in_epoch) return;
-  const PhaseScope scope(on_.phases, Part::checkpoint, events::Phase::checkpoint);
-  on_.saver.settle();
-  cut_ = about(state, at_step_limit(on_.options, state) ? "max_steps" : "max_time");
-  if (!on_.saver.has(cut_->moment)) copy(state);
+  const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
+  parts_.saver.settle();
+  truncated_epoch_ = about(state, at_step_limit(parts_.options, state) ? "max_steps" : "max_time");
+  if (!parts_.saver.has(truncated_epoch_->moment)) copy(state);
 }
 
 void Checkpointer::on_epoch_end(LoopState& state) {
-  const bool saves_later = cut_ || state.stop == Stop::signal;
+  const bool saves_later = truncated_epoch_ || state.stop == Stop::signal;
   reason_ = saves_later || state.decision.diverged ? nullptr : reason_after_epoch(state);
   if (reason_ == nullptr) return;
-  const PhaseScope scope(on_.phases, Part::checkpoint, events::Phase::checkpoint);
+  const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   copy(state);
 }
 
 void Checkpointer::on_epoch_report(LoopState& state) {
-  if (reason_ == nullptr && !cut_) return;
-  const PhaseScope scope(on_.phases, Part::checkpoint, events::Phase::checkpoint);
-  if (const char* reason = std::exchange(reason_, nullptr)) on_.saver.write(about(state, reason));
-  if (!cut_) return;
-  cut_->value = state.monitored;
-  if (!on_.saver.has(cut_->moment)) on_.saver.write(*cut_);
+  if (reason_ == nullptr && !truncated_epoch_) return;
+  const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
+  if (const char* reason = std::exchange(reason_, nullptr))
+    parts_.saver.write(about(state, reason));
+  if (!truncated_epoch_) return;
+  truncated_epoch_->value = state.monitored;
+  if (!parts_.saver.has(truncated_epoch_->moment)) parts_.saver.write(*truncated_epoch_);
 }
 
 /// The last one is waited for, and all ranks learn whether it is there.
 void Checkpointer::on_train_end(LoopState& state) {
-  if (!state.epoch_done) cut_.reset();  // a signal came during its validation
-  on_.phases.enter(events::Phase::checkpoint);
-  on_.saver.tolerate_failures();
-  on_.saver.settle();
+  if (!state.epoch_done) truncated_epoch_.reset();  // a signal came during its validation
+  parts_.phases.enter(events::Phase::checkpoint);
+  parts_.saver.tolerate_failures();
+  parts_.saver.settle();
   const bool asked = state.stop == Stop::signal;
-  const checkpoint::Moment end = cut_ ? cut_->moment : moment_of(state);
-  if (!on_.saver.has(end)) {
-    if (!cut_) check_and_copy(state);  // else its save has failed, and the copy is still there
-    on_.saver.write(cut_ ? *cut_ : about(state, asked ? "signal" : "exit"));
-    on_.saver.settle();
+  const checkpoint::Moment end = truncated_epoch_ ? truncated_epoch_->moment : moment_of(state);
+  if (!parts_.saver.has(end)) {
+    if (!truncated_epoch_)
+      check_and_copy(state);  // else its save has failed, and the copy is still there
+    parts_.saver.write(truncated_epoch_ ? *truncated_epoch_
+                                        : about(state, asked ? "signal" : "exit"));
+    parts_.saver.settle();
   }
-  const bool saved = on_.saver.has(end);
-  state.end_is_saved = saved && !on_.options.saving->weights_only;
+  const bool saved = parts_.saver.has(end);
+  state.end_is_saved = saved && !parts_.options.saving->weights_only;
   ENSURE(resource, saved || asked,
          "the run came to its end, but its last checkpoint could not be saved");
 }
 
 /// After an epoch the weights have been checked a moment ago.
 void Checkpointer::check_and_copy(LoopState& state) {
-  if (!state.epoch_done) on_.check(state);
+  if (!state.epoch_done) parts_.check(state);
   copy(state);
 }
 
 void Checkpointer::copy(LoopState& state) {
-  const std::vector<stage::NamedTensor> tensors = on_.training.tensors();
-  on_.saver.take(tensors, on_.training.values());
-  state.saved_at = on_.session.clock.now();
+  const std::vector<stage::NamedTensor> tensors = parts_.training.tensors();
+  parts_.saver.take(tensors, parts_.training.values());
+  state.saved_at = parts_.session.clock.now();
 }
 
 Saver::About Checkpointer::about(const LoopState& state, const char* reason) const {
@@ -298,12 +301,12 @@ Saver::About Checkpointer::about(const LoopState& state, const char* reason) con
           .reason = reason,
           .value = state.epoch_done ? state.monitored : std::nullopt,
           .told_epoch = state.position.epoch,
-          .buckets = on_.sync.layout()};
+          .buckets = parts_.sync.layout()};
 }
 
 const char* Checkpointer::reason_after_epoch(const LoopState& state) const {
-  if ((state.position.epoch + 1) % on_.options.save_every == 0) return "every_n_epochs";
-  return state.report.improved && on_.options.save_on_best ? "best" : nullptr;
+  if ((state.position.epoch + 1) % parts_.options.save_every == 0) return "every_n_epochs";
+  return state.report.improved && parts_.options.save_on_best ? "best" : nullptr;
 }
 
 }  // namespace trainctl::train

@@ -112,7 +112,7 @@ class Checkpointer final : public Observer {
     Saver& saver;
     Check check;
   };
-  explicit Checkpointer(Parts parts) : on_(std::move(parts)) {}
+  explicit Checkpointer(Parts parts) : parts_(std::move(parts)) {}
 
   void on_run_begin(LoopState& state) override;
   void on_step_end(LoopState& state) override;
@@ -128,9 +128,10 @@ class Checkpointer final : public Observer {
   /// Why a checkpoint follows the epoch; null: none does. The same on all ranks.
   [[nodiscard]] const char* reason_after_epoch(const LoopState& state) const;
 
-  Parts on_;
-  const char* reason_ = nullptr;     // of the copy that on_epoch_report() writes
-  std::optional<Saver::About> cut_;  // the checkpoint of an epoch that a limit has cut short
+  Parts parts_;
+  const char* reason_ = nullptr;  // of the copy that on_epoch_report() writes
+  std::optional<Saver::About>
+      truncated_epoch_;  // the checkpoint of an epoch that a limit has cut short
 };
 
 }  // namespace trainctl::train

@@ -70,48 +70,49 @@ void check_position(const Position& at, const checkpoint::Manifest& manifest) {
 
 }  // namespace
 
-void TrainingState::memorise(Memo& memo) const {
-  const auto& [session, options, state, phases, step, sync, evaluator, observers] = on_;
-  state.memorise(memo);
+void TrainingState::serialize(StateArchive& archive) const {
+  const auto& [session, options, state, phases, step, sync, evaluator, observers] = parts_;
+  state.serialize(archive);
   const double now = session.clock.now();
   double elapsed = now - state.begun;
-  memo.value("elapsed_s", &elapsed);
+  archive.value("elapsed_s", &elapsed);
   state.begun = now - elapsed;
-  memo.group("meter", [&] { step.meter().memorise(memo); });
+  archive.group("meter", [&] { step.meter().serialize(archive); });
   for (const auto& observer : observers) {
     if (!observer->state_key().empty())
-      memo.group(observer->state_key(), [&] { observer->memorise(memo); });
+      archive.group(observer->state_key(), [&] { observer->serialize(archive); });
   }
-  if (evaluator != nullptr) memo.group("evaluator", [&] { evaluator->memorise(memo); });
-  memo.group("train", [&] { session.train.memorise(memo); });
-  if (session.validation != nullptr) memo.group("val", [&] { session.validation->memorise(memo); });
-  memo.group("optimizer", [&] { session.optimizer.memorise(memo); });
-  memo.group("scheduler", [&] { session.scheduler.memorise(memo); });
+  if (evaluator != nullptr) archive.group("evaluator", [&] { evaluator->serialize(archive); });
+  archive.group("train", [&] { session.train.serialize(archive); });
+  if (session.validation != nullptr)
+    archive.group("val", [&] { session.validation->serialize(archive); });
+  archive.group("optimizer", [&] { session.optimizer.serialize(archive); });
+  archive.group("scheduler", [&] { session.scheduler.serialize(archive); });
 }
 
 /// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
 /// The ranks of local SGD share none, those of ZeRO keep a part of the optimizer's state each.
 std::vector<StateTensor> TrainingState::all_tensors() const {
   enum class Of { all, rank, owner };
-  const Session& session = on_.session;
+  const Session& session = parts_.session;
   std::vector<StateTensor> all;
   const auto add = [&](const char* group, const std::vector<stage::NamedTensor>& tensors, Of of) {
     for (const auto& [name, tensor] : tensors)
       all.push_back({std::string(group) + "/" + name, tensor, of == Of::rank, of == Of::owner});
   };
-  const spec::Strategy strategy = on_.options.strategy;
+  const spec::Strategy strategy = parts_.options.strategy;
   const Of of_gradients = strategy == spec::Strategy::local_sgd ? Of::rank : Of::all;
   add("model", session.model.parameters(), Of::all);
   add("model", session.model.buffers(), Of::rank);
   add("optimizer", session.optimizer.state(),
       strategy == spec::Strategy::zero1 ? Of::owner : of_gradients);
-  if (on_.step.scaler() != nullptr) add("scaler", on_.step.scaler()->state(), of_gradients);
-  for (const dist::SyncTensor& kept : on_.sync.state())
+  if (parts_.step.scaler() != nullptr) add("scaler", parts_.step.scaler()->state(), of_gradients);
+  for (const dist::SyncTensor& kept : parts_.sync.state())
     all.push_back({kSync + kept.name, kept.tensor, kept.of_rank});
-  add("meter", on_.step.meter().state(), Of::rank);
+  add("meter", parts_.step.meter().state(), Of::rank);
   for (std::size_t i = 0; i < session.metrics.size(); ++i)
     all.push_back({metric_state_name(session, i), session.metrics[i]->sums(), true, false});
-  for (const auto& observer : on_.observers)
+  for (const auto& observer : parts_.observers)
     std::ranges::move(observer->tensors(), std::back_inserter(all));
   return all;
 }
@@ -129,31 +130,31 @@ std::vector<StateTensor> TrainingState::saved_tensors() const {
 
 std::vector<stage::NamedTensor> TrainingState::tensors() const {
   std::vector<stage::NamedTensor> tensors =
-      saved_by(saved_tensors(), on_.session.communicator.place().rank);
+      saved_by(saved_tensors(), parts_.session.communicator.place().rank);
   if (is_weights_only()) return tensors;
-  for (const auto& [name, random] : random_states(on_.options.device))
+  for (const auto& [name, random] : random_states(parts_.options.device))
     tensors.push_back({"rng/" + name, random});
   return tensors;
 }
 
 Json TrainingState::values() const {
-  MemoWriter memo;
+  StateWriter archive;
   if (is_weights_only()) {  // the average says which of the two weights to take
-    for (const auto& observer : on_.observers) {
+    for (const auto& observer : parts_.observers) {
       if (observer->state_key() == WeightAveraging::kKey)
-        memo.group(WeightAveraging::kKey, [&] { observer->memorise(memo); });
+        archive.group(WeightAveraging::kKey, [&] { observer->serialize(archive); });
     }
   } else {
-    memorise(memo);
+    serialize(archive);
     events::Timing times;
-    if (!on_.state.epoch_done) {
-      times = on_.phases.so_far();
-      add_times(times, on_.state.earlier);
+    if (!parts_.state.epoch_done) {
+      times = parts_.phases.so_far();
+      add_times(times, parts_.state.earlier);
     }
-    memo.group("times", [&] { memorise_times(times, memo); });
+    archive.group("times", [&] { serialize_times(times, archive); });
   }
-  const dist::Place place = on_.session.communicator.place();
-  const Position at = on_.state.next();
+  const dist::Place place = parts_.session.communicator.place();
+  const Position at = parts_.state.next();
   const checkpoint::Moment moment{at.global_step, at.epoch, at.step_in_epoch > 0};
   Json values = Json::object();
   values["rank"] = place.rank;
@@ -162,25 +163,26 @@ Json TrainingState::values() const {
                         {"next_epoch", at.epoch + 1},
                         {"step_in_epoch", at.step_in_epoch},
                         {"global_step", at.global_step}};
-  values["training"] = memo.json();
+  values["training"] = archive.json();
   return values;
 }
 
 std::uint64_t TrainingState::expected_bytes() const {
   const std::vector<StateTensor> all = saved_tensors();
   std::uint64_t bytes = stored_bytes(saved_by(all, 0));
-  const auto others = static_cast<std::uint64_t>(on_.session.communicator.place().world_size - 1);
+  const auto others =
+      static_cast<std::uint64_t>(parts_.session.communicator.place().world_size - 1);
   for (const StateTensor& one : all) {  // the ranks own about as much each
     if (one.of_owner) bytes += others * one.tensor.nbytes();
   }
   if (is_weights_only()) return bytes;
-  for (const auto& observer : on_.observers) bytes += observer->expected_bytes();
+  for (const auto& observer : parts_.observers) bytes += observer->expected_bytes();
   return bytes;
 }
 
 void TrainingState::restore(const std::filesystem::path& checkpoint, PartialEpoch epoch) {
-  LoopState& state = on_.state;
-  const SavedState saved(checkpoint, on_.session.communicator.place());
+  LoopState& state = parts_.state;
+  const SavedState saved(checkpoint, parts_.session.communicator.place());
   in_context("the values in " + checkpoint.string(), [&] { restore_values(saved, epoch); });
   restore_tensors(saved);
   state.other_world = !saved.same_world();
@@ -191,62 +193,62 @@ void TrainingState::restore(const std::filesystem::path& checkpoint, PartialEpoc
   state.resumed_in_epoch = !state.epoch_done;
   if (state.resumed_in_epoch) fit_position(saved.manifest());
   if (!state.early_reason.empty()) state.stop_reason = "early_stopping";
-  if (state.epoch_done && at_step_limit(on_.options, state)) state.stop_reason = "max_steps";
+  if (state.epoch_done && at_step_limit(parts_.options, state)) state.stop_reason = "max_steps";
 }
 
 void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) const {
-  LoopState& state = on_.state;
-  MemoReader memo(saved.values());
-  memorise(memo);
-  memo.group("times", [&] { memorise_times(state.earlier, memo); });
-  memo.finish();
+  LoopState& state = parts_.state;
+  StateReader archive(saved.values());
+  serialize(archive);
+  archive.group("times", [&] { serialize_times(state.earlier, archive); });
+  archive.finish();
   check_position(state.next(), saved.manifest());
   if (epoch == PartialEpoch::restart && !state.epoch_done) {
     // As if the epoch before had just ended: the one that was begun is the next.
     --state.position.epoch;
     state.epoch_done = true;
   }
-  const std::int64_t all = on_.session.train.samples();
+  const std::int64_t all = parts_.session.train.samples();
   ENSURE(checkpoint, state.samples >= 0 && (state.epoch_done || state.samples <= all),
          "{} samples of the epoch are trained on, of {}", state.samples, all);
 }
 
 void TrainingState::restore_tensors(const SavedState& saved) const {
-  std::vector<std::string> of_others = names_of_others(on_.session, on_.options);
+  std::vector<std::string> of_others = names_of_others(parts_.session, parts_.options);
   if (!saved.same_world()) of_others.emplace_back(kSync);  // one rank has no use for it
   std::vector<StateTensor> own = all_tensors();
   if (saved.manifest().world_size == 1)  // one rank exchanges nothing, and has kept nothing for it
     std::erase_if(own, [](const StateTensor& one) { return one.name.starts_with(kSync); });
-  for (const std::string& name : restore_growing_metrics(on_.session, saved)) {
+  for (const std::string& name : restore_growing_metrics(parts_.session, saved)) {
     std::erase_if(own, [&name](const StateTensor& one) { return one.name == name; });
     of_others.push_back(name);
   }
   saved.copy_into(own, of_others);
-  if (saved.same_world() || on_.session.communicator.place().rank == 0)
-    set_random_states(on_.options.device, saved.tensors("rng/"));
+  if (saved.same_world() || parts_.session.communicator.place().rank == 0)
+    set_random_states(parts_.options.device, saved.tensors("rng/"));
 }
 
 /// Rank 0 takes over what every rank has summed of the epoch so far.
 void TrainingState::merge_other_ranks(const SavedState& saved) const {
   const at::NoGradGuard guard;
-  const Session& session = on_.session;
-  LossMeter& meter = on_.step.meter();
+  const Session& session = parts_.session;
+  LossMeter& meter = parts_.step.meter();
   if (session.communicator.place().rank != 0) {
     for (const auto& metric : session.metrics) metric->reset();
     meter.reset();
-    on_.state.digest = 0;
+    parts_.state.digest = 0;
   }
   for (std::size_t part = 1; part <= saved.others(); ++part) {
     const std::vector<stage::NamedTensor> sums = saved.tensors_of(part, "metrics/");
     for (std::size_t i = 0; i < std::min(sums.size(), session.metrics.size()); ++i)
       stage::merge(*session.metrics[i], sums[i].tensor);
-    LossMeter other(on_.options.device);
+    LossMeter other(parts_.options.device);
     recall(other, saved.values_of(part).at("meter"));
     const std::vector<stage::NamedTensor> totals = saved.tensors_of(part, "meter/");
     for (std::size_t i = 0; i < std::min(totals.size(), other.state().size()); ++i)
       other.state()[i].tensor.copy_(totals[i].tensor);
     meter.add(other);
-    on_.state.digest += saved.values_of(part).at("digest").get<std::uint64_t>();
+    parts_.state.digest += saved.values_of(part).at("digest").get<std::uint64_t>();
   }
 }
 
@@ -254,7 +256,7 @@ void TrainingState::merge_other_ranks(const SavedState& saved) const {
 void TrainingState::average_sync_state(const SavedState& saved) const {
   if (saved.manifest().world_size == 1) return;  // nothing is owed
   const at::NoGradGuard guard;
-  for (const dist::SyncTensor& kept : on_.sync.state()) {
+  for (const dist::SyncTensor& kept : parts_.sync.state()) {
     if (!kept.of_rank) continue;
     const std::string name = kSync + kept.name;
     for (std::size_t part = 1; part <= saved.others(); ++part) {
@@ -262,16 +264,16 @@ void TrainingState::average_sync_state(const SavedState& saved) const {
         if (other.name.empty()) kept.tensor.add_(other.tensor.to(kept.tensor.device()));
     }
     kept.tensor.div_(saved.manifest().world_size);
-    on_.session.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");
+    parts_.session.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");
   }
 }
 
 /// The next batch is the one after the rows that were trained on: a whole number of windows of
 /// batches, of which each rank now takes its share.
 void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
-  const Session& session = on_.session;
-  Position& position = on_.state.position;
-  const std::int64_t rows = on_.state.samples;
+  const Session& session = parts_.session;
+  Position& position = parts_.state.position;
+  const std::int64_t rows = parts_.state.samples;
   const int world = session.communicator.place().world_size;
   const std::int64_t full = session.batch_size * world;
   position.steps_in_epoch = session.train.batches_per_epoch();
@@ -280,7 +282,7 @@ void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
     position.step_in_epoch = position.steps_in_epoch;
     return;
   }
-  if (rows % (full * on_.options.accumulate) != 0) {
+  if (rows % (full * parts_.options.accumulate) != 0) {
     const std::int64_t batch = keeping_batch(rows, manifest.step_in_epoch, world);
     throw Error(
         ErrorKind::config,

@@ -31,7 +31,7 @@ class TrainingState {
     Evaluator* evaluator;  // null: no validation
     const Observers& observers;
   };
-  explicit TrainingState(const Parts& parts) : on_(parts) {}
+  explicit TrainingState(const Parts& parts) : parts_(parts) {}
 
   /// The tensors of this rank's part of a checkpoint, live; copies of the generators' states.
   [[nodiscard]] std::vector<stage::NamedTensor> tensors() const;
@@ -48,17 +48,17 @@ class TrainingState {
  private:
   [[nodiscard]] std::vector<StateTensor> all_tensors() const;
   [[nodiscard]] std::vector<StateTensor> saved_tensors() const;
-  void memorise(Memo& memo) const;
+  void serialize(StateArchive& archive) const;
   void restore_values(const SavedState& saved, PartialEpoch epoch) const;
   void restore_tensors(const SavedState& saved) const;
   void merge_other_ranks(const SavedState& saved) const;
   void average_sync_state(const SavedState& saved) const;
   void fit_position(const checkpoint::Manifest& manifest) const;
   [[nodiscard]] bool is_weights_only() const {
-    return on_.options.saving && on_.options.saving->weights_only;
+    return parts_.options.saving && parts_.options.saving->weights_only;
   }
 
-  Parts on_;
+  Parts parts_;
 };
 
 }  // namespace trainctl::train

@@ -70,9 +70,9 @@ std::vector<stage::NamedTensor> WeightAverager::state() const {
   return named_;
 }
 
-void WeightAverager::memorise(Memo& memo) {
+void WeightAverager::serialize(StateArchive& archive) {
   ASSERT(!swapped_in_);
-  memo.value("updates", &updates_);
+  archive.value("updates", &updates_);
 }
 
 /// The model keeps the average: it is what the run leaves.

@@ -25,10 +25,10 @@ class WeightAverager {
   [[nodiscard]] bool swapped_in() const { return swapped_in_; }
 
   /// The average, live, under the names of the weights; empty before the first update, so restore
-  /// the plain values first. Neither this nor `memorise` while it is
+  /// the plain values first. Neither this nor `serialize` while it is
   /// swapped in: the model then holds it.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 
  private:
   Averaging options_;
@@ -71,7 +71,7 @@ class WeightAveraging final : public Observer {
   void on_run_end(LoopState& state) override;
 
   [[nodiscard]] std::string_view state_key() const override { return kKey; }
-  void memorise(Memo& memo) override { averager_.memorise(memo); }
+  void serialize(StateArchive& archive) override { averager_.serialize(archive); }
   [[nodiscard]] std::vector<StateTensor> tensors() const override;
   [[nodiscard]] std::uint64_t expected_bytes() const override;
 

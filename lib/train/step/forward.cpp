@@ -114,9 +114,9 @@ std::vector<stage::NamedTensor> LossMeter::state() const {
   return {{"total", device_total_}, {"weight", device_weight_}};
 }
 
-void LossMeter::memorise(Memo& memo) {
-  memo.value("total", &total_);
-  memo.value("weight", &weight_);
+void LossMeter::serialize(StateArchive& archive) {
+  archive.value("total", &total_);
+  archive.value("weight", &weight_);
 }
 
 void measure(const std::vector<std::unique_ptr<stage::Metric>>& metrics, const stage::Loss& loss,

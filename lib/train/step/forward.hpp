@@ -55,7 +55,7 @@ class LossMeter {
   /// The sums of a GPU, live; none on a CPU.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
   /// Those of the host.
-  void memorise(Memo& memo);
+  void serialize(StateArchive& archive);
 
  private:
   bool add_on_cpu(const stage::LossValue& loss, std::int64_t rows);

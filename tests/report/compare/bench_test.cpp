@@ -136,7 +136,7 @@ TEST_CASE("a trial is read from the record of its run") {
   CHECK(read.first_batch_s == 0.5);
   CHECK(read.rss_mb == 400);
   CHECK_FALSE(read.gpu_mem_mb.has_value());
-  CHECK(find_metric(read.metrics, "val/accuracy") == Approx(0.98));
+  CHECK(events::find_metric(read.metrics, "val/accuracy") == Approx(0.98));
 }
 
 TEST_CASE("a failed row keeps its place beside the others, in the table and in JSON") {

@@ -54,7 +54,7 @@ TEST_CASE("a run folder is read back as it was told") {
   const RunFiles run = read_run(folder.path());
   CHECK(run.name == "digits");
   REQUIRE(run.epochs.size() == 3);
-  CHECK(find_metric(run.epochs[1].metrics, "val/loss") == 0.0625);
+  CHECK(events::find_metric(run.epochs[1].metrics, "val/loss") == 0.0625);
   REQUIRE(run.steps.lines().size() == 3);
   CHECK(run.steps.lines()[2].step == 300);
   CHECK(std::isnan(run.steps.lines()[2].grad_norm));

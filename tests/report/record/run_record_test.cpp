@@ -50,7 +50,7 @@ TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
   const auto best = best_of(record);
   REQUIRE(best);
   CHECK(best->metric == "train/loss");
-  CHECK(best->value == find_metric(record.epochs[0].metrics, "train/loss"));
+  CHECK(best->value == events::find_metric(record.epochs[0].metrics, "train/loss"));
   CHECK(best->checkpoint.empty());
 }
 

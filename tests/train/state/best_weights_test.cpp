@@ -69,7 +69,7 @@ TEST_CASE("a keeper knows after a resume which weights are the best, and the sto
     Keeping first;
     first.epochs(0, before);
     Keeping resumed;
-    hand_over_memo(first.keeper, resumed.keeper);
+    hand_over_values(first.keeper, resumed.keeper);
     hand_over_state(first.keeper, resumed.keeper);
     CHECK(remember(resumed.keeper) == remember(first.keeper));
     resumed.epochs(before, 5);
@@ -90,7 +90,7 @@ TEST_CASE("a best that was being written when the state was taken is written aft
   Keeping resumed;
   for (Keeping* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
   first.epochs(0, 2);
-  hand_over_memo(first.keeper, resumed.keeper);
+  hand_over_values(first.keeper, resumed.keeper);
   hand_over_state(first.keeper, resumed.keeper);
   for (Keeping* one : {&first, &resumed}) one->keeper.observe({2, 4, 4, 12}, 7, {});
   CHECK(remember(resumed.keeper) == remember(first.keeper));
@@ -102,13 +102,21 @@ TEST_CASE("a keeper's best weights and the stopper's come back where they differ
   first.epochs(0, 4);
   CHECK(first.keeper.state().size() == 6);
   Keeping resumed;
-  hand_over_memo(first.keeper, resumed.keeper);
+  hand_over_values(first.keeper, resumed.keeper);
   hand_over_state(first.keeper, resumed.keeper);
   set_weights(resumed.run.model, 77);
   resumed.keeper.restore_best();
   CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
   resumed.keeper.save_new_best(OnFailure::end);
   CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // it is saved
+}
+
+TEST_CASE("ranks that wait for rank 0 after a validation have the time limit of loading") {
+  Keeping keeping;
+  keeping.state.monitored = 3;
+  keeping.keeper.on_validation_end(keeping.state);
+  CHECK(keeping.state.report.improved);
+  CHECK(keeping.run.heartbeat.phase == static_cast<int>(events::Phase::load));
 }
 
 TEST_CASE("best weights that cannot be written are told, and written at the next save") {
@@ -161,7 +169,7 @@ TEST_CASE("a keeper forgets the best value of another monitor or mode, and says 
     } else {
       resumed.options.monitor = "val/accuracy";
     }
-    hand_over_memo(first.keeper, resumed.keeper);
+    hand_over_values(first.keeper, resumed.keeper);
     hand_over_state(first.keeper, resumed.keeper);
     const auto warnings = resumed.run.all<events::Warning>();
     REQUIRE(warnings.size() == 1);
