@@ -26,7 +26,7 @@
 namespace trainctl::train {
 namespace {
 
-/// What the memo is called in the meta of a part.
+/// The key of the archive in the meta of a part.
 constexpr const char* kValues = "training";
 /// The states of random numbers are set and not copied into.
 constexpr std::string_view kRandom = "rng/";
@@ -40,8 +40,9 @@ at::Tensor tensor_of(const container::Entry& entry) {
   return tensor;
 }
 
-bool alike(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
+bool alike(const stage::NamedTensor& a, const stage::NamedTensor& b) {
+  return a.name == b.name && a.tensor.scalar_type() == b.tensor.scalar_type() &&
+         a.tensor.sizes() == b.tensor.sizes();
 }
 
 std::string shape_text(std::string_view dtype, at::IntArrayRef shape) {
@@ -75,15 +76,12 @@ std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, 
 
 void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
   const at::NoGradGuard guard;
-  copies_.resize(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const at::Tensor& tensor = tensors[i].tensor;
-    auto& [name, copy] = copies_[i];
-    name = tensors[i].name;
-    if (!copy.defined() || !alike(copy, tensor))
-      copy = at::empty(tensor.sizes(), tensor.scalar_type());
-    copy.copy_(tensor.detach());
+  if (!std::ranges::equal(copies_, tensors, alike)) {
+    copies_.clear();  // before there is memory for the others
+    copies_ = empty_block(tensors, at::kCPU);
   }
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    copies_[i].tensor.copy_(tensors[i].tensor.detach());
 }
 
 std::vector<container::Entry> HostCopies::entries() const {

@@ -9,7 +9,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 
@@ -69,9 +68,28 @@ std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
   return all;
 }
 
+std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor>& tensors,
+                                            at::Device device) {
+  constexpr std::int64_t kAlignment = 64;  // bytes, as libtorch aligns each allocation
+  const auto room = [](const at::Tensor& tensor) {
+    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  std::int64_t size = 0;
+  for (const auto& [name, tensor] : tensors) size += room(tensor);
+  const at::Tensor block = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(device));
+  std::vector<stage::NamedTensor> parts;
+  std::int64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor bytes = block.narrow(0, offset, static_cast<std::int64_t>(tensor.nbytes()));
+    parts.push_back({name, bytes.view(tensor.scalar_type()).view(tensor.sizes())});
+    offset += room(tensor);
+  }
+  return parts;
+}
+
 Snapshot::Snapshot(std::vector<stage::NamedTensor> weights) : weights_(std::move(weights)) {
-  for (const auto& [name, tensor] : weights_)
-    copies_.push_back({name, at::empty_like(tensor.detach())});
+  if (!weights_.empty()) copies_ = empty_block(weights_, weights_.front().tensor.device());
 }
 
 void Snapshot::take() {

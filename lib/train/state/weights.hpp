@@ -23,7 +23,13 @@ const char* dtype_name(at::ScalarType dtype);
 /// The type of that name. Throws Error(checkpoint) for one that libtorch does not compute with.
 at::ScalarType dtype_of(std::string_view name);
 
-/// A copy that is made once and then overwritten in place.
+/// Contiguous tensors of the names, types and shapes of `tensors`, side by side in one block of
+/// memory of `device`. One block, because many small ones fill the gaps that freed gradients leave
+/// in the heap, and the next gradients make it grow by their own size.
+std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor>& tensors,
+                                            at::Device device);
+
+/// A copy that is made once and then overwritten in place. All weights are on one device.
 class Snapshot {
  public:
   explicit Snapshot(std::vector<stage::NamedTensor> weights);
