@@ -36,10 +36,9 @@ std::optional<study::SecondRate> second_rate_of(const ConfigArguments& config) {
 
 study::RunRequest request_for(const LrFindFlags& flags,
                               const std::optional<study::SecondRate>& second, Context& context) {
-  ConfigArguments config = flags.config;
-  const std::vector<std::string> sweep = study::lr_sweep(flags.range, second);
-  config.overrides.insert(config.overrides.end(), sweep.begin(), sweep.end());
-  study::RunRequest request = request_of(load_checked(config, context), config, context);
+  study::RunRequest request =
+      study::make_request(invocation_of(flags.config, context),
+                          study::lr_sweep(flags.range, second), context.diagnostics);
   request.folder.root = fs::path(flags.out) / "lr-find";
   return request;
 }

@@ -109,7 +109,7 @@ data::Pipeline pipeline_of(const report::RunFiles& run, const WorstRequest& requ
                            Context& context) {
   const ConfigArguments arguments{.file = (run.folder / "config.resolved.yaml").string(),
                                   .overrides = {}};
-  const spec::Loaded loaded = load_checked(arguments, context, Purpose::loading);
+  const spec::Loaded loaded = load_checked(arguments, context, study::Purpose::loading);
   return data::build_pipeline(spec::evaluated_split(loaded.experiment, request.split));
 }
 

@@ -58,7 +58,9 @@ void cover_passwords(config::Node& node) {
 }
 
 int show_config(const ShowArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_config(arguments.config, context);
+  const spec::Loaded loaded =
+      spec::load_experiment(arguments.config.file, arguments.config.overrides, context.diagnostics);
+  study::log_files(loaded);
   print_warnings(context);
   const config::Schema& schema = spec::experiment_schema();
   const config::Vocabulary& vocabulary = spec::vocabulary_in_use();

@@ -160,12 +160,11 @@ Words TuneRequests::pins(const report::TuneChanges& changes) const {
 TuneRequests::Made TuneRequests::read(const Words& added) {
   const std::string key = join(added, "\n");
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  ConfigArguments config = flags_.config;
-  append(config.overrides, added);
   context_.diagnostics = {};
   Made made;
   try {
-    study::RunRequest request = request_of(load_checked(config, context_), config, context_);
+    study::RunRequest request =
+        study::make_request(invocation_of(flags_.config, context_), added, context_.diagnostics);
     if (folder_) request.folder.root = folder_->path;
     request.folder.name = "runs";
     made = std::move(request);

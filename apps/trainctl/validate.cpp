@@ -25,19 +25,19 @@ struct Verdict {
   config::Diagnostics diagnostics;
 };
 
-Verdict judge(const std::string& file, const std::vector<std::string>& overrides,
-              const ValidateArguments& arguments) {
-  Context own;
+Verdict validate_file(const std::string& file, const std::vector<std::string>& overrides,
+                      const ValidateArguments& arguments) {
   Verdict verdict{.file = file};
   try {
-    const spec::Loaded loaded = load_checked({file, overrides}, own);
-    if (arguments.model) check_model(loaded, own.model_input, own.diagnostics);
-    own.diagnostics.throw_if_errors();
+    study::TrainingSamples samples;
+    const spec::Loaded loaded = spec::load_experiment(
+        file, overrides, verdict.diagnostics, study::checks_for(study::Purpose::training, samples));
+    if (arguments.model) check_model(loaded, samples, verdict.diagnostics);
+    verdict.diagnostics.throw_if_errors();
   } catch (const Error& error) {
     verdict.exit_code = error.exit_code();
     verdict.message = error.what();
   }
-  verdict.diagnostics = std::move(own.diagnostics);
   return verdict;
 }
 
@@ -90,7 +90,7 @@ int validate(const ValidateArguments& arguments, const Context& context) {
   std::vector<Verdict> verdicts;
   int exit_code = 0;
   for (const std::string& file : files) {
-    verdicts.push_back(judge(file, overrides, arguments));
+    verdicts.push_back(validate_file(file, overrides, arguments));
     exit_code = worse(exit_code, verdicts.back().exit_code);
     if (!context.json) print_verdict(verdicts.back(), context);
   }

@@ -24,13 +24,6 @@ struct VerifyResumeFlags {
   std::uint64_t seed = 0;
 };
 
-study::RunRequest request_for(const VerifyResumeFlags& flags, Context& context) {
-  ConfigArguments config = flags.config;
-  const std::vector<std::string> added = study::comparable_run();
-  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
-  return request_of(load_checked(config, context), config, context);
-}
-
 /// What is left of a failure stays, unless a signal was the reason.
 report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& wish,
                             study::ScratchFolder& scratch) {
@@ -47,7 +40,8 @@ report::ResumeCheck checked(const study::RunRequest& request, const study::Verif
 
 int verify(const VerifyResumeFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
-  const study::RunRequest request = request_for(flags, context);
+  const study::RunRequest request = study::make_request(
+      invocation_of(flags.config, context), study::comparable_run(), context.diagnostics);
   print_warnings(context);
   study::ScratchFolder scratch(study::temporary_folder());
   study::VerifyResume wish{

@@ -191,13 +191,15 @@ void check_fallbacks(const Loaded& loaded, config::Diagnostics& diagnostics) {
   }
 }
 
-Loaded with_fallbacks(Loaded loaded, config::Diagnostics& diagnostics) {
+Loaded read_tree(config::LoadedTree files, const std::vector<std::string>& overrides,
+                 config::Diagnostics& diagnostics) {
+  Loaded loaded = typed(finished(std::move(files), overrides, diagnostics), diagnostics);
   check_fallbacks(loaded, diagnostics);
   return loaded;
 }
 
-Loaded checked(Loaded loaded, config::Diagnostics& diagnostics) {
-  check_against_data(loaded, std::nullopt, diagnostics);
+Loaded checked(Loaded loaded, const std::vector<Check>& checks, config::Diagnostics& diagnostics) {
+  for (const Check& check : checks) check(loaded, diagnostics);
   diagnostics.throw_if_errors();
   return loaded;
 }
@@ -206,24 +208,25 @@ Loaded checked(Loaded loaded, config::Diagnostics& diagnostics) {
 
 Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics) {
-  return with_fallbacks(
-      typed(finished(files_of(file, diagnostics), overrides, diagnostics), diagnostics),
-      diagnostics);
+  return read_tree(files_of(file, diagnostics), overrides, diagnostics);
+}
+
+std::vector<Check> file_checks() {
+  return {[](const Loaded& loaded, config::Diagnostics& diagnostics) {
+    check_against_data(loaded, std::nullopt, diagnostics);
+  }};
 }
 
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                       config::Diagnostics& diagnostics) {
-  return checked(read_experiment(file, overrides, diagnostics), diagnostics);
+                       config::Diagnostics& diagnostics, const std::vector<Check>& checks) {
+  return checked(read_experiment(file, overrides, diagnostics), checks, diagnostics);
 }
 
 Loaded load_experiment_text(const std::string& name, std::string_view text,
                             const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics) {
   config::LoadedTree tree{config::load_text(name, text, diagnostics), {}};
-  return checked(
-      with_fallbacks(typed(finished(std::move(tree), overrides, diagnostics), diagnostics),
-                     diagnostics),
-      diagnostics);
+  return checked(read_tree(std::move(tree), overrides, diagnostics), file_checks(), diagnostics);
 }
 
 Loaded overridden(Loaded loaded, const std::vector<std::string>& overrides,

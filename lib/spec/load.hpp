@@ -7,6 +7,7 @@
 #include "spec/experiment/experiment.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,10 +34,19 @@ struct Loaded {
 Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
 
-/// The same and the schedule against the length of the run, as far as the file alone tells it.
-/// Throws one Error(config) that prints every problem; warnings are returned in `diagnostics`.
+/// A check of an experiment against more than its file: its data, its weights, this machine.
+/// Problems go into `diagnostics`.
+using Check = std::function<void(const Loaded& loaded, config::Diagnostics& diagnostics)>;
+
+/// The schedule against the length of the run, as far as the file alone tells it.
+std::vector<Check> file_checks();
+
+/// The one way in which verbs and workers load an experiment: reads it as read_experiment() does
+/// and runs `checks`, all of them whatever is found. Throws one Error that prints every problem, of
+/// kind data where only the data is at fault; warnings are returned in `diagnostics`.
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                       config::Diagnostics& diagnostics);
+                       config::Diagnostics& diagnostics,
+                       const std::vector<Check>& checks = file_checks());
 
 /// The experiment with further overrides laid over it, as one of `trainer.on_divergence` is: `+key`
 /// may be there already, as it is in a resolved file. What an interpolation brought in stays as it
@@ -44,7 +54,7 @@ Loaded load_experiment(const std::filesystem::path& file, const std::vector<std:
 Loaded overridden(Loaded loaded, const std::vector<std::string>& overrides,
                   config::Diagnostics& diagnostics);
 
-/// The same for a text that is in no file; `name` stands in its diagnostics.
+/// load_experiment() for a text that is in no file; `name` stands in its diagnostics.
 Loaded load_experiment_text(const std::string& name, std::string_view text,
                             const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics);

@@ -2,7 +2,6 @@
 #include "base/strings.hpp"
 #include "checkpoint/export.hpp"
 #include "cli/context.hpp"
-#include "cli/data_checks.hpp"
 #include "cli/engine_library.hpp"
 #include "cli/run_paths.hpp"
 #include "cli/shared_options.hpp"
@@ -102,7 +101,7 @@ Format export_format(const ConvertArguments& arguments) {
 checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weights weights,
                                const fs::path& out) {
   if (format == Format::torchscript)
-    return study::export_script({checkpoint, weights, out, executable_path(), read_model_input});
+    return study::export_script({checkpoint, weights, out, executable_path()});
   if (format == Format::safetensors) return checkpoint::export_weights(checkpoint, weights, out);
   return checkpoint::export_weights(checkpoint, weights, [&](const auto& tensors, const auto&) {
     weights::write_torch_file(out, tensors);

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
-#include "spec/compatibility.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -34,9 +33,6 @@ struct Context {
   std::string token_digits;  // that TRAINCTL_RDZV_TOKEN had: no child process inherits it
   config::Diagnostics
       diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
-  std::vector<std::string> class_names;  // of dataset.train, as load_checked() found them last
-  /// Of dataset.train, as load_checked() found it last; absent where the headers do not say.
-  std::optional<spec::ModelInput> model_input;
   std::function<int()> action;  // of the chosen verb; returns the exit code
   /// Completes the parsed arguments of a verb, before its action.
   std::map<const CLI::App*, std::function<void()>> complete_arguments;

@@ -1,12 +1,9 @@
 #pragma once
 
 #include "cli/context.hpp"
-#include "cli/data_checks.hpp"
-#include "spec/compatibility.hpp"
 #include "spec/load.hpp"
 #include "study/run/run.hpp"
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,24 +38,16 @@ std::string default_config(const Context& context, Builtin builtin);
 void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& context,
                           Builtin builtin = Builtin::quickstart);
 
-/// Loads and checks the experiment, its data files included; its warnings are in
-/// `context.diagnostics`, and the names of its classes in `context.class_names`. Throws
-/// Error(config) with every problem of the config, or Error(data) where only the data is at fault.
+/// What the requests of runs of this experiment have in common.
+study::Invocation invocation_of(const ConfigArguments& arguments, const Context& context);
+
+/// Loads the experiment with the checks for that purpose. Its warnings are in
+/// `context.diagnostics`. Throws as spec::load_experiment() does.
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
-                          Purpose purpose = Purpose::training);
+                          study::Purpose purpose = study::Purpose::training);
 
-/// The same without a look at the data.
-spec::Loaded load_config(const ConfigArguments& arguments, Context& context);
-
-/// Builds the model in a short process and adds what of weights, freeze and the optimizer's
-/// patterns does not fit it. `input` is what the headers of dataset.train say. Throws
-/// Error(resource) where this build has no engine.
-void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
+/// study::check_model(). Throws Error(resource) where this build has no engine.
+void check_model(const spec::Loaded& loaded, const study::TrainingSamples& samples,
                  config::Diagnostics& diagnostics);
-
-/// A run of `loaded` by this program; `config` is what was typed. The folder's root is the caller's
-/// choice.
-study::RunRequest request_of(spec::Loaded loaded, const ConfigArguments& config,
-                             const Context& context);
 
 }  // namespace trainctl::app

@@ -134,6 +134,11 @@ report::Write writer_for(std::FILE* stream) {
   return [stream](std::string_view text) { write_text(stream, text, Flush::now); };
 }
 
+study::PrintLine progress_printer(const Context& context) {
+  if (progress_for(context) == report::ProgressMode::none) return [](const std::string&) {};
+  return [](const std::string& line) { write_text(stderr, line + "\n", Flush::now); };
+}
+
 namespace {
 
 void discard(std::string_view) {}

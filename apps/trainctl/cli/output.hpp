@@ -4,6 +4,7 @@
 #include "report/sinks/sink.hpp"
 #include "report/text/format.hpp"
 #include "report/text/progress_bar.hpp"
+#include "study/run/run.hpp"
 
 #include <cstdio>
 #include <optional>
@@ -52,6 +53,9 @@ report::ProgressMode progress_for(const Context& context);
 
 /// Writes to `stream` and flushes at once, so that rows appear as epochs end.
 report::Write writer_for(std::FILE* stream);
+
+/// Prints lines to stderr where progress is shown.
+study::PrintLine progress_printer(const Context& context);
 
 /// Results on stdout, messages and the progress bar on stderr, as --quiet, --json, --color and
 /// --progress ask. `metrics` are the columns of the table.

@@ -210,9 +210,10 @@ study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Con
   take_run_folder(arguments);
   const weights::Selection selection = selection_of(arguments.selection);
   if (needs_no_experiment(arguments)) checkpoint_file(arguments, "", context);  // fail early
-  const auto purpose = kind == spec::TaskKind::predict ? Purpose::predicting : Purpose::evaluating;
-  study::RunRequest request =
-      request_of(load_checked(arguments.config, context, purpose), arguments.config, context);
+  const auto purpose =
+      kind == spec::TaskKind::predict ? study::Purpose::predicting : study::Purpose::evaluating;
+  study::RunRequest request = study::make_request(invocation_of(arguments.config, context), {},
+                                                  context.diagnostics, purpose);
   spec::Task task{kind, arguments.split,
                   checkpoint_file(arguments, request.loaded.experiment.name, context),
                   input_of(arguments)};

@@ -168,7 +168,7 @@ report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experi
 }
 
 int data_bench(const BenchArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::loading);
   print_warnings(context);
   std::vector<data::SkippedSample> skipped;
   const report::DataBench bench = run_rounds(arguments, loaded.experiment, context, skipped);

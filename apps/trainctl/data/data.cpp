@@ -41,7 +41,7 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
 }
 
 int hash(const HashArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::loading);
   print_warnings(context);
   data::LoaderOptions options =
       data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});

@@ -193,7 +193,7 @@ void tell(const data::PackReport& report, const PackArguments& arguments,
 int pack(const PackArguments& arguments, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
   data::PackOptions options = options_of(arguments);
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::reading);
   print_warnings(context);
   const spec::DataSplit split{spec::split_called(loaded.experiment, arguments.split).dataset, {}};
   options.on_error = loaded.experiment.dataset.on_error;

@@ -111,7 +111,7 @@ Json document(const ShowArguments& arguments, const Shown& shown) {
 }
 
 int show(const ShowArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::loading);
   print_warnings(context);
   const spec::DataSplit& split = spec::split_called(loaded.experiment, arguments.split);
   data::Pipeline pipeline = data::build_pipeline(split);

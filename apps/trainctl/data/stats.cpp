@@ -169,7 +169,7 @@ data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
 }
 
 int stats(const StatsArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::reading);
   print_warnings(context);
   spec::DataSplit split = spec::split_called(loaded.experiment, arguments.split);
   split.transforms.clear();

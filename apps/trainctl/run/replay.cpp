@@ -158,17 +158,20 @@ int replay_step(const ConfigArguments& config, const std::string& path, Context&
   // Before the experiment: the plug-ins of the file that was read last are in use.
   const std::string recorded = recorded_config(dump);
   const std::optional<Leaves> then = recorded_leaves(recorded);
-  spec::Loaded loaded = config.file.empty()
-                            ? spec::load_experiment_text(dump.string(), recorded, config.overrides,
-                                                         context.diagnostics)
-                            : load_config(config, context);
+  spec::Loaded loaded =
+      config.file.empty()
+          ? spec::load_experiment_text(dump.string(), recorded, config.overrides,
+                                       context.diagnostics)
+          : spec::load_experiment(config.file, config.overrides, context.diagnostics);
+  study::log_files(loaded);
   report::Replay told;
   told.dump = dump.string();
   if (then) told.changed = differences(*then, leaves_of(loaded.experiment));
   if (!then) told.changed.emplace_back("the config of the dump cannot be read by this version");
   print_warnings(context);
 
-  study::RunRequest request = request_of(for_replay(std::move(loaded)), config, context);
+  study::RunRequest request =
+      study::make_request(invocation_of(config, context), for_replay(std::move(loaded)));
   request.task.kind = spec::TaskKind::replay;
   request.task.replay = dump;
   const launch::SignalGuard guard;  // from here to the end of the scratch folder

@@ -61,7 +61,7 @@ study::MakeSinks loggers_of(const study::RunRequest& request, const Context& con
          .version = request.version,
          .host = read_machine().host,
          .restarts = (*starts)++,
-         .class_names = context.class_names,
+         .class_names = request.samples.class_names,
          .picture = [run_dir](int width, int height, const std::vector<unsigned char>& rgb) {
            return picture_of(run_dir, width, height, rgb);
          }});
@@ -110,14 +110,15 @@ spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
 
 study::RunRequest request_for(const RunFlags& flags, const std::vector<std::string>& added,
                               Context& context) {
-  ConfigArguments config = flags.config;
+  std::vector<std::string> changes;
   if (flags.max_restarts >= 0)
-    config.overrides.push_back(fmt::format("++trainer.max_restarts={}", flags.max_restarts));
-  for (const std::string& override : overrides_of(flags.nodes))
-    config.overrides.push_back(override);
-  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+    changes.push_back(fmt::format("++trainer.max_restarts={}", flags.max_restarts));
+  for (const std::string& override : overrides_of(flags.nodes)) changes.push_back(override);
+  changes.insert(changes.end(), added.begin(), added.end());
   study::RunRequest request =
-      request_of(profiled(load_checked(config, context), flags.profile), flags.config, context);
+      study::make_request(invocation_of(flags.config, context), changes, context.diagnostics);
+  request.loaded = profiled(std::move(request.loaded), flags.profile);
+  request.overrides = flags.config.overrides;
   request.folder.root = flags.out;
   if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
   if (!flags.resume.empty()) request.resume = study::parse_resume(flags.resume);
@@ -278,7 +279,7 @@ int run(const RunFlags& typed, Context& context) {
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
   if (!finds_checkpoint(request) && study::names_parameters(request.loaded)) {
-    check_model(request.loaded, context.model_input, context.diagnostics);
+    check_model(request.loaded, request.samples, context.diagnostics);
     context.diagnostics.throw_if_errors();
   }
   print_warnings(context);

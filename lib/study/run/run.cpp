@@ -23,6 +23,27 @@
 #include <utility>
 
 namespace trainctl::study {
+
+RunRequest make_request(const Invocation& invocation, spec::Loaded loaded) {
+  RunRequest request;
+  static_cast<Invocation&>(request) = invocation;
+  request.folder.name = loaded.experiment.name;
+  request.loaded = std::move(loaded);
+  return request;
+}
+
+RunRequest make_request(const Invocation& invocation, const std::vector<std::string>& added,
+                        config::Diagnostics& diagnostics, Purpose purpose) {
+  Invocation call = invocation;
+  call.overrides.insert(call.overrides.end(), added.begin(), added.end());
+  TrainingSamples samples;
+  RunRequest request =
+      make_request(call, spec::load_experiment(call.config_file, call.overrides, diagnostics,
+                                               checks_for(purpose, samples)));
+  request.samples = std::move(samples);
+  return request;
+}
+
 namespace {
 
 /// The outcome of a run that ended well and whose checkpoint is at its end: by trainer.max_epochs,

@@ -10,6 +10,7 @@
 #include "spec/load.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/nodes/node_plan.hpp"
+#include "study/preflight/experiment_checks.hpp"
 #include "study/resume/resume.hpp"
 #include "weights/import.hpp"
 
@@ -21,20 +22,25 @@
 
 namespace trainctl::study {
 
-/// One run as the command line asked for it.
-struct RunRequest {
-  spec::Loaded loaded;
+/// A call of the program for an experiment: what the requests of its runs have in common.
+struct Invocation {
   fs::path config_file;
   std::vector<std::string> overrides;  // as typed, for the command that is proposed at the end
-  FolderRequest folder;
-  spec::Task task;                   // training, unless told otherwise
-  weights::Selection weights;        // of the task's file of weights
-  std::optional<ResumeWish> resume;  // of training: go on with the run of a folder
-  std::vector<std::string> argv;     // for the manifest
-  fs::path executable;               // started again as `trainctl worker`
+  std::vector<std::string> argv;       // for the manifest
+  fs::path executable;                 // started again as `trainctl worker`
   std::string version;
+  int verbosity = 0;  // number of -v, which the workers are given too
+};
+
+/// One run as the command line asked for it.
+struct RunRequest : Invocation {
+  spec::Loaded loaded;
+  TrainingSamples samples;  // what the headers said when the experiment was loaded
+  FolderRequest folder;
+  spec::Task task;                      // training, unless told otherwise
+  weights::Selection weights;           // of the task's file of weights
+  std::optional<ResumeWish> resume;     // of training: go on with the run of a folder
   std::string batch_size_why;           // where loader.batch_size was auto and trials found it
-  int verbosity = 0;                    // number of -v, which the workers are given too
   std::optional<NodePlan> nodes;        // of several; absent: this machine alone
   std::vector<std::string> node_flags;  // as typed, for the command that is proposed at the end
   bool any_address = false;             // --i-know: the head may listen on a public one
@@ -49,6 +55,16 @@ struct RunOutcome {
   std::string unwritten;  // why result.json could not be written; empty where it was
   std::string complete;   // a finished run was to be resumed: what to raise; nothing was started
 };
+
+/// Loads and checks the experiment, with overrides after those that were typed, as a run in a new
+/// folder. Throws as spec::load_experiment() does.
+RunRequest make_request(const Invocation& invocation, const std::vector<std::string>& added,
+                        config::Diagnostics& diagnostics, Purpose purpose = Purpose::training);
+/// The same of an experiment that is loaded.
+RunRequest make_request(const Invocation& invocation, spec::Loaded loaded);
+
+/// Prints a line for people, without its newline.
+using PrintLine = std::function<void(const std::string& line)>;
 
 using Sinks = std::vector<std::unique_ptr<report::Sink>>;
 /// Makes the listeners once the run folder exists.

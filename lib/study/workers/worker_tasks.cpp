@@ -14,6 +14,7 @@
 #include "spec/load.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
+#include "study/preflight/experiment_checks.hpp"
 #include "study/workers/devices.hpp"
 #include "study/workers/worker_launch.hpp"
 #include "weights/import.hpp"
@@ -132,15 +133,17 @@ Json json_of(const std::vector<weights::Entry>& entries) {
   return list;
 }
 
-std::vector<ModelProblem> problems_in(const fs::path& file) {
+/// Adds the problems that the worker has written, each at the place of its key in the experiment.
+void add_problems(const fs::path& file, const config::Node& tree,
+                  config::Diagnostics& diagnostics) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
-  std::vector<ModelProblem> problems;
   for (const Json& one : Json::parse(read_file(file, kMostBytes, ReadFailure::resource))) {
-    problems.push_back({one.at("key").get<std::string>(),
-                        static_cast<ErrorKind>(one.at("kind").get<int>()),
-                        one.at("message").get<std::string>()});
+    const auto key = one.at("key").get<std::string>();
+    const config::Node* place = config::find_path(tree, key);
+    diagnostics.add({.position = place != nullptr ? place->position : config::Position{},
+                     .message = with_prefix(key, one.at("message").get<std::string>()),
+                     .kind = static_cast<ErrorKind>(one.at("kind").get<int>())});
   }
-  return problems;
 }
 
 }  // namespace
@@ -153,9 +156,8 @@ bool names_parameters(const spec::Loaded& loaded) {
          });
 }
 
-std::vector<ModelProblem> check_model(const spec::Loaded& loaded,
-                                      const std::optional<spec::ModelInput>& input,
-                                      const fs::path& executable) {
+void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
+                 const fs::path& executable, config::Diagnostics& diagnostics) {
   const launch::SignalGuard guard;  // until the scratch folder is gone
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
@@ -170,7 +172,7 @@ std::vector<ModelProblem> check_model(const spec::Loaded& loaded,
                   .hint = "take a smaller model",
                   .device = TaskDevice::cpu},
                  folder.path(), [](const events::Event&) {});
-  return problems_in(folder.path() / spec::kProblemsFile);
+  add_problems(folder.path() / spec::kProblemsFile, loaded.tree, diagnostics);
 }
 
 namespace {
@@ -300,7 +302,7 @@ checkpoint::Exported export_script(const ScriptExport& request) {
       checkpoint::export_weights(request.checkpoint, request.weights, weights);
   const spec::Loaded loaded = experiment_of(request.checkpoint, exported.manifest);
   spec::Task task{.kind = spec::TaskKind::script, .weights = weights};
-  task.model_input = request.read_model_input(loaded.experiment);
+  task.model_input = read_model_input(loaded.experiment);
   run_model_task({.loaded = loaded,
                   .executable = request.executable,
                   .task = std::move(task),

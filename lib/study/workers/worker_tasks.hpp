@@ -3,37 +3,30 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "checkpoint/export.hpp"
+#include "config/diagnostics.hpp"
 #include "events/records.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/load.hpp"
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace trainctl::study {
 
-/// Something of the experiment that does not fit its model.
-struct ModelProblem {
-  std::string key;  // "model", "weights", "freeze" or "optimizer"
-  ErrorKind kind = ErrorKind::config;
-  std::string message;
-};
-
 /// Whether anything of the experiment depends on the names or shapes of the model's tensors:
 /// weights, freeze, patterns of the optimizer.
 bool names_parameters(const spec::Loaded& loaded);
 
 /// Builds the model in a worker process on the CPU, without training, and compares its tensors with
-/// the header of the file of weights, with `freeze` and with the patterns of the optimizer. `input`
-/// is what the headers of dataset.train say; without it, the worker opens the data. Throws
-/// Error(data), Error(resource) where the model cannot be built for such a reason.
-std::vector<ModelProblem> check_model(const spec::Loaded& loaded,
-                                      const std::optional<spec::ModelInput>& input,
-                                      const fs::path& executable);
+/// the header of the file of weights, with `freeze` and with the patterns of the optimizer; what
+/// does not fit goes into `diagnostics`. `input` is what the headers of dataset.train say; without
+/// it, the worker opens the data. Throws Error(data), Error(resource) where the model cannot be
+/// built for such a reason.
+void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
+                 const fs::path& executable, config::Diagnostics& diagnostics);
 
 /// What a model is measured with.
 struct MeasureRequest {
@@ -77,8 +70,6 @@ struct ScriptExport {
   checkpoint::Weights weights = checkpoint::Weights::validated;
   fs::path to;
   fs::path executable;  // started as `trainctl worker`
-  /// Reads the headers of dataset.train.
-  std::function<spec::ModelInput(const spec::Experiment&)> read_model_input;
 };
 
 /// Builds the model of the experiment that the checkpoint stores, in a worker process on the CPU,

@@ -1,4 +1,4 @@
-#include "plan/loading.hpp"
+#include "study/preflight/run_plan.hpp"
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -7,8 +7,11 @@
 #include "base/strings.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/loader/loading_plan.hpp"
+#include "launch/supervise/verdict.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/run_size.hpp"
+#include "study/preflight/rank_plan.hpp"
+#include "study/workers/worker_tasks.hpp"
 
 #include <fmt/format.h>
 
@@ -16,23 +19,24 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 
-namespace trainctl::app {
+namespace trainctl::study {
 namespace {
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-const char* name_of(data::CacheTier tier) {
+const char* tier_name(data::CacheTier tier) {
   constexpr std::array kNames{"none", "encoded", "decoded", "device"};
   return kNames.at(static_cast<std::size_t>(tier));
 }
 
-// What the splits of one rank may still take, and what has been planned so far.
-class Planner {
+/// Plans the memory and threads of one split after the other, within what the ones before leave.
+class LoadingPlanner {
  public:
-  Planner(const spec::Experiment& experiment, Probe probing)
+  LoadingPlanner(const spec::Experiment& experiment, bool probes)
       : experiment_(experiment),
-        probes_(probing == Probe::batches),
+        probes_(probes),
         place_(spec::placement_of(experiment.trainer, read_machine())),
         available_(available_memory()),
         cache_(place_.on_gpus
@@ -97,7 +101,7 @@ class Planner {
                             .samples = pipeline.dataset->size(),
                             .dataset_bytes = memory.dataset.memory,
                             .mapped_bytes = memory.dataset.mapped,
-                            .cache = name_of(memory.cache.tier),
+                            .cache = tier_name(memory.cache.tier),
                             .cache_bytes = memory.cache.host_bytes(),
                             .device_bytes = memory.cache.device_bytes(),
                             .slots = memory.slots,
@@ -173,10 +177,89 @@ class Planner {
   report::Plan plan_;
 };
 
-}  // namespace
-
-report::Plan plan_loading(const spec::Experiment& experiment, Probe probe) {
-  return Planner(experiment, probe).plan();
+/// Measures the model. A mistake of config or data ends the plan; another failure leaves it with
+/// the reason in the model's place. Returns the exit code.
+int measure(const spec::Loaded& loaded, const PlanOptions& options, const fs::path& executable,
+            report::Plan& plan) {
+  try {
+    const bool times_steps = options.probe || options.scaling.devices > 0;
+    plan.model = measure_model({loaded, executable, times_steps});
+    plan.recomputes = plan.model->recomputes;  // what `auto` would be
+    const bool shards = loaded.experiment.distributed.type == spec::Strategy::zero1;
+    if (shards && options.scaling.fake_ranks == 0)
+      plan.model->optimizer_bytes = optimizer_share(*plan.model, plan.ranks);
+    return 0;
+  } catch (const Error& error) {
+    if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config ||
+        error.kind() == ErrorKind::data)
+      throw;
+    plan.no_model = error.what();
+    return error.exit_code();
+  }
 }
 
-}  // namespace trainctl::app
+/// Returns why the model is not measured; empty where it is.
+std::string model_obstacle(const PlanOptions& options, const report::Plan& plan) {
+  if (options.no_model) return "--no-model";
+  if (!plan.refusal.empty()) return "a run would not start";
+  return options.has_engine
+             ? ""
+             : "this build has no engine; build it with: cmake --build --preset release";
+}
+
+int exit_code_of(const report::Plan& plan, int measured) {
+  if (!plan.refusal.empty()) return static_cast<int>(ErrorKind::resource);
+  if (plan.fake && !plan.fake->problems.empty()) return static_cast<int>(ErrorKind::config);
+  return measured;
+}
+
+/// Returns why the plan does not end with 0; empty where problems of --fake-ranks are listed in it.
+std::string reason_of(const report::Plan& plan, int measured) {
+  if (!plan.refusal.empty()) return "a run would not start: " + plan.refusal;
+  if (measured != 0) return "the model could not be measured: " + plan.no_model;
+  return plan.no_scaling.empty() ? "" : "the link could not be measured: " + plan.no_scaling;
+}
+
+/// Loads the experiment for some of the ranks of --fake-ranks. Where they are refused, one rank is
+/// tried: the problems are those of all the ranks, which the plan lists.
+spec::Loaded load(const Invocation& invocation, const ScalingOptions& options,
+                  config::Diagnostics& diagnostics) {
+  constexpr int kMostHere = 2;  // enough to be measured as one of several
+  const auto load_for = [&](int most_here) {
+    return make_request(invocation, overrides_of(options, most_here), diagnostics).loaded;
+  };
+  try {
+    return load_for(kMostHere);
+  } catch (const Error& error) {
+    if (options.fake_ranks < 2 || error.kind() != ErrorKind::config) throw;
+  }
+  diagnostics = {};
+  return load_for(1);
+}
+
+}  // namespace
+
+PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& options,
+                        config::Diagnostics& diagnostics) {
+  PlanInput input;
+  input.loaded = load(invocation, options, diagnostics);
+  if (options.fake_ranks == 0) return input;
+  config::Diagnostics ignored;  // the problems of the file are those of `loaded`
+  input.written = spec::read_experiment(invocation.config_file, invocation.overrides, ignored);
+  return input;
+}
+
+PlanResult make_plan(const PlanInput& input, const PlanOptions& options,
+                     const fs::path& executable) {
+  PlanResult result{.plan = LoadingPlanner(input.loaded.experiment, options.probe).plan()};
+  report::Plan& plan = result.plan;
+  if (options.scaling.fake_ranks > 0) plan.refused_here = std::exchange(plan.refusal, {});
+  plan.no_model = model_obstacle(options, plan);
+  const int measured = plan.no_model.empty() ? measure(input.loaded, options, executable, plan) : 0;
+  const int scaled = add_scaling(options.scaling, input, executable, plan);
+  result.exit_code = exit_code_of(plan, measured != 0 ? measured : scaled);
+  result.reason = reason_of(plan, measured);
+  return result;
+}
+
+}  // namespace trainctl::study

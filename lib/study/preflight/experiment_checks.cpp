@@ -1,5 +1,6 @@
-#include "cli/data_checks.hpp"
+#include "study/preflight/experiment_checks.hpp"
 
+#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/batch.hpp"
@@ -9,13 +10,17 @@
 #include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/run_size.hpp"
+#include "weights/import.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
-namespace trainctl::app {
+namespace trainctl::study {
 namespace {
 
 std::string described(const data::Facts& facts) {
@@ -182,7 +187,91 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
              "'trainctl doctor' lists the GPUs");
 }
 
+constexpr const char* kWeightsPath = "weights.path";
+
+bool is_sha256(const std::string& text) {
+  return text.size() == 64 && std::ranges::all_of(text, [](unsigned char c) {
+           return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f');
+         });
+}
+
+/// A name of the same folder that may have been meant.
+std::string similar_file(const fs::path& path) {
+  constexpr std::size_t kMostNames = 10'000;
+  std::error_code failure;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(path.parent_path(), failure), end;
+       !failure && at != end && names.size() < kMostNames; at.increment(failure))
+    names.push_back(at->path().filename().string());
+  if (failure)
+    return fmt::format("the folder {} cannot be read", printable(path.parent_path().string()));
+  const auto near = nearest(path.filename().string(), names);
+  return near ? fmt::format("did you mean '{}'?", printable(*near)) : "correct the path";
+}
+
+/// Returns whether there is a local file, and adds the problem where there is none.
+bool is_weights_file(const fs::path& path, spec::Checker& checker) {
+  if (is_remote(path)) {
+    checker.error(kWeightsPath, "weights are read from a local disk", "download the file first");
+    return false;
+  }
+  std::error_code failure;
+  if (!fs::exists(path, failure)) {
+    checker.error(kWeightsPath, fmt::format("the file {} does not exist", printable(path.string())),
+                  similar_file(path));
+    return false;
+  }
+  if (fs::is_regular_file(path, failure)) return true;
+  checker.error(kWeightsPath, fmt::format("{} is no regular file", printable(path.string())),
+                "name a file of weights");
+  return false;
+}
+
+config::Position weights_position(const spec::Checker& checker) {
+  const config::Node* path = checker.find(kWeightsPath);
+  return (path != nullptr ? path : checker.find("weights"))->position;
+}
+
+/// Checks the file of weights that the experiment names: that it exists and describes its tensors.
+/// It does not compare them with the model.
+void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+  spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
+  const std::optional<spec::Weights>& weights = loaded.experiment.weights;
+  if (loaded.tree.broken || !weights || !checker.sound("weights")) return;
+  if (weights->sha256 && !is_sha256(*weights->sha256)) {
+    checker.error("weights.sha256", fmt::format("'{}' is no SHA-256", printable(*weights->sha256)),
+                  "write 64 digits 0-9a-f, as sha256sum prints them");
+  }
+  if (!is_weights_file(weights->path, checker)) return;
+  try {
+    (void)weights::entries_of(
+        weights->path, {.section = weights->section,
+                        .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
+  } catch (const Error& error) {
+    diagnostics.add({.position = weights_position(checker),
+                     .message = with_prefix("weights", error.what()),
+                     .kind = error.kind()});
+  }
+}
+
 }  // namespace
+
+std::vector<spec::Check> checks_for(Purpose purpose, TrainingSamples& samples) {
+  std::vector<spec::Check> checks{
+      [purpose, &samples](const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+        log_files(loaded);
+        data::mount_remote(loaded.experiment.dataset);
+        samples = check_data(loaded, purpose, diagnostics);
+      }};
+  if (purpose == Purpose::training)
+    checks.insert(checks.end(), {check_weights, spec::check_capture, spec::check_loggers});
+  return checks;
+}
+
+void log_files(const spec::Loaded& loaded) {
+  for (const config::ConfigFile& file : loaded.files)
+    log::get().debug("read {}: {} bytes", printable(file.path.string()), file.text.size());
+}
 
 TrainingSamples check_data(const spec::Loaded& loaded, Purpose purpose,
                            config::Diagnostics& diagnostics) {
@@ -229,4 +318,4 @@ spec::ModelInput read_model_input(const spec::Experiment& experiment) {
   });
 }
 
-}  // namespace trainctl::app
+}  // namespace trainctl::study

@@ -1,9 +1,8 @@
-#include "bench/gate.hpp"
+#include "study/bench/bench_gate.hpp"
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "cli/run_paths.hpp"
 #include "study/bench/baseline.hpp"
 #include "study/run/run.hpp"
 
@@ -13,33 +12,30 @@
 #include <system_error>
 #include <utility>
 
-namespace trainctl::app {
+namespace trainctl::study {
 namespace {
 
-void check_flags(const BenchFlags& flags, const BenchPlan& plan) {
-  ENSURE(config, flags.baseline.empty() || !flags.fail_on.empty(),
+void check_options(const BenchOptions& options, const BenchPlan& plan) {
+  ENSURE(config, options.baseline.empty() || !options.fail_on.empty(),
          "--baseline is compared with by conditions: add them, as in --fail-on "
          "'samples_per_s<-2.5%'");
-  ENSURE(config, !flags.force_baseline || !flags.baseline.empty(),
+  ENSURE(config, !options.force_baseline || !options.baseline.empty(),
          "--force-baseline belongs to --baseline");
-  ENSURE(config, flags.fail_on.empty() || !flags.baseline.empty() || plan.settings.size() > 1,
+  ENSURE(config, options.fail_on.empty() || !options.baseline.empty() || plan.settings.size() > 1,
          "--fail-on compares with the first row, and there is no other: add settings, as in "
          "--workers 0,4, or --baseline FILE");
 }
 
-std::string is_another(const std::vector<std::string>& differences) {
-  return shortened(differences, 8);
-}
-
 const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
                                   const std::vector<std::pair<std::string, std::string>>& values) {
-  return forced ? report::row_for(baseline, values) : study::comparable_row(baseline, values);
+  return forced ? report::row_for(baseline, values) : comparable_row(baseline, values);
 }
 
 /// At least one setting has to be in the file, before an hour of runs rather than after it.
-void ensure_rows(const report::Baseline& baseline, const BenchFlags& flags, const BenchPlan& plan) {
-  const bool any = std::ranges::any_of(plan.settings, [&](const study::Setting& setting) {
-    return row_in(baseline, flags.force_baseline, setting.values) != nullptr;
+void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
+                 const BenchPlan& plan) {
+  const bool any = std::ranges::any_of(plan.settings, [&](const Setting& setting) {
+    return row_in(baseline, options.force_baseline, setting.values) != nullptr;
   });
   std::vector<std::string> techniques;
   for (const report::BaselineRow& row : baseline.rows) techniques.push_back(row.technique);
@@ -64,33 +60,30 @@ void check_exists(const std::string& baseline) {
                           printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
 }
 
-report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan,
-                                  const Json& machine, const Context& context) {
-  const std::string path = run_word(flags.baseline, "runs", study::RunNeeds::success);
-  check_exists(path);
-  report::Baseline baseline = study::load_baseline(path);
-  const std::vector<std::string> differences = study::baseline_differences(
-      baseline, plan.requests.front().loaded, machine, varied_keys(plan));
-  ENSURE(config, differences.empty() || flags.force_baseline,
+report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& plan,
+                                  const Json& machine, const PrintLine& print) {
+  check_exists(options.baseline);
+  report::Baseline baseline = load_baseline(options.baseline);
+  const std::vector<std::string> differences =
+      baseline_differences(baseline, plan.requests.front().loaded, machine, varied_keys(plan));
+  ENSURE(config, differences.empty() || options.force_baseline,
          "the baseline {} is not comparable: {}; save one here (--save), or add --force-baseline",
-         printable(baseline.path), is_another(differences));
-  ensure_rows(baseline, flags, plan);
-  if (!differences.empty())
-    say(context, fmt::format("baseline  forced: {}", is_another(differences)));
+         printable(baseline.path), shortened(differences, 8));
+  ensure_rows(baseline, options, plan);
+  if (!differences.empty()) print(fmt::format("baseline  forced: {}", shortened(differences, 8)));
   return baseline;
 }
 
 }  // namespace
 
-BenchGate::BenchGate(const BenchFlags& flags, const BenchPlan& plan, const Json& machine,
-                     const Context& context) {
-  check_flags(flags, plan);
-  forced_ = flags.force_baseline;
-  if (flags.fail_on.empty()) return;
-  const std::vector<std::string> metrics =
-      study::metric_columns(plan.requests.front().loaded.experiment);
-  conditions_ = report::parse_conditions(flags.fail_on, metrics);
-  if (!flags.baseline.empty()) baseline_ = checked_baseline(flags, plan, machine, context);
+BenchGate::BenchGate(const BenchOptions& options, const BenchPlan& plan, const Json& machine,
+                     const PrintLine& print) {
+  check_options(options, plan);
+  forced_ = options.force_baseline;
+  if (options.fail_on.empty()) return;
+  const std::vector<std::string> metrics = metric_columns(plan.requests.front().loaded.experiment);
+  conditions_ = report::parse_conditions(options.fail_on, metrics);
+  if (!options.baseline.empty()) baseline_ = checked_baseline(options, plan, machine, print);
 }
 
 std::vector<report::Contest> BenchGate::contests(std::span<const report::BenchRow> rows) const {
@@ -124,10 +117,10 @@ std::vector<std::string> BenchGate::not_compared(std::span<const report::BenchRo
   return techniques;
 }
 
-std::vector<report::Finding> BenchGate::judge(std::span<const report::BenchRow> rows) const {
+std::vector<report::Finding> BenchGate::check(std::span<const report::BenchRow> rows) const {
   if (conditions_.empty() || rows.empty()) return {};
   const std::vector<report::Contest> all = contests(rows);
   return report::judge(conditions_, all);
 }
 
-}  // namespace trainctl::app
+}  // namespace trainctl::study

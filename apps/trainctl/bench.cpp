@@ -5,32 +5,73 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
-#include "bench/flags.hpp"
-#include "bench/gate.hpp"
-#include "bench/settings.hpp"
 #include "cli/context.hpp"
+#include "cli/experiment.hpp"
 #include "cli/output.hpp"
+#include "cli/run_paths.hpp"
 #include "report/compare/bench_scaling.hpp"
 #include "report/compare/junit.hpp"
 #include "report/html/study_pages.hpp"
+#include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "spec/load.hpp"
 #include "study/bench/baseline.hpp"
+#include "study/bench/bench_gate.hpp"
+#include "study/bench/bench_plan.hpp"
 #include "study/bench/trials.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trainctl::app {
 namespace {
+
+/// A flag that names the values of one key.
+struct AxisFlag {
+  const char* flag;
+  const char* key;
+  const char* help;
+};
+
+// The first one given is the outermost axis of the table, whatever the order on the command line.
+constexpr std::array kAxes{
+    AxisFlag{"--workers", "loader.num_workers", "loader threads to compare: 0,4,8"},
+    AxisFlag{"--devices", "trainer.devices", "device counts to compare: 1,2"},
+    AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device to compare: 64,128"},
+    AxisFlag{"--precision", "trainer.precision", "precisions to compare"},
+    AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked batches to compare: true,false"},
+    AxisFlag{"--cache", "dataset.cache.mode",
+             "where samples are kept between epochs, to compare: none,encoded,decoded"},
+};
+
+struct BenchFlags {
+  ConfigArguments config;
+  std::array<std::string, kAxes.size()> lists;
+  std::vector<std::string> grid;
+  int repeats = 5;
+  std::string budget;  // "10m"
+  std::string out = "runs";
+  bool markdown = false;
+  std::string save;
+  std::string csv;
+  std::string junit;
+  std::string html;
+  std::string scaling;  // "strong", "weak"; empty: weak, where devices are compared
+  std::string baseline;
+  study::BenchOptions options;  // the rest of them comes from the others: complete_options()
+};
 
 /// What a bench has found.
 struct BenchOutcome {
@@ -41,17 +82,9 @@ struct BenchOutcome {
   std::string budget_note;                // one line; empty: all repeats were made
 };
 
-/// Makes the folders of the files that are to be written: known before an hour of runs rather than
-/// after it. Throws Error(resource).
-void make_output_folders(const BenchFlags& flags);
-
-/// The tables, or the document with --json, on stdout; failures on stderr.
-void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
-                 const Context& context);
-
-/// --save, --csv, --junit and --html. A bench with rows that failed or were cut short does not
-/// replace a file of --save. Throws Error(resource).
-void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags);
+report::Scaling mode_of(const BenchFlags& flags) {
+  return flags.options.scaling.value_or(report::Scaling::weak);
+}
 
 /// Tables one below the other, each with its notes.
 class Printer {
@@ -118,12 +151,15 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
                  report::gate_notes(bench.findings, bench.pairing) + not_compared_note(bench));
 }
 
+/// Makes the folders of the files that are to be written before hours of runs rather than after
+/// them. Throws Error(resource).
 void make_output_folders(const BenchFlags& flags) {
   for (const std::string* file : {&flags.save, &flags.csv, &flags.junit, &flags.html}) {
     if (const fs::path folder = fs::path(*file).parent_path(); !folder.empty()) make_folder(folder);
   }
 }
 
+/// Prints the tables, or the document with --json, on stdout, failures on stderr.
 void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
                  const Context& context) {
   if (context.json) {
@@ -139,6 +175,8 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
   }
 }
 
+/// Writes --save, --csv, --junit and --html. A bench with rows that failed or were cut short does
+/// not replace a file of --save. Throws Error(resource).
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
   if (!flags.save.empty()) save(bench, document, flags);
   if (!flags.csv.empty())
@@ -169,27 +207,12 @@ std::optional<double> budget_of(const BenchFlags& flags) {
   return seconds;
 }
 
-study::RunTrial trial_runner(const BenchPlan& plan, const study::Rounds& rounds,
-                             const Context& context) {
-  const std::size_t runs = plan.settings.size() * static_cast<std::size_t>(rounds.repeats);
-  return [&, runs, done = std::size_t{0}](std::size_t setting, int /*repeat*/) mutable {
-    const study::TrialResult result =
-        study::run_trial(plan.requests[setting], steady_clock(), rounds.ends_at);
-    const auto* trial = std::get_if<report::Trial>(&result);
-    say(context, fmt::format("run {} of {}  {}  {}", ++done, runs,
-                             printable(plan.settings[setting].technique),
-                             trial != nullptr ? human_duration(trial->total_s) : "failed"));
-    return result;
-  };
-}
-
-/// Returns the flags with the default budget of the built-in experiment: whoever tries the program
-/// has a table within three minutes, on slow machines too.
-BenchFlags with_default_budget(BenchFlags flags) {
+/// The default budget of the built-in experiments: whoever tries the program has a table within
+/// three minutes, on slow machines too.
+void set_default_budget(BenchFlags& flags) {
   constexpr auto kBuiltinBudget = "150s";
   if (flags.budget.empty() && flags.config.file.starts_with(spec::kBuiltinPrefix))
     flags.budget = kBuiltinBudget;
-  return flags;
 }
 
 Json document_of(const BenchOutcome& bench, const BenchFlags& flags,
@@ -215,47 +238,140 @@ int code_of(const BenchOutcome& bench, const BenchFlags& flags) {
   return static_cast<int>(ErrorKind::inconclusive);
 }
 
-int bench(const BenchFlags& given, Context& context) {
-  keep_running_without_output(given.save.empty() ? LostOutput::is_error : LostOutput::is_tolerated);
-  const BenchFlags flags = with_default_budget(given);
+/// Parses the lists of values, the scaling and the paths.
+void complete_options(BenchFlags& flags) {
+  study::BenchOptions& options = flags.options;
+  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+    if (!flags.lists[i].empty())
+      options.axes.push_back(study::parse_axis(kAxes[i].key, flags.lists[i]));
+  }
+  for (const std::string& text : flags.grid) options.axes.push_back(study::parse_grid(text));
+  if (!flags.scaling.empty())
+    options.scaling = flags.scaling == "strong" ? report::Scaling::strong : report::Scaling::weak;
+  options.root = flags.out;
+  const bool is_read = !flags.baseline.empty() && !options.fail_on.empty();
+  options.baseline =
+      is_read ? run_word(flags.baseline, "runs", study::RunNeeds::success) : flags.baseline;
+}
+
+void warn_of_contention(const study::WarmUp& warm_up) {
+  if (warm_up.taken == 0) return;
+  writer_for(stderr)(
+      fmt::format("warning: the number of CPU threads was chosen while other processes took "
+                  "{:.0f} % of the cores: set trainer.num_threads, or run the bench again\n",
+                  100 * warm_up.taken));
+}
+
+int bench(BenchFlags flags, Context& context) {
+  keep_running_without_output(flags.save.empty() ? LostOutput::is_error : LostOutput::is_tolerated);
+  set_default_budget(flags);
   const double began = steady_clock().now();
   const auto budget = budget_of(flags);
-  BenchPlan plan = plan_bench(flags, context);
-  const spec::Loaded base = plan.requests.front().loaded;  // before its threads are pinned
+  complete_options(flags);
+  const study::PrintLine print = progress_printer(context);
+  const study::BenchPlan plan =
+      study::plan_bench(flags.options, invocation_of(flags.config, context), context.diagnostics);
+  print_warnings(context);
   const Json machine = report::machine_key(read_machine());
-  const BenchGate gate(flags, plan, machine, context);
+  const study::BenchGate gate(flags.options, plan, machine, print);
   make_output_folders(flags);
   study::Rounds rounds{.repeats = flags.repeats, .ends_at = {}, .clock = &steady_clock()};
   if (budget) rounds.ends_at = began + *budget;
-  const Pinned pinned = pin_choices(
-      flags, plan,
-      {.threads = gate.num_threads(), .layouts = gate.layouts(), .ends_at = rounds.ends_at},
-      context);
-  const study::WarmUp& warm_up = pinned.warm_up;
+  study::BenchRows found = study::run_bench(plan, gate.pinning(), rounds, print);
+  const study::WarmUp& warm_up = found.warm_up;
   if (warm_up.stopped) return *warm_up.stopped;
   BenchOutcome outcome;
-  outcome.rows = study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));
-  outcome.findings = gate.judge(outcome.rows);
+  outcome.rows = std::move(found.rows);
+  outcome.findings = gate.check(outcome.rows);
   outcome.pairing = gate.pairing();
   outcome.not_compared = gate.not_compared(outcome.rows);
   outcome.budget_note = study::budget_note(outcome.rows, flags.repeats, flags.budget);
+  const spec::Loaded& base = plan.requests.front().loaded;
   Json document = document_of(outcome, flags,
                               {.config = flags.config.file,
                                .machine = machine,
-                               .config_hash = study::config_hash(base, varied_keys(plan)),
+                               .config_hash = study::config_hash(base, study::varied_keys(plan)),
                                .config_resolved = study::resolved_config(base)});
   document["budget_s"] = budget ? Json(*budget) : Json(nullptr);
   document["num_threads"] = warm_up.threads ? Json(*warm_up.threads) : Json(nullptr);
-  document["channels_last"] = pinned.layouts.empty() ? Json(nullptr) : Json(pinned.layouts);
+  document["channels_last"] = found.layouts.empty() ? Json(nullptr) : Json(found.layouts);
   document["num_threads_contended"] = warm_up.taken > 0;
-  if (warm_up.taken > 0)
-    writer_for(stderr)(
-        fmt::format("warning: the number of CPU threads was chosen while other processes took "
-                    "{:.0f} % of the cores: set trainer.num_threads, or run the bench again\n",
-                    100 * warm_up.taken));
+  warn_of_contention(warm_up);
   print_bench(outcome, document, flags, context);
   write_bench(outcome, document, flags);
   return code_of(outcome, flags);
+}
+
+std::string one_of_scalings(const std::string& text) {
+  const auto names = enum_names(report::Scaling());
+  if (std::ranges::find(names, text) != names.end()) return {};
+  return fmt::format("'{}' is not one of {}", printable(text), fmt::join(names, ", "));
+}
+
+void add_axes(CLI::App& verb, BenchFlags& flags) {
+  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+    std::string help = kAxes[i].help;
+    if (std::string_view(kAxes[i].key) == "trainer.precision") {
+      help += fmt::format(": {}", fmt::join(enum_names(spec::Precision{}), ","));
+    }
+    verb.add_option(kAxes[i].flag, flags.lists[i], help)->type_name("LIST");
+  }
+  verb.add_option("--grid", flags.grid,
+                  "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated")
+      ->type_name("KEY=LIST")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb.add_option("--against", flags.options.against,
+                  "compare the experiment with all keys of a patch at once, as tune writes it")
+      ->type_name("FILE");
+  verb.add_option(
+          "--scaling", flags.scaling,
+          "what stays with --devices: weak: the batch of a device; strong: the samples of a "
+          "step, so that loader.batch_size is divided; weak where this is left out")
+      ->type_name("HOW")
+      ->check(std::function<std::string(const std::string&)>(one_of_scalings));
+}
+
+void add_gate(CLI::App& verb, BenchFlags& flags) {
+  verb.add_option("--fail-on", flags.options.fail_on,
+                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
+                  "rss_mb>+10%, val/accuracy<-0.5pt; against the baseline, else the first row")
+      ->type_name("CONDITIONS");
+  verb.add_option("--baseline", flags.baseline,
+                  "file of an earlier --save, or a run, that --fail-on compares with")
+      ->type_name("PATH");
+  verb.add_flag("--force-baseline", flags.options.force_baseline,
+                "compare also where machine or config are others");
+}
+
+void add_outputs(CLI::App& verb, BenchFlags& flags) {
+  verb.add_option("--out", flags.out, "folder that holds the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  verb.add_flag("--markdown", flags.markdown, "print the tables as Markdown");
+  verb.add_option("--save", flags.save, "write the JSON document to this file")->type_name("FILE");
+  verb.add_option("--csv", flags.csv, "write the numbers of every run to this file")
+      ->type_name("FILE");
+  verb.add_option("--junit", flags.junit,
+                  "write settings and conditions as test cases to this file")
+      ->type_name("FILE");
+  verb.add_option("--html", flags.html, "write a page with the charts to this file")
+      ->type_name("FILE");
+}
+
+void add_bench_flags(CLI::App& verb, BenchFlags& flags, Context& context) {
+  add_config_arguments(verb, flags.config, context, Builtin::photographs);
+  add_axes(verb, flags);
+  verb.add_option("--repeats", flags.repeats, "runs of each setting")
+      ->type_name("N")
+      ->check(whole_number(1, 1000))
+      ->capture_default_str();
+  verb.add_option("--budget", flags.budget,
+                  "time in which the bench ends, with fewer repeats if need be: 10m (built-in "
+                  "experiments: 150s)")
+      ->type_name("TIME");
+  add_gate(verb, flags);
+  add_outputs(verb, flags);
 }
 
 }  // namespace

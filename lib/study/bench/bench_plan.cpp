@@ -1,0 +1,304 @@
+#include "study/bench/bench_plan.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/machine/machine.hpp"
+#include "base/strings.hpp"
+#include "spec/compatibility.hpp"
+#include "spec/experiment/run_size.hpp"
+#include "study/bench/baseline.hpp"
+#include "study/resume/config_changes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace trainctl::study {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+void append(Overrides& overrides, const Overrides& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+}
+
+// The batch of one device in the file, with the overrides of the setting.
+std::int64_t batch_of(const Setting& setting, const Invocation& invocation,
+                      config::Diagnostics& diagnostics) {
+  Overrides overrides = invocation.overrides;
+  append(overrides, setting.overrides());
+  const spec::Loaded loaded = spec::load_experiment(invocation.config_file, overrides, diagnostics);
+  diagnostics = {};  // its warnings are those of the settings
+  ENSURE(config, !loaded.experiment.loader.batch_size.automatic,
+         "--scaling strong divides loader.batch_size, which is auto: add a number, as in "
+         "loader.batch_size=64");
+  return loaded.experiment.loader.batch_size;
+}
+
+/// The values of a patch, without the maps that hold them.
+std::map<std::string, std::string> patch_values(const std::string& file) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  std::map<std::string, std::string> all;
+  try {
+    all = resolved_values(read_file(file, kMostBytes, ReadFailure::config));
+  } catch (const Error&) {
+    throw Error(ErrorKind::config,
+                fmt::format("--against: {} is no file of keys and values", printable(file)));
+  }
+  std::map<std::string, std::string> values;
+  for (const auto& [path, value] : all) {
+    const bool is_map = std::ranges::any_of(
+        all, [&](const auto& other) { return other.first.starts_with(path + "."); });
+    if (!is_map && !path.empty()) values[path] = value;
+  }
+  ENSURE(config, !values.empty(), "--against: {} changes nothing", printable(file));
+  return values;
+}
+
+/// Two: the experiment as it is, and with the whole patch.
+std::vector<Setting> settings_against(const BenchOptions& options, const Invocation& invocation,
+                                      config::Diagnostics& diagnostics) {
+  ENSURE(config, options.axes.empty(),
+         "--against compares two settings: leave out --grid and the other axes");
+  const RunRequest base = make_request(invocation, {}, diagnostics);
+  diagnostics = {};  // its warnings are those of the settings
+  const auto now = resolved_values(resolved_config(base.loaded));
+  Setting before{.technique = "as configured", .values = {}};
+  Setting after{.technique = fs::path(options.against).filename().string(), .values = {}};
+  for (const auto& [key, value] : patch_values(options.against)) {
+    const auto found = now.find(key);
+    ENSURE(config, found != now.end(), "--against: the experiment has no value of '{}'",
+           printable(key));
+    before.values.emplace_back(key, found->second);
+    after.values.emplace_back(key, value);
+  }
+  return {before, after};
+}
+
+void scale(const BenchOptions& options, const Invocation& invocation,
+           std::vector<Setting>& settings, config::Diagnostics& diagnostics) {
+  if (!options.scaling) return;
+  ENSURE(config, devices_of(settings.front()).has_value(),
+         "--scaling compares numbers of devices: add them, as in --devices 1,2");
+  if (options.scaling == report::Scaling::weak) return;
+  keep_global_batch(
+      settings, [&](const Setting& setting) { return batch_of(setting, invocation, diagnostics); });
+}
+
+bool chooses_threads(const RunRequest& request) {
+  return request.loaded.experiment.trainer.num_threads.is_auto();
+}
+
+bool chooses_layout(const RunRequest& request) {
+  const spec::Experiment& experiment = request.loaded.experiment;
+  return experiment.trainer.channels_last.is_auto() &&
+         spec::may_have_convolutions(experiment.model);
+}
+
+/// On a GPU the choice measures no time, so that each run makes the same.
+bool probes_layout(const RunRequest& request) {
+  const spec::Experiment& experiment = request.loaded.experiment;
+  return chooses_layout(request) && !experiment.trainer.deterministic &&
+         !spec::placement_of(experiment.trainer, read_machine()).on_gpus;
+}
+
+std::string layout_inputs_of(const RunRequest& request) {
+  return layout_inputs(resolved_config(request.loaded));
+}
+
+int devices_in(const RunRequest& request) {
+  return request.loaded.experiment.trainer.devices.value_or(1);
+}
+
+std::string threads_line(int threads, int devices, bool differs) {
+  return fmt::format(
+      "warm-up  {} CPU thread{} a process in every run{}", threads, threads == 1 ? "" : "s",
+      differs ? fmt::format(" on {} device{}", devices, devices == 1 ? "" : "s") : std::string());
+}
+
+std::string no_threads_line(int devices) {
+  return fmt::format(
+      "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
+      devices, devices == 1 ? "" : "s");
+}
+
+/// The request with further overrides.
+RunRequest with_overrides(const RunRequest& request, const Overrides& added) {
+  config::Diagnostics found;  // the warnings of the request were printed
+  RunRequest changed = make_request(request, added, found);
+  changed.folder.root = request.folder.root;
+  return changed;
+}
+
+/// What one run chose for those on as many devices, and of the same model and data.
+class WarmUps {
+ public:
+  WarmUps(std::optional<double> ends_at, const PrintLine& print)
+      : ends_at_(ends_at), print_(print) {}
+
+  /// Pins what `auto` chose in a warm-up of the request, unless an earlier one has the answer. The
+  /// request stays as it is where that failed or was ended. `differs`: the requests have different
+  /// numbers of devices.
+  void pin(RunRequest& request, bool differs) {
+    const int devices = devices_in(request);
+    const std::string inputs = layout_inputs_of(request);
+    const bool wants_threads =
+        chooses_threads(request) && !threads_.contains(devices) && !failed_.contains(devices);
+    const bool wants_layout = probes_layout(request) && !layouts_.contains(inputs);
+    if (wants_threads || wants_layout) {
+      const WarmUp tried = run(request, wants_threads, differs);
+      if (was_ended()) return;
+      // The format that a row sets itself is no choice for the others.
+      if (chooses_layout(request)) layouts_.emplace(inputs, tried.channels_last);
+    }
+    Overrides pins = threads_pin(request);
+    if (const auto known = layouts_.find(inputs);
+        chooses_layout(request) && known != layouts_.end() && known->second) {
+      pinned_layouts_[inputs] = *known->second;
+      pins.push_back(fmt::format("++trainer.channels_last={}", *known->second));
+    }
+    if (!pins.empty()) request = with_overrides(request, pins);
+  }
+
+  /// Takes over the threads of the baseline.
+  void take_threads(int devices, int number) {
+    first_.threads = threads_[devices] = number;
+    print_(fmt::format("baseline  {} CPU thread{} a process in every run, as it had", number,
+                       number == 1 ? "" : "s"));
+  }
+
+  /// Takes over the memory format of the baseline.
+  void take_layout(const std::string& inputs, bool channels_last) {
+    if (!layouts_.emplace(inputs, channels_last).second) return;
+    print_(fmt::format("baseline  images with the channels {} in every run, as it had",
+                       channels_last ? "last" : "first"));
+  }
+
+  /// Whether a signal or the end of the budget ended them.
+  [[nodiscard]] bool was_ended() const { return first_.stopped || first_.overdue; }
+  [[nodiscard]] const WarmUp& first() const { return first_; }
+  [[nodiscard]] const std::map<std::string, bool>& layouts() const { return pinned_layouts_; }
+
+ private:
+  [[nodiscard]] Overrides threads_pin(const RunRequest& request) const {
+    const auto known = threads_.find(devices_in(request));
+    if (!chooses_threads(request) || known == threads_.end()) return {};
+    return {fmt::format("trainer.num_threads={}", known->second)};
+  }
+
+  WarmUp run(const RunRequest& request, bool wants_threads, bool differs) {
+    const int devices = devices_in(request);
+    Overrides added = threads_pin(request);
+    added.emplace_back("trainer.fast_dev_run=true");
+    WarmUp tried = repeat_if_contended(with_overrides(request, added));
+    if (tried.stopped || tried.overdue) {
+      first_.stopped = tried.stopped;
+      first_.overdue = tried.overdue;
+      if (tried.overdue) print_("warm-up  ended: the budget is over");
+      return tried;
+    }
+    if (!wants_threads) return tried;
+    if (!tried.threads) {
+      failed_.insert(devices);
+      print_(no_threads_line(devices));
+      return tried;
+    }
+    if (!first_.threads) first_.threads = tried.threads;
+    first_.taken = std::max(first_.taken, tried.taken);
+    threads_[devices] = *tried.threads;
+    print_(threads_line(*tried.threads, devices, differs));
+    return tried;
+  }
+
+  /// Repeats a choice that was made while other processes took the cores.
+  WarmUp repeat_if_contended(const RunRequest& request) {
+    constexpr int kMostRuns = 3;
+    WarmUp tried;
+    for (int i = 0; i < kMostRuns; ++i) {
+      tried = warm_up(request, steady_clock(), ends_at_);
+      if (tried.stopped || tried.overdue || !tried.threads || tried.taken == 0) return tried;
+      print_(fmt::format("warm-up  others took {:.0f} % of the cores: {}", 100 * tried.taken,
+                         i + 1 < kMostRuns ? "repeated" : "the number may be wrong"));
+    }
+    return tried;
+  }
+
+  std::optional<double> ends_at_;
+  const PrintLine& print_;
+  std::map<int, int> threads_;                          // by the number of devices
+  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs_of(); none: it failed
+  std::map<std::string, bool> pinned_layouts_;          // those that runs have
+  std::set<int> failed_;
+  WarmUp first_;
+};
+
+bool devices_differ(const std::vector<RunRequest>& requests) {
+  std::set<int> devices;
+  for (const RunRequest& request : requests) {
+    if (chooses_threads(request)) devices.insert(devices_in(request));
+  }
+  return devices.size() > 1;
+}
+
+void pin_choices(std::vector<RunRequest>& requests, const Pinning& pinning, WarmUps& warm_ups) {
+  const bool differs = devices_differ(requests);
+  if (pinning.threads && !differs)
+    warm_ups.take_threads(devices_in(requests.front()), *pinning.threads);
+  for (const RunRequest& request : requests) {
+    const auto known = pinning.layouts.find(layout_inputs_of(request));
+    if (chooses_layout(request) && known != pinning.layouts.end())
+      warm_ups.take_layout(known->first, known->second);
+  }
+  for (RunRequest& request : requests) {
+    warm_ups.pin(request, differs);
+    if (warm_ups.was_ended()) return;
+  }
+}
+
+}  // namespace
+
+BenchPlan plan_bench(const BenchOptions& options, const Invocation& invocation,
+                     config::Diagnostics& diagnostics) {
+  BenchPlan plan;
+  plan.settings = options.against.empty() ? product(options.axes)
+                                          : settings_against(options, invocation, diagnostics);
+  scale(options, invocation, plan.settings, diagnostics);
+  for (const Setting& setting : plan.settings) {
+    plan.requests.push_back(make_request(invocation, setting.overrides(), diagnostics));
+    plan.requests.back().folder.root = options.root / "bench";
+  }
+  return plan;
+}
+
+std::vector<std::string> varied_keys(const BenchPlan& plan) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : plan.settings.front().values) keys.push_back(key);
+  return keys;
+}
+
+BenchRows run_bench(BenchPlan plan, const Pinning& pinning, const Rounds& rounds,
+                    const PrintLine& print) {
+  WarmUps warm_ups(rounds.ends_at, print);
+  pin_choices(plan.requests, pinning, warm_ups);
+  BenchRows bench{.rows = {}, .warm_up = warm_ups.first(), .layouts = warm_ups.layouts()};
+  if (bench.warm_up.stopped) return bench;
+  const std::size_t runs = plan.settings.size() * static_cast<std::size_t>(rounds.repeats);
+  std::size_t done = 0;
+  bench.rows = run_rounds(plan.settings, rounds, [&](std::size_t setting, int /*repeat*/) {
+    TrialResult result = run_trial(plan.requests[setting], steady_clock(), rounds.ends_at);
+    const auto* trial = std::get_if<report::Trial>(&result);
+    print(fmt::format("run {} of {}  {}  {}", ++done, runs,
+                      printable(plan.settings[setting].technique),
+                      trial != nullptr ? human_duration(trial->total_s) : "failed"));
+    return result;
+  });
+  return bench;
+}
+
+}  // namespace trainctl::study
