@@ -68,18 +68,10 @@ constexpr std::array kValues{
     NamedFact{"val", "value of a metric on dataset.val after an epoch, as in val/accuracy"},
     NamedFact{"loss", "mean loss of the samples, as in train/loss and val/loss"},
     NamedFact{"wall_s", "seconds of an epoch; the parts below sum to it"},
-    NamedFact{"data_wait_s", "seconds in which the step waits for a batch (column 'data')"},
-    NamedFact{"h2d_s",
-              "seconds of copies to the device (column 'h2d'); on a CPU of converting a batch to "
-              "the model's number format (column 'convert')"},
-    NamedFact{"forward_s", "seconds of forward passes and losses (column 'fwd')"},
-    NamedFact{"backward_s", "seconds of backward passes (column 'bwd')"},
-    NamedFact{"allreduce_exposed_s",
-              "seconds of gradient exchange that no computation hides (column 'sync')"},
-    NamedFact{"optimizer_s", "seconds of optimizer steps (column 'opt')"},
-    NamedFact{"eval_s", "seconds of validation (column 'eval')"},
-    NamedFact{"checkpoint_s", "seconds in which training waits for a checkpoint"},
-    NamedFact{"other_s", "seconds of an epoch that belong to no other part (column 'other')"},
+#define TIMING_PHASE(phase, member, kind, range, column, label, brief, help) \
+  NamedFact{#member, help},
+#include "events/timing_fields.def"
+#undef TIMING_PHASE
     NamedFact{"samples", "samples of an epoch, over all ranks"},
     NamedFact{"samples_per_s", "samples of training per second, over all ranks"},
     NamedFact{"first_batch_s", "seconds until the first batch of an epoch"},
@@ -93,9 +85,14 @@ constexpr std::array kValues{
     NamedFact{"headroom", "factor that a run could gain at most, by its bottleneck verdict"},
     NamedFact{"convert", "column of h2d_s on a CPU"},
     NamedFact{"h2d", "column of h2d_s on a GPU"},
-    NamedFact{"fwd", "column of forward_s"},
-    NamedFact{"bwd", "column of backward_s"},
-    NamedFact{"sync", "column of allreduce_exposed_s"},
+};
+
+/// Columns of the epoch table; the name is empty where a phase has none.
+constexpr std::array kColumns{
+#define TIMING_PHASE(phase, member, kind, range, column, ...) \
+  NamedFact{column, "column of " #member},
+#include "events/timing_fields.def"
+#undef TIMING_PHASE
 };
 
 template <std::size_t N>
@@ -124,6 +121,9 @@ std::optional<NamedFact> value_called(const std::string& text) {
 std::vector<std::string> fact_names() {
   std::vector<std::string> names;
   for (const NamedFact& fact : kValues) names.emplace_back(fact.name);
+  for (const NamedFact& fact : kColumns) {
+    if (!fact.name.empty()) names.emplace_back(fact.name);
+  }
   return names;
 }
 
@@ -221,6 +221,8 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
   if (const CLI::App* verb = verb_called(program, split(name, ' ')))
     all.push_back(meaning_of(*verb));
   if (!all.empty()) return all;
+  if (const auto column = find_fact(kColumns, name); column && !name.empty())
+    return {meaning_of("value", *column, name)};
   std::vector<std::string> names = fact_names();
   for (std::string& known :
        config::explained_names(spec::experiment_schema(), spec::vocabulary_in_use()))

@@ -108,6 +108,8 @@ void StateReader::value(std::string_view key, Place place) {
          wanted, shown(found));
 }
 
+bool StateReader::has(std::string_view key) const { return levels_.back().json->contains(key); }
+
 void StateReader::enter(std::string_view key) {
   const Json& found = take(key);
   const std::string& above = levels_.back().path;

@@ -15,6 +15,7 @@ namespace trainctl {
 class StateWriter final : public StateArchive {
  public:
   void value(std::string_view key, Place place) override;
+  [[nodiscard]] bool has(std::string_view /*key*/) const override { return true; }
   [[nodiscard]] const Json& json() const { return levels_.front().second; }
 
  private:
@@ -31,6 +32,7 @@ class StateReader final : public StateArchive {
   /// Throws Error(checkpoint) if `json` is not an object.
   explicit StateReader(const Json& json);
   void value(std::string_view key, Place place) override;
+  [[nodiscard]] bool has(std::string_view key) const override;
   /// Throws Error(checkpoint) naming a value that nobody asked for.
   void finish() const;
 

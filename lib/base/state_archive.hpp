@@ -22,6 +22,9 @@ class StateArchive {
   /// Saves the value, or overwrites it. Throws Error(checkpoint) naming the key if no value was
   /// saved, or one of another type.
   virtual void value(std::string_view key, Place place) = 0;
+  /// True while values are saved; else whether one was saved. For a value that archives of earlier
+  /// versions lack.
+  [[nodiscard]] virtual bool has(std::string_view key) const = 0;
   /// The values that `body` saves or restores are in a separate group, under the key.
   template <class Body>
   void group(std::string_view key, Body&& body) {

@@ -15,15 +15,7 @@ concept Like = std::same_as<std::remove_const_t<Given>, Record>;
 
 void each_field(Like<Timing> auto& r, auto&& visit) {
   visit("wall_s", r.wall_s);
-  visit("data_wait_s", r.data_wait_s);
-  visit("h2d_s", r.h2d_s);
-  visit("forward_s", r.forward_s);
-  visit("backward_s", r.backward_s);
-  visit("allreduce_exposed_s", r.allreduce_exposed_s);
-  visit("optimizer_s", r.optimizer_s);
-  visit("eval_s", r.eval_s);
-  visit("checkpoint_s", r.checkpoint_s);
-  visit("other_s", r.other_s);
+  for (const TimingPhase& phase : kTimingPhases) visit(phase.key, r.*phase.seconds);
   visit("samples", r.samples);
   visit("samples_per_s", r.samples_per_s);
   visit("first_batch_s", r.first_batch_s);

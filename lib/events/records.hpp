@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,28 +25,68 @@ inline std::optional<double> find_metric(const Metrics& metrics, std::string_vie
   return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Where an epoch's wall time went, in seconds; the parts sum to wall_s within 2 %. One row of
+/// Where an epoch's wall time went, in seconds; the phases sum to wall_s within 2 %. One row of
 /// timing.csv.
 struct Timing {
   double wall_s = 0;
-  double data_wait_s = 0;
-  double h2d_s = 0;
-  double forward_s = 0;
-  double backward_s = 0;
-  double allreduce_exposed_s = 0;
-  double optimizer_s = 0;
-  double eval_s = 0;
-  double checkpoint_s = 0;
-  double other_s = 0;
+#define TIMING_PHASE(phase, member, ...) double member = 0;
+#include "events/timing_fields.def"
+#undef TIMING_PHASE
   std::int64_t samples = 0;
-  double samples_per_s = 0;  // training samples over wall_s less eval_s and checkpoint_s
+  double samples_per_s = 0;  // see training_rate()
   double first_batch_s = 0;  // start of the epoch to the first batch
   double cpu_percent = 0;    // of one core
   double rss_mb = 0;         // peak so far
   std::optional<double> gpu_util;
   std::optional<double> gpu_mem_mb;
   double read_mb_s = 0;
+
+  /// Returns the seconds of training: those of the epoch without validation and checkpoints.
+  [[nodiscard]] double training_s() const;
 };
+
+/// Which clock times a phase: the host's or, on a GPU, the device's. A phase outside of steps is
+/// timed by the host and is no training.
+enum class PhaseKind { host, device, outside };
+
+/// One line of timing_fields.def, which explains the members.
+struct TimingPhase {
+  const char* key;
+  double Timing::*seconds;
+  PhaseKind kind;
+  const char* range;
+  std::string_view column;
+  std::string_view label;
+  std::string_view brief;
+  std::string_view help;
+};
+
+inline constexpr std::array kTimingPhases{
+#define TIMING_PHASE(phase, member, kind, ...) \
+  TimingPhase{#member, &Timing::member, PhaseKind::kind, __VA_ARGS__},
+#include "events/timing_fields.def"
+#undef TIMING_PHASE
+};
+
+inline double Timing::training_s() const {
+  double seconds = wall_s;
+  for (const TimingPhase& phase : kTimingPhases) {
+    if (phase.kind == PhaseKind::outside) seconds -= this->*phase.seconds;
+  }
+  return seconds;
+}
+
+/// Returns the training samples per second of training.
+inline double training_rate(const Timing& timing) {
+  const double seconds = timing.training_s();
+  return seconds > 0 ? static_cast<double>(timing.samples) / seconds : 0;
+}
+
+/// Adds the wall time and the phases of `more`; the other members stay.
+inline void add_times(Timing& sum, const Timing& more) {
+  sum.wall_s += more.wall_s;
+  for (const TimingPhase& phase : kTimingPhases) sum.*phase.seconds += more.*phase.seconds;
+}
 
 /// What a rank and its machine did in an epoch, beside where its time went: rates and shares of
 /// `span_s`, 0 to 1. Absent where the kernel or the driver does not tell.

@@ -105,3 +105,17 @@ TEST_CASE("a key that is missing, unknown or of another type is named") {
   CHECK_THAT(complaint(with("all", Json::array({1, -1}))), Contains("'all'"));
   CHECK_THAT(complaint(Json(nullptr)), Contains("expected an object of values, found null"));
 }
+
+TEST_CASE("an archive tells whether it has a value, at the level where it is") {
+  const Json values{{"new", true}, {"below", Json{{"inner", true}}}};
+  StateReader reader(values);
+  CHECK(reader.has("new"));
+  CHECK_FALSE(reader.has("inner"));
+  reader.group("below", [&] {
+    bool inner = false;
+    CHECK(reader.has("inner"));
+    CHECK_FALSE(reader.has("new"));
+    reader.value("inner", &inner);
+  });
+  CHECK(StateWriter().has("whatever it is"));
+}

@@ -100,7 +100,7 @@ events::Timing mean_epoch(const Group& group) {
   }
   events::Timing sum = sum_timing(epochs);
   const auto count = static_cast<double>(std::max<std::size_t>(epochs.size(), 1));
-  for (const TimePart& part : time_parts()) sum.*part.seconds /= count;
+  for (const events::TimingPhase& phase : events::kTimingPhases) sum.*phase.seconds /= count;
   sum.wall_s /= count;
   return sum;
 }
@@ -123,10 +123,10 @@ Table time_table(const Compared& compared) {
     table.add(std::move(cells));
   };
   const std::vector<const RunFiles*> runs = runs_of(compared);
-  for (const TimePart& part : time_parts()) {
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
     const bool is_there = std::ranges::any_of(
-        epochs, [&](const events::Timing& epoch) { return epoch.*part.seconds > 0; });
-    if (is_there) row(part_name(part, runs), part.seconds);
+        epochs, [&](const events::Timing& epoch) { return epoch.*phase.seconds > 0; });
+    if (is_there) row(phase_label(phase, runs), phase.seconds);
   }
   row("all", &events::Timing::wall_s);
   return table;

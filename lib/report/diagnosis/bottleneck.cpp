@@ -183,7 +183,7 @@ double factor(double wall_s, double removable_s) {
 std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   const events::Timing& timing = facts.timing;
   const double batches = facts.batches();
-  const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  const double training_s = timing.training_s();
   if (!(batches >= 1) || !(training_s > 0)) return std::nullopt;
   const auto& ranks_wait_s = facts.context.ranks_wait_s;
   double won_s = ranks_wait_s ? batches * *ranks_wait_s : timing.data_wait_s;

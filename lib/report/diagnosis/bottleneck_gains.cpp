@@ -215,8 +215,7 @@ bool has_tiny_steps(const Facts& facts) {
   const events::Timing& timing = facts.timing;
   const double batches = facts.batches();
   if (!(batches >= 1) || facts.context.batch_size <= 0) return false;
-  const double step_s =
-      (timing.wall_s - timing.eval_s - timing.checkpoint_s - timing.data_wait_s) / batches;
+  const double step_s = (timing.training_s() - timing.data_wait_s) / batches;
   return step_s < kTinyStep || facts.context.batch_size < kTinyBatch;
 }
 

@@ -61,7 +61,7 @@ bool has_idle_core(const Facts& facts) {
 
 double Facts::samples() const {
   const auto whole = static_cast<double>(timing.samples);
-  const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  const double training_s = timing.training_s();
   if (!(timing.samples_per_s > 0) || !(training_s > 0)) return whole;
   return std::min(std::round(timing.samples_per_s * training_s), whole);
 }

@@ -68,7 +68,7 @@ void add_time(const Facts& facts, List& list) {
   const double wait_s = timing.data_wait_s / batches;
   list.add({"data_wait_step", wait_s, "s",
             fmt::format("a step waits {} for its batch", human_duration(wait_s)), input});
-  const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  const double training_s = timing.training_s();
   const double step_s = training_s - timing.data_wait_s;
   const double samples = facts.samples();
   if (!(step_s > 0)) return;

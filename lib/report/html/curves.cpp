@@ -15,6 +15,7 @@ namespace {
 
 using events::EpochEnded;
 using events::Timing;
+using events::TimingPhase;
 using Epochs = std::vector<EpochEnded>;
 using OfEpoch = std::function<double(const EpochEnded&)>;
 
@@ -91,21 +92,8 @@ Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>&
 
 }  // namespace
 
-const std::vector<TimePart>& time_parts() {
-  static const std::vector<TimePart> kParts{{"data wait", &Timing::data_wait_s},
-                                            {"copy to device", &Timing::h2d_s},
-                                            {"forward", &Timing::forward_s},
-                                            {"backward", &Timing::backward_s},
-                                            {"all-reduce", &Timing::allreduce_exposed_s},
-                                            {"optimizer", &Timing::optimizer_s},
-                                            {"evaluation", &Timing::eval_s},
-                                            {"checkpoint", &Timing::checkpoint_s},
-                                            {"other", &Timing::other_s}};
-  return kParts;
-}
-
-std::string part_name(const TimePart& part, std::span<const RunFiles* const> runs) {
-  return part.seconds == &Timing::h2d_s ? transfer_name(runs) : part.name;
+std::string phase_label(const TimingPhase& phase, std::span<const RunFiles* const> runs) {
+  return std::string(phase.seconds == &Timing::h2d_s ? transfer_name(runs) : phase.label);
 }
 
 std::vector<std::string> metric_names(const Epochs& epochs) {
@@ -172,10 +160,10 @@ std::vector<Html> time_figures(const RunFiles& run) {
                    .bars = {},
                    .parts = {}};
   for (const EpochEnded& epoch : run.epochs) bars.bars.push_back(std::to_string(epoch.epoch + 1));
-  for (const TimePart& part : time_parts()) {
+  for (const TimingPhase& phase : events::kTimingPhases) {
     const std::array shown{&run};
-    StackedBars::Part values{.name = part_name(part, shown), .values = {}};
-    for (const EpochEnded& epoch : run.epochs) values.values.push_back(epoch.timing.*part.seconds);
+    StackedBars::Part values{.name = phase_label(phase, shown), .values = {}};
+    for (const EpochEnded& epoch : run.epochs) values.values.push_back(epoch.timing.*phase.seconds);
     bars.parts.push_back(std::move(values));
   }
   std::vector<Html> figures;

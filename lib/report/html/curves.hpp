@@ -38,13 +38,7 @@ std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t
 /// The same for samples a second.
 Html strand_throughput(const std::vector<Strand>& strands);
 
-/// Parts of the time budget as people call them, with their members.
-struct TimePart {
-  const char* name;
-  double events::Timing::*seconds;
-};
-const std::vector<TimePart>& time_parts();
-/// The name of a part in these runs: copies to a device are conversions on CPUs.
-std::string part_name(const TimePart& part, std::span<const RunFiles* const> runs);
+/// Returns the label of a phase in these runs: copies to a device are conversions on CPUs.
+std::string phase_label(const events::TimingPhase& phase, std::span<const RunFiles* const> runs);
 
 }  // namespace trainctl::report

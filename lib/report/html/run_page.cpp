@@ -84,11 +84,11 @@ Html bottleneck_of(const RunFiles& run) {
 Table budget_table(const RunFiles& run) {
   Table table({{"part", Align::left}, {"seconds"}, {"share"}});
   const events::Timing sum = sum_timing(run.epochs);
-  for (const TimePart& part : time_parts()) {
-    const double seconds = sum.*part.seconds;
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
+    const double seconds = sum.*phase.seconds;
     if (!(seconds > 0) || !(sum.wall_s > 0)) continue;
     const std::array shown{&run};
-    table.add({part_name(part, shown), fmt::format("{:.2f}", seconds),
+    table.add({phase_label(phase, shown), fmt::format("{:.2f}", seconds),
                fmt::format("{:.1f} %", 100 * seconds / sum.wall_s)});
   }
   table.add({"all epochs", fmt::format("{:.2f}", sum.wall_s), "100 %"});

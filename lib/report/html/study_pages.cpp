@@ -99,7 +99,8 @@ Html time_section(const Compared& compared) {
                    .bars = {},
                    .parts = {}};
   const std::vector<const RunFiles*> runs = runs_of(compared);
-  for (const TimePart& part : time_parts()) bars.parts.push_back({part_name(part, runs), {}});
+  for (const events::TimingPhase& phase : events::kTimingPhases)
+    bars.parts.push_back({phase_label(phase, runs), {}});
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs) {
       if (run.epochs.empty()) continue;
@@ -108,7 +109,7 @@ Html time_section(const Compared& compared) {
       const events::Timing sum = sum_timing(steady);
       bars.bars.push_back(group.label);
       for (std::size_t p = 0; p < bars.parts.size(); ++p)
-        bars.parts[p].values.push_back(sum.*time_parts()[p].seconds /
+        bars.parts[p].values.push_back(sum.*events::kTimingPhases[p].seconds /
                                        static_cast<double>(steady.size()));
     }
   }

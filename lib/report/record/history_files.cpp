@@ -2,6 +2,7 @@
 
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "events/fields.hpp"
 #include "report/text/table.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <type_traits>
 
 namespace trainctl::report {
 namespace {
@@ -295,28 +298,6 @@ std::string latest_hint(const fs::path& folder) {
 
 namespace {
 
-using events::Timing;
-
-const std::map<std::string, double Timing::*>& plain_columns() {
-  static const std::map<std::string, double Timing::*> kColumns{
-      {"wall_s", &Timing::wall_s},
-      {"data_wait_s", &Timing::data_wait_s},
-      {"h2d_s", &Timing::h2d_s},
-      {"forward_s", &Timing::forward_s},
-      {"backward_s", &Timing::backward_s},
-      {"allreduce_exposed_s", &Timing::allreduce_exposed_s},
-      {"optimizer_s", &Timing::optimizer_s},
-      {"eval_s", &Timing::eval_s},
-      {"checkpoint_s", &Timing::checkpoint_s},
-      {"other_s", &Timing::other_s},
-      {"samples_per_s", &Timing::samples_per_s},
-      {"first_batch_s", &Timing::first_batch_s},
-      {"cpu_percent", &Timing::cpu_percent},
-      {"rss_mb", &Timing::rss_mb},
-      {"read_mb_s", &Timing::read_mb_s}};
-  return kColumns;
-}
-
 std::optional<double> number(const std::string& cell) {
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
@@ -324,24 +305,29 @@ std::optional<double> number(const std::string& cell) {
                                                                   : std::nullopt;
 }
 
+/// Returns false if `timing` has no such field.
+bool set_field(events::Timing& timing, std::string_view column, double value) {
+  bool found = false;
+  events::each_field(timing, [&](std::string_view name, auto& field) {
+    if (name != column) return;
+    found = true;
+    if constexpr (std::is_same_v<decltype(field), std::int64_t&>) {
+      field = whole(value);
+    } else {
+      field = value;
+    }
+  });
+  return found;
+}
+
 void set(events::EpochEnded& epoch, const std::string& column, double value) {
-  Timing& timing = epoch.timing;
-  const auto plain = plain_columns().find(column);
-  if (plain != plain_columns().end()) {
-    timing.*(plain->second) = value;
-  } else if (column == "epoch") {
+  if (column == "epoch") {
     epoch.epoch = whole(value) - 1;
   } else if (column == "step") {
     epoch.global_step = whole(value);
   } else if (column == "lr") {
     epoch.lr = value;
-  } else if (column == "samples") {
-    timing.samples = whole(value);
-  } else if (column == "gpu_util") {
-    timing.gpu_util = value;
-  } else if (column == "gpu_mem_mb") {
-    timing.gpu_mem_mb = value;
-  } else {
+  } else if (!set_field(epoch.timing, column, value)) {
     epoch.metrics.emplace_back(column, value);
   }
 }

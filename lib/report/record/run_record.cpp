@@ -1,6 +1,7 @@
 #include "report/record/run_record.hpp"
 
 #include "base/strings.hpp"
+#include "events/fields.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -113,15 +114,11 @@ std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
 }
 
 Timing sum_timing(std::span<const events::EpochEnded> epochs) {
-  constexpr double Timing::*kSums[] = {
-      &Timing::wall_s,      &Timing::data_wait_s,  &Timing::h2d_s,
-      &Timing::forward_s,   &Timing::backward_s,   &Timing::allreduce_exposed_s,
-      &Timing::optimizer_s, &Timing::eval_s,       &Timing::checkpoint_s,
-      &Timing::other_s,     &Timing::first_batch_s};
   Timing total;
   for (const events::EpochEnded& epoch : epochs) {
     const Timing& part = epoch.timing;
-    for (const auto member : kSums) total.*member += part.*member;
+    events::add_times(total, part);
+    total.first_batch_s += part.first_batch_s;
     total.samples += part.samples;
     total.cpu_percent += part.cpu_percent * part.wall_s;
     total.read_mb_s += part.read_mb_s * part.wall_s;
@@ -130,8 +127,7 @@ Timing sum_timing(std::span<const events::EpochEnded> epochs) {
     if (part.gpu_mem_mb)
       total.gpu_mem_mb = std::max(total.gpu_mem_mb.value_or(0), *part.gpu_mem_mb);
   }
-  const double training_s = total.wall_s - total.eval_s - total.checkpoint_s;
-  total.samples_per_s = training_s > 0 ? static_cast<double>(total.samples) / training_s : 0;
+  total.samples_per_s = events::training_rate(total);
   if (total.wall_s > 0) {
     total.cpu_percent /= total.wall_s;
     total.read_mb_s /= total.wall_s;
@@ -150,24 +146,10 @@ events::Metrics last_metrics(const RunRecord& record, const std::string& prefix)
 }
 
 std::vector<std::pair<std::string, std::optional<double>>> timing_columns(const Timing& timing) {
-  return {{"wall_s", timing.wall_s},
-          {"data_wait_s", timing.data_wait_s},
-          {"h2d_s", timing.h2d_s},
-          {"forward_s", timing.forward_s},
-          {"backward_s", timing.backward_s},
-          {"allreduce_exposed_s", timing.allreduce_exposed_s},
-          {"optimizer_s", timing.optimizer_s},
-          {"eval_s", timing.eval_s},
-          {"checkpoint_s", timing.checkpoint_s},
-          {"other_s", timing.other_s},
-          {"samples", static_cast<double>(timing.samples)},
-          {"samples_per_s", timing.samples_per_s},
-          {"first_batch_s", timing.first_batch_s},
-          {"cpu_percent", timing.cpu_percent},
-          {"rss_mb", timing.rss_mb},
-          {"gpu_util", timing.gpu_util},
-          {"gpu_mem_mb", timing.gpu_mem_mb},
-          {"read_mb_s", timing.read_mb_s}};
+  std::vector<std::pair<std::string, std::optional<double>>> columns;
+  events::each_field(
+      timing, [&](const char* name, const auto& value) { columns.emplace_back(name, value); });
+  return columns;
 }
 
 }  // namespace trainctl::report

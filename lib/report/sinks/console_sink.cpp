@@ -71,9 +71,9 @@ bool EpochTable::validates() const {
   return std::ranges::any_of(options_.metrics, is_about_validation);
 }
 
-void EpochTable::add_part(const char* header, Seconds seconds) {
+void EpochTable::add_phase(const std::string& header, Seconds seconds) {
   const auto cell = [seconds](const EpochEnded& epoch) {
-    return percent_text(seconds(epoch.timing) / epoch.timing.wall_s);
+    return percent_text(epoch.timing.*seconds / epoch.timing.wall_s);
   };
   fields_.push_back({{header}, std::max(display_width(header), 3), 0, cell, seconds, true});
 }
@@ -87,7 +87,7 @@ void EpochTable::add_other() {
 double EpochTable::other_share(const EpochEnded& epoch) const {
   double shown_s = 0;
   for (const Field& field : fields_)
-    shown_s += field.seconds != nullptr ? field.seconds(epoch.timing) : 0;
+    shown_s += field.seconds != nullptr ? epoch.timing.*field.seconds : 0;
   const double rest_s = std::max(epoch.timing.wall_s - shown_s, 0.0);
   return rest_s / epoch.timing.wall_s;
 }
@@ -99,12 +99,12 @@ void EpochTable::rank_parts(const EpochEnded& first) {
     if (field.seconds != nullptr) parts.push_back(&field);
   }
   std::ranges::stable_sort(parts, std::ranges::greater(),
-                           [&](const Field* f) { return f->seconds(first.timing); });
+                           [&](const Field* f) { return first.timing.*f->seconds; });
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const int place = static_cast<int>(i);
     parts[i]->leave_out = i == 0 ? kLargestPart : i < 3 ? kLargePart + place : kSmallPart + place;
-    const bool may_come = parts[i]->column.header == "eval" && validates();
-    if (!(parts[i]->seconds(first.timing) > 0) && !may_come) parts[i]->leave_out = kZeroPart;
+    const bool may_come = parts[i]->seconds == &Timing::eval_s && validates();
+    if (!(first.timing.*parts[i]->seconds > 0) && !may_come) parts[i]->leave_out = kZeroPart;
   }
 }
 
@@ -120,13 +120,11 @@ void EpochTable::choose_fields(const EpochEnded& first) {
       {{"lr"}, 8, kRate, [](const EpochEnded& e) { return fmt::format("{:.3g}", e.lr); }});
   fields_.push_back(
       {{"time"}, 7, 0, [](const EpochEnded& e) { return time_text(e.timing.wall_s); }});
-  add_part("data", [](const Timing& t) { return t.data_wait_s; });
-  add_part(options_.transfer_name.c_str(), [](const Timing& t) { return t.h2d_s; });
-  add_part("fwd", [](const Timing& t) { return t.forward_s; });
-  add_part("bwd", [](const Timing& t) { return t.backward_s; });
-  add_part("sync", [](const Timing& t) { return t.allreduce_exposed_s; });
-  add_part("opt", [](const Timing& t) { return t.optimizer_s; });
-  add_part("eval", [](const Timing& t) { return t.eval_s; });
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
+    const bool is_transfer = phase.seconds == &Timing::h2d_s;
+    if (!phase.column.empty())
+      add_phase(is_transfer ? options_.transfer_name : std::string(phase.column), phase.seconds);
+  }
   add_other();
   fields_.push_back({{"samples/s"}, 9, kSamples, [](const EpochEnded& e) {
                        return rate_text(e.timing.samples_per_s);

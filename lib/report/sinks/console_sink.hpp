@@ -36,19 +36,19 @@ class EpochTable {
 
  private:
   using Cell = std::function<std::string(const events::EpochEnded&)>;
-  using Seconds = double (*)(const events::Timing&);
+  using Seconds = double events::Timing::*;
   struct Field {
     Column column;
     int width = 0;
     int leave_out = 0;  // the highest goes first; 0 stays
     Cell cell;
-    Seconds seconds = nullptr;  // of a part of the budget
+    Seconds seconds = nullptr;  // of a phase with a column
     bool budget = false;
   };
 
   void choose_fields(const events::EpochEnded& first);
   void add_metric(const std::string& name);
-  void add_part(const char* header, Seconds seconds);
+  void add_phase(const std::string& header, Seconds seconds);
   void add_other();
   void rank_parts(const events::EpochEnded& first);
   void fit_width();

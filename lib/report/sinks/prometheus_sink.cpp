@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "report/record/run_record.hpp"
 
 #include <fmt/format.h>
 
@@ -155,10 +154,11 @@ std::vector<PrometheusMetric> of_training(const State& state) {
 PrometheusMetric epoch_parts(const events::Timing& timing) {
   PrometheusMetric parts{
       "trainctl_epoch_seconds", "Where the time of the last epoch went.", Type::gauge, {}};
-  for (const auto& [name, value] : timing_columns(timing)) {
-    if (value && name.ends_with("_s") && name != "samples_per_s" && name != "first_batch_s" &&
-        name != "read_mb_s")
-      parts.samples.push_back({{{"part", name.substr(0, name.size() - 2)}}, *value});
+  parts.samples.push_back({{{"part", "wall"}}, timing.wall_s});
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
+    const std::string_view key = phase.key;
+    const std::string name(key.substr(0, key.size() - 2));
+    parts.samples.push_back({{{"part", name}}, timing.*phase.seconds});
   }
   return parts;
 }

@@ -172,20 +172,14 @@ std::string warm_up_text(const RunRecord& record, double wall_s) {
 }
 
 std::string budget_text(const events::Timing& sum, const RunRecord& record) {
-  const std::pair<const char*, double> parts[] = {{"data", sum.data_wait_s},
-                                                  {transfer_name(record), sum.h2d_s},
-                                                  {"forward", sum.forward_s},
-                                                  {"backward", sum.backward_s},
-                                                  {"all-reduce", sum.allreduce_exposed_s},
-                                                  {"optimizer", sum.optimizer_s},
-                                                  {"evaluation", sum.eval_s},
-                                                  {"checkpoint", sum.checkpoint_s},
-                                                  {"other", sum.other_s}};
   std::string text;
-  for (const auto& [name, seconds] : parts) {
-    if (!(seconds / sum.wall_s >= 0.005)) continue;
-    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name,
-                        percent_text(seconds / sum.wall_s));
+  for (const events::TimingPhase& phase : events::kTimingPhases) {
+    const double share = sum.*phase.seconds / sum.wall_s;
+    if (!(share >= 0.005)) continue;
+    text +=
+        fmt::format("{}{} {} %", text.empty() ? "" : ", ",
+                    phase.seconds == &events::Timing::h2d_s ? transfer_name(record) : phase.brief,
+                    percent_text(share));
   }
   return text;
 }

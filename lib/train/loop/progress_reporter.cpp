@@ -143,7 +143,7 @@ void ProgressReporter::report_rank(const LoopState& state) {
   share.epoch = state.report.epoch;
   share.global_step = state.report.global_step;
   share.steps = share.global_step - std::exchange(reported_steps_, share.global_step);
-  share.wall_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  share.wall_s = timing.training_s();
   share.data_wait_s = timing.data_wait_s;
   share.step_s = timing.h2d_s + timing.forward_s + timing.backward_s + timing.optimizer_s;
   share.allreduce_exposed_s = timing.allreduce_exposed_s;

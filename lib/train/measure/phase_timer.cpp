@@ -3,34 +3,22 @@
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
 namespace trainctl::train {
 namespace {
 
+using events::kTimingPhases;
+using events::PhaseKind;
+using torch::profiler::impl::cudaStubs;
+
 constexpr std::size_t index_of(Part part) { return static_cast<std::size_t>(part); }
+static_assert(index_of(Part::other) + 1 == kParts);
 
-constexpr std::array kDeviceParts{Part::h2d, Part::forward, Part::backward, Part::allreduce,
-                                  Part::optimizer};
+const events::TimingPhase& phase_of(Part part) { return kTimingPhases[index_of(part)]; }
 
-/// All seconds of an epoch but those until its first batch.
-constexpr std::array<std::pair<const char*, double events::Timing::*>, 10> kTimes{
-    {{"wall_s", &events::Timing::wall_s},
-     {"data_wait_s", &events::Timing::data_wait_s},
-     {"h2d_s", &events::Timing::h2d_s},
-     {"forward_s", &events::Timing::forward_s},
-     {"backward_s", &events::Timing::backward_s},
-     {"allreduce_exposed_s", &events::Timing::allreduce_exposed_s},
-     {"optimizer_s", &events::Timing::optimizer_s},
-     {"eval_s", &events::Timing::eval_s},
-     {"checkpoint_s", &events::Timing::checkpoint_s},
-     {"other_s", &events::Timing::other_s}}};
-
-bool on_device(Part part) {
-  return std::find(kDeviceParts.begin(), kDeviceParts.end(), part) != kDeviceParts.end();
-}
+bool is_on_device(Part part) { return phase_of(part).kind == PhaseKind::device; }
 
 }  // namespace
 
@@ -51,7 +39,8 @@ void PartTimer::enter(Part part) {
   host_[index_of(current_)] += now - last_;
   last_ = now;
   if (part == Part::h2d && first_batch_ < 0) first_batch_ = now - begun_;
-  if (line_ && (on_device(current_) || on_device(part))) line_->mark(static_cast<int>(current_));
+  if (line_ && (is_on_device(current_) || is_on_device(part)))
+    line_->mark(static_cast<int>(current_));
   if (ranges_ != nullptr) ranges_->enter(part);
   current_ = part;
 }
@@ -69,18 +58,27 @@ void PartTimer::end_step() {
 
 void PartTimer::add_late_step() {
   const std::vector<double>& late = line_->end_step();
-  for (const Part part : kDeviceParts) device_[index_of(part)] += late[index_of(part)];
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (kTimingPhases[i].kind == PhaseKind::device) device_[i] += late[i];
+  }
 }
 
 PartTimer::Seconds PartTimer::with_device_times(double wall) const {
-  const double training = wall - host_[index_of(Part::eval)] - host_[index_of(Part::checkpoint)];
+  double training = wall;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if (kTimingPhases[i].kind == PhaseKind::outside) training -= host_[i];
+  }
   const double busy = std::accumulate(device_.begin(), device_.end(), 0.0);
   const double scale = busy > training && busy > 0 ? training / busy : 1.0;
+  double idle = std::max(training - busy * scale, 0.0);
   Seconds all = host_;
-  for (const Part part : kDeviceParts) all[index_of(part)] = device_[index_of(part)] * scale;
-  const double idle = std::max(training - busy * scale, 0.0);
-  all[index_of(Part::data_wait)] = std::min(host_[index_of(Part::data_wait)], idle);
-  all[index_of(Part::other)] = idle - all[index_of(Part::data_wait)];
+  for (std::size_t i = 0; i < index_of(Part::other); ++i) {
+    if (kTimingPhases[i].kind == PhaseKind::device) all[i] = device_[i] * scale;
+    if (kTimingPhases[i].kind != PhaseKind::host) continue;
+    all[i] = std::min(host_[i], idle);
+    idle -= all[i];
+  }
+  all[index_of(Part::other)] = idle;
   return all;
 }
 
@@ -100,44 +98,17 @@ events::Timing PartTimer::so_far() const {
   events::Timing timing;
   timing.wall_s = last_ - begun_;
   const Seconds parts = line_ ? with_device_times(timing.wall_s) : host_;
-  timing.data_wait_s = parts[index_of(Part::data_wait)];
-  timing.h2d_s = parts[index_of(Part::h2d)];
-  timing.forward_s = parts[index_of(Part::forward)];
-  timing.backward_s = parts[index_of(Part::backward)];
-  timing.allreduce_exposed_s = parts[index_of(Part::allreduce)];
-  timing.optimizer_s = parts[index_of(Part::optimizer)];
-  timing.eval_s = parts[index_of(Part::eval)];
-  timing.checkpoint_s = parts[index_of(Part::checkpoint)];
-  timing.other_s = parts[index_of(Part::other)];
+  for (std::size_t i = 0; i < kParts; ++i) timing.*kTimingPhases[i].seconds = parts[i];
   timing.first_batch_s = std::max(first_batch_, 0.0);
   return timing;
 }
 
-double training_rate(const events::Timing& timing) {
-  const double training = timing.wall_s - timing.eval_s - timing.checkpoint_s;
-  return training > 0 ? static_cast<double>(timing.samples) / training : 0;
-}
-
-void add_times(events::Timing& sum, const events::Timing& more) {
-  for (const auto& [name, seconds] : kTimes) sum.*seconds += more.*seconds;
-}
-
 void serialize_times(events::Timing& timing, StateArchive& archive) {
-  for (const auto& [name, seconds] : kTimes) archive.value(name, &(timing.*seconds));
+  archive.value("wall_s", &timing.wall_s);
+  for (const events::TimingPhase& phase : kTimingPhases) {
+    if (archive.has(phase.key)) archive.value(phase.key, &(timing.*phase.seconds));
+  }
 }
-
-namespace {
-
-using torch::profiler::impl::cudaStubs;
-
-/// By Part; what is no part of its own has no name.
-constexpr std::array<const char*, kParts> kNames{"data_wait",  "h2d",        "forward",
-                                                 "backward",   "allreduce",  "optimizer",
-                                                 "evaluation", "checkpoint", nullptr};
-
-bool is_of_no_step(Part part) { return part == Part::eval || part == Part::checkpoint; }
-
-}  // namespace
 
 bool PartRanges::available() { return cudaStubs()->enabled(); }
 
@@ -155,10 +126,10 @@ void PartRanges::begin_step() {
 
 void PartRanges::enter(Part part) {
   end_part();
-  if (is_of_no_step(part)) end_step();
-  const char* name = kNames.at(static_cast<std::size_t>(part));
-  if (name == nullptr) return;
-  cudaStubs()->rangePush(name);
+  const events::TimingPhase& phase = phase_of(part);
+  if (phase.kind == PhaseKind::outside) end_step();
+  if (*phase.range == '\0') return;
+  cudaStubs()->rangePush(phase.range);
   in_part_ = true;
 }
 

@@ -12,18 +12,13 @@
 
 namespace trainctl::train {
 
+/// A phase of events::kTimingPhases, which has the same order.
 enum class Part {
-  data_wait,
-  h2d,
-  forward,
-  backward,
-  allreduce,
-  optimizer,
-  eval,
-  checkpoint,
-  other
+#define TIMING_PHASE(phase, ...) phase,
+#include "events/timing_fields.def"
+#undef TIMING_PHASE
 };
-inline constexpr std::size_t kParts = 9;
+inline constexpr std::size_t kParts = events::kTimingPhases.size();
 
 class PartRanges;
 
@@ -84,12 +79,8 @@ class PartTimer {
   Seconds device_{};
 };
 
-/// Training samples over the time that was spent on training.
-double training_rate(const events::Timing& timing);
-
-/// Adds the seconds of another part of the same epoch; `first_batch_s` and rates stay.
-void add_times(events::Timing& sum, const events::Timing& more);
-/// The seconds that add_times() adds.
+/// The seconds that events::add_times() adds. A phase that is newer than the checkpoint keeps its
+/// seconds.
 void serialize_times(events::Timing& timing, StateArchive& archive);
 
 /// NVTX ranges of a run, which Nsight Systems shows on the time line of the training loop's thread:

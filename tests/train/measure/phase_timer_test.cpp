@@ -1,5 +1,6 @@
 #include "train/measure/phase_timer.hpp"
 
+#include "base/json_archive.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
@@ -7,9 +8,10 @@ using train::Part;
 
 namespace {
 
-double sum_of(const events::Timing& t) {
-  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s +
-         t.optimizer_s + t.eval_s + t.checkpoint_s + t.other_s;
+double sum_of(const events::Timing& timing) {
+  double sum = 0;
+  for (const events::TimingPhase& phase : events::kTimingPhases) sum += timing.*phase.seconds;
+  return sum;
 }
 
 /// A device whose steps take as long as the test says.
@@ -128,4 +130,21 @@ TEST_CASE("times of a device replace those of the host and still sum to the wall
   CHECK(timing.eval_s == 2);
   CHECK(sum_of(timing) == Approx(timing.wall_s).epsilon(0.02));
   CHECK(timing.forward_s == Approx(forward < 1 ? 5 * forward : 5.0));
+}
+
+TEST_CASE("times of a checkpoint that is older than a phase are restored without it") {
+  events::Timing saved;
+  saved.wall_s = 9;
+  saved.forward_s = 4;
+  StateWriter writer;
+  train::serialize_times(saved, writer);
+  Json values = writer.json();
+  REQUIRE(values.erase("eval_s") == 1);
+  StateReader reader(values);
+  events::Timing restored;
+  train::serialize_times(restored, reader);
+  reader.finish();
+  CHECK(restored.wall_s == 9);
+  CHECK(restored.forward_s == 4);
+  CHECK(restored.eval_s == 0);
 }
