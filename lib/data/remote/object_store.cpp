@@ -1,6 +1,7 @@
 #include "data/remote/object_store.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/formats/file_reader.hpp"
@@ -280,11 +281,9 @@ std::optional<std::string> text_of(std::optional<std::string_view> escaped) {
 std::optional<ObjectInfo> object_of(std::string_view xml) {
   const auto key = text_of(element(xml, "Key"));
   const auto size = element(xml, "Size");
-  if (!key || !size) return std::nullopt;
-  ObjectInfo object{*key, 0, plain_etag(text_of(element(xml, "ETag")).value_or(""))};
-  const auto [end, error] = std::from_chars(size->data(), size->data() + size->size(), object.size);
-  if (error != std::errc() || end != size->data() + size->size()) return std::nullopt;
-  return object;
+  const auto bytes = size ? parse_number<decltype(ObjectInfo::size)>(*size) : std::nullopt;
+  if (!key || !bytes) return std::nullopt;
+  return ObjectInfo{*key, *bytes, plain_etag(text_of(element(xml, "ETag")).value_or(""))};
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "report/record/history_files.hpp"
 
 #include "base/files.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -31,9 +30,7 @@ std::string_view next_line(std::string_view& text) {
 }
 
 double number_in(std::string_view cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() ? value : std::nan("");
+  return parse_number<double>(cell).value_or(std::nan(""));
 }
 
 bool is_number(std::string_view cell) {
@@ -317,13 +314,6 @@ const std::map<std::string, double Timing::*>& plain_columns() {
   return kColumns;
 }
 
-std::optional<double> number(const std::string& cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() ? std::optional(value)
-                                                                  : std::nullopt;
-}
-
 void set(events::EpochEnded& epoch, const std::string& column, double value) {
   Timing& timing = epoch.timing;
   const auto plain = plain_columns().find(column);
@@ -365,7 +355,7 @@ std::vector<events::EpochEnded> parse_epochs(const std::string& text) {
     events::EpochEnded epoch;
     epoch.epoch = -1;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      if (const auto value = number(cells[c])) set(epoch, columns[c], *value);
+      if (const auto value = parse_number<double>(cells[c])) set(epoch, columns[c], *value);
     }
     while (epoch.epoch >= 0 && !epochs.empty() && epochs.back().epoch >= epoch.epoch)
       epochs.pop_back();
