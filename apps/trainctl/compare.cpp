@@ -7,7 +7,6 @@
 #include "report/compare/comparison.hpp"
 #include "report/compare/comparison_gate.hpp"
 #include "report/compare/junit.hpp"
-#include "report/compare/labels.hpp"
 #include "report/html/study_pages.hpp"
 #include "study/bench/baseline.hpp"
 #include "verbs.hpp"

@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 #include "build_info.hpp"
 #include "cli/context.hpp"
@@ -57,13 +58,6 @@ std::vector<Finding> examine();
 std::string text_of(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr ? "" : value;
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
 }
 
 Finding system(const Machine& machine) {
@@ -122,7 +116,7 @@ Finding torch() {
 }
 
 Finding gpu(const Machine& machine) {
-  const std::string driver = first_line("/proc/driver/nvidia/version");
+  const std::string driver = first_line_of("/proc/driver/nvidia/version");
   if (machine.gpus.empty() && driver.empty())
     return {"gpu", Health::ok, "none; training uses the CPU", ""};
   if (driver.empty())
@@ -202,7 +196,7 @@ Finding reading() {
 
 /// What of the machine makes training slow.
 std::vector<Finding> grades() {
-  const bool has_driver = !first_line("/proc/driver/nvidia/version").empty();
+  const bool has_driver = !first_line_of("/proc/driver/nvidia/version").empty();
   const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;
   std::vector<Finding> findings;
   for (const report::GradeLine& line :

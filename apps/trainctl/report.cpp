@@ -7,7 +7,7 @@
 #include "data/core/pipeline.hpp"
 #include "data/image/codec/png.hpp"
 #include "data/loader/loader.hpp"
-#include "report/compare/labels.hpp"
+#include "report/compare/comparison.hpp"
 #include "report/html/run_page.hpp"
 #include "report/html/study_pages.hpp"
 #include "report/record/run_files.hpp"

@@ -1,13 +1,13 @@
 #include "checkpoint/folder.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <system_error>
 
@@ -83,11 +83,8 @@ constexpr std::string_view kMid = "-mid";
 constexpr std::string_view kStep = "-step=";
 
 std::optional<std::int64_t> number(std::string_view digits) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (failure != std::errc() || end != digits.data() + digits.size() || value < 0)
-    return std::nullopt;
-  return value;
+  const auto value = parse_number<std::int64_t>(digits);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
+#include "dist/c10d_group.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -24,15 +25,6 @@ class Done final : public Pending {
   void wait() override {}
 };
 
-class SingleSync final : public GradSync {
- public:
-  void before_forward() override {}
-  double backward(const at::Tensor& loss) override {
-    loss.backward();
-    return 0;
-  }
-};
-
 class Single final : public Communicator {
  public:
   [[nodiscard]] Place place() const override { return {}; }
@@ -51,7 +43,7 @@ class Single final : public Communicator {
   }
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> /*parameters*/,
                                            const BucketOptions& /*buckets*/) override {
-    return std::make_unique<SingleSync>();
+    return make_local_sync();
   }
 };
 

@@ -4,6 +4,7 @@
 #include "base/files.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
 #include "base/random.hpp"
 #include "checkpoint/verify.hpp"
 #include "data/core/dataset_split.hpp"
@@ -29,9 +30,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <ctime>
-#include <fstream>
-#include <sstream>
 
 namespace trainctl::engine {
 namespace {
@@ -59,29 +57,13 @@ spec::Accelerator accelerator_for(const TrainctlEngineRequest& request,
                                                         : spec::Accelerator::cpu;
 }
 
-/// Seconds since this process was exec'd; 0 where /proc does not tell.
-double seconds_since_exec() {
-  std::ifstream file("/proc/self/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t after_name = line.rfind(')');
-  if (after_name == std::string::npos) return 0;
-  std::istringstream fields(line.substr(after_name + 1));
-  std::string field;
-  for (int i = 0; i < 20; ++i) fields >> field;  // field 22 is the start, in ticks since boot
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  const double started =
-      std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
-}
-
 events::Hello hello(int rank, at::Device device) {
+  const auto process = read_process_stat(::getpid());
   return {rank,
           getpid(),
           read_machine().host,
           device.str(),
-          seconds_since_exec(),
+          process ? process->age_s() : 0,
           {{"torch", TORCH_VERSION}},
           loaded_allocator()};
 }

@@ -1,6 +1,6 @@
 #include "base/machine/gpus.hpp"
 
-#include "base/folder_entries.hpp"
+#include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 #include "base/machine/numa.hpp"
 
-#include "base/folder_entries.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <fstream>
 #include <utility>
@@ -18,23 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kMostCores = 1 << 16;
 
-std::optional<int> whole_number(std::string_view text) {
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::string first_line(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
 // The number of the node that holds the PCI device; -1, as boards with one node write it, is none.
 std::optional<int> node_of_pci(const fs::path& root, const std::string& address) {
-  const auto node = whole_number(first_line(root / "sys/bus/pci/devices" / address / "numa_node"));
+  const auto node =
+      parse_number<int>(first_line_of(root / "sys/bus/pci/devices" / address / "numa_node"));
   return node && *node >= 0 ? node : std::nullopt;
 }
 
@@ -84,9 +71,10 @@ std::vector<int> parse_core_list(std::string_view text) {
   if (text.empty()) return cores;
   for (const std::string& part : split(text, ',')) {
     const auto dash = part.find('-');
-    const auto first = whole_number(std::string_view(part).substr(0, dash));
-    const auto last =
-        dash == std::string::npos ? first : whole_number(std::string_view(part).substr(dash + 1));
+    const auto first = parse_number<int>(std::string_view(part).substr(0, dash));
+    const auto last = dash == std::string::npos
+                          ? first
+                          : parse_number<int>(std::string_view(part).substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last >= kMostCores) return {};
     for (int core = *first; core <= *last; ++core) cores.push_back(core);
   }
@@ -98,8 +86,8 @@ std::vector<NumaNode> numa_nodes(const fs::path& root) {
   for_each_entry(root / "sys/devices/system/node", [&](const fs::path& entry) {
     const std::string name = entry.filename().string();
     if (!name.starts_with("node")) return;
-    const auto number = whole_number(std::string_view(name).substr(4));
-    std::vector<int> cores = parse_core_list(first_line(entry / "cpulist"));
+    const auto number = parse_number<int>(std::string_view(name).substr(4));
+    std::vector<int> cores = parse_core_list(first_line_of(entry / "cpulist"));
     if (number && !cores.empty()) nodes.push_back({*number, std::move(cores)});
   });
   std::ranges::sort(nodes, {}, &NumaNode::number);
@@ -133,7 +121,7 @@ std::vector<int> by_physical_core(std::span<const int> cores, const fs::path& ro
   std::vector<std::pair<int, int>> keyed;  // the first core of the physical one, and the core
   for (const int core : cores) {
     const fs::path cpu = root / "sys/devices/system/cpu" / ("cpu" + std::to_string(core));
-    const auto siblings = parse_core_list(first_line(cpu / "topology/thread_siblings_list"));
+    const auto siblings = parse_core_list(first_line_of(cpu / "topology/thread_siblings_list"));
     keyed.emplace_back(siblings.empty() ? core : siblings.front(), core);
   }
   std::ranges::sort(keyed);

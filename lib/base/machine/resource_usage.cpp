@@ -1,7 +1,8 @@
 #include "base/machine/resource_usage.hpp"
 
-#include "base/folder_entries.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
+#include "base/parse_number.hpp"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -24,14 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 // "some avg10=0.00 avg60=0.00 avg300=0.00 total=309894680": microseconds.
 std::optional<double> stalled_in(const fs::path& file) {
   constexpr std::string_view kTotal = "total=";
@@ -41,7 +33,8 @@ std::optional<double> stalled_in(const fs::path& file) {
     if (!line.starts_with("some ")) continue;
     const std::size_t at = line.rfind(kTotal);
     if (at == std::string::npos) return std::nullopt;
-    const auto total = number_in<std::int64_t>(std::string_view(line).substr(at + kTotal.size()));
+    const auto total =
+        parse_number<std::uint64_t>(std::string_view(line).substr(at + kTotal.size()));
     return total ? std::optional(static_cast<double>(*total) * 1e-6) : std::nullopt;
   }
   return std::nullopt;
@@ -60,7 +53,9 @@ std::optional<std::int64_t> counter_in(const fs::path& file, std::string_view ke
   std::string name;
   std::string value;
   while (in >> name >> value) {
-    if (name == key) return number_in<std::int64_t>(value);
+    if (name != key) continue;
+    const auto count = parse_number<std::int64_t>(value);
+    return count && *count >= 0 ? count : std::nullopt;
   }
   return std::nullopt;
 }
@@ -78,32 +73,13 @@ void read_throttling(const Cgroups& groups, UsageCounters& into) {
   }
 }
 
-// "4711 (trainctl-loader) S 1 ...": fields 14 and 15 are ticks in user and kernel mode.
-std::optional<double> cpu_of_thread(const fs::path& task, const std::string& wanted) {
-  std::ifstream in(task / "stat");
-  std::string line;
-  std::getline(in, line);
-  const std::size_t open = line.find('(');
-  const std::size_t close = line.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  if (line.substr(open + 1, close - open - 1) != wanted) return std::nullopt;
-  constexpr int kBetween = 11;  // state, parent, ... up to field 13
-  std::istringstream rest(line.substr(close + 1));
-  std::string skipped;
-  for (int i = 0; i < kBetween; ++i) rest >> skipped;
-  std::int64_t user = 0;
-  std::int64_t kernel = 0;
-  if (!(rest >> user >> kernel)) return std::nullopt;
-  return static_cast<double>(user + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
 void read_threads(const fs::path& root, const std::string& name, UsageCounters& into) {
   std::error_code failure;
   fs::directory_iterator task(root / "proc/self/task", failure);
   for (; !failure && task != fs::directory_iterator(); task.increment(failure)) {
-    const auto used = cpu_of_thread(task->path(), name);
-    if (!used) continue;
-    into.thread_cpu_s = into.thread_cpu_s.value_or(0) + *used;
+    const auto thread = read_process_stat(task->path());
+    if (!thread || thread->name != name) continue;
+    into.thread_cpu_s = into.thread_cpu_s.value_or(0) + thread->cpu_s;
     ++into.threads;
   }
 }
@@ -161,22 +137,6 @@ bool add_core(std::istringstream& line, CoreTimes& times) {
   times.idle_s += tick * (ticks[3] + ticks[4]);
   times.stolen_s += tick * ticks[7];
   return true;
-}
-
-/// User and kernel time of a process, in fields 14 and 15 of its stat file; 0 where it has ended.
-double process_s(const fs::path& root, pid_t pid) {
-  std::ifstream in(root / "proc" / std::to_string(pid) / "stat");
-  std::string line;
-  std::getline(in, line);
-  const std::size_t close = line.rfind(')');
-  if (close == std::string::npos) return 0;
-  std::istringstream rest(line.substr(close + 1));
-  constexpr int kBetween = 11;
-  std::string skipped;
-  for (int i = 0; i < kBetween; ++i) rest >> skipped;
-  double user = 0;
-  double kernel = 0;
-  return rest >> user >> kernel ? (user + kernel) * tick_s() : 0;
 }
 
 double own_s() {
@@ -252,7 +212,9 @@ std::optional<CoreTimes> read_core_times(const fs::path& root) {
   times.run_s = own_s();
   times.threads = thread_times(root);
   for (const pid_t pid : relatives(root)) {
-    if (shares_cores(pid, cores)) times.run_s += process_s(root, pid);
+    if (!shares_cores(pid, cores)) continue;
+    const auto process = read_process_stat(root / "proc" / std::to_string(pid));
+    if (process) times.run_s += process->cpu_s;
   }
   return times;
 }

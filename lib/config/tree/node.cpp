@@ -1,12 +1,12 @@
 #include "config/tree/node.hpp"
 
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace trainctl::config {
@@ -70,11 +70,8 @@ std::string describe_value(const Node& node) {
 std::vector<std::string> split_path(std::string_view path) { return split(path, '.'); }
 
 std::optional<std::size_t> list_index(std::string_view part, std::size_t size) {
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-  if (error != std::errc() || end != part.data() + part.size() || index >= size)
-    return std::nullopt;
-  return index;
+  const auto index = parse_number<std::size_t>(part);
+  return index && *index < size ? index : std::nullopt;
 }
 
 const Node* child(const Node& node, std::string_view part) {

@@ -24,12 +24,6 @@ std::int64_t whole_part(double exact) {
   return static_cast<std::int64_t>(std::floor(exact + kRounding));
 }
 
-template <class T>
-void shuffle_with(std::vector<T>& values, WordStream& words) {
-  for (auto left = static_cast<std::uint32_t>(values.size()); left > 1; --left)
-    std::swap(values[left - 1], values[words.below(left)]);
-}
-
 /// Samples listed stratum by stratum.
 std::vector<std::vector<std::int64_t>> members_of_strata(const PartitionRequest& request) {
   std::vector<std::vector<std::int64_t>> members(1);

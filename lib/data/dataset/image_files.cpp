@@ -94,7 +94,7 @@ char delimiter_of(const fs::path& path) {
 bool is_head(const std::vector<CsvField>& record) {
   const auto is_number = [](const CsvField& field) {
     double ignored = 0;
-    return parse_number(field.text, ignored);
+    return parse_finite(field.text, ignored);
   };
   return record[0].text.find_first_of("/\\.") == std::string_view::npos &&
          std::none_of(record.begin(), record.end(), is_number);
@@ -167,7 +167,7 @@ class ListReader {
       return;
     }
     for (std::size_t i = 1; i < record.size(); ++i) {
-      ENSURE(data, parse_number(record[i].text, numbers_.emplace_back()), "{}: '{}' is no number",
+      ENSURE(data, parse_finite(record[i].text, numbers_.emplace_back()), "{}: '{}' is no number",
              reader_.place(record[i]), printable(record[i].text));
     }
   }

@@ -82,7 +82,7 @@ class CsvRows final : public TableRows {
     const std::string_view text = record_[column].text;
     if (missing(text)) return std::nullopt;
     double value = 0;
-    ENSURE(data, parse_number(text, value),
+    ENSURE(data, parse_finite(text, value),
            "{}: '{}' in column '{}' is no number; if it is a name, list the column under "
            "'categorical' or leave it out of "
            "'features'",

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "data/core/run_control.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/remote/local_tier.hpp"
 
 #include <sys/stat.h>
@@ -140,8 +141,7 @@ class Scanner {
     ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
            std::strerror(errno));
     note_progress();
-    scan_.files.stamps.push_back({static_cast<std::uint64_t>(info.st_size),
-                                  info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
+    scan_.files.stamps.push_back(stamp_of(info));
   }
 
   void finish_labels(std::vector<std::string> names) {

@@ -1,10 +1,10 @@
 #include "data/formats/labels.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -82,29 +82,30 @@ Labels number_labels(const std::vector<float>& numbers, std::int64_t width) {
   return labels;
 }
 
-bool parse_number(std::string_view text, double& value) {
+bool parse_finite(std::string_view text, double& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+  const auto number = parse_number<double>(text);
+  value = number.value_or(value);
+  return number && std::isfinite(value);
 }
 
-bool parse_number(std::string_view text, float& value) {
+bool parse_finite(std::string_view text, float& value) {
   double wide = 0;
-  if (!parse_number(text, wide)) return false;
+  if (!parse_finite(text, wide)) return false;
   value = static_cast<float>(wide);
   return std::isfinite(value);
 }
 
 bool parse_index(std::string_view text, std::int64_t& value) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failure == std::errc{} && end == text.data() + text.size() && value >= 0 &&
-         value <= std::numeric_limits<std::int32_t>::max();
+  const auto number = parse_number<std::int64_t>(text);
+  value = number.value_or(value);
+  return number && value >= 0 && value <= std::numeric_limits<std::int32_t>::max();
 }
 
 bool parse_class(std::string_view text, std::int64_t& value) {
   if (parse_index(text, value)) return true;
   double number = 0;
-  if (!parse_number(text, number) || number != std::floor(number) || number < 0 ||
+  if (!parse_finite(text, number) || number != std::floor(number) || number < 0 ||
       number > std::numeric_limits<std::int32_t>::max())
     return false;
   value = static_cast<std::int64_t>(number);
@@ -116,7 +117,7 @@ bool looks_numeric(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return false;
   double ignored = 0;
-  return parse_number(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin), ignored);
+  return parse_finite(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin), ignored);
 }
 
 }  // namespace trainctl::data

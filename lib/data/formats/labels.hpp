@@ -30,8 +30,8 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
 Labels number_labels(const std::vector<float>& numbers, std::int64_t width);
 
 /// A finite decimal number, whole text. False where it is none, or does not fit.
-bool parse_number(std::string_view text, double& value);
-bool parse_number(std::string_view text, float& value);
+bool parse_finite(std::string_view text, double& value);
+bool parse_finite(std::string_view text, float& value);
 /// A whole number of 0 to 2^31 - 1.
 bool parse_index(std::string_view text, std::int64_t& value);
 /// The same, also as a float: "2.0", as pandas writes a column that had a gap.

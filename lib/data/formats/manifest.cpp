@@ -4,6 +4,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "data/formats/cache_file.hpp"
+#include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,16 +24,14 @@ namespace {
 constexpr std::int64_t kTick = 2'000'000'000;  // ns
 
 struct PathState {
-  std::int64_t mtime_ns = 0;
-  std::uint64_t size = 0;
+  FileStamp stamp;
   bool folder = false;
 };
 
 std::optional<PathState> state_of(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  const std::int64_t mtime = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
-  return PathState{mtime, static_cast<std::uint64_t>(info.st_size), S_ISDIR(info.st_mode)};
+  return PathState{stamp_of(info), S_ISDIR(info.st_mode)};
 }
 
 std::uint64_t count_entries(const fs::path& folder) {
@@ -48,8 +47,8 @@ enum class Depth { times, entries };
 
 bool holds(const Dependency& dependency, Depth depth) {
   const std::optional<PathState> now = state_of(dependency.path);
-  if (!now || now->mtime_ns != dependency.mtime_ns) return false;
-  if (!now->folder) return now->size == dependency.size;
+  if (!now || now->stamp.mtime_ns != dependency.mtime_ns) return false;
+  if (!now->folder) return now->stamp.size == dependency.size;
   return depth == Depth::times || count_entries(dependency.path) == dependency.size;
 }
 
@@ -149,8 +148,8 @@ std::optional<ImageFiles> decode_body(std::string_view bytes, const Facts& facts
 Dependency dependency_on(const fs::path& path) {
   const std::optional<PathState> state = state_of(path);
   ENSURE(data, state, "cannot read {}: {}", printable(path.string()), std::strerror(errno));
-  return {fs::absolute(path).lexically_normal().string(), state->mtime_ns,
-          state->folder ? count_entries(path) : state->size};
+  return {fs::absolute(path).lexically_normal().string(), state->stamp.mtime_ns,
+          state->folder ? count_entries(path) : state->stamp.size};
 }
 
 bool is_settled(std::int64_t mtime_ns) {

@@ -14,9 +14,7 @@ namespace trainctl::data {
 void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch) {
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   WordStream words(seed, epoch, EpochStream::shuffle);
-  for (auto left = static_cast<std::uint32_t>(order.size()); left > 1; --left) {
-    std::swap(order[left - 1], order[words.below(left)]);
-  }
+  shuffle_with(order, words);
 }
 
 BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::data {
@@ -92,5 +93,12 @@ class WordStream {
   PhiloxBlocks blocks_{};
   std::uint32_t used_ = kWords;
 };
+
+/// Brings the values into a random order: Fisher-Yates. It is the same on every machine.
+template <class T>
+void shuffle_with(std::vector<T>& values, WordStream& words) {
+  for (auto left = static_cast<std::uint32_t>(values.size()); left > 1; --left)
+    std::swap(values[left - 1], values[words.below(left)]);
+}
 
 }  // namespace trainctl::data

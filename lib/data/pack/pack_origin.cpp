@@ -8,6 +8,7 @@
 #include "config/schema/dump.hpp"
 #include "config/schema/reader.hpp"
 #include "config/tree/yaml.hpp"
+#include "data/formats/file_reader.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
 
@@ -23,9 +24,8 @@ constexpr std::size_t kMostMarks = 4096;  // each costs a look whenever the pack
 std::optional<PathMark> mark_of(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  const std::int64_t mtime = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
-  const bool folder = S_ISDIR(info.st_mode);
-  return PathMark{path.string(), mtime, folder ? 0 : static_cast<std::uint64_t>(info.st_size)};
+  const FileStamp stamp = stamp_of(info);
+  return PathMark{path.string(), stamp.mtime_ns, S_ISDIR(info.st_mode) ? 0 : stamp.size};
 }
 
 void add_texts(const config::Node& node, std::vector<fs::path>& paths) {

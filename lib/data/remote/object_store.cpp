@@ -1,6 +1,7 @@
 #include "data/remote/object_store.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/formats/file_reader.hpp"
@@ -223,12 +224,9 @@ std::unique_ptr<ObjectStore> s3_store(std::shared_ptr<Transfers> transfers, S3Op
 namespace {
 
 std::optional<ObjectInfo> object_of(const pugi::xml_node& contents) {
-  const std::string_view size = contents.child_value("Size");
-  ObjectInfo object{contents.child_value("Key"), 0, plain_etag(contents.child_value("ETag"))};
-  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.size);
-  if (!contents.child("Key") || error != std::errc() || end != size.data() + size.size())
-    return std::nullopt;
-  return object;
+  const auto size = parse_number<decltype(ObjectInfo::size)>(contents.child_value("Size"));
+  if (!contents.child("Key") || !size) return std::nullopt;
+  return ObjectInfo{contents.child_value("Key"), *size, plain_etag(contents.child_value("ETag"))};
 }
 
 }  // namespace

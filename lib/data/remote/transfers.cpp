@@ -1,12 +1,12 @@
 #include "data/remote/transfers.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "data/core/run_control.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <random>
 #include <utility>
 
@@ -21,13 +21,6 @@ bool is_transient(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// "bytes 0-99/1234", or "bytes */1234" where nothing of the range is there.
 struct ContentRange {
   std::uint64_t first = 0;
@@ -36,9 +29,12 @@ struct ContentRange {
   static std::optional<ContentRange> of(std::string_view text) {
     if (!text.starts_with("bytes ")) return std::nullopt;
     text.remove_prefix(6);
-    const auto total = number(text.substr(std::min(text.find('/'), text.size() - 1) + 1));
+    const auto total =
+        parse_number<std::uint64_t>(text.substr(std::min(text.find('/'), text.size() - 1) + 1));
     if (!total) return std::nullopt;
-    const auto first = text.starts_with('*') ? *total : number(text.substr(0, text.find('-')));
+    const auto first = text.starts_with('*')
+                           ? *total
+                           : parse_number<std::uint64_t>(text.substr(0, text.find('-')));
     if (!first) return std::nullopt;
     return ContentRange{*first, *total};
   }
@@ -176,7 +172,7 @@ void Transfers::pause(int attempt, const HttpResponse& response) const {
   const double longest =
       std::min(kLongestPause, kFirstPause * static_cast<double>(1 << std::min(attempt, 16)));
   double seconds = longest * std::uniform_real_distribution<double>(0.5, 1)(random);
-  if (const auto asked = number(response.header("retry-after")))
+  if (const auto asked = parse_number<std::uint64_t>(response.header("retry-after")))
     seconds = std::max(seconds, std::min(kLongestPause, static_cast<double>(*asked)));
   options_.sleep(seconds);
 }

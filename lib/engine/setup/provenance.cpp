@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/machine/machine.hpp"
+#include "base/parse_number.hpp"
 #include "base/version.hpp"
 #include "device/device.hpp"
 #include "dist/communicator.hpp"
@@ -11,9 +12,7 @@
 #include <torch/version.h>
 
 #include <array>
-#include <charconv>
 #include <span>
-#include <system_error>
 
 namespace trainctl::engine {
 namespace {
@@ -83,11 +82,8 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
 }
 
 std::optional<int> threads_of(const checkpoint::Manifest& saved) {
-  const std::string text = fact(saved, "threads");
-  int threads = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && threads > 0;
-  return is_number ? std::optional(threads) : std::nullopt;
+  const auto threads = parse_number<int>(fact(saved, "threads"));
+  return threads && *threads > 0 ? threads : std::nullopt;
 }
 
 std::optional<bool> channels_last_of(const checkpoint::Manifest& saved) {

@@ -1,7 +1,8 @@
 #include "launch/process/orphans.hpp"
 
 #include "base/files.hpp"
-#include "base/folder_entries.hpp"
+#include "base/machine/procfs.hpp"
+#include "base/parse_number.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,42 +13,23 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 
 namespace trainctl::launch {
 namespace {
 
-// "12 (any name) S 1 ...": the name may hold anything, so the parent is counted from the last
-// parenthesis.
-pid_t parent_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "stat");
-  std::string text;
-  std::getline(file, text, '\0');  // all of it; fails quietly where the process ends meanwhile
-  const std::size_t end = text.rfind(')');
-  if (end == std::string::npos) return -1;
-  std::istringstream rest(text.substr(end + 1));
-  char state = 0;
-  pid_t parent = -1;
-  rest >> state >> parent;
-  return rest ? parent : -1;
-}
-
 std::set<pid_t> own_children() {
   std::set<pid_t> children;
   for_each_entry("/proc", [&](const std::filesystem::path& entry) {
-    const std::string name = entry.filename().string();
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) return;
-    if (parent_of(entry) == ::getpid()) children.insert(pid);
+    const auto pid = parse_number<pid_t>(entry.filename().string());
+    if (!pid) return;
+    const auto process = read_process_stat(*pid);
+    if (process && process->parent == ::getpid()) children.insert(*pid);
   });
   return children;
 }

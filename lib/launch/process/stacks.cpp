@@ -3,6 +3,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/machine/procfs.hpp"
+#include "base/parse_number.hpp"
 #include "base/stack_signal.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
@@ -225,21 +227,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Empty where the thread ends meanwhile.
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
-
-std::optional<pid_t> number(const std::string& text) {
-  pid_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 bool holds_stack_signal(std::string_view hex) {
   std::uint64_t mask = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), mask, 16);
@@ -265,10 +252,10 @@ void read_status(const fs::path& file, ThreadState& thread) {
 ThreadState read_thread(const fs::path& folder, pid_t tid) {
   ThreadState thread;
   thread.tid = tid;
-  thread.name = first_line(folder / "comm");
-  thread.waits_in = first_line(folder / "wchan");
+  thread.name = first_line_of(folder / "comm");
+  thread.waits_in = first_line_of(folder / "wchan");
   if (thread.waits_in == "0") thread.waits_in.clear();
-  thread.system_call = first_line(folder / "syscall");
+  thread.system_call = first_line_of(folder / "syscall");
   read_status(folder / "status", thread);
   return thread;
 }
@@ -278,12 +265,9 @@ ThreadState read_thread(const fs::path& folder, pid_t tid) {
 Threads threads_of(pid_t pid, std::size_t most) {
   const fs::path folder = fs::path("/proc") / std::to_string(pid) / "task";
   std::vector<pid_t> tids;
-  std::error_code failure;
-  fs::directory_iterator entry(folder, failure);
-  while (!failure && entry != fs::directory_iterator()) {
-    if (const auto tid = number(entry->path().filename().string())) tids.push_back(*tid);
-    entry.increment(failure);
-  }
+  for_each_entry(folder, [&](const fs::path& entry) {
+    if (const auto tid = parse_number<pid_t>(entry.filename().string())) tids.push_back(*tid);
+  });
   std::ranges::sort(tids, {}, [&](pid_t tid) { return std::pair(tid != pid, tid); });
   Threads threads;
   threads.left_out = tids.size() - std::min(tids.size(), most);

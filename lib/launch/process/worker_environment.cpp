@@ -1,5 +1,6 @@
 #include "launch/process/worker_environment.hpp"
 
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 
 #include <arpa/inet.h>
@@ -7,11 +8,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <limits>
 #include <optional>
@@ -60,11 +59,8 @@ struct Range {
 std::optional<int> read_number(const char* name, Range range) {
   const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
-  int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  const bool fits =
-      error == std::errc() && stop == end && value >= range.least && value <= range.most;
+  const auto value = parse_number<int>(text);
+  const bool fits = value && *value >= range.least && *value <= range.most;
   ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}",
          name, printable(text), range.least, range.most);
   return value;

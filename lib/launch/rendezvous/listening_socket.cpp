@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 #include "launch/rendezvous/address.hpp"
 
@@ -94,9 +95,7 @@ std::string process_with(const std::string& inode) {
     const std::string pid = it->path().filename().string();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (!has_socket(it->path() / "fd", link)) continue;
-    std::string name;
-    std::getline(std::ifstream(it->path() / "comm"), name);
-    return fmt::format("process {} ({})", pid, printable(name));
+    return fmt::format("process {} ({})", pid, printable(first_line_of(it->path() / "comm")));
   }
   return {};
 }

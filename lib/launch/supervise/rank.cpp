@@ -1,6 +1,7 @@
 #include "launch/supervise/rank.hpp"
 
 #include "base/error.hpp"
+#include "base/machine/procfs.hpp"
 #include "events/codec.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/supervise/failure_evidence.hpp"
@@ -17,7 +18,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -167,13 +167,9 @@ void Rank::kill() {
   ::kill(end_.pid, SIGKILL);
 }
 
-// The state stands behind the name, which may hold anything.
 bool Rank::is_stopped() const {
-  std::ifstream file(fmt::format("/proc/{}/stat", end_.pid));
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && line.substr(name_end).starts_with(") T");
+  const auto process = read_process_stat(end_.pid);
+  return process && process->state == 'T';
 }
 
 bool Rank::is_dead_already() const {

@@ -1,12 +1,12 @@
 #include "report/compare/bench_scaling.hpp"
 
+#include "base/parse_number.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -20,10 +20,8 @@ constexpr const char* kBatch = "loader.batch_size";
 std::optional<int> number_of(const BenchRow& row, const std::string& wanted) {
   for (const auto& [key, value] : row.settings) {
     if (key != wanted) continue;
-    int number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool whole = error == std::errc() && end == value.data() + value.size() && number > 0;
-    return whole ? std::optional(number) : std::nullopt;
+    const auto number = parse_number<int>(value);
+    return number && *number > 0 ? number : std::nullopt;
   }
   return std::nullopt;
 }

@@ -87,6 +87,11 @@ std::string compare_text(const Compared& compared, const Style& style);
 /// Schema "trainctl.compare/1".
 Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses);
 
+/// Returns a label for each word of the command line, unique: the runs of the word, of which it may
+/// name several with commas between, without the folders that all runs have in common. "runs/a/1"
+/// and "runs/b/1" become "a/1" and "b/1".
+std::vector<std::string> short_labels(const std::vector<std::string>& words);
+
 /// The mean of a metric over the runs of a group, epoch by epoch; NaN where none tells it.
 std::vector<double> mean_curve(const Group& group, const std::string& metric);
 

@@ -1,6 +1,7 @@
 #include "report/html/sweep_page.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <string>
@@ -298,9 +298,7 @@ Objective objective_of(const Json& sweep) {
 namespace {
 
 double number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+  return parse_number<double>(text).value_or(std::nan(""));
 }
 
 struct SettingColumn {

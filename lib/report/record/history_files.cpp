@@ -1,6 +1,7 @@
 #include "report/record/history_files.hpp"
 
 #include "base/files.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "events/fields.hpp"
 #include "report/text/table.hpp"
@@ -8,8 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -34,9 +33,7 @@ std::string_view next_line(std::string_view& text) {
 }
 
 double number_in(std::string_view cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() ? value : std::nan("");
+  return parse_number<double>(cell).value_or(std::nan(""));
 }
 
 bool is_number(std::string_view cell) {
@@ -298,13 +295,6 @@ std::string latest_hint(const fs::path& folder) {
 
 namespace {
 
-std::optional<double> number(const std::string& cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() ? std::optional(value)
-                                                                  : std::nullopt;
-}
-
 /// Returns false if `timing` has no such field.
 bool set_field(events::Timing& timing, std::string_view column, double value) {
   bool found = false;
@@ -351,7 +341,7 @@ std::vector<events::EpochEnded> parse_epochs(const std::string& text) {
     events::EpochEnded epoch;
     epoch.epoch = -1;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      if (const auto value = number(cells[c])) set(epoch, columns[c], *value);
+      if (const auto value = parse_number<double>(cells[c])) set(epoch, columns[c], *value);
     }
     while (epoch.epoch >= 0 && !epochs.empty() && epochs.back().epoch >= epoch.epoch)
       epochs.pop_back();

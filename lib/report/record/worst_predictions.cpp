@@ -1,10 +1,10 @@
 #include "report/record/worst_predictions.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -42,11 +42,7 @@ PredictionColumns columns_of(const std::vector<std::string>& header) {
   return columns;
 }
 
-double number(const std::string& cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() ? value : std::nan("");
-}
+double number(const std::string& cell) { return parse_number<double>(cell).value_or(std::nan("")); }
 
 std::int64_t whole(const std::string& cell) {
   const double value = number(cell);

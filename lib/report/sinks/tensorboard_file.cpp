@@ -1,8 +1,8 @@
 #include "report/sinks/tensorboard_file.hpp"
 
 #include "base/error.hpp"
-#include "base/folder_entries.hpp"
 #include "base/hash.hpp"
+#include "base/machine/procfs.hpp"
 #include "report/tensorboard.pb.h"
 
 #include <fcntl.h>

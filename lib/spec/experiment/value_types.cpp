@@ -1,5 +1,6 @@
 #include "spec/experiment/value_types.hpp"
 
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -118,10 +119,7 @@ namespace {
 constexpr double kMostSeconds = 10.0 * 366 * 86'400;
 
 std::optional<int> digits(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool all = error == std::errc() && end == text.data() + text.size();
-  return all && !text.starts_with('-') ? std::optional(value) : std::nullopt;
+  return text.starts_with('-') ? std::nullopt : parse_number<int>(text);
 }
 
 // DD:HH:MM:SS or HH:MM:SS; only the first part may pass its clock's limit.

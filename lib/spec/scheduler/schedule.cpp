@@ -1,5 +1,6 @@
 #include "spec/scheduler/schedule.hpp"
 
+#include "base/parse_number.hpp"
 #include "config/wording.hpp"
 #include "spec/optimizer/rmsprop.hpp"
 #include "spec/optimizer/sgd.hpp"
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <string_view>
@@ -94,10 +94,8 @@ std::optional<double> epochs_in(std::string_view text) {
   text.remove_suffix(kEpochs.size());
   if (text.empty() || text.find_first_not_of("0123456789.") != std::string_view::npos)
     return std::nullopt;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number && value <= kMostEpochs ? std::optional(value) : std::nullopt;
+  const auto value = parse_number<double>(text);
+  return value && *value <= kMostEpochs ? value : std::nullopt;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
 #include "config/tree/yaml.hpp"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 
@@ -80,11 +80,7 @@ void take_metrics(report::Samples& samples, const Json& result, const std::strin
 
 std::optional<double> cell_number(const std::vector<std::string>& cells, std::size_t column) {
   if (column >= cells.size()) return std::nullopt;
-  const std::string& cell = cells[column];
-  double value = 0;
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  const bool whole = failure == std::errc() && end == cell.data() + cell.size();
-  return whole ? std::optional(value) : std::nullopt;
+  return parse_number<double>(cells[column]);
 }
 
 /// A column of a CSV file; empty where the file, the column or one of its numbers is missing.

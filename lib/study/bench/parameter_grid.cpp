@@ -1,12 +1,12 @@
 #include "study/bench/parameter_grid.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -22,11 +22,9 @@ std::string_view trimmed(std::string_view text) {
 }
 
 double to_number(const std::string& key, const std::string& text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ENSURE(config, failure == std::errc() && end == text.data() + text.size(),
-         "{}: '{}' in range() is not a number", printable(key), printable(text));
-  return value;
+  const auto value = parse_number<double>(text);
+  ENSURE(config, value, "{}: '{}' in range() is not a number", printable(key), printable(text));
+  return *value;
 }
 
 std::vector<std::string> range_values(const std::string& key, std::string_view arguments) {
@@ -180,9 +178,8 @@ std::optional<int> devices_of(const Setting& setting) {
   const auto found = std::ranges::find(setting.values, kDevices, &Value::first);
   if (found == setting.values.end()) return std::nullopt;
   const std::string& text = found->second;
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  ENSURE(config, error == std::errc() && end == text.data() + text.size() && number >= 1,
+  const auto number = parse_number<int>(text);
+  ENSURE(config, number && *number >= 1,
          "--devices: '{}' is no number of devices; --scaling compares numbers, as in --devices 1,2",
          printable(text));
   return number;

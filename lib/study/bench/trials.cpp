@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 #include <utility>
 
@@ -111,19 +112,25 @@ RunRequest one_attempt(RunRequest request) {
 
 }  // namespace
 
+report::TrialFailure failure_of(const RunOutcome& run) {
+  const report::Ending& ending = run.ending;
+  const std::string cause =
+      ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
+  return {.exit_code = ending.exit_code,
+          .message = with_reference(cause, run.folder.string()),
+          .killed = ending.first_failure && ending.first_failure->signal == SIGKILL};
+}
+
 TrialResult run_trial(const RunRequest& request, const Clock& clock,
                       std::optional<double> ends_at) {
   const Deadline deadline(ends_at);
   try {
     const RunOutcome run = run_experiment(
         one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
-    const report::Ending& ending = run.ending;
-    if (ending.exit_code == 0) return report::trial_of(run.record, ending.wall_s);
-    const std::string cause =
-        ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
-    return report::TrialFailure{.exit_code = ending.exit_code,
-                                .message = with_reference(cause, run.folder.string()),
-                                .overdue = deadline.has_struck()};
+    if (run.ending.exit_code == 0) return report::trial_of(run.record, run.ending.wall_s);
+    report::TrialFailure failure = failure_of(run);
+    failure.overdue = deadline.has_struck();
+    return failure;
   } catch (const Error&
                error) {  // no folder could be made: the runs before it are still worth their table
     return report::TrialFailure{error.exit_code(), error.what()};

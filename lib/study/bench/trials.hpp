@@ -47,6 +47,9 @@ std::string budget_note(std::span<const report::BenchRow> rows, int repeats,
 /// the rows.
 int exit_code_of(std::span<const report::BenchRow> rows);
 
+/// Returns why the run did not end well: its exit code, the cause and the folder.
+report::TrialFailure failure_of(const RunOutcome& run);
+
 /// One run through the door, without listeners. Of one that did not end well: its exit code, the
 /// cause and the folder. At `ends_at` of the clock it is killed, and its failure is overdue.
 TrialResult run_trial(const RunRequest& request, const Clock& clock,

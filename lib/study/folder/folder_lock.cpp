@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
 #include "study/folder/folder_repair.hpp"
@@ -18,11 +19,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string_view>
-#include <system_error>
 #include <thread>
 
 namespace trainctl::study {
@@ -162,35 +160,6 @@ FolderLock::~FolderLock() {
 
 namespace {
 
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
-
-struct Process {
-  char state = 0;
-  std::uint64_t started = 0;
-};
-
-// "12 (any name) S 1 ...": the name may hold anything, so fields are counted from the last
-// parenthesis, behind which the third stands. The start is the 22nd.
-std::optional<Process> look_up(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text, '\0');
-  const std::size_t end = text.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(end + 1));
-  Process process;
-  fields >> process.state;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  fields >> process.started;
-  return fields ? std::optional(process) : std::nullopt;
-}
-
 bool is_gone(int pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 // Machines whose name is that of all machines cannot be told apart by it.
@@ -204,8 +173,8 @@ LockHolder this_process() {
   holder.pid = ::getpid();
   struct stat info {};
   if (::stat("/proc/self/ns/pid", &info) == 0) holder.pid_namespace = info.st_ino;
-  holder.boot_id = first_line("/proc/sys/kernel/random/boot_id");
-  if (const auto process = look_up(holder.pid)) holder.started = process->started;
+  holder.boot_id = first_line_of("/proc/sys/kernel/random/boot_id");
+  if (const auto process = read_process_stat(holder.pid)) holder.started = process->start_ticks;
   holder.since = utc_timestamp();
   return holder;
 }
@@ -257,9 +226,9 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
   }
   if (holder.pid_namespace == 0 || holder.pid_namespace != here.pid_namespace) return std::nullopt;
   if (is_gone(holder.pid)) return "that process is gone";
-  const auto process = look_up(holder.pid);
+  const auto process = read_process_stat(holder.pid);
   if (!process || holder.started == 0) return std::nullopt;  // of another user, and hidden
-  if (process->started != holder.started) return "that number belongs to another process now";
+  if (process->start_ticks != holder.started) return "that number belongs to another process now";
   if (process->state == 'Z' || process->state == 'X') return "that process has ended";
   return std::nullopt;
 }

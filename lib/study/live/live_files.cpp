@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/parse_number.hpp"
 #include "checkpoint/store.hpp"
 #include "report/text/table.hpp"
 #include "study/folder/folder_lock.hpp"
@@ -10,7 +11,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <ctime>
 #include <fstream>
@@ -108,11 +108,7 @@ std::optional<double> cell_of(const std::vector<std::string>& header,
                               const std::vector<std::string>& row, const std::string& column) {
   const auto at = std::ranges::find(header, column) - header.begin();
   if (at >= std::min(std::ssize(header), std::ssize(row))) return std::nullopt;
-  const std::string& cell = row[static_cast<std::size_t>(at)];
-  double value = 0;
-  const auto [end, failure] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (failure != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
-  return value;
+  return parse_number<double>(row[static_cast<std::size_t>(at)]);
 }
 
 /// What metrics.jsonl has not told: a run may leave that logger out.

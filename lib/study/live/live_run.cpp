@@ -2,6 +2,8 @@
 
 #include "base/files.hpp"
 #include "base/machine/gpus.hpp"
+#include "base/machine/procfs.hpp"
+#include "base/parse_number.hpp"
 #include "events/codec.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "study/live/live_files.hpp"
@@ -11,10 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <optional>
@@ -60,26 +59,6 @@ std::string content_of(const fs::path& file) {
   return text.str();
 }
 
-/// The fields of /proc/PID/stat behind the name, which may hold anything: the first is the third.
-std::vector<std::string> stat_of(int pid) {
-  const std::string text = content_of(fmt::format("/proc/{}/stat", pid));
-  const std::size_t end = text.rfind(')');
-  if (end == std::string::npos) return {};
-  std::istringstream in(text.substr(end + 1));
-  std::vector<std::string> fields;
-  for (std::string field; in >> field;) fields.push_back(field);
-  return fields;
-}
-
-template <class Number>
-Number number_at(const std::vector<std::string>& fields, std::size_t field) {
-  Number value = 0;
-  if (field < 3 || field - 3 >= fields.size()) return value;
-  const std::string& text = fields[field - 3];
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
 /// Its number among the ranks; nothing for a process that is none.
 std::optional<int> rank_in_environment(int pid) {
   const std::string text = content_of(fmt::format("/proc/{}/environ", pid));
@@ -88,10 +67,8 @@ std::optional<int> rank_in_environment(int pid) {
   std::istringstream in(text);
   for (std::string entry; std::getline(in, entry, '\0');) {
     if (!entry.starts_with(key)) continue;
-    int rank = 0;
-    const auto [end, failure] =
-        std::from_chars(entry.data() + key.size(), entry.data() + entry.size(), rank);
-    if (failure == std::errc() && end == entry.data() + entry.size() && rank >= 0) return rank;
+    const auto rank = parse_number<int>(std::string_view(entry).substr(key.size()));
+    if (rank && *rank >= 0) return rank;
   }
   return std::nullopt;
 }
@@ -126,41 +103,27 @@ std::optional<Stamp> stamp_of(int pid) {
   return std::nullopt;
 }
 
-double uptime() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
 std::vector<int> rank_processes(int supervisor) {
   std::vector<int> found;
-  std::error_code failure;
-  for (fs::directory_iterator at("/proc", failure), end; !failure && at != end;
-       at.increment(failure)) {
-    const std::string name = at->path().filename().string();
-    int pid = 0;
-    const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (bad != std::errc() || stop != name.data() + name.size()) continue;
-    const auto fields = stat_of(pid);
-    if (number_at<int>(fields, 4) == supervisor && rank_in_environment(pid)) found.push_back(pid);
-  }
+  for_each_entry("/proc", [&](const fs::path& entry) {
+    const auto pid = parse_number<int>(entry.filename().string());
+    if (!pid) return;
+    const auto process = read_process_stat(*pid);
+    if (process && process->parent == supervisor && rank_in_environment(*pid))
+      found.push_back(*pid);
+  });
   return found;
 }
 
 std::optional<RankProcess> look_at_rank(int pid) {
   const auto rank = rank_in_environment(pid);
-  const std::vector<std::string> fields = stat_of(pid);
-  if (!rank || fields.empty() || fields.front() == "Z" || fields.front() == "X")
-    return std::nullopt;
-  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const auto stat = read_process_stat(pid);
+  if (!rank || !stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
   RankProcess process;
   process.rank = *rank;
-  process.cpu_s = static_cast<double>(number_at<std::uint64_t>(fields, 14) +
-                                      number_at<std::uint64_t>(fields, 15)) /
-                  ticks;
-  process.age_s = uptime() - static_cast<double>(number_at<std::uint64_t>(fields, 22)) / ticks;
-  process.rss_bytes =
-      number_at<std::uint64_t>(fields, 24) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  process.cpu_s = stat->cpu_s;
+  process.age_s = stat->age_s();
+  process.rss_bytes = stat->rss_bytes;
   process.stamp = stamp_of(pid);
   return process;
 }

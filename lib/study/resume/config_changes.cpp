@@ -1,6 +1,7 @@
 #include "study/resume/config_changes.hpp"
 
 #include "base/error.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
 #include "config/tree/node.hpp"
@@ -14,10 +15,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <set>
-#include <system_error>
 #include <typeinfo>
 
 namespace trainctl::study {
@@ -311,12 +310,8 @@ std::optional<std::int64_t> resolved_number(const std::string& config, std::stri
       config::parse_yaml(config::make_source("config.resolved.yaml", config), config, ignored);
   const config::Node* node = config::find_path(tree, path);
   if (node == nullptr) return std::nullopt;
-  const std::string& digits = node->text;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() && number > 0
-             ? std::optional(number)
-             : std::nullopt;
+  const auto number = parse_number<std::int64_t>(node->text);
+  return number && *number > 0 ? number : std::nullopt;
 }
 
 }  // namespace trainctl::study

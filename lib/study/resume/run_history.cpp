@@ -2,13 +2,13 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <limits>
 #include <string_view>
@@ -25,11 +25,7 @@ constexpr std::array kRewritten{"config.yaml", "config.resolved.yaml", "manifest
 using Stays = std::function<bool(std::string_view line)>;
 
 std::optional<std::int64_t> first_cell(std::string_view line) {
-  std::int64_t number = 0;
-  const std::string_view cell = line.substr(0, line.find(','));
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  return error == std::errc() && end == cell.data() + cell.size() ? std::optional(number)
-                                                                  : std::nullopt;
+  return parse_number<std::int64_t>(line.substr(0, line.find(',')));
 }
 
 /// People count epochs from 1: rows of the first `epoch` epochs stay.
@@ -193,11 +189,9 @@ bool is_file(const fs::path& path) {
 std::vector<fs::path> undecided_in(const fs::path& run_dir) {
   std::vector<std::pair<int, fs::path>> found;
   for (const std::string& name : checkpoint::names_in(run_dir / kSuperseded)) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    const auto number = parse_number<int>(name);
     const fs::path aside = run_dir / kSuperseded / name;
-    const bool is_number = error == std::errc() && end == name.data() + name.size();
-    if (is_number && checkpoint::is_folder(aside / kUndecided)) found.emplace_back(number, aside);
+    if (number && checkpoint::is_folder(aside / kUndecided)) found.emplace_back(*number, aside);
   }
   std::ranges::sort(found, std::greater());
   std::vector<fs::path> folders;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
+#include "base/parse_number.hpp"
 #include "base/random.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -109,12 +109,10 @@ double unit_of(CounterRng& rng) {
 }
 
 double bound_of(const std::string& key, const std::string& text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number =
-      failure == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  ENSURE(config, is_number, "{}: '{}' is not a number", printable(key), printable(text));
-  return value;
+  const auto value = parse_number<double>(text);
+  ENSURE(config, value && std::isfinite(*value), "{}: '{}' is not a number", printable(key),
+         printable(text));
+  return *value;
 }
 
 Dimension drawn(std::string key, Spread spread, std::string_view arguments) {

@@ -2,11 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <system_error>
@@ -29,10 +29,8 @@ std::string text_at(const fs::path& path) {
 }
 
 std::optional<double> number_in(const std::string& text) {
-  double value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failure == std::errc() && end == text.data() + text.size();
-  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 /// result.json writes numbers that are not finite as text.

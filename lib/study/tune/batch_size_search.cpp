@@ -12,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <utility>
 
@@ -108,14 +107,6 @@ class Search {
   std::vector<std::string> doubts_;  // sizes beyond it, that were hardly faster
   BatchChoice choice_;
 };
-
-report::TrialFailure failure_of(const RunOutcome& run) {
-  const report::Ending& ending = run.ending;
-  return {
-      ending.exit_code,
-      with_reference(ending.message.empty() ? ending.verdict : ending.message, run.folder.string()),
-      ending.first_failure && ending.first_failure->signal == SIGKILL};
-}
 
 /// The median of all steps but the first, which warms up.
 double step_seconds(const std::vector<double>& ends) {

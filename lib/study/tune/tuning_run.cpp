@@ -97,11 +97,7 @@ TuneResult sample_of(const RunOutcome& run, const TuneLength& length) {
 }
 
 TuneResult result_of(const RunOutcome& run, const TuneLength& length) {
-  const report::Ending& ending = run.ending;
-  if (ending.exit_code == 0) return sample_of(run, length);
-  const std::string cause =
-      ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
-  return report::TrialFailure{ending.exit_code, with_reference(cause, run.folder.string())};
+  return run.ending.exit_code == 0 ? sample_of(run, length) : failure_of(run);
 }
 
 /// Of the experiment as it is written; 0: not known.

@@ -5,6 +5,7 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/nvml.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "launch/process/isolated_process.hpp"
 
@@ -194,10 +195,9 @@ FreeMemory free_device_memory(const std::string& library) {
   try {
     const std::string text = launch::run_isolated([&] { return ask(library); }).text;
     for (const std::string& word : split(text, ' ')) {
-      std::uint64_t bytes = 0;
-      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bytes);
-      if (error != std::errc() || end != word.data() + word.size()) return {};
-      found.push_back(bytes);
+      const auto bytes = parse_number<std::uint64_t>(word);
+      if (!bytes) return {};
+      found.push_back(*bytes);
     }
   } catch (const Error&) {  // the wait is a courtesy to the next start
     return {};

@@ -4,6 +4,7 @@
 #include "base/hash.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/numa.hpp"
+#include "base/parse_number.hpp"
 #include "base/strings.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "launch/rendezvous/address.hpp"
@@ -15,17 +16,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace trainctl::study {
@@ -185,12 +183,11 @@ launch::BeatTimes beat_times() {
   launch::BeatTimes times;
   const char* text = std::getenv(kBeat);
   if (text == nullptr) return times;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, times.beat_s);
-  ENSURE(config,
-         error == std::errc() && stop == end && times.beat_s >= kLeast && times.beat_s <= kMost,
+  const auto beat_s = parse_number<double>(text);
+  ENSURE(config, beat_s && *beat_s >= kLeast && *beat_s <= kMost,
          "environment variable {} is '{}', expected seconds from {} to {}", kBeat, printable(text),
          kLeast, kMost);
+  times.beat_s = *beat_s;
   times.silence_s = kMissed * times.beat_s;
   return times;
 }

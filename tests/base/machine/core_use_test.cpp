@@ -1,5 +1,5 @@
-#include "base/folder_entries.hpp"
 #include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
 #include "base/machine/resource_usage.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"

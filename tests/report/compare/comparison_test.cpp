@@ -1,7 +1,6 @@
 #include "report/compare/comparison.hpp"
 
 #include "base/error.hpp"
-#include "report/compare/labels.hpp"
 #include "report/html/study_pages.hpp"
 #include "report/invented.hpp"
 #include "report/search/sweep.hpp"

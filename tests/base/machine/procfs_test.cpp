@@ -1,0 +1,67 @@
+#include "base/machine/procfs.hpp"
+
+#include "base/parse_number.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+
+using namespace trainctl;
+
+TEST_CASE("procfs: a process name may hold blanks, parentheses and line breaks") {
+  const TempFolder folder;
+  const std::string fields = " T 7 1 1 0 -1 4194304 100 0 7 0 300 200 0 0 20 0 4 0 12345 9000 8\n";
+  for (const std::string name : {"worker", "a b", "a) S (b", "((", "one\ntwo", ""}) {
+    put_text(folder.path() / "stat", "12 (" + name + ")" + fields);
+    const auto stat = read_process_stat(folder.path());
+    REQUIRE(stat);
+    CHECK(stat->name == name);
+    CHECK(stat->state == 'T');
+    CHECK(stat->parent == 7);
+    CHECK(stat->cpu_s == 500.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)));
+    CHECK(stat->start_ticks == 12345);
+    CHECK(stat->rss_bytes == 8 * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  }
+  for (const std::string text :
+       {"", "12", "12 (worker", "12 )worker( S 1", "12 (worker) T 7 1 1"}) {
+    put_text(folder.path() / "stat", text);
+    CHECK_FALSE(read_process_stat(folder.path()));
+  }
+}
+
+TEST_CASE("procfs: a child is seen as a zombie, and not once it is waited for") {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  REQUIRE(child > 0);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+  const auto stat = read_process_stat(child);
+  REQUIRE(stat);
+  CHECK(stat->state == 'Z');
+  CHECK(stat->parent == ::getpid());
+  CHECK(stat->age_s() > -1);
+  CHECK(stat->age_s() < 600);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK_FALSE(read_process_stat(child));
+}
+
+TEST_CASE("procfs: the first line of a file that cannot be read is empty") {
+  const TempFolder folder;
+  put_text(folder.path() / "two", "first\nsecond\n");
+  CHECK(first_line_of(folder.path() / "two") == "first");
+  CHECK(first_line_of(folder.path() / "none").empty());
+}
+
+TEST_CASE("parse_number: the whole text is a number that fits") {
+  CHECK(parse_number<int>("12") == 12);
+  CHECK(parse_number<int>("-3") == -3);
+  CHECK(parse_number<double>("1e3") == 1000.0);
+  for (const char* text : {"", " 1", "1 ", "+1", "1x", "0x1", "99999999999"})
+    CHECK_FALSE(parse_number<int>(text));
+  CHECK_FALSE(parse_number<std::uint64_t>("-1"));
+}
