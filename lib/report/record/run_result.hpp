@@ -57,7 +57,9 @@ struct Command {
   std::string program = "trainctl";
   std::string config = "CONFIG";
   std::vector<std::string> overrides;
-  std::string out;  // --out; empty: as by default
+  std::string out;                      // --out; empty: as by default
+  std::vector<std::string> node_flags;  // --nnodes, --node-rank and the like, for `run` alone
+  int nodes = 1;                        // of the run; verbs other than `run` use this machine
 };
 
 /// A run that diverged, before it was started again.

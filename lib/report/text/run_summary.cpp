@@ -230,11 +230,16 @@ std::string key_of(std::string_view override_text) {
 std::string like_before(const Command& typed, const char* verb, const std::string& key,
                         std::initializer_list<std::string> added) {
   std::vector<std::string> words{typed.program, verb, typed.config};
+  const std::string nodes = "trainer.num_nodes";
+  const bool is_run = words[1] == "run";
+  const bool leaves_nodes = typed.nodes > 1 && !is_run;
   for (const std::string& text : typed.overrides) {
-    if (key_of(text) != key) words.push_back(text);
+    if (key_of(text) != key && !(leaves_nodes && key_of(text) == nodes)) words.push_back(text);
   }
+  if (leaves_nodes) words.push_back(nodes + "=1");
   words.insert(words.end(), added);
   if (!typed.out.empty()) words.insert(words.end(), {"--out", typed.out});
+  if (is_run) words.insert(words.end(), typed.node_flags.begin(), typed.node_flags.end());
   for (std::string& word : words) word = shell_word(word);
   return join(words, " ");
 }
@@ -243,17 +248,18 @@ std::string next_command(const Bottleneck& found, const BottleneckContext& conte
                          const Ending& ending) {
   if (!ending.resume_command.empty()) return ending.resume_command;
   const std::string key = key_of(found.setting);
-  if (key == "loader.num_workers") {
+  if (key == "loader.num_workers" && ending.command.nodes == 1) {
     const std::string values =
         fmt::format("{},{}", context.num_workers, found.setting.substr(key.size() + 1));
     return like_before(ending.command, "bench", key, {"--workers", values});
   }
   if (!key.empty()) return like_before(ending.command, "run", key, {found.setting});
   switch (found.next) {
-    case Next::more_devices:
-      return like_before(
-          ending.command, "bench", "trainer.devices",
-          {"--devices", fmt::format("{},{}", context.world_size, 2 * context.world_size)});
+    case Next::more_devices: {
+      const auto devices = std::max(1, context.world_size / ending.command.nodes);
+      return like_before(ending.command, "bench", "trainer.devices",
+                         {"--devices", fmt::format("{},{}", devices, 2 * devices)});
+    }
     case Next::run_again: return like_before(ending.command, "run", "", {});
     case Next::doctor: return shell_word(ending.command.program) + " doctor";
     case Next::tune: break;

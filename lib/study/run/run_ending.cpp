@@ -57,6 +57,8 @@ report::Command typed(const RunRequest& request) {
   if (!request.argv.empty()) command.program = request.argv.front();
   command.config = request.config_file.string();
   command.overrides = request.overrides;
+  command.node_flags = request.node_flags;
+  if (request.nodes) command.nodes = request.nodes->nodes;
   const fs::path& out = request.folder.root;
   if (!request.folder.fixed && out != FolderRequest().root) command.out = out.string();
   return command;

@@ -73,6 +73,21 @@ TEST_CASE("the next command keeps the overrides and the folder of the run, quote
                       "1,2 --out elsewhere"));
 }
 
+TEST_CASE("the next command of a run on several nodes can be typed on the node") {
+  Ending ending = invented::ending();
+  ending.command.overrides = {"trainer.num_nodes=2", "seed=3"};
+  ending.command.node_flags = {"--node-rank", "0", "--rdzv-endpoint", "10.0.0.1:29500"};
+  ending.command.nodes = 2;
+  CHECK_THAT(summary_text(invented::run(), ending, {}),
+             Contains("ffn.yaml seed=3 trainer.num_nodes=1 --devices 1,2\n"));
+  RunRecord saves = invented::run();
+  for (auto& epoch : saves.epochs) epoch.timing.checkpoint_s = epoch.timing.wall_s / 2;
+  CHECK_THAT(summary_text(saves, ending, {}),
+             Contains("run configs/mnist/ffn.yaml trainer.num_nodes=2 seed=3") &&
+                 Contains("checkpoint.every_n_epochs=5 --node-rank 0 --rdzv-endpoint "
+                          "10.0.0.1:29500\n"));
+}
+
 TEST_CASE("early stopping and its reason stand in the first line") {
   RunRecord record = invented::run();
   record.add(0,
