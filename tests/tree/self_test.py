@@ -12,6 +12,7 @@ import format as formatting
 import layers
 import limits
 import lint
+import mutation_trial
 import names
 import needed
 import plugin_headers
@@ -322,6 +323,50 @@ class ConfigPage(unittest.TestCase):
                     "| `part.net.extra` | boolean |  | More. |", "| `model` | [model](#model) | required |  |", "| `extends` | string |  |  |",
                     "### mlp", "| `width` | integer >= 1 | `3` | Width. |"):
             self.assertIn(row + "\n", page)
+
+
+class MutationTrial(unittest.TestCase):
+    SOURCE = """#include "x.hpp"
+// if (never) {}
+constexpr bool small(int x) {
+  if (x < 3) return true;
+  return false;
+}
+int f(int x, const char* text) {
+  if (x > (x + 1) % 2 && text[0] == ')') return 1;
+  if (const auto found = find(x)) return 2;
+  if (const int y = x; y > 1) return 3;
+  while (true) { g("if (no) {}"); }
+  ENSURE(config, h(x, 1), "a text, {}", x);
+  if (!is_good(x) ||
+      x == 4)
+    return 5;
+}
+"""
+
+    def test_conditions_that_a_compiler_evaluates_or_that_declare_are_left_out(self):
+        found = [(place.line, place.condition) for place in mutation_trial.places_in("lib/x.cpp", self.SOURCE)]
+        self.assertEqual(found, [(8, "x > (x + 1) % 2 && text[0] == ')'"), (12, "h(x, 1)"), (13, "!is_good(x) || x == 4")])
+
+    def test_each_place_is_selected_by_its_number(self):
+        places = list(enumerate(mutation_trial.places_in("lib/x.cpp", self.SOURCE), 1))
+        text = mutation_trial.flipped(self.SOURCE, places)
+        self.assertIn("if (trainctl_mutant(1) != static_cast<bool>(x > (x + 1) % 2 && text[0] == ')')) return 1;", text)
+        self.assertIn("ENSURE(config,trainctl_mutant(2) != static_cast<bool>(h(x, 1)),", text)
+        self.assertEqual(text.count("trainctl_mutant"), 3)
+
+    def test_the_program_has_enough_places_and_a_seed_chooses_the_same(self):
+        places = mutation_trial.all_places(Path(__file__).resolve().parents[2])
+        self.assertGreater(len(places), 3000)
+        self.assertTrue(all(place.path.startswith("lib/") for place in places))
+
+    def test_the_share_that_was_noticed_decides(self):
+        place = {"path": "lib/x.cpp", "line": 3, "condition": "x < 3"}
+        results = [{"place": place, "test": "a test"}] * 9 + [{"place": place, "test": None}]
+        self.assertTrue(mutation_trial.report_of(results, 0.9)[0])
+        good, text = mutation_trial.report_of(results[1:], 0.9)
+        self.assertFalse(good)
+        self.assertIn("lib/x.cpp:3  x < 3\n8 of 9 noticed (89%)", text)
 
 
 class Files(unittest.TestCase):
