@@ -1,7 +1,7 @@
 #include "checkpoint/folder.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>

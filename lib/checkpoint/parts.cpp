@@ -1,7 +1,6 @@
 #include "checkpoint/parts.hpp"
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
@@ -9,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,13 +86,23 @@ std::vector<safetensors::View> views_of(const Entries& entries, std::string_view
   return views;
 }
 
+/// Gives back the pages that were read. They stay in the kernel's cache, but do not count as memory
+/// of this process until they are read again.
+void release_pages(const FileMapping& mapping) {
+  const std::span<const std::byte> bytes = mapping.bytes();
+  if (!bytes.empty())
+    (void)::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_DONTNEED);
+}
+
 bool holds(const safetensors::File& file, const Entries& entries, std::string_view prefix) {
   if (file.tensors().size() != entries.size()) return false;
   std::unordered_map<std::string_view, const safetensors::View*> by_name;
   for (const safetensors::View& tensor : file.tensors()) by_name.emplace(tensor.name, &tensor);
   return std::ranges::all_of(entries, [&](const container::Entry* entry) {
     const auto found = by_name.find(std::string_view(entry->name).substr(prefix.size()));
-    return found != by_name.end() && same_tensor(*entry, *found->second);
+    const bool same = found != by_name.end() && same_tensor(*entry, *found->second);
+    release_pages(file.mapping());
+    return same;
   });
 }
 
@@ -155,9 +165,8 @@ Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
                           }) ||
       clone_same(best, path, entries, group.prefix);
   if (!is_there) safetensors::write(path, views_of(entries, group.prefix), {{"format", "pt"}});
-  const safetensors::File written(path);
-  return {std::string(group.prefix), "", std::string(group.file), written.mapping().bytes().size(),
-          crc32c(written.mapping().bytes())};
+  return {std::string(group.prefix), "", std::string(group.file), fs::file_size(path),
+          checksum_of_file(path)};
 }
 
 }  // namespace

@@ -56,7 +56,14 @@ void each_shared_file(const Manifest& manifest, Take take) {
   }
 }
 
-/// CRC-32C of a file, read a few megabytes at a time.
+void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std::uint32_t found) {
+  ENSURE(checkpoint, found == part.checksum,
+         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
+         printable((checkpoint / part.file).string()), found, part.checksum);
+}
+
+}  // namespace
+
 std::uint32_t checksum_of_file(const fs::path& path) {
   const std::string label = printable(path.string());
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -71,14 +78,6 @@ std::uint32_t checksum_of_file(const fs::path& path) {
     checksum = crc32c(std::span(buffer).first(static_cast<std::size_t>(count)), checksum);
   }
 }
-
-void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std::uint32_t found) {
-  ENSURE(checkpoint, found == part.checksum,
-         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
-         printable((checkpoint / part.file).string()), found, part.checksum);
-}
-
-}  // namespace
 
 Manifest read_manifest(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifestName;

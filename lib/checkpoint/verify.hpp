@@ -17,6 +17,10 @@ Manifest read_manifest(const fs::path& checkpoint);
 /// A rank's file, whole and the one that was committed. Throws as verify().
 container::File read_part(const fs::path& checkpoint, const Manifest::Part& part);
 
+/// Returns the CRC-32C of a file, a few megabytes of which are in memory at a time. Throws
+/// Error(resource) where it cannot be read.
+std::uint32_t checksum_of_file(const fs::path& path);
+
 /// Checks length and checksum of a file of weights that the checkpoint shares. Throws as verify().
 void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& shared);
 
