@@ -1,4 +1,4 @@
-# stages.def and data.def are the table of contents of the program. CMake reads them to add the sources and to
+# stages.def, data.def and loggers.def are the table of contents of the program. CMake reads them to add the sources and to
 # write one header that includes every options struct; C++ includes them to declare and call the register functions.
 
 # trainctl_read_stages(def out): a list of kind/name/family triples such as "optimizer/adamw/adam". A line without a
@@ -68,5 +68,5 @@ function(trainctl_vocabulary header)
     endforeach()
   endforeach()
   file(CONFIGURE OUTPUT "${header}" CONTENT
-    "// Written by CMake from stages.def and data.def.\n#pragma once\n\n${includes}\n#define TRAINCTL_FOR_EACH_STAGE(X)${rows}\n" @ONLY)
+    "// Written by CMake from stages.def, data.def and loggers.def.\n#pragma once\n\n${includes}\n#define TRAINCTL_FOR_EACH_STAGE(X)${rows}\n" @ONLY)
 endfunction()

@@ -250,28 +250,12 @@ std::string dump_resolved(const Loaded& loaded) {
   return config::dump(resolved_tree(loaded), {.comments = config::Comments::origins});
 }
 
-namespace {
-
-// They are neither of the data half nor of the engine half: study/loggers.cpp makes them.
-void add_loggers(config::Vocabulary& all) {
-  all.add<logger::Console>("logger", "console");
-  all.add<logger::Csv>("logger", "csv");
-  all.add<logger::Exec>("logger", "exec");
-  all.add<logger::Html>("logger", "html");
-  all.add<logger::Jsonl>("logger", "jsonl");
-  all.add<logger::Prometheus>("logger", "prometheus");
-  all.add<logger::Tensorboard>("logger", "tensorboard");
-}
-
-}  // namespace
-
 const config::Vocabulary& builtin_vocabulary() {
   static const config::Vocabulary vocabulary = [] {
     config::Vocabulary all;
 #define TRAINCTL_ADD(kind, name, Type) all.add<kind::Type>(#kind, #name);
     TRAINCTL_FOR_EACH_STAGE(TRAINCTL_ADD)
 #undef TRAINCTL_ADD
-    add_loggers(all);
     return all;
   }();
   return vocabulary;

@@ -15,8 +15,8 @@
 
 namespace trainctl::spec {
 
-/// Every stage that this build knows, without plug-ins (plugins.hpp) (stages.def and data.def) and
-/// the sections of the experiment.
+/// Every stage that this build knows (stages.def, data.def and loggers.def), without plug-ins
+/// (plugins.hpp), and the sections of the experiment.
 const config::Vocabulary& builtin_vocabulary();
 
 /// The description of the whole file.

@@ -32,8 +32,9 @@ double wall_time() {
 
 Json config_of(const spec::Loaded& loaded) { return config::to_json(spec::resolved_tree(loaded)); }
 
-std::unique_ptr<report::Sink> tensorboard_sink(const spec::logger::Tensorboard& options,
+std::unique_ptr<report::Sink> make_tensorboard(const config::Stage& stage,
                                                const LoggerPlace& place) {
+  const auto& options = stage.as<spec::logger::Tensorboard>();
   report::TensorboardOptions made;
   made.folder = place.run_dir / "tensorboard";
   made.host = place.host;
@@ -46,8 +47,9 @@ std::unique_ptr<report::Sink> tensorboard_sink(const spec::logger::Tensorboard& 
   return report::make_tensorboard_sink(std::move(made));
 }
 
-std::unique_ptr<report::Sink> prometheus_sink(const spec::logger::Prometheus& options,
+std::unique_ptr<report::Sink> make_prometheus(const config::Stage& stage,
                                               const LoggerPlace& place) {
+  const auto& options = stage.as<spec::logger::Prometheus>();
   return report::make_prometheus_sink(
       {.file = options.file.value_or(place.run_dir / "trainctl.prom"),
        .every_s = options.every_s,
@@ -76,8 +78,8 @@ std::string log_name(const spec::logger::Exec& options, const LoggerPlace& place
                      : fmt::format("exec_{}_{}.log", program, number);
 }
 
-std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
-                                        const LoggerPlace& place) {
+std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const LoggerPlace& place) {
+  const auto& options = stage.as<spec::logger::Exec>();
   report::ExecOptions made;
   made.command = options.command;
   for (const spec::logger::ExecEvent event : options.events)
@@ -94,17 +96,29 @@ std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
   return report::make_exec_sink(std::move(made));
 }
 
-std::unique_ptr<report::Sink> made(const config::Stage& stage, const LoggerPlace& place) {
-  if (stage.type == "console") return report::make_console_sink(place.console);
-  if (stage.type == "csv") return report::make_csv_sink(place.run_dir, place.console.metrics);
-  if (stage.type == "jsonl") return report::make_jsonl_sink(place.run_dir);
-  if (stage.type == "html") return report::make_html_sink(place.run_dir, place.class_names);
-  if (stage.type == "tensorboard")
-    return tensorboard_sink(stage.as<spec::logger::Tensorboard>(), place);
-  if (stage.type == "prometheus")
-    return prometheus_sink(stage.as<spec::logger::Prometheus>(), place);
-  ASSERT(stage.type == "exec");
-  return exec_sink(stage.as<spec::logger::Exec>(), place);
+std::unique_ptr<report::Sink> make_console(const config::Stage& /*stage*/,
+                                           const LoggerPlace& place) {
+  return report::make_console_sink(place.console);
+}
+
+std::unique_ptr<report::Sink> make_csv(const config::Stage& /*stage*/, const LoggerPlace& place) {
+  return report::make_csv_sink(place.run_dir, place.console.metrics);
+}
+
+std::unique_ptr<report::Sink> make_jsonl(const config::Stage& /*stage*/, const LoggerPlace& place) {
+  return report::make_jsonl_sink(place.run_dir);
+}
+
+std::unique_ptr<report::Sink> make_html(const config::Stage& /*stage*/, const LoggerPlace& place) {
+  return report::make_html_sink(place.run_dir, place.class_names);
+}
+
+std::unique_ptr<report::Sink> make_sink(const config::Stage& stage, const LoggerPlace& place) {
+#define STAGE(kind, name, ...) \
+  if (stage.type == #name) return make_##name(stage, place);
+#include "study/run/loggers.def"
+#undef STAGE
+  throw Error(ErrorKind::unexpected, "there is no logger called '" + stage.type + "'");
 }
 
 /// Numbers, truths and words below `value`, by their path; lists as one word.
@@ -168,7 +182,7 @@ HParams hparams_of(const spec::Loaded& loaded) {
 Sinks make_loggers(const LoggerPlace& place) {
   Sinks sinks;
   for (const config::Stage& stage : place.loaded.experiment.loggers)
-    sinks.push_back(made(stage, place));
+    sinks.push_back(make_sink(stage, place));
   return sinks;
 }
 

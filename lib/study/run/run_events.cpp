@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/supervise/failure_evidence.hpp"
 #include "log/log.hpp"
@@ -113,10 +114,10 @@ std::string line_of(const events::RunStarted& run) {
   return fmt::format(
       "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
       "steps an epoch, {}; {} training and {} validation samples;{}{}{}{}",
-      run.num_threads, run.num_threads == 1 ? "" : "s", printable(run.num_threads_why),
-      run.num_workers, run.num_workers == 1 ? "" : "s", run.prefetch_factor,
-      printable(run.num_workers_why), run.global_batch, run.steps_per_epoch,
-      printable(run.precision), run.train_samples, run.val_samples, pairs(run.data_fingerprints),
+      run.num_threads, plural(run.num_threads), printable(run.num_threads_why), run.num_workers,
+      plural(run.num_workers), run.prefetch_factor, printable(run.num_workers_why),
+      run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples,
+      run.val_samples, pairs(run.data_fingerprints),
       run.no_data_digest.empty() ? "" : "; no data_digest: " + printable(run.no_data_digest),
       run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why), layout_text(run));
 }
@@ -125,7 +126,7 @@ std::string line_of(const events::RunStarted& run) {
 
 void RunLog::starts(const launch::LaunchSpec& launch) const {
   const int ranks = launch.ranks_here();
-  log::get().debug("starting {} worker{}: {};{}", ranks, ranks == 1 ? "" : "s",
+  log::get().debug("starting {} worker{}: {};{}", ranks, plural(ranks),
                    printable(join(launch.argv, " ")), pairs(launch.environment));
 }
 
