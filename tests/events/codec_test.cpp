@@ -149,6 +149,17 @@ TEST_CASE("a line of an earlier version, which did not know an optional field, i
   CHECK_THAT(refusal(old.dump()), Contains("an object in 'usage'"));
 }
 
+TEST_CASE("a line that is older than a phase of the epoch is read, and the phase took no time") {
+  EpochEnded ended;
+  ended.timing.wall_s = 9;
+  ended.timing.eval_s = 4;
+  Json line = Json::parse(encode(ended));
+  REQUIRE(line["timing"].erase("eval_s") == 1);
+  const auto read = std::get<EpochEnded>(decode(to_line(line)));
+  CHECK(read.timing.wall_s == 9);
+  CHECK(read.timing.eval_s == 0);
+}
+
 TEST_CASE("a line that is no event says what was expected") {
   CHECK_THAT(refusal(""), Contains("not JSON"));
   CHECK_THAT(refusal("{\"event\":"), Contains("not JSON"));

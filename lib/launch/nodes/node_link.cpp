@@ -4,6 +4,8 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
 #include "events/codec.hpp"
+#include "events/fields.hpp"
+#include "events/json_fields.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -102,49 +104,11 @@ void NodeLink::lose(std::string why) {
   if (!lost_) lost_ = std::move(why);
 }
 
-namespace {
+// The fields of each message, for writing and for reading (events/json_fields.hpp).
 
-constexpr int kMostRanks = 1 << 16;
+using events::Like;
 
-struct Writer {
-  Json& document;
-
-  template <class Value>
-  void operator()(const char* name, const Value& value) const {
-    document[name] = value;
-  }
-  template <class Value>
-  void operator()(const char* name, const std::optional<Value>& value) const {
-    document[name] = value ? Json(*value) : Json();
-  }
-};
-
-struct Reader {
-  const Json& document;
-
-  template <class Value>
-  void operator()(const char* name, Value& value) const {
-    const Json& found = document.at(name);
-    if constexpr (std::is_same_v<Value, bool>) {
-      ENSURE(unexpected, found.is_boolean(), "'{}' is no truth value", name);
-    } else if constexpr (std::is_integral_v<Value>) {
-      ENSURE(unexpected, found.is_number_integer(), "'{}' is no whole number", name);
-    } else {
-      ENSURE(unexpected, found.is_string(), "'{}' is no text", name);
-    }
-    value = found.get<Value>();
-  }
-  template <class Value>
-  void operator()(const char* name, std::optional<Value>& value) const {
-    if (document.at(name).is_null()) return;
-    (*this)(name, value.emplace());
-  }
-};
-
-// ---- Fields, the same ones for writing and reading.
-
-template <class Visit>
-void fields(const Visit& visit, NodeHello& m) {
+void each_field(Like<NodeHello> auto& m, auto&& visit) {
   visit("node", m.node);
   visit("first_rank", m.first_rank);
   visit("ranks", m.ranks);
@@ -154,8 +118,7 @@ void fields(const Visit& visit, NodeHello& m) {
   visit("accelerator", m.accelerator);
 }
 
-template <class Visit>
-void fields(const Visit& visit, RankPulse& m) {
+void each_field(Like<RankPulse> auto& m, auto&& visit) {
   visit("rank", m.rank);
   visit("step", m.step);
   visit("phase", m.phase);
@@ -165,14 +128,12 @@ void fields(const Visit& visit, RankPulse& m) {
   visit("in_collective", m.in_collective);
 }
 
-template <class Visit>
-void fields(const Visit& visit, Report& m) {
+void each_field(Like<Report> auto& m, auto&& visit) {
   visit("kind", m.kind);
   visit("message", m.message);
 }
 
-template <class Visit>
-void fields(const Visit& visit, RankEnd& m) {
+void each_field(Like<RankEnd> auto& m, auto&& visit) {
   visit("rank", m.rank);
   visit("host", m.host);
   visit("pid", m.pid);
@@ -186,111 +147,78 @@ void fields(const Visit& visit, RankEnd& m) {
   visit("step", m.step);
   visit("phase", m.phase);
   visit("collective", m.collective);
+  visit("report", m.report);
 }
 
-template <class Visit>
-void fields(const Visit& visit, StopAsked& m) {
+void each_field(Like<RankEnded> auto& m, auto&& visit) { each_field(m.end, visit); }
+
+void each_field(Like<NodePulses> auto& m, auto&& visit) { visit("ranks", m.ranks); }
+
+void each_field(Like<StopAsked> auto& m, auto&& visit) {
   visit("signal", m.signal);
   visit("at_once", m.at_once);
 }
 
-template <class Visit>
-void fields(const Visit& visit, NodeLeaves& m) {
+void each_field(Like<NodeLeaves> auto& m, auto&& visit) {
   visit("kind", m.kind);
   visit("reason", m.reason);
 }
 
-template <class Visit>
-void fields(const Visit& visit, Welcome& m) {
+void each_field(Like<Welcome> auto& m, auto&& visit) {
   visit("run_dir", m.run_dir);
   visit("mark", m.mark);
   visit("attempt", m.attempt);
 }
 
-template <class Visit>
-void fields(const Visit& visit, StopRanks& m) {
-  visit("signal", m.signal);
-}
+void each_field(Like<StopRanks> auto& m, auto&& visit) { visit("signal", m.signal); }
 
-template <class Visit>
-void fields(const Visit& visit, Refused& m) {
+void each_field(Like<Refused> auto& m, auto&& visit) {
   visit("kind", m.kind);
   visit("reason", m.reason);
   visit("run_dir", m.run_dir);
 }
 
-template <class Visit>
-void fields(const Visit& visit, RunOver& m) {
+void each_field(Like<RunOver> auto& m, auto&& visit) {
   visit("exit_code", m.exit_code);
   visit("verdict", m.verdict);
   visit("said", m.message);  // "message" is what kind of message it is
 }
 
+/// Messages that say all by their name.
 template <class Message>
 concept Empty = std::is_empty_v<Message>;
+void each_field(Empty auto& /*message*/, auto&& /*visit*/) {}
 
-template <class Visit>
-void fields(const Visit& /*visit*/, Empty auto& /*message*/) {}
+namespace {
 
-// ---- What has more than plain fields.
-
-template <class Message>
-void write(Json& document, Message message) {
-  fields(Writer{document}, message);
-}
-
-void write(Json& document, const NodePulses& pulses) {
-  Json ranks = Json::array();
-  for (const RankPulse& pulse : pulses.ranks) write(ranks.emplace_back(Json::object()), pulse);
-  document["ranks"] = std::move(ranks);
-}
-
-void write(Json& document, const RankEnded& ended) {
-  write(document, ended.end);
-  if (!ended.end.report) return;
-  write(document["report"], *ended.end.report);
-}
-
-template <class Message>
-Message read(const Json& document) {
-  ENSURE(unexpected, document.is_object(), "it is no object");
-  Message message;
-  fields(Reader{document}, message);
-  return message;
-}
+constexpr int kMostRanks = 1 << 16;
 
 void check_rank(int rank) {
   ENSURE(unexpected, rank >= 0 && rank < kMostRanks, "there is no rank {}", rank);
 }
 
+void check(const auto& /*message*/) {}
+void check(const RankEnded& message) { check_rank(message.end.rank); }
+void check(const NodePulses& message) {
+  ENSURE(unexpected, message.ranks.size() <= std::size_t{kMostRanks}, "'ranks' is too long");
+  for (const RankPulse& pulse : message.ranks) check_rank(pulse.rank);
+}
+
+template <class Message>
+Message read_message(const Json& document) {
+  Message message;
+  events::read_fields(document, message);
+  check(message);
+  return message;
+}
+
+/// The event is an object within the line, which events::decode() reads as the line it was.
 template <>
-RankEvent read(const Json& document) {
+RankEvent read_message(const Json& document) {
   RankEvent message;
-  Reader{document}("rank", message.rank);
+  events::read(document.at("rank"), message.rank);
   check_rank(message.rank);
   message.event = events::decode(to_line(document.at("event")));
-  return message;
-}
-
-template <>
-NodePulses read(const Json& document) {
-  const Json& ranks = document.at("ranks");
-  ENSURE(unexpected, ranks.is_array() && ranks.size() <= std::size_t{kMostRanks},
-         "'ranks' is no list of ranks");
-  NodePulses message;
-  for (const Json& each : ranks) {
-    message.ranks.push_back(read<RankPulse>(each));
-    check_rank(message.ranks.back().rank);
-  }
-  return message;
-}
-
-template <>
-RankEnded read(const Json& document) {
-  RankEnded message;
-  fields(Reader{document}, message.end);
-  check_rank(message.end.rank);
-  if (document.contains("report")) message.end.report = read<Report>(document["report"]);
   return message;
 }
 
@@ -320,7 +248,7 @@ NodeMessage decode_as(const std::string& name, const Json& document,
                       const std::variant<Messages...>* /*list*/) {
   std::optional<NodeMessage> found;
   const auto try_one = [&]<class Message>(const Message* /*tag*/) {
-    if (name == Name<Message>::kText) found = read<Message>(document);
+    if (name == Name<Message>::kText) found = read_message<Message>(document);
   };
   (try_one(static_cast<const Messages*>(nullptr)), ...);
   ENSURE(unexpected, found.has_value(), "there is no message '{}'", printable(name));
@@ -342,9 +270,8 @@ std::string encode(const NodeMessage& message) {
                        events::encode(told->event));
   return std::visit(
       []<class Message>(const Message& one) {
-        Json document;
-        document["message"] = Name<Message>::kText;
-        if constexpr (!std::is_same_v<Message, RankEvent>) write(document, one);
+        Json document{{"message", Name<Message>::kText}};
+        if constexpr (!std::is_same_v<Message, RankEvent>) document.update(events::value_of(one));
         return to_line(document);
       },
       message);
@@ -355,10 +282,12 @@ NodeMessage decode_node_message(std::string_view line) {
     const Json document = Json::parse(line);
     ENSURE(unexpected, document.is_object(), "it is no object");
     std::string name;
-    Reader{document}("message", name);
+    events::read(document.at("message"), name);
     return decode_as(name, document, static_cast<const NodeMessage*>(nullptr));
   } catch (const Json::exception& error) {
     refuse(line, error.what());
+  } catch (const events::Mismatch& mismatch) {
+    refuse(line, "expected " + mismatch.expected);
   } catch (const Error& error) {
     refuse(line, error.message());
   }
