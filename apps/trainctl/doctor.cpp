@@ -4,6 +4,7 @@
 #include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/procfs.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "build_info.hpp"
 #include "cli/context.hpp"
@@ -285,7 +286,7 @@ void check_processes(int ranks, const study::LinkPlaces& places, const Context& 
   if (ranks > places.cores && !context.quiet)
     writer_for(stderr)(fmt::format(
         "warning: {} processes share {} core{}, so that the link looks slower than it is\n", ranks,
-        places.cores, places.cores == 1 ? "" : "s"));
+        places.cores, plural(places.cores)));
 }
 
 /// GPUs where there are so many, else processes that compute on the CPU.

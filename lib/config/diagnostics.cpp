@@ -1,5 +1,6 @@
 #include "config/diagnostics.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "config/secret.hpp"
 
@@ -169,7 +170,7 @@ bool same(const Diagnostic& a, const Diagnostic& b) {
 }
 
 std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, what, plural(count));
 }
 
 std::string summary(const std::vector<Diagnostic>& all) {

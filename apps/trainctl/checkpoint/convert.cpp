@@ -1,3 +1,4 @@
+#include "base/numbers.hpp"
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/export.hpp"
@@ -110,7 +111,7 @@ checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weight
 
 std::string amount(std::size_t tensors, std::uint64_t bytes) {
   return fmt::format("{} tensor{}, {}", with_thousands(static_cast<long long>(tensors)),
-                     tensors == 1 ? "" : "s", human_bytes(static_cast<double>(bytes)));
+                     plural(tensors), human_bytes(static_cast<double>(bytes)));
 }
 
 int export_one(const ConvertArguments& arguments, Context& context) {

@@ -1,3 +1,4 @@
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/contents.hpp"
 #include "checkpoint/folder.hpp"
@@ -78,7 +79,7 @@ std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_i
   if (epoch == 0) return fmt::format("{} (before the first epoch)", step);
   if (step_in_epoch == 0) return fmt::format("{} (at the end of epoch {})", step, epoch);
   return fmt::format("{} (epoch {}, {} step{} of it done)", step, epoch, step_in_epoch,
-                     step_in_epoch == 1 ? "" : "s");
+                     plural(step_in_epoch));
 }
 
 /// A whole number at that key; nothing where there is none.
@@ -109,7 +110,7 @@ std::string part_facts(const fs::path& path, const Json& meta, const report::Sty
 std::string size_text(const Manifest& manifest) {
   std::uint64_t bytes = 0;
   std::string files =
-      fmt::format("{} part{}", manifest.parts.size(), manifest.parts.size() == 1 ? "" : "s");
+      fmt::format("{} part{}", manifest.parts.size(), plural(manifest.parts.size()));
   for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
   for (const Manifest::SharedGroup& shared : manifest.shared) {
     if (!shared.same_as.empty()) continue;

@@ -1,6 +1,7 @@
 #include "cli/context.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "cli/output.hpp"
 #include "config/secret.hpp"
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -61,10 +61,8 @@ void add_global_flags(CLI::App& app, Context& context) {
 
 std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
   return [least, most](const std::string& text) -> std::string {
-    std::int64_t value = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = failure == std::errc() && end == text.data() + text.size();
-    if (whole && value >= least && value <= most) return {};
+    const auto value = parse_number<std::int64_t>(text);
+    if (value && *value >= least && *value <= most) return {};
     return fmt::format("'{}' is no whole number from {} to {}", printable(text), least, most);
   };
 }

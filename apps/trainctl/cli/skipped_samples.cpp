@@ -1,5 +1,6 @@
 #include "cli/skipped_samples.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 
@@ -16,7 +17,7 @@ void tell_skipped(const Context& context, const std::vector<data::SkippedSample>
                   const std::string& what) {
   if (skipped.empty() || context.quiet || context.json) return;
   std::string text = fmt::format("warning: {} sample{} cannot be read, {}:\n", skipped.size(),
-                                 skipped.size() == 1 ? "" : "s", what);
+                                 plural(skipped.size()), what);
   for (std::size_t i = 0; i < std::min(skipped.size(), kMostNamed); ++i)
     text += fmt::format("  {}: {}\n", printable(skipped[i].name), printable(skipped[i].reason));
   if (skipped.size() > kMostNamed)

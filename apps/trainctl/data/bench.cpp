@@ -1,6 +1,7 @@
 #include "base/clock.hpp"
 #include "base/hash.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
@@ -19,7 +20,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,14 +44,11 @@ struct LimitTrials {
 };
 
 int worker_count(const std::string& text) {
-  int count = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  ENSURE(config,
-         error == std::errc() && end == text.data() + text.size() && count >= 0 &&
-             count <= kMostWorkers,
+  const auto count = parse_number<int>(text);
+  ENSURE(config, count && *count >= 0 && *count <= kMostWorkers,
          "--workers: '{}' is no number of threads from 0 to {}, nor auto", printable(text),
          kMostWorkers);
-  return count;
+  return *count;
 }
 
 std::vector<config::Auto<int>> worker_counts(const std::string& list,

@@ -1,5 +1,6 @@
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
@@ -184,7 +185,7 @@ void tell(const data::PackReport& report, const PackArguments& arguments,
   if (report.damaged > 0)
     found += fmt::format(", {} found damaged and made again", with_thousands(report.damaged));
   print(fmt::format("{}: {} sample{} ({}){}, {}", printable(arguments.out),
-                    with_thousands(report.samples), report.samples == 1 ? "" : "s",
+                    with_thousands(report.samples), plural(report.samples),
                     data::pack_recipe(options), found,
                     human_bytes(static_cast<double>(report.bytes))));
   tell_skipped(context, report.left_out, "left out of the pack, with their labels");

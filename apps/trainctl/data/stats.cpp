@@ -1,5 +1,6 @@
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
@@ -109,7 +110,7 @@ report::Table size_table(const data::SplitStats& stats) {
 std::string text_of(const data::SplitStats& stats, const std::vector<std::string>& class_names,
                     const report::Style& style) {
   std::string text =
-      fmt::format("{} sample{}\n", with_thousands(stats.samples), stats.samples == 1 ? "" : "s");
+      fmt::format("{} sample{}\n", with_thousands(stats.samples), plural(stats.samples));
   if (!stats.mean.empty()) {
     text += fmt::format("- {{type: normalize, mean: {}, std: {}}}\n", numbers(stats.mean),
                         numbers(stats.std));

@@ -1,18 +1,17 @@
 #include "sweep/plan.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "study/sweep/definition.hpp"
 #include "study/sweep/run_scheduler.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -86,11 +85,9 @@ std::vector<std::uint64_t> seeds_of(const SweepFlags& flags) {
   std::vector<std::uint64_t> seeds;
   if (flags.seeds.empty()) return seeds;
   for (const std::string& text : study::parse_axis("--seeds", flags.seeds).values) {
-    std::uint64_t seed = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
-    ENSURE(config, failure == std::errc() && end == text.data() + text.size(),
-           "--seeds: '{}' is no whole number from 0 on", printable(text));
-    seeds.push_back(seed);
+    const auto seed = parse_number<std::uint64_t>(text);
+    ENSURE(config, seed, "--seeds: '{}' is no whole number from 0 on", printable(text));
+    seeds.push_back(*seed);
   }
   const std::set<std::uint64_t> unique(seeds.begin(), seeds.end());
   ENSURE(config, unique.size() == seeds.size(), "--seeds {}: a seed is given twice",

@@ -2,7 +2,7 @@
 
 #include "base/machine/machine.hpp"
 #include "base/machine/procfs.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <sched.h>

@@ -1,7 +1,8 @@
 #include "config/schema/json_schema.hpp"
 
+#include "base/numbers.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -16,17 +17,10 @@ Json scalar_json(const Node& node) {
   const std::string& text = node.text;
   if (node.quoted) return text;
   if (text == "true" || text == "false") return text == "true";
-  const char* end = text.data() + text.size();
-  std::int64_t integer = 0;
-  if (const auto read = std::from_chars(text.data(), end, integer);
-      read.ec == std::errc() && read.ptr == end)
-    return integer;
-  double number = 0;
+  if (const auto integer = parse_number<std::int64_t>(text)) return *integer;
+  const auto number = parse_number<double>(text);
   const bool shaped = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
-  if (const auto read = std::from_chars(text.data(), end, number);
-      shaped && read.ec == std::errc() && read.ptr == end)
-    return number;
-  return text;
+  return number && shaped ? Json(*number) : Json(text);
 }
 
 Json def_ref(const std::string& name) { return {{"$ref", "#/$defs/" + name}}; }

@@ -1,6 +1,6 @@
 #include "config/tree/node.hpp"
 
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "config/wording.hpp"
 

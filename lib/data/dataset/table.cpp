@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/csv_reader.hpp"
@@ -61,9 +62,9 @@ class CsvRows final : public TableRows {
     return fmt::format("ends at byte {} (line {})", text_.size(), reader_.line() - 1);
   }
   [[nodiscard]] std::string how_named() const override {
-    const std::string split = fmt::format("; its first line was split at '{}' into {} name{}",
-                                          printable(options_.delimiter), columns_.size(),
-                                          columns_.size() == 1 ? "" : "s");
+    const std::string split =
+        fmt::format("; its first line was split at '{}' into {} name{}",
+                    printable(options_.delimiter), columns_.size(), plural(columns_.size()));
     const std::size_t other = columns_[0].find_first_of(",;\t|");
     if (columns_.size() > 1 || other == std::string::npos) return split;
     const std::string found = printable(columns_[0].substr(other, 1));

@@ -1,6 +1,7 @@
 #include "data/formats/archive.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "data/formats/file_reader.hpp"
 
@@ -332,11 +333,9 @@ void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides
     const std::string_view value = record.substr(std::min(key.size() + 1, record.size()));
     if (key == "path") overrides.name = std::string(value);
     if (key == "size") {
-      std::uint64_t size = 0;
-      const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), size);
-      ENSURE(data, wrong == std::errc{} && last == value.data() + value.size() && size < kMostSize,
+      overrides.size = parse_number<std::uint64_t>(value);
+      ENSURE(data, overrides.size && *overrides.size < kMostSize,
              "{} has a pax header at byte {} whose size is no number", name_, at);
-      overrides.size = size;
     }
     ENSURE(data, !key.starts_with("GNU.sparse."),
            "{} has a sparse member at byte {}; pack it without --sparse", name_, at);

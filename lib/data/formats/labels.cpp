@@ -1,7 +1,7 @@
 #include "data/formats/labels.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "data/remote/object_store.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/formats/file_reader.hpp"

@@ -1,7 +1,7 @@
 #include "data/remote/transfers.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "data/core/run_control.hpp"
 

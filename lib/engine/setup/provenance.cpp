@@ -3,7 +3,7 @@
 #include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/machine/machine.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/version.hpp"
 #include "device/device.hpp"
 #include "dist/communicator.hpp"

@@ -1,12 +1,12 @@
 #include "launch/launchers/launcher_environment.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/launchers/slurm_variables.hpp"
 #include "launch/process/worker_environment.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -40,12 +40,10 @@ class Variables {
   [[nodiscard]] std::optional<std::int64_t> number(const char* name, Range range) const {
     const std::string value = text(name);
     if (value.empty()) return std::nullopt;
-    std::int64_t found = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), found);
-    const bool fits = error == std::errc() && end == value.data() + value.size() &&
-                      found >= range.least && found <= range.most;
-    ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}",
-           name, printable(value), range.least, range.most);
+    const auto found = parse_number<std::int64_t>(value);
+    ENSURE(config, found && *found >= range.least && *found <= range.most,
+           "environment variable {} is '{}', expected a whole number from {} to {}", name,
+           printable(value), range.least, range.most);
     return found;
   }
   [[nodiscard]] std::optional<int> count(const char* name, int least) const {

@@ -1,9 +1,9 @@
 #include "launch/launchers/slurm_variables.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 
@@ -21,10 +21,8 @@ bool is_number(std::string_view text) {
 }
 
 std::optional<int> count(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size() && value > 0;
-  return whole ? std::optional(value) : std::nullopt;
+  const auto value = parse_number<int>(text);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 /// "2(x3)": 2 tasks on each of 3 nodes.

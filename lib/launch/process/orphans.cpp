@@ -2,7 +2,7 @@
 
 #include "base/files.hpp"
 #include "base/machine/procfs.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

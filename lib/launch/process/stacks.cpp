@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/machine/procfs.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/stack_signal.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
@@ -123,7 +123,7 @@ std::string stacks_of(const StackSource& source, Moment until) {
   std::string text = fmt::format(
       "{}: rank {}, process {}, {} thread{}, asked because the job hangs\n{}", utc_timestamp(),
       source.rank, source.pid, threads.states.size() + threads.left_out,
-      threads.states.size() + threads.left_out == 1 ? "" : "s", kLegend);
+      plural(threads.states.size() + threads.left_out), kLegend);
   // Only now: the states above are those of the hang.
   if (std::ranges::any_of(threads.states, is_stopped)) ::kill(source.pid, SIGCONT);
   Asker asker(source, until);

@@ -1,6 +1,6 @@
 #include "launch/process/worker_environment.hpp"
 
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <arpa/inet.h>

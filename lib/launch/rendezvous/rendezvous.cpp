@@ -1,6 +1,7 @@
 #include "launch/rendezvous/rendezvous.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
@@ -49,9 +49,8 @@ bool may_be_ipv6(std::string_view host) {
 }
 
 std::uint16_t parse_port(std::string_view port, std::string_view text) {
-  std::uint16_t value = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), value);
-  if (error != std::errc() || end != port.data() + port.size() || value == 0)
+  const auto value = parse_number<std::uint16_t>(port).value_or(0);
+  if (value == 0)
     refuse(text,
            fmt::format("the port is '{}', not 1 to 65535", printable(port.substr(0, kShownBytes))));
   return value;

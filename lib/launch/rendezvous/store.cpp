@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/rendezvous/wire.hpp"
 
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -20,14 +20,6 @@
 
 namespace trainctl::launch {
 namespace {
-
-std::optional<std::int64_t> to_number(const std::string& text) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
 
 bool try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -150,8 +142,8 @@ Reply StoreServer::add(const Request& request) {
   Reply reply;
   reply.id = request.id;
   const auto found = values_.find(request.keys[0]);
-  const auto before =
-      found == values_.end() ? std::optional<std::int64_t>(0) : to_number(found->second);
+  const auto before = found == values_.end() ? std::optional<std::int64_t>(0)
+                                             : parse_number<std::int64_t>(found->second);
   std::int64_t sum = 0;
   if (!before || __builtin_add_overflow(*before, request.delta, &sum)) {
     reply.status = Status::not_a_number;
@@ -194,11 +186,9 @@ void check_key(const std::string& key) {
 }
 
 std::int64_t replied_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ENSURE(unexpected, error == std::errc() && end == text.data() + text.size(),
-         "the store answered '{}', not a number", printable(text));
-  return value;
+  const auto value = parse_number<std::int64_t>(text);
+  ENSURE(unexpected, value, "the store answered '{}', not a number", printable(text));
+  return *value;
 }
 
 Milliseconds left_until(SteadyTime end) {

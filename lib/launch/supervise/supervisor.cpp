@@ -1,6 +1,7 @@
 #include "launch/supervise/supervisor.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/nodes/coordinator.hpp"
 #include "launch/process/orphans.hpp"
@@ -205,10 +206,10 @@ void Watch::check_start() {
   }
   all_started_ = missing.empty();
   if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
-  blame_for_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
-                                     missing.size() == 1 ? "" : "s", trainctl::join(missing, ", "),
-                                     job_.all().size(), human_duration(spec_.init_timeout_s),
-                                     job_.start_hint()));
+  blame_for_hang(
+      *first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
+                          plural(missing.size()), trainctl::join(missing, ", "), job_.all().size(),
+                          human_duration(spec_.init_timeout_s), job_.start_hint()));
 }
 
 void Watch::check_pulses() {

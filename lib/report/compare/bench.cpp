@@ -1,5 +1,6 @@
 #include "report/compare/bench.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -216,7 +217,7 @@ std::string bench_notes(std::span<const BenchRow> rows) {
   const std::size_t repeats = most_trials(rows);
   std::string text = fmt::format(
       "{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
-      repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
+      repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
   text += warm ? "Epochs are those after the first.\n"
                : "There is one epoch; its warm-up is included.\n";

@@ -1,6 +1,6 @@
 #include "report/compare/bench_scaling.hpp"
 
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 
@@ -184,7 +184,7 @@ std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode) {
   text += fmt::format(
       "Speed-up: training samples a second, without validation and saving, over those of {} "
       "device{}; efficiency: over that many times the devices.\n",
-      scaling.front().devices, scaling.front().devices == 1 ? "" : "s");
+      scaling.front().devices, plural(scaling.front().devices));
   const bool rounded = std::ranges::any_of(
       scaling, [](const ScalingRow& row) { return row.loss_gap && *row.loss_gap > 0; });
   if (mode == Scaling::strong && rounded)

@@ -1,5 +1,6 @@
 #include "report/compare/data_bench.hpp"
 
+#include "base/numbers.hpp"
 #include "base/statistics.hpp"
 
 #include <fmt/format.h>
@@ -84,7 +85,7 @@ std::string data_bench_notes(const DataBench& bench) {
       "{} interleaved measurement{} a row, each in a fresh process behind an epoch of warm-up; the "
       "consumer reads\n"
       "labels only. CPU and memory are the whole process's. ",
-      repeats, repeats == 1 ? "" : "s");
+      repeats, plural(repeats));
   if (bench.limit_name == "gather") {
     text += "The limit is one thread that copies the same rows.\n";
   } else if (bench.limit_name == "decode") {

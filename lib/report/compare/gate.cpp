@@ -1,5 +1,6 @@
 #include "report/compare/gate.hpp"
 
+#include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 #include "report/compare/gate_condition.hpp"
@@ -194,7 +195,7 @@ void decide(Finding& finding, const Change& change, double level) {
   if (!change.interval) {
     finding.repeats = static_cast<int>(kFewestPairs);
     finding.why = fmt::format("{} repeat{} give no interval: at least {} are needed",
-                              change.repeats, change.repeats == 1 ? "" : "s", kFewestPairs);
+                              change.repeats, plural(change.repeats), kFewestPairs);
     return;
   }
   const Interval interval{shown(change.interval->low, condition),

@@ -1,12 +1,12 @@
 #include "report/compare/gate_condition.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/compare/trial.hpp"
 #include "report/text/format.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -51,8 +51,8 @@ class Parser {
     for (const Piece& piece : pieces_of(text_)) {
       if (auto condition = one(piece)) conditions_.push_back(std::move(*condition));
     }
-    ENSURE(config, problems_.empty(), "--fail-on has {} mistake{}:{}", count_,
-           count_ == 1 ? "" : "s", problems_);
+    ENSURE(config, problems_.empty(), "--fail-on has {} mistake{}:{}", count_, plural(count_),
+           problems_);
     return std::move(conditions_);
   }
 
@@ -126,13 +126,12 @@ class Parser {
     }
     number.remove_suffix(points ? 2 : 1);
     if (number.starts_with('+') && !number.starts_with("+-")) number.remove_prefix(1);
-    const auto [end, failure] =
-        std::from_chars(number.data(), number.data() + number.size(), condition.bound);
-    const bool whole = failure == std::errc() && end == number.data() + number.size();
-    if (!whole || !std::isfinite(condition.bound)) {
+    const auto value = parse_number<double>(number);
+    if (!value || !std::isfinite(*value)) {
       problem(bound, fmt::format("'{}' is no number", printable(number)));
       return false;
     }
+    condition.bound = *value;
     condition.unit = points ? Unit::points : Unit::percent;
     return fits(bound, condition);
   }

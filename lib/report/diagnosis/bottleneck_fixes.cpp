@@ -1,5 +1,6 @@
 #include "report/diagnosis/bottleneck_fixes.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_gains.hpp"
 #include "report/text/format.hpp"
@@ -97,7 +98,7 @@ Gain gain_of_compared(const Facts& facts) {
 }
 
 std::string worker_words(int workers) {
-  return fmt::format("{} loader worker{}", workers, workers == 1 ? "" : "s");
+  return fmt::format("{} loader worker{}", workers, plural(workers));
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ Proposals other_threads(const Facts& facts) {
   const std::string why =
       threads > context.num_threads
           ? fmt::format("the step computes with {} thread{} on {} cores", context.num_threads,
-                        context.num_threads == 1 ? "" : "s", context.cores())
+                        plural(context.num_threads), context.cores())
           : fmt::format("{} threads of the step get in each other's way", context.num_threads);
   return {{fmt::format("trainer.num_threads={}", threads), why, gains::of_threads(facts, threads)}};
 }
@@ -166,7 +167,7 @@ Proposals fewer_threads(const Facts& facts) {
   if (cores > 0 && !context.on_gpu && context.num_threads > cores)
     return {{fmt::format("trainer.num_threads={}", cores),
              fmt::format("{} threads share {} core{}, and wait for one another",
-                         context.num_threads, cores, cores == 1 ? "" : "s"),
+                         context.num_threads, cores, plural(cores)),
              gains::of_threads(facts, cores)}};
   return {{"", "a larger CPU quota, or nothing else beside the run, would help", gains::unknown()}};
 }

@@ -1,5 +1,7 @@
 #include "report/diagnosis/bottleneck_gains.hpp"
 
+#include "base/numbers.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,8 +67,7 @@ SettingCheck check_of_threads(const Facts& facts) {
   if (context.other_threads && context.replay_step_s) {
     const auto threads = static_cast<int>(context.other_threads->value);
     check.gain = of_threads(facts, threads);
-    return by_rule(
-        fmt::format("{} thread{}: {}", threads, threads == 1 ? "" : "s", text_of(*check.gain)));
+    return by_rule(fmt::format("{} thread{}: {}", threads, plural(threads), text_of(*check.gain)));
   }
   if (context.levers.threads_probed) return by_rule("auto compared them at the start");
   return check;

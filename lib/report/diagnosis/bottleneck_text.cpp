@@ -1,6 +1,7 @@
 #include "report/diagnosis/bottleneck_text.hpp"
 
 #include "base/machine/resource_usage.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/text/format.hpp"
@@ -81,7 +82,7 @@ void add_time(const Facts& facts, List& list) {
     const double rate = samples / made_in_s;
     list.add({"loader_rate", rate, "samples/s",
               fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate),
-                          workers, workers == 1 ? "" : "s"),
+                          workers, plural(workers)),
               input});
   }
 }
@@ -109,8 +110,7 @@ void add_cores(const Facts& facts, List& list) {
   list.add({"cpu_cores", busy, "cores", text}, kCauses);
   if (context.num_threads > 0)
     list.add({"num_threads", static_cast<double>(context.num_threads), "threads",
-              fmt::format("{} thread{} a rank", context.num_threads,
-                          context.num_threads == 1 ? "" : "s")},
+              fmt::format("{} thread{} a rank", context.num_threads, plural(context.num_threads))},
              "threads_oversubscribed spinning_threads");
 }
 
@@ -118,7 +118,7 @@ void add_loader_cores(const events::Usage& usage, List& list) {
   if (!usage.loader_cores || usage.loader_threads == 0) return;
   list.add({"loader_cores", *usage.loader_cores, "cores",
             fmt::format("{} loader thread{} keep{} {:.1f} cores busy", usage.loader_threads,
-                        usage.loader_threads == 1 ? "" : "s", usage.loader_threads == 1 ? "s" : "",
+                        plural(usage.loader_threads), usage.loader_threads == 1 ? "s" : "",
                         *usage.loader_cores)},
            "few_workers slow_decode slow_disk slow_source workers_oversubscribed spinning_threads");
 }

@@ -1,5 +1,6 @@
 #include "report/diagnosis/machine_grade.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ GradeLine governor(const MachineReadings& r) {
   std::vector<std::string> parts;
   int slow = 0;
   for (const auto& [name, cores] : r.governors) {
-    parts.push_back(fmt::format("{} on {} core{}", printable(name), cores, cores == 1 ? "" : "s"));
+    parts.push_back(fmt::format("{} on {} core{}", printable(name), cores, plural(cores)));
     if (name == "powersave" || name == "conservative") slow += cores;
   }
   std::string found = join(parts, ", ");
@@ -36,7 +37,7 @@ GradeLine governor(const MachineReadings& r) {
 }
 
 GradeLine cpu_limit(const MachineReadings& r) {
-  std::string found = fmt::format("{} core{} of the affinity", r.cores, r.cores == 1 ? "" : "s");
+  std::string found = fmt::format("{} core{} of the affinity", r.cores, plural(r.cores));
   if (!r.cpu_quota) return {"cpu limit", Grade::ok, found + ", no quota", "", ""};
   found += fmt::format(", a quota of {:.2g}", *r.cpu_quota);
   if (r.throttled > 0) found += fmt::format(", throttled in {} periods", r.throttled);
@@ -176,7 +177,7 @@ GradeLine pcie(const MachineReadings& r) {
 }
 
 GradeLine nvlink(const MachineReadings& r) {
-  const std::string found = fmt::format("{} active link{}", r.nvlinks, r.nvlinks == 1 ? "" : "s");
+  const std::string found = fmt::format("{} active link{}", r.nvlinks, plural(r.nvlinks));
   if (r.gpus.size() < 2 || r.nvlinks > 0) return {"nvlink", Grade::ok, found, "", ""};
   return {"nvlink", Grade::ok,
           found + ": gradients go over PCIe; 'trainctl doctor --link' tells how fast", "", ""};

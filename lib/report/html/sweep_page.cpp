@@ -1,7 +1,7 @@
 #include "report/html/sweep_page.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"

@@ -1,5 +1,6 @@
 #include "report/plan/model_plan.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
@@ -156,7 +157,7 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   text += fmt::format(", {} samples/s, {}FLOP/s", rate_text(speed.samples_per_s),
                       with_prefix(speed.flops_per_s));
   if (on_cpu(model))
-    text += fmt::format(" with {} thread{}", model.num_threads, model.num_threads == 1 ? "" : "s");
+    text += fmt::format(" with {} thread{}", model.num_threads, plural(model.num_threads));
   if (speed.utilisation)
     text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilisation),
                         printable(model.device_name), utilisation_name(plan));
@@ -167,7 +168,7 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
 std::string whole_run(const Plan& plan) {
   if (plan.epochs && *plan.steps == *plan.epochs * plan.steps_per_epoch)
     return "all " + with_thousands(*plan.epochs);
-  return fmt::format("{} step{}", with_thousands(*plan.steps), *plan.steps == 1 ? "" : "s");
+  return fmt::format("{} step{}", with_thousands(*plan.steps), plural(*plan.steps));
 }
 
 std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {

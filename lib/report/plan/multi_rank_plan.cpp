@@ -1,5 +1,6 @@
 #include "report/plan/multi_rank_plan.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
@@ -50,7 +51,7 @@ std::string shared_line(const SharedStep& shared) {
   return fmt::format(
       "the step of {} ranks was timed with {} processes side by side on the cores of this machine, "
       "with {} thread{} each; each rank of the other rows has cores of its own",
-      shared.ranks, shared.ranks, shared.num_threads, shared.num_threads == 1 ? "" : "s");
+      shared.ranks, shared.ranks, shared.num_threads, plural(shared.num_threads));
 }
 
 std::string step_text(const ForetoldStep& row) {
@@ -178,10 +179,6 @@ namespace {
 
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-std::string counted(std::int64_t count, const std::string& word, const std::string& plural) {
-  return with_thousands(count) + " " + (count == 1 ? word : plural);
-}
-
 std::int64_t samples_per_step(const FakeRanks& fake) {
   return fake.batch_size * fake.ranks * fake.accumulate;
 }
@@ -213,7 +210,7 @@ std::string buckets_text(const std::vector<RankBucket>& buckets) {
   std::string text = counted(static_cast<std::int64_t>(buckets.size()), "bucket", "buckets") + ": ";
   for (std::size_t i = 0; i < std::min(buckets.size(), kMostBuckets); ++i)
     text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", bytes_text(buckets[i].bytes),
-                        buckets[i].parameters, buckets[i].parameters == 1 ? "" : "s");
+                        buckets[i].parameters, plural(buckets[i].parameters));
   return buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 

@@ -1,5 +1,6 @@
 #include "report/plan/plan.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/plan/model_plan.hpp"
 #include "report/text/table.hpp"
@@ -101,10 +102,6 @@ Table memory_table(const Plan& plan) {
   return rows.table();
 }
 
-std::string plural(std::int64_t count, const std::string& word) {
-  return fmt::format("{} {}{}", with_thousands(count), word, count == 1 ? "" : "s");
-}
-
 std::string processes_text(const Plan& plan) {
   if (plan.ranks == 1) return "1 process";
   const std::string text = fmt::format("{} processes", plan.ranks);
@@ -114,8 +111,8 @@ std::string processes_text(const Plan& plan) {
 
 std::string headline(const Plan& plan) {
   std::string text = fmt::format("{}: {} on {} with {}, {} a step", printable(plan.config),
-                                 processes_text(plan), plan.device, plural(plan.cores, "core"),
-                                 plural(plan.batch_size * plan.ranks * plan.accumulate, "sample"));
+                                 processes_text(plan), plan.device, counted(plan.cores, "core"),
+                                 counted(plan.batch_size * plan.ranks * plan.accumulate, "sample"));
   const std::string each = with_thousands(plan.batch_size);
   if (plan.accumulate > 1) {
     text +=
@@ -123,20 +120,20 @@ std::string headline(const Plan& plan) {
   } else if (plan.ranks > 1) {
     text += fmt::format(" ({} each)", each);
   }
-  text += fmt::format(", {} an epoch", plural(plan.steps_per_epoch, "step"));
-  if (plan.epochs) text += ", " + plural(*plan.epochs, "epoch");
+  text += fmt::format(", {} an epoch", counted(plan.steps_per_epoch, "step"));
+  if (plan.epochs) text += ", " + counted(*plan.epochs, "epoch");
   return text + "\n";
 }
 
 std::string data_text(const PlannedSplit& split) {
-  return fmt::format("{} of {}", plural(split.samples, "sample"), split.dataset);
+  return fmt::format("{} of {}", counted(split.samples, "sample"), split.dataset);
 }
 
 std::string workers_text(const Plan& plan) {
   const std::string each = plan.ranks > 1 ? " in each process" : "";
   std::string text = plan.auto_workers ? fmt::format("auto: measured at the start, at most {}{}",
                                                      plan.workers, each)
-                                       : plural(plan.workers, "thread") + each;
+                                       : counted(plan.workers, "thread") + each;
   if (!plan.auto_workers && plan.workers == 0) text = "none: the training thread makes its batches";
   if (plan.workers == 0) return text;
   text += plan.auto_prefetch

@@ -1,7 +1,7 @@
 #include "report/record/history_files.hpp"
 
 #include "base/files.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "events/fields.hpp"
 #include "report/text/table.hpp"

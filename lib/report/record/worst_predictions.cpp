@@ -1,7 +1,7 @@
 #include "report/record/worst_predictions.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "report/search/lr_curve.hpp"
 
+#include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "report/text/table.hpp"
 
@@ -257,7 +258,7 @@ LrCurve read_lr_curve(std::span<const RateStep> steps) {
     curve.remark = fmt::format(
         "only {} step{} came before the loss diverged, {} are needed: lower --min, or look for "
         "another cause",
-        curve.steps.size(), curve.steps.size() == 1 ? "" : "s", kFewestRates);
+        curve.steps.size(), plural(curve.steps.size()), kFewestRates);
     return curve;
   }
   const double noise = noise_of(curve.steps);

@@ -1,5 +1,6 @@
 #include "report/search/tune.hpp"
 
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
@@ -166,8 +167,7 @@ std::string more_time_text(double seconds) {
   constexpr double kHour = 3600;
   const bool in_hours = seconds >= 2 * kHour;
   const double count = std::max(std::ceil(seconds / (in_hours ? kHour : kMinute)), 1.0);
-  return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute",
-                     count == 1 ? "" : "s");
+  return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute", plural(count));
 }
 
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {

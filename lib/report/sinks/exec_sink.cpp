@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/text/format.hpp"
@@ -274,8 +275,7 @@ class ExecSink final : public Sink {
     const std::size_t unread = lines_.size() + dropped_;
     if (unread > 0)
       news_.push_back(fmt::format("the command '{}' of the logger exec has not read {} line{}",
-                                  printable(options_.command.front()), unread,
-                                  unread == 1 ? "" : "s"));
+                                  printable(options_.command.front()), unread, plural(unread)));
   }
 
   std::optional<std::string> news() override {

@@ -1,6 +1,7 @@
 #include "report/text/run_summary.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/diagnosis/ranks.hpp"
@@ -116,7 +117,7 @@ std::string headline(const RunRecord& record, const Ending& ending, const Style&
   return fmt::format("{} {} epoch{}, {} steps in {}{}\n",
                      paint(ok ? "Finished" : "Ended (" + ending.verdict + ")",
                            ok ? Ink::green : Ink::yellow, style),
-                     epochs, epochs == 1 ? "" : "s", with_thousands(record.last_step),
+                     epochs, plural(epochs), with_thousands(record.last_step),
                      human_duration(ending.wall_s), printable(reason));
 }
 
@@ -155,7 +156,7 @@ std::string speed_text(const RunRecord& record) {
 std::string skipped_text(const RunRecord& record) {
   const std::size_t count = record.skipped.size();
   return fmt::format("{} damaged sample{}, named in logs/rank_0.log; others took {} place{}", count,
-                     count == 1 ? "" : "s", count == 1 ? "its" : "their", count == 1 ? "" : "s");
+                     plural(count), count == 1 ? "its" : "their", plural(count));
 }
 
 std::string warm_up_text(const RunRecord& record, double wall_s) {

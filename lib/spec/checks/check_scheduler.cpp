@@ -1,3 +1,4 @@
+#include "base/numbers.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/stage_headers.hpp"
 
@@ -109,7 +110,7 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
   if (options.milestones.size() != wanted) {
     checker.error("scheduler.milestones",
                   fmt::format("{} schedulers need {} milestone{}, found {}", wanted + 1, wanted,
-                              wanted == 1 ? "" : "s", options.milestones.size()),
+                              plural(wanted), options.milestones.size()),
                   "give one where the second scheduler begins, the third, and so on");
   }
   check_milestones(checker, options.milestones, options.interval,

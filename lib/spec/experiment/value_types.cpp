@@ -1,12 +1,11 @@
 #include "spec/experiment/value_types.hpp"
 
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,9 +36,8 @@ constexpr double kMostBytes = 1e18;
 
 std::optional<Budget> parse_budget(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
-  if (error != std::errc() || end != text.data() + digits || number <= 0) return std::nullopt;
+  const double number = parse_number<double>(text.substr(0, digits)).value_or(0);
+  if (number <= 0) return std::nullopt;
   std::string_view unit = text.substr(digits);
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   if (unit == "%")
@@ -155,12 +153,10 @@ std::optional<double> unit_form(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = text.find_first_not_of("0123456789.");
     if (length == 0 || length == std::string_view::npos) return std::nullopt;
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + length, value);
+    const auto value = parse_number<double>(text.substr(0, length));
     const double unit = unit_seconds(text[length]);
-    if (error != std::errc() || end != text.data() + length || unit == 0 || unit >= last)
-      return std::nullopt;
-    seconds += value * unit;
+    if (!value || unit == 0 || unit >= last) return std::nullopt;
+    seconds += *value * unit;
     last = unit;
     text.remove_prefix(length + 1);
   }

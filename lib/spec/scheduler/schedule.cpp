@@ -1,6 +1,6 @@
 #include "spec/scheduler/schedule.hpp"
 
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "config/wording.hpp"
 #include "spec/optimizer/rmsprop.hpp"
 #include "spec/optimizer/sgd.hpp"
@@ -32,7 +32,7 @@ const Base* base_of(const config::Stage& stage) {
 
 std::string counted(std::int64_t count, Interval interval) {
   return fmt::format("{} {}{}", count, interval == Interval::epoch ? "epoch" : "step",
-                     count == 1 ? "" : "s");
+                     plural(count));
 }
 
 std::optional<std::int64_t> intervals_of(const WarmupLength& length, const ScheduledRun& run) {

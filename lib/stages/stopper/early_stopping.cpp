@@ -1,5 +1,6 @@
 #include "spec/stopper/early_stopping.hpp"
 
+#include "base/numbers.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "stages/builtin.hpp"
 
@@ -69,7 +70,7 @@ class Patience final : public stage::Stopper {
                                  ? "no finite value yet"
                                  : fmt::format("best {:.6g} in epoch {}", best_, best_epoch_ + 1);
     return fmt::format("{} has not improved for {} validation{} ({})", options_.monitor, waited_,
-                       waited_ == 1 ? "" : "s", best);
+                       plural(waited_), best);
   }
 
   spec::stopper::Patience options_;

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/experiment/run_size.hpp"
@@ -118,14 +119,14 @@ int devices_in(const RunRequest& request) {
 
 std::string threads_line(int threads, int devices, bool differs) {
   return fmt::format(
-      "warm-up  {} CPU thread{} a process in every run{}", threads, threads == 1 ? "" : "s",
-      differs ? fmt::format(" on {} device{}", devices, devices == 1 ? "" : "s") : std::string());
+      "warm-up  {} CPU thread{} a process in every run{}", threads, plural(threads),
+      differs ? fmt::format(" on {} device{}", devices, plural(devices)) : std::string());
 }
 
 std::string no_threads_line(int devices) {
   return fmt::format(
       "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
-      devices, devices == 1 ? "" : "s");
+      devices, plural(devices));
 }
 
 /// The request with further overrides.
@@ -170,7 +171,7 @@ class WarmUps {
   void take_threads(int devices, int number) {
     first_.threads = threads_[devices] = number;
     print_(fmt::format("baseline  {} CPU thread{} a process in every run, as it had", number,
-                       number == 1 ? "" : "s"));
+                       plural(number)));
   }
 
   /// Takes over the memory format of the baseline.

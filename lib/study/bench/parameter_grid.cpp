@@ -1,7 +1,7 @@
 #include "study/bench/parameter_grid.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -198,7 +198,7 @@ void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of) 
         config, samples % *devices == 0,
         "--scaling strong keeps the {} samples of a step ({} on {} device{}), which do not divide "
         "among {} devices; choose a loader.batch_size of which {} is a factor, or --scaling weak",
-        samples, batch, *base, *base == 1 ? "" : "s", *devices, *devices);
+        samples, batch, *base, plural(*base), *devices, *devices);
     value_of(setting, kBatch) = std::to_string(samples / *devices);
   }
 }

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "checkpoint/store.hpp"
 #include "report/text/table.hpp"
 #include "study/folder/folder_lock.hpp"

@@ -3,7 +3,7 @@
 #include "base/files.hpp"
 #include "base/machine/gpus.hpp"
 #include "base/machine/procfs.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "events/codec.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "study/live/live_files.hpp"

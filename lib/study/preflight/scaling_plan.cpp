@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "report/plan/communication_cost.hpp"
@@ -76,7 +77,7 @@ std::pair<report::Link, std::string> choose_link(const ScalingOptions& options, 
 
 std::string device_of(const events::Measured& model) {
   if (model.device != "cpu") return model.device_name.empty() ? model.device : model.device_name;
-  return fmt::format("cpu with {} thread{}", model.num_threads, model.num_threads == 1 ? "" : "s");
+  return fmt::format("cpu with {} thread{}", model.num_threads, plural(model.num_threads));
 }
 
 /// Whether a run of so many ranks would share the cores of this machine, and fits into its memory.

@@ -1,7 +1,7 @@
 #include "study/resume/config_changes.hpp"
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"
 #include "config/tree/node.hpp"

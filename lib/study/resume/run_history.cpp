@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/random.hpp"
 #include "base/strings.hpp"
 #include "config/schema/dump.hpp"

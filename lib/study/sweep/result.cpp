@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 

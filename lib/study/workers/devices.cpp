@@ -5,7 +5,7 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/nvml.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/process/isolated_process.hpp"
 
@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -71,7 +70,7 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   const int ranks = trainer.devices.value_or(found.count);
   ENSURE(resource, ranks <= found.count,
          "trainer.devices is {}, but the CUDA driver has {} GPU{}{}", ranks, found.count,
-         found.count == 1 ? "" : "s", visible_note());
+         plural(found.count), visible_note());
   return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
 }
 
@@ -138,8 +137,8 @@ void bury(pid_t pid) {
 
 GpuProbe parse(const std::string& text) {
   GpuProbe probe;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), probe.count);
-  if (failure == std::errc() && end == text.data() + text.size()) {
+  if (const auto count = parse_number<int>(text)) {
+    probe.count = *count;
     if (probe.count == 0) probe.problem = "the CUDA driver finds no GPU";
     return probe;
   }

@@ -4,7 +4,7 @@
 #include "base/hash.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/numa.hpp"
-#include "base/parse_number.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "launch/rendezvous/address.hpp"

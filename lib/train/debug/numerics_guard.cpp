@@ -1,5 +1,6 @@
 #include "train/debug/numerics_guard.hpp"
 
+#include "base/numbers.hpp"
 #include "train/state/weights.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ void NumericsGuard::check_skipped(const LoopState& state) {
   if (skipped <= options_.may_skip) return;
   if (step_.scaler()->stays_out()) fail({"the gradient is not finite", skipped}, state);
   fail({fmt::format("the gradients of {} step{} in a row were not finite", skipped,
-                    skipped == 1 ? "" : "s")},
+                    plural(skipped))},
        state);
 }
 

@@ -1,5 +1,6 @@
 #include "train/measure/layer_times.hpp"
 
+#include "base/numbers.hpp"
 #include "device/device.hpp"
 #include "train/measure/resource_counters.hpp"
 
@@ -225,8 +226,7 @@ std::string output_text(const LayerRow& row) {
 }
 
 std::string head_text(const LayerTableHead& head) {
-  const std::string steps =
-      fmt::format("The mean of {} step{}. ", head.steps, head.steps == 1 ? "" : "s");
+  const std::string steps = fmt::format("The mean of {} step{}. ", head.steps, plural(head.steps));
   if (head.on_device)
     return steps +
            "Times are the GPU's, between marks on its stream: where the GPU waits for the host, "

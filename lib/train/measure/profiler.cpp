@@ -1,6 +1,7 @@
 #include "train/measure/profiler.hpp"
 
 #include "base/files.hpp"
+#include "base/numbers.hpp"
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
@@ -259,7 +260,7 @@ void ProfilerObserver::on_run_end(LoopState& state) {
   session_.emit(events::Warning{
       fmt::format("no profile was written: the run ended after {} step{}, before the first that "
                   "is recorded (profiler.wait {}, profiler.warmup {})",
-                  steps, steps == 1 ? "" : "s", options_.wait, options_.warmup),
+                  steps, plural(steps), options_.wait, options_.warmup),
       {}});
 }
 

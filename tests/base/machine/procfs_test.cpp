@@ -1,6 +1,5 @@
 #include "base/machine/procfs.hpp"
 
-#include "base/parse_number.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
@@ -55,13 +54,4 @@ TEST_CASE("procfs: the first line of a file that cannot be read is empty") {
   put_text(folder.path() / "two", "first\nsecond\n");
   CHECK(first_line_of(folder.path() / "two") == "first");
   CHECK(first_line_of(folder.path() / "none").empty());
-}
-
-TEST_CASE("parse_number: the whole text is a number that fits") {
-  CHECK(parse_number<int>("12") == 12);
-  CHECK(parse_number<int>("-3") == -3);
-  CHECK(parse_number<double>("1e3") == 1000.0);
-  for (const char* text : {"", " 1", "1 ", "+1", "1x", "0x1", "99999999999"})
-    CHECK_FALSE(parse_number<int>(text));
-  CHECK_FALSE(parse_number<std::uint64_t>("-1"));
 }
