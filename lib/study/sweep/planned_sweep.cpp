@@ -1,4 +1,4 @@
-#include "sweep/plan.hpp"
+#include "study/sweep/planned_sweep.hpp"
 
 #include "base/error.hpp"
 #include "base/numbers.hpp"
@@ -15,38 +15,26 @@
 #include <utility>
 #include <vector>
 
-namespace trainctl::app {
+namespace trainctl::study {
 namespace {
 
-// What the command line of a sweep varies. All throw Error(config).
-
-/// The words of the command line that vary a key, and what becomes of them.
+/// The words of the command line that vary a key, and the settings they make.
 struct SweepSpace {
   std::vector<std::string> words;
-  std::vector<study::Dimension> dimensions;
+  std::vector<Dimension> dimensions;
   std::vector<std::string> fixed;
 };
-SweepSpace space_of(const SweepFlags& flags);
 
-/// grid, list, random or lhs.
-std::string kind_of(const SweepFlags& flags);
-
-study::Settings settings_of(const SweepFlags& flags, const SweepSpace& space,
-                            const std::string& kind);
-
-/// Empty: the experiment's own.
-std::vector<std::uint64_t> seeds_of(const SweepFlags& flags);
-
-SweepSpace space_of(const SweepFlags& flags) {
+SweepSpace space_of(const std::vector<std::string>& overrides) {
   SweepSpace space;
-  for (const std::string& word : flags.config.overrides) {
-    if (!study::is_dimension(word)) {
+  for (const std::string& word : overrides) {
+    if (!is_dimension(word)) {
       space.fixed.push_back(word);
       continue;
     }
     space.words.push_back(word);
-    space.dimensions.push_back(study::parse_dimension(word));
-    ENSURE(config, study::bare_key(space.dimensions.back().axis.key) != "seed",
+    space.dimensions.push_back(parse_dimension(word));
+    ENSURE(config, bare_key(space.dimensions.back().axis.key) != "seed",
            "seed is not a key to vary: write --seeds {}, so that runs of one setting are compared "
            "seed by seed",
            printable(word.substr(word.find('=') + 1)));
@@ -54,44 +42,46 @@ SweepSpace space_of(const SweepFlags& flags) {
   return space;
 }
 
-std::string kind_of(const SweepFlags& flags) {
-  const int ways = (flags.list.empty() ? 0 : 1) + (flags.samples > 0) + (flags.lhs > 0);
+/// Returns grid, list, random or lhs.
+std::string kind_of(const SweepOptions& options) {
+  const int ways = (options.list.empty() ? 0 : 1) + (options.samples > 0) + (options.lhs > 0);
   ENSURE(config, ways <= 1, "--list, --samples and --lhs are three ways to choose runs: take one");
-  if (!flags.list.empty()) return "list";
-  if (flags.samples > 0) return "random";
-  return flags.lhs > 0 ? "lhs" : "grid";
+  if (!options.list.empty()) return "list";
+  if (options.samples > 0) return "random";
+  return options.lhs > 0 ? "lhs" : "grid";
 }
 
-study::Settings settings_of(const SweepFlags& flags, const SweepSpace& space,
-                            const std::string& kind) {
+Settings settings_of(const SweepOptions& options, const SweepSpace& space,
+                     const std::string& kind) {
   if (kind == "list") {
     ENSURE(config, space.dimensions.empty(), "--list names the runs: leave {} out, or the list",
            printable(space.words.front()));
-    return study::listed_settings(flags.list);
+    return listed_settings(options.list);
   }
   if (kind == "random")
-    return study::random_settings(space.dimensions, static_cast<std::size_t>(flags.samples),
-                                  flags.sample_seed);
+    return random_settings(space.dimensions, static_cast<std::size_t>(options.samples),
+                           options.sample_seed);
   if (kind == "lhs")
-    return study::latin_hypercube(space.dimensions, static_cast<std::size_t>(flags.lhs),
-                                  flags.sample_seed);
-  ENSURE(config, !space.dimensions.empty() || !flags.seeds.empty(),
+    return latin_hypercube(space.dimensions, static_cast<std::size_t>(options.lhs),
+                           options.sample_seed);
+  ENSURE(config, !space.dimensions.empty() || !options.seeds.empty(),
          "nothing is varied: write keys with several values, as in optimizer.lr=0.1,0.01, or "
          "--list FILE, or --seeds 0,1,2");
-  return study::grid_settings(space.dimensions);
+  return grid_settings(space.dimensions);
 }
 
-std::vector<std::uint64_t> seeds_of(const SweepFlags& flags) {
+/// Empty: the experiment's own.
+std::vector<std::uint64_t> seeds_of(const SweepOptions& options) {
   std::vector<std::uint64_t> seeds;
-  if (flags.seeds.empty()) return seeds;
-  for (const std::string& text : study::parse_axis("--seeds", flags.seeds).values) {
+  if (options.seeds.empty()) return seeds;
+  for (const std::string& text : parse_axis("--seeds", options.seeds).values) {
     const auto seed = parse_number<std::uint64_t>(text);
     ENSURE(config, seed, "--seeds: '{}' is no whole number from 0 on", printable(text));
     seeds.push_back(*seed);
   }
   const std::set<std::uint64_t> unique(seeds.begin(), seeds.end());
   ENSURE(config, unique.size() == seeds.size(), "--seeds {}: a seed is given twice",
-         printable(flags.seeds));
+         printable(options.seeds));
   return seeds;
 }
 
@@ -113,34 +103,36 @@ class Problems {
           at.source == nullptr ? "" : fmt::format("{}:{}:{}", at.source->name, at.line, at.column);
       const std::string key = fmt::format("{}|{}|{}|{}", static_cast<int>(problem.severity), place,
                                           problem.message, problem.hint);
-      if (told_.insert(key).second) all_.add(std::move(problem));
+      if (seen_.insert(key).second) all_.add(std::move(problem));
     }
   }
   /// What no place of a file tells.
   void add(const Error& error) {
     const bool is_theirs = error.kind() == ErrorKind::config || error.kind() == ErrorKind::data;
     if (!is_theirs) throw Error(error);
-    if (!told_.insert(error.message()).second) return;
+    if (!seen_.insert(error.message()).second) return;
     config::Diagnostic problem;
     problem.message = error.what();
     problem.kind = error.kind();
     all_.add(std::move(problem));
   }
-  /// The warnings stay for whoever prints them.
-  void settle(Context& context) {
-    context.diagnostics = std::move(all_);
-    context.diagnostics.throw_if_errors();
+  /// Throws if there are errors; else the warnings are in `diagnostics`.
+  void settle(config::Diagnostics& diagnostics) {
+    diagnostics = std::move(all_);
+    diagnostics.throw_if_errors();
   }
 
  private:
   config::Diagnostics all_;
-  std::set<std::string> told_;
+  std::set<std::string> seen_;
 };
 
-/// Reads one combination after the other, and sees to what all have to have in common.
-class Planner {
+/// Reads one combination after the other, and checks what all must have in common.
+class SweepPlanner {
  public:
-  Planner(const SweepFlags& flags, Context& context) : flags_(flags), context_(context) {}
+  SweepPlanner(const SweepOptions& options, const Invocation& invocation,
+               config::Diagnostics& diagnostics)
+      : options_(options), invocation_(invocation), diagnostics_(diagnostics) {}
 
   PlannedSweep plan();
 
@@ -152,10 +144,11 @@ class Planner {
   void rank(const spec::Experiment& experiment);
   void check_halving(const spec::Experiment& experiment);
   void check_rungs() const;
-  void define(const SweepSpace& space, const study::Settings& settings);
+  void define(const SweepSpace& space, const Settings& settings);
 
-  const SweepFlags& flags_;
-  Context& context_;
+  const SweepOptions& options_;
+  const Invocation& invocation_;
+  config::Diagnostics& diagnostics_;
   PlannedSweep sweep_;
   std::vector<std::uint64_t> seeds_;
   std::vector<std::string> varied_;
@@ -166,48 +159,50 @@ class Planner {
   Json fixed_values_;
 };
 
-PlannedSweep Planner::plan() {
-  const SweepSpace space = space_of(flags_);
-  sweep_.kind = kind_of(flags_);
+PlannedSweep SweepPlanner::plan() {
+  const SweepSpace space = space_of(invocation_.overrides);
+  sweep_.kind = kind_of(options_);
   sweep_.fixed = space.fixed;
-  seeds_ = seeds_of(flags_);
-  const study::Settings settings = settings_of(flags_, space, sweep_.kind);
+  seeds_ = seeds_of(options_);
+  const Settings settings = settings_of(options_, space, sweep_.kind);
   const std::size_t runs = settings.size() * std::max<std::size_t>(seeds_.size(), 1);
   ENSURE(config, runs <= kMostRuns, "the sweep would have {} runs; at most {} are allowed",
          with_thousands(static_cast<long long>(runs)), kMostRuns);
   for (const report::Overrides& setting : settings) {
     for (const auto& [key, value] : setting) {
-      ENSURE(config, seeds_.empty() || study::bare_key(key) != "seed",
+      ENSURE(config, seeds_.empty() || bare_key(key) != "seed",
              "--list {} sets seed={}, and --seeds sets it for all runs: leave one of them out",
-             printable(flags_.list), printable(value));
+             printable(options_.list), printable(value));
       if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
     }
   }
   for (const report::Overrides& setting : settings) read(setting);
-  problems_.settle(context_);
+  problems_.settle(diagnostics_);
   sweep_.rungs = {epochs_.value_or(0)};
-  if (flags_.asha) sweep_.rungs = study::rungs_of(flags_.min_epochs, *epochs_, flags_.eta);
+  if (options_.asha) sweep_.rungs = rungs_of(options_.min_epochs, *epochs_, options_.eta);
   check_rungs();
   define(space, settings);
   return std::move(sweep_);
 }
 
-std::optional<spec::Loaded> Planner::load(const std::vector<std::string>& words) {
-  ConfigArguments arguments{flags_.config.file, sweep_.fixed};
-  arguments.overrides.insert(arguments.overrides.end(), words.begin(), words.end());
-  if (!seeds_.empty()) arguments.overrides.push_back(fmt::format("seed={}", seeds_.front()));
-  context_.diagnostics = {};
+std::optional<spec::Loaded> SweepPlanner::load(const std::vector<std::string>& words) {
+  std::vector<std::string> overrides = sweep_.fixed;
+  overrides.insert(overrides.end(), words.begin(), words.end());
+  if (!seeds_.empty()) overrides.push_back(fmt::format("seed={}", seeds_.front()));
+  config::Diagnostics found;
+  TrainingSamples ignored;
   std::optional<spec::Loaded> loaded;
   try {
-    loaded = load_checked(arguments, context_);
+    loaded = spec::load_experiment(invocation_.config_file, overrides, found,
+                                   checks_for(Purpose::training, ignored));
   } catch (const Error& error) {
-    if (context_.diagnostics.error_count() == 0) problems_.add(error);
+    if (found.error_count() == 0) problems_.add(error);
   }
-  problems_.add(context_.diagnostics);
+  problems_.add(found);
   return loaded;
 }
 
-void Planner::read(const report::Overrides& setting) {
+void SweepPlanner::read(const report::Overrides& setting) {
   const auto loaded = load(words_of(setting));
   if (!loaded) return;
   try {
@@ -220,13 +215,13 @@ void Planner::read(const report::Overrides& setting) {
   take(*loaded, setting);
 }
 
-void Planner::take(const spec::Loaded& loaded, const report::Overrides& setting) {
+void SweepPlanner::take(const spec::Loaded& loaded, const report::Overrides& setting) {
   const spec::Experiment& experiment = loaded.experiment;
   if (taken_.empty()) {
     sweep_.name = experiment.name;
-    fixed_values_ = study::fixed_values(loaded, varied_);
+    fixed_values_ = fixed_values(loaded, varied_);
   }
-  const std::string hash = study::config_hash(loaded);
+  const std::string hash = config_hash(loaded);
   if (!taken_.emplace(hash, experiment.seed).second) {
     ++sweep_.repeated;
     return;
@@ -238,23 +233,23 @@ void Planner::take(const spec::Loaded& loaded, const report::Overrides& setting)
   for (const std::uint64_t seed : seeds_) sweep_.runs.push_back({hash, seed, setting});
 }
 
-void Planner::check(const spec::Experiment& experiment) {
+void SweepPlanner::check(const spec::Experiment& experiment) {
   ENSURE(config, experiment.trainer.num_nodes == 1,
          "trainer.num_nodes is {}, and a sweep starts runs on this machine alone: write "
          "trainer.num_nodes=1",
          experiment.trainer.num_nodes);
   rank(experiment);
-  if (flags_.asha) check_halving(experiment);
+  if (options_.asha) check_halving(experiment);
 }
 
-void Planner::rank(const spec::Experiment& experiment) {
-  study::Ranking& ranking = sweep_.ranking;
+void SweepPlanner::rank(const spec::Experiment& experiment) {
+  Ranking& ranking = sweep_.ranking;
   if (ranking.monitor.empty()) {
     const std::string own = spec::checkpoint_monitor(experiment);
-    const std::string monitor = flags_.monitor.empty() ? own : flags_.monitor;
+    const std::string monitor = options_.monitor.empty() ? own : options_.monitor;
     spec::Mode mode = monitor == own ? spec::resolve_mode(experiment.checkpoint.mode, monitor)
                                      : spec::mode_for(monitor);
-    if (!flags_.mode.empty()) mode = flags_.mode == "min" ? spec::Mode::min : spec::Mode::max;
+    if (!options_.mode.empty()) mode = options_.mode == "min" ? spec::Mode::min : spec::Mode::max;
     ranking = {monitor, mode == spec::Mode::min ? report::Better::lower : report::Better::higher};
   }
   const std::vector<std::string> known = spec::monitored_values(experiment);
@@ -263,7 +258,7 @@ void Planner::rank(const spec::Experiment& experiment) {
          join(known, ", "));
 }
 
-void Planner::check_halving(const spec::Experiment& experiment) {
+void SweepPlanner::check_halving(const spec::Experiment& experiment) {
   const spec::Trainer& trainer = experiment.trainer;
   const auto epochs = trainer.epoch_limit();
   ENSURE(config, epochs.has_value() && !trainer.fast_dev_run,
@@ -282,8 +277,8 @@ void Planner::check_halving(const spec::Experiment& experiment) {
 }
 
 /// At a rung without a validation nothing could be compared, or what is older.
-void Planner::check_rungs() const {
-  if (!flags_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
+void SweepPlanner::check_rungs() const {
+  if (!options_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
   std::string rungs;
   bool fits = true;
   for (const std::int64_t rung : sweep_.rungs) {
@@ -296,7 +291,7 @@ void Planner::check_rungs() const {
          printable(sweep_.ranking.monitor), rungs, validates_every_);
 }
 
-void Planner::define(const SweepSpace& space, const study::Settings& settings) {
+void SweepPlanner::define(const SweepSpace& space, const Settings& settings) {
   Json& definition = sweep_.definition;
   definition["kind"] = sweep_.kind;
   Json keys = Json::object();
@@ -309,12 +304,12 @@ void Planner::define(const SweepSpace& space, const study::Settings& settings) {
   definition["keys"] = keys;
   if (sweep_.kind == "random" || sweep_.kind == "lhs") {
     definition["samples"] = settings.size();
-    definition["sample_seed"] = flags_.sample_seed;
+    definition["sample_seed"] = options_.sample_seed;
   }
-  definition["seeds"] = flags_.seeds.empty() ? Json("the experiment's") : Json(flags_.seeds);
-  if (flags_.asha)
-    definition["asha"] = {{"eta", flags_.eta},
-                          {"min_epochs", flags_.min_epochs},
+  definition["seeds"] = options_.seeds.empty() ? Json("the experiment's") : Json(options_.seeds);
+  if (options_.asha)
+    definition["asha"] = {{"eta", options_.eta},
+                          {"min_epochs", options_.min_epochs},
                           {"max_epochs", *epochs_},
                           {"monitor", sweep_.ranking.monitor},
                           {"mode", sweep_.ranking.better == report::Better::lower ? "min" : "max"}};
@@ -323,8 +318,9 @@ void Planner::define(const SweepSpace& space, const study::Settings& settings) {
 
 }  // namespace
 
-PlannedSweep plan_sweep(const SweepFlags& flags, Context& context) {
-  return Planner(flags, context).plan();
+PlannedSweep plan_sweep(const SweepOptions& options, const Invocation& invocation,
+                        config::Diagnostics& diagnostics) {
+  return SweepPlanner(options, invocation, diagnostics).plan();
 }
 
-}  // namespace trainctl::app
+}  // namespace trainctl::study

@@ -10,13 +10,12 @@
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
 #include "report/text/table.hpp"
-#include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/sweep/jobs.hpp"
-#include "sweep/ledger_setup.hpp"
-#include "sweep/output.hpp"
-#include "sweep/plan.hpp"
-#include "sweep/run_starter.hpp"
+#include "study/sweep/planned_sweep.hpp"
+#include "study/sweep/run_starter.hpp"
+#include "study/sweep/sweep_report.hpp"
+#include "study/sweep/sweep_setup.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -36,46 +35,53 @@
 namespace trainctl::app {
 namespace {
 
-/// The flags of `trainctl sweep` beside its config arguments, and its footer.
-void add_sweep_flags(CLI::App& verb, SweepFlags& flags);
+struct SweepFlags {
+  ConfigArguments config;  // its overrides are also the keys that vary
+  study::SweepOptions options;
+  bool keep_going = false;
+  std::string csv;
+};
 
 void add_ways(CLI::App& verb, SweepFlags& flags) {
-  verb.add_option("--list", flags.list, "YAML file with a list of maps, one a run")
+  verb.add_option("--list", flags.options.list, "YAML file with a list of maps, one a run")
       ->type_name("FILE");
-  verb.add_option("--samples", flags.samples, "draw so many settings at random")
+  verb.add_option("--samples", flags.options.samples, "draw so many settings at random")
       ->type_name("N")
       ->check(whole_number(1, 10'000));
-  verb.add_option("--lhs", flags.lhs, "draw so many settings as a Latin hypercube")
+  verb.add_option("--lhs", flags.options.lhs, "draw so many settings as a Latin hypercube")
       ->type_name("N")
       ->check(whole_number(1, 10'000));
-  verb.add_option("--sample-seed", flags.sample_seed, "of what is drawn")
+  verb.add_option("--sample-seed", flags.options.sample_seed, "of what is drawn")
       ->type_name("N")
       ->check(whole_number(0, INT64_MAX));
-  verb.add_option("--seeds", flags.seeds, "run each setting with these seeds, compared in pairs")
+  verb.add_option("--seeds", flags.options.seeds,
+                  "run each setting with these seeds, compared in pairs")
       ->type_name("LIST");
-  verb.add_flag("--asha", flags.asha,
+  verb.add_flag("--asha", flags.options.asha,
                 "stop runs early that are worse than others (asynchronous successive halving)");
-  verb.add_option("--eta", flags.eta, "with --asha: of so many settings one goes on")
+  verb.add_option("--eta", flags.options.eta, "with --asha: of so many settings one goes on")
       ->type_name("N")
       ->check(whole_number(2, 1000));
-  verb.add_option("--min-epochs", flags.min_epochs, "with --asha: that each setting is given")
+  verb.add_option("--min-epochs", flags.options.min_epochs,
+                  "with --asha: that each setting is given")
       ->type_name("N")
       ->check(whole_number(1, 1'000'000'000));
 }
 
 void add_course(CLI::App& verb, SweepFlags& flags) {
-  verb.add_option("--jobs", flags.jobs, "runs side by side, which share cores and GPUs")
+  verb.add_option("--jobs", flags.options.jobs, "runs side by side, which share cores and GPUs")
       ->type_name("N")
       ->check(whole_number(1, 1000));
-  verb.add_option("--retries", flags.retries,
+  verb.add_option("--retries", flags.options.retries,
                   "try a run again that lacked memory, disk or a device, so often")
       ->type_name("N")
       ->check(whole_number(0, 1000));
-  CLI::Option* fast = verb.add_flag("--fail-fast", flags.fail_fast, "a run that fails ends all");
+  CLI::Option* fast =
+      verb.add_flag("--fail-fast", flags.options.fail_fast, "a run that fails ends all");
   verb.add_flag("--keep-going", flags.keep_going, "it does not: the default")->excludes(fast);
-  verb.add_flag("--resume", flags.resume,
+  verb.add_flag("--resume", flags.options.resume,
                 "resume the sweep of --out, else the newest of that name; more settings are added");
-  verb.add_flag("--retry-failed", flags.retry_failed, "run again what has failed");
+  verb.add_flag("--retry-failed", flags.options.retry_failed, "run again what has failed");
 }
 
 std::function<std::string(const std::string&)> one_of(std::vector<std::string> names) {
@@ -87,17 +93,19 @@ std::function<std::string(const std::string&)> one_of(std::vector<std::string> n
 
 void add_sweep_flags(CLI::App& verb, SweepFlags& flags) {
   add_ways(verb, flags);
-  verb.add_option("--monitor", flags.monitor,
+  verb.add_option("--monitor", flags.options.monitor,
                   "what settings are ranked by, such as val/accuracy; the experiment's own")
       ->type_name("METRIC");
-  verb.add_option("--mode", flags.mode, "whether the lowest or the highest is best: min, max")
+  verb.add_option("--mode", flags.options.mode,
+                  "whether the lowest or the highest is best: min, max")
       ->type_name("HOW")
       ->check(one_of({"min", "max"}));
-  verb.add_option("--against", flags.against, "the row that all are compared with: best, first")
+  verb.add_option("--against", flags.options.against,
+                  "the row that all are compared with: best, first")
       ->type_name("WHICH")
       ->check(one_of({"best", "first"}));
   add_course(verb, flags);
-  verb.add_option("--out", flags.out, "folder of the sweep (default: runs/sweep/NAME/TIME)")
+  verb.add_option("--out", flags.options.out, "folder of the sweep (default: runs/sweep/NAME/TIME)")
       ->type_name("DIR");
   verb.add_option("--csv", flags.csv, "write a line a run to this file")->type_name("FILE");
   verb.footer(
@@ -111,73 +119,43 @@ void add_sweep_flags(CLI::App& verb, SweepFlags& flags) {
 
 constexpr const char* kLedger = "sweep.sqlite";
 
-/// Two sweeps on one ledger would start its runs twice.
-study::FolderLock lock_of(const fs::path& folder) {
-  constexpr std::uint64_t kMostBytes = 4096;
-  make_folder(folder);
-  try {
-    return study::FolderLock(folder);
-  } catch (const Error& error) {
-    const fs::path file = folder / study::FolderLock::kFileName;
-    std::error_code ignored;
-    if (error.kind() != ErrorKind::resource || !fs::is_regular_file(file, ignored)) throw;
-    const auto holder = study::read_lock_line(read_file(file, kMostBytes, ReadFailure::resource));
-    if (!holder) throw;
-    throw Error(ErrorKind::resource,
-                fmt::format("a sweep is at work in {}: pid {} on {} since {}; wait for it, or "
-                            "choose another --out; if that process is gone, remove {}",
-                            printable(folder.string()), holder->pid, printable(holder->host),
-                            printable(holder->since), printable(file.string())));
-  }
-}
-
 std::string resume_command(const Context& context, const SweepFlags& flags,
                            const fs::path& folder) {
   std::vector<std::string> words;
   for (const std::string& word : context.argv) {  // --out may name a link that moves
     const bool is_value = !words.empty() && words.back() == "--out";
-    const bool is_both = word == "--out=" + flags.out;
+    const bool is_both = word == "--out=" + flags.options.out;
     words.push_back(is_value ? folder.string() : is_both ? "--out=" + folder.string() : word);
   }
-  if (flags.out.empty()) words.insert(words.end(), {"--out", folder.string()});
+  if (flags.options.out.empty()) words.insert(words.end(), {"--out", folder.string()});
   if (std::ranges::find(words, "--resume") == words.end()) words.emplace_back("--resume");
   for (std::string& word : words) word = shell_word(word);
   return join(words, " ");
 }
 
-/// --out; else that of the newest sweep of this name where it is to be resumed, or a new one.
-study::RunFolder folder_for(const SweepFlags& flags, const PlannedSweep& sweep) {
-  const study::FolderRequest request{.name = sweep.name, .root = fs::path("runs") / "sweep"};
-  std::optional<fs::path> folder;
-  if (!flags.out.empty()) {
-    folder = study::real_folder(flags.out);  // `latest` may lead to another sweep later
-  } else if (flags.resume || flags.retry_failed) {
-    folder = study::newest_folder(request);
-  }
-  if (!folder) return study::make_run_folder(request);
-  return {*folder, lock_of(*folder)};
-}
-
-study::SweepPlan plan_of(const SweepFlags& flags, const PlannedSweep& sweep,
+study::SweepPlan plan_of(const study::SweepOptions& options, const study::PlannedSweep& sweep,
                          const fs::path& folder) {
   return {
       .folder = folder,
       .ranking = sweep.ranking,
       .rungs = sweep.rungs,
-      .eta = flags.eta,
-      .jobs = flags.jobs,
-      .retries = flags.retries,
-      .on_failure = flags.fail_fast ? study::OnFailure::fail_fast : study::OnFailure::keep_going};
+      .eta = options.eta,
+      .jobs = options.jobs,
+      .retries = options.retries,
+      .on_failure = options.fail_fast ? study::OnFailure::fail_fast : study::OnFailure::keep_going};
 }
 
 /// What the runs of a sweep are made by.
 struct Making {
   study::Ledger& ledger;
-  const PlannedSweep& sweep;
+  const study::SweepPlace& place;
   const SweepFlags& flags;
-  const fs::path& folder;
   launch::SignalGuard& guard;
-  SweepPage& page;
+  study::SweepPage& page;
+
+  [[nodiscard]] report::Sweep record() const {
+    return study::sweep_record(ledger, place.sweep, flags.options, flags.config.file, place.folder);
+  }
 };
 
 /// Writes the tables while runs end: of many that end in a second once, as each holds all runs. The
@@ -189,10 +167,9 @@ class Tables {
   void write() {
     constexpr double kEvery_s = 1;
     if (written_at_ && clock_.now() - *written_at_ < kEvery_s) return;
-    const report::Sweep now =
-        told_sweep(making_.ledger, making_.sweep, making_.flags, making_.folder);
+    const report::Sweep now = making_.record();
     try {
-      write_sweep_files(now);
+      study::write_sweep_files(now);
     } catch (const Error& error) {
       log::get().warn("the tables of the sweep were not written: {}", error.what());
     }
@@ -206,24 +183,42 @@ class Tables {
   std::optional<double> written_at_;
 };
 
-void say_repeated(const PlannedSweep& sweep, const Context& context) {
+void print_sweep(const report::Sweep& sweep, int exit_code, const study::SweepPage& page,
+                 const Context& context) {
+  if (context.json) return print_json(report::sweep_document(sweep, exit_code));
+  const std::vector<report::SweepRow> rows = report::sweep_rows(sweep);
+  const std::string table =
+      report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));
+  if (context.quiet) return writer_for(stdout)(table);
+  const std::string where =
+      page.file().empty() ? "" : fmt::format("The page: {}\n", printable(page.file().string()));
+  writer_for(stdout)(table + report::sweep_notes(sweep, rows) + where);
+}
+
+void say_run(const study::LedgerRun& run, const study::PlannedSweep& sweep,
+             const Context& context) {
+  if (progress_for(context) == report::ProgressMode::none) return;
+  writer_for(stderr)(study::progress_line(run, sweep));
+}
+
+void say_repeated(const study::PlannedSweep& sweep, const Context& context) {
   if (sweep.repeated == 0 || progress_for(context) == report::ProgressMode::none) return;
   writer_for(stderr)(fmt::format(
       "{} of the settings resolve to one that came before: each is run once\n", sweep.repeated));
 }
 
 study::SweepEnd make_runs(const Making& making, const Context& context) {
-  const fs::path& folder = making.folder;
-  RunStarter starter(making.flags, making.sweep, folder, making.guard);
+  const fs::path& folder = making.place.folder;
+  study::RunStarter starter(making.place, making.flags.options.jobs, making.guard);
   make_folder(folder / "configs");
   make_folder(folder / "logs");
   make_folder(folder / "runs");
-  say_repeated(making.sweep, context);
+  say_repeated(making.place.sweep, context);
   Tables tables(making, steady_clock());
   const auto told = [&](std::span<const study::LedgerRun> runs) {
     for (const study::LedgerRun& run : runs) {
       starter.release(run.number);
-      say_run(run, making.sweep, context);
+      say_run(run, making.place.sweep, context);
     }
     tables.write();
   };
@@ -232,7 +227,8 @@ study::SweepEnd make_runs(const Making& making, const Context& context) {
       .wait = [&](double seconds) { return study::wait_for_signals(making.guard, seconds); },
       .told = told,
       .clock = steady_clock()};
-  return study::run_sweep(making.ledger, plan_of(making.flags, making.sweep, folder), hooks);
+  return study::run_sweep(making.ledger, plan_of(making.flags.options, making.place.sweep, folder),
+                          hooks);
 }
 
 void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::string& command,
@@ -257,24 +253,28 @@ int sweep(const SweepFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
   launch::end_on_stop_signals();  // nothing has begun that could be saved
   expect_one_task();
-  const PlannedSweep planned = plan_sweep(flags, context);
+  const study::SweepOptions& options = flags.options;
+  const study::Invocation invocation = invocation_of(flags.config, context);
+  const study::PlannedSweep planned = study::plan_sweep(options, invocation, context.diagnostics);
   print_warnings(context);
   if (const fs::path csv = fs::path(flags.csv).parent_path(); !csv.empty()) make_folder(csv);
-  const study::RunFolder taken = folder_for(flags, planned);
-  const fs::path& folder = taken.path;
-  study::Ledger ledger(folder / kLedger);
-  const Todo todo = prepare(ledger, planned, flags, folder);
+  const study::RunFolder taken = study::sweep_folder(options, planned.name);
+  study::Ledger ledger(taken.path / kLedger);
+  const study::Todo todo = study::prepare(ledger, planned, options, taken.path);
   launch::SignalGuard guard;  // a signal after the last run must not cost the table
   study::SweepEnd end;
-  SweepPage page(steady_clock());
-  if (todo == Todo::runs) end = make_runs({ledger, planned, flags, folder, guard, page}, context);
-  const report::Sweep told = told_sweep(ledger, planned, flags, folder);
-  const int exit_code = exit_code_of(told, end.signal);
-  write_sweep_files(told);
-  if (!flags.csv.empty()) write_atomically(flags.csv, report::to_csv(report::sweep_results(told)));
-  page.write(told);
-  print_sweep(told, exit_code, page, context);
-  say_end(end, told, resume_command(context, flags, folder), context);
+  study::SweepPage page(steady_clock());
+  const study::SweepPlace place{planned, invocation, taken.path};
+  const Making making{ledger, place, flags, guard, page};
+  if (todo == study::Todo::runs) end = make_runs(making, context);
+  const report::Sweep record = making.record();
+  const int exit_code = study::exit_code_of(record, end.signal);
+  study::write_sweep_files(record);
+  if (!flags.csv.empty())
+    write_atomically(flags.csv, report::to_csv(report::sweep_results(record)));
+  page.write(record);
+  print_sweep(record, exit_code, page, context);
+  say_end(end, record, resume_command(context, flags, taken.path), context);
   return exit_code;
 }
 

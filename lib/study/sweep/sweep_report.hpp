@@ -1,19 +1,20 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "cli/context.hpp"
 #include "report/search/sweep.hpp"
 #include "study/sweep/ledger.hpp"
-#include "sweep/plan.hpp"
+#include "study/sweep/planned_sweep.hpp"
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
-namespace trainctl::app {
+namespace trainctl::study {
 
-/// What the ledger knows, as tables and documents tell it.
-report::Sweep told_sweep(const study::Ledger& ledger, const PlannedSweep& sweep,
-                         const SweepFlags& flags, const std::filesystem::path& folder);
+/// Returns what the ledger knows, for tables and documents.
+report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
+                           const SweepOptions& options, const std::filesystem::path& config_file,
+                           const std::filesystem::path& folder);
 
 /// 130 or 75 where a signal ended it, 5 where runs have failed, else 0.
 int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal);
@@ -41,11 +42,7 @@ class SweepPage {
   std::filesystem::path file_;
 };
 
-/// The document, or the table with its notes and where the page is.
-void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& page,
-                 const Context& context);
+/// A line about a run that has ended or moved on.
+std::string progress_line(const LedgerRun& run, const PlannedSweep& sweep);
 
-/// A line about a run that has ended or moved on, where progress is shown.
-void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context);
-
-}  // namespace trainctl::app
+}  // namespace trainctl::study

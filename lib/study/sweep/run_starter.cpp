@@ -1,11 +1,10 @@
-#include "sweep/run_starter.hpp"
+#include "study/sweep/run_starter.hpp"
 
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
 #include "base/strings.hpp"
-#include "cli/engine_library.hpp"
 #include "study/sweep/jobs.hpp"
 #include "study/workers/devices.hpp"
 
@@ -15,7 +14,7 @@
 #include <cstdlib>
 #include <system_error>
 
-namespace trainctl::app {
+namespace trainctl::study {
 namespace {
 
 /// As CUDA_VISIBLE_DEVICES names them; none where no run could use one.
@@ -39,22 +38,20 @@ std::vector<std::string> gpus_for(const PlannedSweep& sweep) {
 
 }  // namespace
 
-RunStarter::RunStarter(const SweepFlags& flags, const PlannedSweep& sweep, const fs::path& folder,
-                       const launch::SignalGuard& guard)
-    : RunStarter(flags, sweep, folder, guard,
-                 flags.jobs > 1 ? gpus_for(sweep) : std::vector<std::string>()) {}
+RunStarter::RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard)
+    : RunStarter(place, jobs, guard,
+                 jobs > 1 ? gpus_for(place.sweep) : std::vector<std::string>()) {}
 
-RunStarter::RunStarter(const SweepFlags& flags, const PlannedSweep& sweep, const fs::path& folder,
-                       const launch::SignalGuard& guard, const std::vector<std::string>& gpus)
-    : flags_(flags),
-      sweep_(sweep),
-      folder_(folder),
+RunStarter::RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard,
+                       const std::vector<std::string>& gpus)
+    : place_(place),
+      jobs_(jobs),
       guard_(guard),
       gpus_(static_cast<int>(gpus.size())),
-      slots_(flags.jobs, by_physical_core(allowed_cores()), cpu_quota(), gpus) {}
+      slots_(jobs, by_physical_core(allowed_cores()), cpu_quota(), gpus) {}
 
-std::vector<std::string> RunStarter::command(const study::SweepJob& job) const {
-  std::vector<std::string> words{executable_path().string(), "run",
+std::vector<std::string> RunStarter::command(const SweepJob& job) const {
+  std::vector<std::string> words{place_.invocation.executable.string(), "run",
                                  config_of(run_of(job).config).string(),
                                  fmt::format("seed={}", job.seed)};
   for (const char* word : {"--resume", "auto", "--quiet", "--progress", "none", "--color", "never"})
@@ -68,34 +65,34 @@ std::vector<std::string> RunStarter::command(const study::SweepJob& job) const {
 /// The experiment as it was when the sweep was called: a file that is changed meanwhile changes no
 /// run.
 fs::path RunStarter::config_of(const std::string& hash) const {
-  const fs::path file = folder_ / "configs" / (hash + ".yaml");
+  const fs::path file = place_.folder / "configs" / (hash + ".yaml");
   std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) write_atomically(file, sweep_.configs.at(hash));
+  if (!fs::is_regular_file(file, ignored)) write_atomically(file, place_.sweep.configs.at(hash));
   return file;
 }
 
-const study::PlannedRun& RunStarter::run_of(const study::SweepJob& job) const {
-  const auto run = std::ranges::find_if(sweep_.runs, [&](const study::PlannedRun& each) {
+const PlannedRun& RunStarter::run_of(const SweepJob& job) const {
+  const auto run = std::ranges::find_if(place_.sweep.runs, [&](const PlannedRun& each) {
     return each.seed == job.seed && each.overrides == job.overrides;
   });
-  ASSERT(run != sweep_.runs.end());
+  ASSERT(run != place_.sweep.runs.end());
   return *run;
 }
 
 /// With `auto` an equal part of them.
-int RunStarter::gpus_of(const study::SweepJob& job) const {
+int RunStarter::gpus_of(const SweepJob& job) const {
   if (gpus_ == 0) return 0;
-  const int wanted = sweep_.devices.at(run_of(job).config);
-  return wanted >= 0 ? wanted : std::max(1, gpus_ / flags_.jobs);
+  const int wanted = place_.sweep.devices.at(run_of(job).config);
+  return wanted >= 0 ? wanted : std::max(1, gpus_ / jobs_);
 }
 
-std::unique_ptr<study::JobProcess> RunStarter::start(const study::SweepJob& job) {
-  const study::Share share = slots_.take(gpus_of(job));
+std::unique_ptr<JobProcess> RunStarter::start(const SweepJob& job) {
+  const Share share = slots_.take(gpus_of(job));
   shares_[job.number] = share;
-  const fs::path log = folder_ / "logs" / (study::run_id(job.number) + ".log");
+  const fs::path log = place_.folder / "logs" / (run_id(job.number) + ".log");
   try {
-    return std::make_unique<study::ChildProcess>(
-        study::JobCommand{command(job), log, share, flags_.config.file}, guard_);
+    return std::make_unique<ChildProcess>(
+        JobCommand{command(job), log, share, place_.invocation.config_file}, guard_);
   } catch (const Error&) {
     release(job.number);
     throw;
@@ -109,4 +106,4 @@ void RunStarter::release(std::int64_t number) {
   shares_.erase(share);
 }
 
-}  // namespace trainctl::app
+}  // namespace trainctl::study

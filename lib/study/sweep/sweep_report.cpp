@@ -1,12 +1,10 @@
-#include "sweep/output.hpp"
+#include "study/sweep/sweep_report.hpp"
 
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "cli/output.hpp"
 #include "log/log.hpp"
 #include "report/html/study_pages.hpp"
 #include "report/text/format.hpp"
-#include "report/text/table.hpp"
 #include "study/sweep/sweep.hpp"
 
 #include <algorithm>
@@ -15,31 +13,32 @@
 #include <string>
 #include <utility>
 
-namespace trainctl::app {
+namespace trainctl::study {
 namespace {
 
 using report::SweepStatus;
 
-report::SweepRun told_run(const study::LedgerRun& run, std::size_t group,
-                          const std::filesystem::path& folder) {
-  report::SweepRun told;
-  told.id = study::run_id(run.number);
-  told.group = group;
-  told.seed = run.plan.seed;
+report::SweepRun run_record(const LedgerRun& run, std::size_t group,
+                            const std::filesystem::path& folder) {
+  report::SweepRun record;
+  record.id = run_id(run.number);
+  record.group = group;
+  record.seed = run.plan.seed;
   for (const auto& [key, value] : run.plan.overrides) {
     const std::string bare = key.substr(std::min(key.find_first_not_of('+'), key.size()));
-    if (bare != "seed") told.overrides.emplace_back(bare, value);  // runs of one setting share them
+    if (bare != "seed")
+      record.overrides.emplace_back(bare, value);  // runs of one setting share them
   }
-  told.status = run.status;
-  told.exit_code = run.exit_code;
-  told.message = run.message;
-  told.metrics = run.metrics;
-  told.value = run.value;
-  told.run_dir = study::run_folder(folder, run.number).string();
-  told.epochs = run.epochs;
-  told.wall_s = run.wall_s;
-  if (run.status == SweepStatus::pruned) told.pruned_at = run.epochs;
-  return told;
+  record.status = run.status;
+  record.exit_code = run.exit_code;
+  record.message = run.message;
+  record.metrics = run.metrics;
+  record.value = run.value;
+  record.run_dir = run_folder(folder, run.number).string();
+  record.epochs = run.epochs;
+  record.wall_s = run.wall_s;
+  if (run.status == SweepStatus::pruned) record.pruned_at = run.epochs;
+  return record;
 }
 
 std::string setting_text(const report::SweepRun& run) {
@@ -67,22 +66,23 @@ std::string state_text(const report::SweepRun& run, const std::string& monitor) 
 
 }  // namespace
 
-report::Sweep told_sweep(const study::Ledger& ledger, const PlannedSweep& sweep,
-                         const SweepFlags& flags, const std::filesystem::path& folder) {
-  report::Sweep told;
-  told.config = flags.config.file;
-  told.folder = folder.string();
-  told.kind = sweep.kind;
-  told.prunes = flags.asha;
-  told.monitor = sweep.ranking.monitor;
-  told.better = sweep.ranking.better;
-  told.against = flags.against == "first" ? report::Against::first : report::Against::best;
+report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
+                           const SweepOptions& options, const std::filesystem::path& config_file,
+                           const std::filesystem::path& folder) {
+  report::Sweep record;
+  record.config = config_file.string();
+  record.folder = folder.string();
+  record.kind = sweep.kind;
+  record.prunes = options.asha;
+  record.monitor = sweep.ranking.monitor;
+  record.better = sweep.ranking.better;
+  record.against = options.against == "first" ? report::Against::first : report::Against::best;
   std::map<std::string, std::size_t> groups;
-  for (const study::LedgerRun& run : ledger.runs()) {
+  for (const LedgerRun& run : ledger.runs()) {
     const std::size_t group = groups.try_emplace(run.plan.config, groups.size()).first->second;
-    told.runs.push_back(told_run(run, group, folder));
+    record.runs.push_back(run_record(run, group, folder));
   }
-  return told;
+  return record;
 }
 
 int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal) {
@@ -123,29 +123,16 @@ void SweepPage::write(const report::Sweep& sweep) {
   has_begun_ = true;
 }
 
-void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& page,
-                 const Context& context) {
-  if (context.json) return print_json(report::sweep_document(sweep, exit_code));
-  const std::vector<report::SweepRow> rows = report::sweep_rows(sweep);
-  const std::string table =
-      report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));
-  if (context.quiet) return writer_for(stdout)(table);
-  const std::string where =
-      page.file().empty() ? "" : fmt::format("The page: {}\n", printable(page.file().string()));
-  writer_for(stdout)(table + report::sweep_notes(sweep, rows) + where);
-}
-
-void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context) {
-  if (progress_for(context) == report::ProgressMode::none) return;
-  const report::SweepRun told = told_run(run, 0, {});
-  const auto planned = std::ranges::find_if(sweep.runs, [&](const study::PlannedRun& one) {
+std::string progress_line(const LedgerRun& run, const PlannedSweep& sweep) {
+  const report::SweepRun record = run_record(run, 0, {});
+  const auto planned = std::ranges::find_if(sweep.runs, [&](const PlannedRun& one) {
     return one.config == run.plan.config && one.seed == run.plan.seed;
   });
   // Numbers of runs go on where a sweep was added to, so they may exceed the number of its runs.
   const auto position = planned - sweep.runs.begin() + 1;
-  writer_for(stderr)(fmt::format("run {} ({} of {})  {}  seed {}  {}\n", told.id, position,
-                                 sweep.runs.size(), printable(setting_text(told)), told.seed,
-                                 printable(state_text(told, sweep.ranking.monitor))));
+  return fmt::format("run {} ({} of {})  {}  seed {}  {}\n", record.id, position, sweep.runs.size(),
+                     printable(setting_text(record)), record.seed,
+                     printable(state_text(record, sweep.ranking.monitor)));
 }
 
-}  // namespace trainctl::app
+}  // namespace trainctl::study
