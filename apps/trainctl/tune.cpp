@@ -1,12 +1,12 @@
+#include "report/search/tune.hpp"
+
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/experiment.hpp"
 #include "cli/output.hpp"
-#include "report/search/tune.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/tune/tune.hpp"
-#include "study/tune/tune_requests.hpp"
 #include "study/tune/tune_search.hpp"
 #include "verbs.hpp"
 

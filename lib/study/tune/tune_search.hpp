@@ -1,13 +1,64 @@
 #pragma once
 
+#include "base/files.hpp"
+#include "config/diagnostics.hpp"
 #include "report/search/tune.hpp"
+#include "study/run/run.hpp"
 #include "study/tune/tune.hpp"
-#include "study/tune/tune_requests.hpp"
+#include "study/tune/tuning_run.hpp"
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace trainctl::study {
+
+/// The experiment of the command line, cut down to the short runs of tune, with changes laid over
+/// it.
+class TuneRequests {
+ public:
+  /// Reads and checks the experiment as it is; its warnings are in `diagnostics`. Throws
+  /// Error(config).
+  TuneRequests(Invocation invocation, config::Diagnostics& diagnostics);
+  /// Makes ROOT/tune/NAME/TIME, in which all runs of the search get their folders.
+  const fs::path& make_folder(const fs::path& root);
+
+  [[nodiscard]] const spec::Experiment& experiment() const { return loaded_.experiment; }
+  void use_length(const TuneLength& length) { length_ = length; }
+  /// Where the experiment leaves the number to each run, all have this one from now on: else a run
+  /// might measure another than that which it is compared with.
+  void pin_threads(int threads);
+  /// The same for the memory format of images.
+  void pin_layout(bool channels_last);
+
+  TuneResult run(const report::TuneChanges& changes, TuneScope scope, double most_s);
+  /// The experiment with these changes, at its full length, or why it does not take them.
+  std::variant<spec::Experiment, std::string> check(const report::TuneChanges& changes);
+
+  /// `patch`: the file that the changes are written to.
+  [[nodiscard]] report::TuneCommands commands(const report::TuneReport& report,
+                                              const fs::path& patch) const;
+
+ private:
+  using Made = std::variant<RunRequest, std::string>;  // or why there is none
+
+  /// The overrides that pin the choices of `auto` in a run with these changes.
+  [[nodiscard]] std::vector<std::string> pins(const report::TuneChanges& changes) const;
+  Made make(const report::TuneChanges& changes, TuneScope scope);
+  Made read(const std::vector<std::string>& added);
+
+  Invocation invocation_;
+  spec::Loaded loaded_;
+  std::optional<RunFolder> folder_;
+  TuneLength length_;
+  std::optional<int> threads_;
+  std::optional<bool> channels_last_;
+  bool has_constant_rate_ = false;
+  std::map<std::string, Made> known_;  // by the overrides
+};
 
 /// Prints a line of progress.
 using Say = std::function<void(const std::string& line)>;
