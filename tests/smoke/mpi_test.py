@@ -4,8 +4,8 @@ import os
 import shutil
 import unittest
 
-from launched import Launched
 from support import main
+from support.launched import Launched
 
 MPIRUN = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 TWO_TASKS = [MPIRUN, "--oversubscribe", "-n", "2", "-x", "SMOKE_MARK"]

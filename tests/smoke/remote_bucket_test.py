@@ -8,8 +8,8 @@ import sys
 import unittest
 from unittest import mock
 
-from remote import SECRET, Remote, serve, write_everything
 from support import main
+from support.remote import SECRET, Remote, serve, write_everything
 
 
 def moto_python():

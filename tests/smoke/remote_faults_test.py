@@ -9,8 +9,8 @@ import time
 import unittest
 from unittest import mock
 
-from remote import BLOCK, SECRET, FaultyServer, Remote, write_everything
 from support import main
+from support.remote import BLOCK, SECRET, FaultyServer, Remote, write_everything
 
 
 class BehindAFailingServer(Remote):

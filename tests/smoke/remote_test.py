@@ -6,8 +6,8 @@ import subprocess
 import time
 import unittest
 
-from remote import Remote, serve, wait_for, write_everything
 from support import main
+from support.remote import Remote, serve, wait_for, write_everything
 
 
 @unittest.skipUnless(shutil.which("nginx"), "nginx is not installed: scripts/setup --checks")

@@ -1,4 +1,4 @@
-"""Tasks of a real Slurm, of one node on this machine (slurm_cluster.py). Needs TRAINCTL_BINARY, root and slurm-wlm."""
+"""Tasks of a real Slurm, of one node on this machine (support/slurm_cluster.py). Needs TRAINCTL_BINARY, root and slurm-wlm."""
 
 import json
 import os
@@ -8,9 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-import slurm_cluster
-from launched import Launched
-from support import BINARY, SOURCE, main
+from support import BINARY, SOURCE, main, slurm_cluster
+from support.launched import Launched
 
 SCRIPT = SOURCE / "scripts/cluster/slurm.sbatch"
 

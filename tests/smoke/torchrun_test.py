@@ -7,8 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from launched import Launched, clean_environment
 from support import BINARY, SOURCE, free_port, main
+from support.launched import Launched, clean_environment
 
 
 def torchrun():

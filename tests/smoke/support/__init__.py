@@ -18,7 +18,7 @@ import typing
 import unittest
 
 BINARY = os.environ["TRAINCTL_BINARY"]
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 GOLDEN = SOURCE / "tests/golden"
 DIGITS = """\
 name: smoke
