@@ -31,11 +31,6 @@ struct TuneFlags {
   std::string patch;  // empty: in the folder of the search
 };
 
-void say(const Context& context, const std::string& line) {
-  if (progress_for(context) != report::ProgressMode::none)
-    writer_for(stderr)(printable(line) + "\n");
-}
-
 study::TuneWish wish_of(const TuneFlags& flags) {
   const std::optional<double> budget = spec::parse_duration(flags.budget);
   ENSURE(config, budget.has_value(),
@@ -84,8 +79,10 @@ int tune(const TuneFlags& flags, Context& context) {
   const fs::path patch = flags.patch.empty() ? folder / "tuned.patch.yaml" : fs::path(flags.patch);
   if (!patch.parent_path().empty())
     make_folder(patch.parent_path());  // known before minutes of runs rather than after them
-  report::TuneReport report =
-      study::search_settings(wish, requests, [&](const std::string& line) { say(context, line); });
+  const study::PrintLine print_line = [print = progress_printer(context)](const std::string& line) {
+    print(printable(line));
+  };
+  report::TuneReport report = study::search_settings(wish, requests, print_line);
   report.config = flags.config.file;
   report.overrides = flags.config.overrides;
   const report::TuneCommands commands = requests.commands(report, patch);
@@ -93,10 +90,10 @@ int tune(const TuneFlags& flags, Context& context) {
   write_files(patch, report, commands, keeps);
   print_report(report, commands, context);
   if (!context.json && !context.quiet)
-    say(context, keeps ? "kept     " + patch.string() +
-                             " as it was, since nothing was decided; "
-                             "tune.json is written next to it"
-                       : "written  " + patch.string() + " and tune.json next to it");
+    print_line(keeps ? "kept     " + patch.string() +
+                           " as it was, since nothing was decided; "
+                           "tune.json is written next to it"
+                     : "written  " + patch.string() + " and tune.json next to it");
   return report.exit_code;
 }
 

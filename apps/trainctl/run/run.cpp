@@ -129,10 +129,6 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   return request;
 }
 
-void say(const Context& context, const std::string& line) {
-  if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
-}
-
 /// A run whose batch size is to be found, in its place among the nodes.
 struct Unsized {
   const RunFlags& flags;
@@ -153,9 +149,9 @@ study::BatchResult try_batch(std::int64_t batch, const Unsized& run, Context& co
   request.folder.fixed.reset();
   const study::BatchResult result = study::run_batch_trial(request, steady_clock());
   const auto* told = std::get_if<study::BatchTrial>(&result);
-  say(context, fmt::format("batch {}  {}", batch,
-                           told != nullptr ? report::rate_text(told->samples_per_s) + " samples/s"
-                                           : "failed"));
+  progress_printer(context)(fmt::format(
+      "batch {}  {}", batch,
+      told != nullptr ? report::rate_text(told->samples_per_s) + " samples/s" : "failed"));
   return result;
 }
 
@@ -184,8 +180,8 @@ study::RunRequest with_found_batch(const Unsized& run, Context& context) {
   if (choice.failure)
     throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
                 "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
-  say(context, fmt::format("loader.batch_size={}: {}; the learning rate stays as it is",
-                           choice.batch, choice.why));
+  progress_printer(context)(fmt::format(
+      "loader.batch_size={}: {}; the learning rate stays as it is", choice.batch, choice.why));
   study::RunRequest found = with_batch(choice.batch, run, context);
   found.batch_size_why = choice.why;
   return found;

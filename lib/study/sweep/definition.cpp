@@ -90,8 +90,6 @@ std::string definition_difference(const Json& before, const Json& now) {
 
 namespace {
 
-constexpr std::size_t kMostRuns = 10'000;
-
 // Draws for different purposes share no numbers.
 constexpr std::uint16_t kValue = 1;
 constexpr std::uint16_t kOrder = 2;
@@ -151,8 +149,8 @@ void check_count(std::span<const Dimension> dimensions, std::size_t count) {
   ENSURE(
       config, !dimensions.empty(),
       "nothing is varied: write keys with what to draw from, such as optimizer.lr=log(1e-4,0.1)");
-  ENSURE(config, count >= 1 && count <= kMostRuns, "{} samples are not from 1 to {}", count,
-         kMostRuns);
+  ENSURE(config, count >= 1 && count <= kMostSweepRuns, "{} samples are not from 1 to {}", count,
+         kMostSweepRuns);
 }
 
 std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
@@ -276,8 +274,8 @@ Settings listed_settings(const std::filesystem::path& file) {
   Settings settings;
   for (const config::Node& item : list.items) settings.push_back(overrides_of(item, problems));
   problems.throw_if_errors();
-  ENSURE(config, settings.size() <= kMostRuns, "{} lists {} runs, at most {} are allowed",
-         printable(file.string()), settings.size(), kMostRuns);
+  ENSURE(config, settings.size() <= kMostSweepRuns, "{} lists {} runs, at most {} are allowed",
+         printable(file.string()), settings.size(), kMostSweepRuns);
   return settings;
 }
 

@@ -5,6 +5,7 @@
 #include "spec/load.hpp"
 #include "study/bench/parameter_grid.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -32,6 +33,9 @@ std::string bare_key(const std::string& key);
 std::string definition_difference(const Json& before, const Json& now);
 
 // What a sweep tries: settings that are listed, combined or drawn. Pure functions.
+
+/// The most runs of a sweep.
+inline constexpr std::size_t kMostSweepRuns = 10'000;
 
 enum class Spread { listed, uniform, logarithmic };
 

@@ -85,8 +85,6 @@ std::vector<std::uint64_t> seeds_of(const SweepOptions& options) {
   return seeds;
 }
 
-constexpr std::size_t kMostRuns = 10'000;
-
 std::vector<std::string> words_of(const report::Overrides& overrides) {
   std::vector<std::string> words;
   for (const auto& [key, value] : overrides) words.push_back(key + "=" + value);
@@ -166,8 +164,8 @@ PlannedSweep SweepPlanner::plan() {
   seeds_ = seeds_of(options_);
   const Settings settings = settings_of(options_, space, sweep_.kind);
   const std::size_t runs = settings.size() * std::max<std::size_t>(seeds_.size(), 1);
-  ENSURE(config, runs <= kMostRuns, "the sweep would have {} runs; at most {} are allowed",
-         with_thousands(static_cast<long long>(runs)), kMostRuns);
+  ENSURE(config, runs <= kMostSweepRuns, "the sweep would have {} runs; at most {} are allowed",
+         with_thousands(static_cast<long long>(runs)), kMostSweepRuns);
   for (const report::Overrides& setting : settings) {
     for (const auto& [key, value] : setting) {
       ENSURE(config, seeds_.empty() || bare_key(key) != "seed",

@@ -189,10 +189,10 @@ report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFa
 /// The length of the runs, which `requests` takes over.
 std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneWish& wish,
                                                                      TuneRequests& requests,
-                                                                     const Say& say) {
+                                                                     const PrintLine& print) {
   const Clock& clock = steady_clock();
   const double ends_at = clock.now() + wish.budget_s;
-  say("scouting how long runs have to be");
+  print("scouting how long runs have to be");
   const auto result =
       scout(requests.experiment(), epoch_target_s(wish.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
@@ -210,9 +210,9 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneW
   }
   const auto& found = std::get<TuneScouted>(result);
   requests.use_length(found.length);
-  say(found.length.batches > 0 ? fmt::format("runs of {} epochs of {} batches", found.length.epochs,
-                                             found.length.batches)
-                               : fmt::format("runs of {} whole epochs", found.length.epochs));
+  print(found.length.batches > 0 ? fmt::format("runs of {} epochs of {} batches",
+                                               found.length.epochs, found.length.batches)
+                                 : fmt::format("runs of {} whole epochs", found.length.epochs));
   report::TuneBaseline baseline;
   baseline.batches = found.length.batches;
   baseline.part = found.length.part;
@@ -223,11 +223,12 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneW
 
 }  // namespace
 
-report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests, const Say& say) {
+report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
+                                   const PrintLine& print) {
   launch::SignalGuard guard;  // what is known is written, whenever a signal comes
   const Clock& clock = steady_clock();
   const double began = clock.now();
-  const auto scouted = find_length(asked, requests, say);
+  const auto scouted = find_length(asked, requests, print);
   if (const auto* failure = std::get_if<report::TrialFailure>(&scouted))
     return unfinished_report(asked, *failure);
   TuneWish wish = asked;
@@ -237,7 +238,7 @@ report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests
                         .check = [&](const auto& changes) { return requests.check(changes); },
                         .no_capture = no_capture,
                         .stopped = [&] { return stop_code(guard); },
-                        .say = say,
+                        .say = print,
                         .clock = clock};
   return tune(wish, std::get<report::TuneBaseline>(scouted), tools);
 }

@@ -7,7 +7,6 @@
 #include "study/tune/tune.hpp"
 #include "study/tune/tuning_run.hpp"
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,12 +59,10 @@ class TuneRequests {
   std::map<std::string, Made> known_;  // by the overrides
 };
 
-/// Prints a line of progress.
-using Say = std::function<void(const std::string& line)>;
-
 /// Finds out how long runs have to be, then tries one change after the other within the budget.
 /// What is known when a signal comes is in the report. Throws Error where the experiment does not
 /// run as it is.
-report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests, const Say& say);
+report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
+                                   const PrintLine& print);
 
 }  // namespace trainctl::study
