@@ -165,8 +165,10 @@ Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
                           }) ||
       clone_same(best, path, entries, group.prefix);
   if (!is_there) safetensors::write(path, views_of(entries, group.prefix), {{"format", "pt"}});
-  return {std::string(group.prefix), "", std::string(group.file), fs::file_size(path),
-          checksum_of_file(path)};
+  std::error_code failure;
+  const std::uintmax_t bytes = fs::file_size(path, failure);
+  ENSURE(resource, !failure, "cannot read {}: {}", printable(path.string()), failure.message());
+  return {std::string(group.prefix), "", std::string(group.file), bytes, checksum_of_file(path)};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 The places are chosen by a seed. All of them are compiled into one copy of the tree, and the environment variable TRAINCTL_MUTANT
 selects the one that is flipped, so that a trial needs one build. scripts/mutation-trial starts it.
 
-exit codes: 0 as many as asked for were noticed, 1 fewer were, 2 wrong arguments, or the copy does not build or pass unflipped"""
+exit codes: 0 as many as asked for were noticed, 1 fewer were, 2 wrong arguments, or the copy does not build"""
 
 import argparse
 import dataclasses
@@ -123,7 +123,8 @@ def plant(copy, chosen):
 def build(copy):
     for command in (["cmake", "--preset", "ci", "-DTRAINCTL_BENCHES=OFF"], ["cmake", "--build", "--preset", "ci", "--parallel", os.environ.get("TRAINCTL_JOBS", "2")]):
         if subprocess.run(command, cwd=copy, stdout=subprocess.DEVNULL).returncode != 0:
-            sys.exit(f"mutation-trial: '{' '.join(command)}' failed in {copy}; the places are in it")
+            print(f"mutation-trial: '{' '.join(command)}' failed in {copy}; the places are in it", file=sys.stderr)
+            sys.exit(2)
 
 
 def failed_tests(copy, number, jobs, *selection):
@@ -190,7 +191,8 @@ def main():
         done[str(number)] = {"place": dataclasses.asdict(place), "test": notices(copy, number, place, options.jobs)}
         file.write_text(json.dumps(done, indent=1))
         print(f"{number:3}  {place.path}:{place.line}  {done[str(number)]['test'] or 'NOT NOTICED'}", flush=True)
-    good, text = report_of([done[str(number)] for number in range(1, options.count + 1) if str(number) in done], options.least)
+    results = [done.get(str(number)) for number in range(1, options.count + 1)]
+    good, text = report_of([result for result, place in zip(results, chosen) if result and result["place"] == dataclasses.asdict(place)], options.least)
     print(text)
     return 0 if good else 1
 

@@ -4,7 +4,6 @@
 
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace trainctl {
@@ -27,7 +26,9 @@ double ProcessStat::age_s() const {
 // counted from the last parenthesis.
 std::optional<ProcessStat> read_process_stat(const std::filesystem::path& folder) {
   std::ifstream file(folder / "stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  // Not by iterators of the buffer, which throw where the process ends between open and read.
+  std::string text;
+  std::getline(file, text, '\0');
   const std::size_t open = text.find('(');
   const std::size_t close = text.rfind(')');
   if (close == std::string::npos || open >= close) return std::nullopt;

@@ -55,3 +55,10 @@ TEST_CASE("procfs: the first line of a file that cannot be read is empty") {
   CHECK(first_line_of(folder.path() / "two") == "first");
   CHECK(first_line_of(folder.path() / "none").empty());
 }
+
+TEST_CASE("read_process_stat: a file whose content cannot be read is a process that has ended") {
+  // A folder opens as a file does, and reading it fails, as of a process that ends in between.
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.path() / "stat");
+  CHECK_FALSE(read_process_stat(folder.path()));
+}
