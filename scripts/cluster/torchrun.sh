@@ -19,7 +19,7 @@ else
   options+=(--rdzv-backend c10d --rdzv-endpoint "${RDZV_ENDPOINT:?the first host and a port, as in node1:29400}"
     --rdzv-id "${RDZV_ID:?a name that this job has for itself}")
 fi
-# A fixed folder, so that a restart of torchrun's goes on in it.
+# A fixed folder, so that a restart by torchrun resumes the run in it.
 run_dir=${TRAINCTL_RUN_DIR:-$out/torchrun-${RDZV_ID:-$(date +%Y%m%d-%H%M%S)}}
 
 # torchrun ends with 1 whatever the code of its tasks was: result.json in the run folder has it.

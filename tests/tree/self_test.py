@@ -9,6 +9,7 @@ from pathlib import Path
 import config_page
 import docs
 import format as formatting
+import language
 import layers
 import limits
 import lint
@@ -121,6 +122,32 @@ class Names(Planted):
         self.expect(self.found(run, "namespace b {\nstruct Run {};\nstruct Part {};\n}\n"))
         self.expect(self.found(run, "namespace a {\nclass Run;\nstruct Part {};\n}\n"))
         self.expect(self.found(run, "namespace a {\ninline int f() { struct Run { int x; }; return Run{}.x; }\n}\n"))
+
+
+class Language(Planted):
+    GLOSSARY = "clean lib\nword told|tells? | reports\nword of its own | separate\n"
+
+    def found(self, text, glossary=GLOSSARY, path="lib/base/a.hpp"):
+        return language.check(self.tree_of(**{"docs/glossary.txt": glossary, path: text}))
+
+    def test_a_word_is_found_in_names_and_sentences(self):
+        self.expect(self.found("int x;\nbool was_told = isTold();\n// It has a thread of its own.\n"),
+                    "lib/base/a.hpp:2: 'told': write reports", "lib/base/a.hpp:3: 'of its own': write separate")
+
+    def test_parts_of_words_are_other_words(self):
+        self.expect(self.found("int untold;  // Tellers of stories.\n"))
+
+    def test_only_clean_folders_are_checked(self):
+        self.expect(self.found("It was told.\n", path="docs/a.md"))
+        self.expect(self.found("It was told.\n", path="docs/a.md", glossary=self.GLOSSARY + "clean docs/a.md\n"), "docs/a.md:1")
+
+    def test_an_exception_is_for_one_pattern_below_one_path(self):
+        allowed = self.GLOSSARY + "except lib/base told|tells? | the term of a library\n"
+        self.expect(self.found("It was told.\n// of its own\n", allowed), "'of its own'")
+        self.expect(self.found("int x;\n", allowed), "is not needed")
+
+    def test_a_line_that_cannot_be_read_is_named(self):
+        self.expect(self.found("int x;\n", "word told\n"), "docs/glossary.txt:1: must be")
 
 
 class Stages(Planted):
