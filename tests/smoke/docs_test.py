@@ -1,0 +1,133 @@
+"""The commands and files in docs/ work. Each page is run from top to bottom in one empty folder, as a reader would.
+
+```console             lines that start with "$ " are commands, with the lines after a backslash; the others show output
+```yaml title="NAME"   is written to NAME, as any block with a title
+```yaml                is part of an experiment file: every key in it exists
+
+<!-- not run: REASON --> above a block leaves it out. configs/ and data/ are those of the repository; a page that starts with
+<!-- needs: PATH --> is skipped where PATH is missing. Keys in sentences and tables, such as `trainer.devices`, have to exist."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import yaml
+
+import support
+
+DOCS = support.SOURCE / "docs"
+FOLDERS = ("get-started", "tutorials", "how-to", "coming-from", "troubleshooting.md")
+BLOCK = re.compile(r'^(?P<note><!-- not run: [^\n]+ -->\n\s*)?(?P<indent>[ ]*)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$',
+                   re.M | re.S)
+TITLE = re.compile(r'title="([^"]+)"')
+NEEDS = re.compile(r"^<!-- needs: (\S+) -->", re.M)
+# `optimizer.lr=0.1`, `trainer.devices: auto` or `loader.num_workers` within a sentence or a table.
+INLINE = re.compile(r"`((?:%s)\.[a-z_0-9]+(?:\.[a-z_0-9]+)*)(?:`|=|: )" % "|".join(
+    "dataset loader model weights optimizer scheduler early_stopping trainer distributed checkpoint".split()))
+KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv"}
+
+
+def pages():
+    for name in FOLDERS:
+        path = DOCS / name
+        yield from sorted(path.rglob("*.md")) if path.is_dir() else [path] * path.is_file()
+
+
+def blocks_of(page):
+    """(line number, language, title, text) of each block that is to be run."""
+    text = page.read_text()
+    for match in BLOCK.finditer(text):
+        if match["note"]:
+            continue
+        title = TITLE.search(match["options"])
+        indent = len(match["indent"])
+        body = "".join(line[indent:] if line.strip() else "\n" for line in match["text"].splitlines(keepends=True))
+        yield text.count("\n", 0, match.start("language")) + 1, match["language"], title and title[1], body
+
+
+def commands_of(block):
+    """The commands of a console block, with their continuation lines."""
+    commands, continued = [], False
+    for line in block.splitlines():
+        if continued:
+            commands[-1] += "\n" + line
+        elif line.startswith("$ "):
+            commands.append(line[2:])
+        else:
+            continue
+        continued = line.endswith("\\")
+    return commands
+
+
+def keys_of(value, above=""):
+    """Dotted paths of all keys of nested maps. A stage ends the path: its options have their own names."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield above + str(key)
+            if not (isinstance(inner, dict) and "type" in inner):
+                yield from keys_of(inner, f"{above}{key}.")
+
+
+class Pages(support.Front):
+    def enter(self):
+        (self.folder / "configs").symlink_to(support.SOURCE / "configs")
+        data = os.environ.get("TRAINCTL_DATA") or str(support.SOURCE / "data")
+        (self.folder / "data").symlink_to(data)
+
+    def run_page(self, page):
+        needed = NEEDS.search(page.read_text())
+        self.enter()
+        if needed and not (self.folder / needed[1]).exists():
+            self.skipTest(f"{needed[1]} is not there")
+        for line, language, title, text in blocks_of(page):
+            place = f"{page.relative_to(support.SOURCE)}:{line}"
+            self.assertIn(language, KNOWN, place)
+            if title:
+                self.write(title, text)
+            elif language == "console":
+                for command in commands_of(text):
+                    self.run_command(command, place)
+            elif language == "yaml":
+                self.check_fragment(text, place)
+        for key in sorted(set(INLINE.findall(page.read_text()))):
+            self.check_key(key, page.relative_to(support.SOURCE))
+
+    def run_command(self, command, place):
+        path = f"{pathlib.Path(support.BINARY).parent}:{os.environ['PATH']}"
+        done = subprocess.run(["bash", "-c", command], cwd=self.folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=600)
+        expected = re.search(r"# exit code (\d+)", command)
+        self.assertEqual(done.returncode, int(expected[1]) if expected else 0, f"{place}: $ {command}\n{done.stdout}{done.stderr}")
+
+    def check_fragment(self, text, place):
+        for document in yaml.safe_load_all(text):
+            for key in keys_of(document):
+                self.check_key(key, place)
+
+    def check_key(self, key, place):
+        done = self.program("explain", key)
+        self.assertEqual(done.code, 0, f"{place}: {key} is not a key of an experiment file: {done.err}")
+
+
+def test_of(page):
+    def test(self):
+        self.run_page(page)
+    return test
+
+
+for each in pages():
+    setattr(Pages, "test_" + re.sub(r"\W+", "_", str(each.relative_to(DOCS).with_suffix(""))), test_of(each))
+
+
+class Harness(unittest.TestCase):
+    def test_commands_have_their_continuation_lines(self):
+        self.assertEqual(commands_of("$ a \\\n  b\nout\n$ c\n"), ["a \\\n  b", "c"])
+
+    def test_there_are_pages(self):
+        self.assertGreater(len(list(pages())), 0)
+
+
+if __name__ == "__main__":
+    support.main()
