@@ -7,11 +7,11 @@
 <!-- not run: REASON --> above a block leaves it out. configs/ and data/ are those of the repository; a page that starts with
 <!-- needs: PATH --> is skipped where PATH is missing. Keys in sentences and tables, such as `trainer.devices`, have to exist."""
 
-import json
 import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 import yaml
@@ -119,6 +119,20 @@ def test_of(page):
 
 for each in pages():
     setattr(Pages, "test_" + re.sub(r"\W+", "_", str(each.relative_to(DOCS).with_suffix(""))), test_of(each))
+
+
+class Site(unittest.TestCase):
+    def test_it_builds_without_warnings_and_searches_without_a_network(self):
+        mkdocs = support.SOURCE / ".docs-venv/bin/mkdocs"
+        if not mkdocs.exists():
+            self.skipTest("scripts/setup --docs has not installed mkdocs")
+        with tempfile.TemporaryDirectory(prefix="trainctl-site-") as site:
+            done = subprocess.run([mkdocs, "build", "--quiet", "--strict", "--site-dir", site], cwd=support.SOURCE, capture_output=True, text=True,
+                                  env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, timeout=300)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+            page = (pathlib.Path(site) / "index.html").read_text()
+            self.assertIn('src="javascripts/iframe-worker.js"', page, "the search would need a server")
+            self.assertNotRegex(page, r'(?:src|href)="https?://(?!squidfunk)', "the page loads something from the network")
 
 
 class Harness(unittest.TestCase):
