@@ -47,11 +47,11 @@ PYTHON = reader_python()
 
 
 def wait_for_training(process, run_dir, timeout=120):
-    """Until an epoch has been told."""
+    """Until the second epoch is in epochs.csv: by then every logger has written the first, whichever comes last."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if (run_dir / "epochs.csv").read_text().count("\n") >= 2:
+            if (run_dir / "epochs.csv").read_text().count("\n") >= 3:
                 return
         except OSError:
             pass
