@@ -4,8 +4,8 @@
 ```yaml title="NAME"   is written to NAME, as any block with a title
 ```yaml                is part of an experiment file: every key in it exists
 
-<!-- not run: REASON --> above a block leaves it out. configs/ and data/ are those of the repository; a page that starts with
-<!-- needs: PATH --> is skipped where PATH is missing. Keys in sentences and tables, such as `trainer.devices`, have to exist."""
+<!-- not run: REASON --> above a block leaves it out. configs/ and data/ are those of the repository. Keys in sentences and tables,
+such as `trainer.devices`, have to exist."""
 
 import os
 import pathlib
@@ -23,7 +23,6 @@ FOLDERS = ("get-started", "tutorials", "how-to", "coming-from", "troubleshooting
 BLOCK = re.compile(r'^(?P<note><!-- not run: [^\n]+ -->\n\s*)?(?P<indent>[ ]*)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$',
                    re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')
-NEEDS = re.compile(r"^<!-- needs: (\S+) -->", re.M)
 # `optimizer.lr=0.1`, `trainer.devices: auto` or `loader.num_workers` within a sentence or a table.
 INLINE = re.compile(r"`((?:%s)\.[a-z_0-9]+(?:\.[a-z_0-9]+)*)(?:`|=|: )" % "|".join(
     "dataset loader model weights optimizer scheduler early_stopping trainer distributed checkpoint".split()))
@@ -78,10 +77,7 @@ class Pages(support.Front):
         (self.folder / "data").symlink_to(data)
 
     def run_page(self, page):
-        needed = NEEDS.search(page.read_text())
         self.enter()
-        if needed and not (self.folder / needed[1]).exists():
-            self.skipTest(f"{needed[1]} is not there")
         for line, language, title, text in blocks_of(page):
             place = f"{page.relative_to(support.SOURCE)}:{line}"
             self.assertIn(language, KNOWN, place)
