@@ -30,11 +30,28 @@ function(trainctl_library name)
   endif()
 endfunction()
 
-# Compiles the sources of a target in batches of eight, which shares the cost of their headers. clang-tidy reads each source by itself.
+# Compiles the sources of a target in batches, which shares the cost of their headers. It ends with the folder that calls it, when all
+# sources are known. clang-tidy reads each source by itself.
 function(trainctl_use_unity target)
   if(TRAINCTL_UNITY AND NOT TRAINCTL_TIDY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL trainctl_group_by_folder ${target})")
   endif()
+endfunction()
+
+# A batch holds at most eight sources of one folder: a change rebuilds its folder, and only local names of one folder can clash.
+function(trainctl_group_by_folder target)
+  get_target_property(sources ${target} SOURCES)
+  list(SORT sources)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE relative)
+    cmake_path(GET relative PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "in_${folder}" folder)
+    math(EXPR count_${folder} "${count_${folder}} + 1")
+    math(EXPR batch "(${count_${folder}} - 1) / 8")
+    set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP "${folder}_${batch}")
+  endforeach()
 endfunction()
 
 # Each header of the folder compiles alone, and twice: one source for each, compiled and never linked.

@@ -9,7 +9,7 @@ import layers
 import tree
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-README_LIMIT = 150
+README_LIMIT = 120
 
 
 def check_table(root):
