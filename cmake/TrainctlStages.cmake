@@ -20,7 +20,7 @@ function(trainctl_read_stages def out)
   set(${out} "${triples}" PARENT_SCOPE)
 endfunction()
 
-# trainctl_stage_files(triples out): kind/family of each triple, each once: the path of a header or source without suffix.
+# trainctl_stage_files(triples out): kind/family of each triple, each once: the path of a source without suffix.
 function(trainctl_stage_files triples out)
   list(TRANSFORM triples REPLACE "^([^/]+)/[^/]+/([^/]+)$" "\\1/\\2")
   list(REMOVE_DUPLICATES triples)
@@ -41,16 +41,27 @@ function(trainctl_stage_sources def folder out)
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()
 
-# trainctl_vocabulary(header defs...): writes `header`, which includes lib/spec/<kind>/<family>.hpp of every stage and
-# defines TRAINCTL_FOR_EACH_STAGE(X) as X(kind, name, Type) ...; multi_step_lr becomes MultiStepLr.
+# trainctl_stage_families(def file): writes FAMILY(kind, family) for each family of the list.
+function(trainctl_stage_families def file)
+  trainctl_read_stages("${def}" triples)
+  trainctl_stage_files("${triples}" families)
+  list(TRANSFORM families REPLACE "^(.+)/(.+)$" "FAMILY(\\1, \\2)\n")
+  list(JOIN families "" lines)
+  cmake_path(GET def FILENAME name)
+  file(CONFIGURE OUTPUT "${file}" CONTENT "// Written by CMake from ${name}.\n${lines}" @ONLY)
+endfunction()
+
+# trainctl_vocabulary(header defs...): writes `header`, which includes lib/spec/options/<kind>.hpp of every kind and defines
+# TRAINCTL_FOR_EACH_STAGE(X) as X(kind, name, Type) ...; multi_step_lr becomes MultiStepLr.
 function(trainctl_vocabulary header)
   set(includes "")
   set(rows "")
   foreach(def IN LISTS ARGN)
     trainctl_read_stages("${def}" triples)
-    trainctl_stage_files("${triples}" files)
-    foreach(file IN LISTS files)
-      string(APPEND includes "#include \"spec/${file}.hpp\"\n")
+    list(TRANSFORM triples REPLACE "/.*$" "" OUTPUT_VARIABLE kinds)
+    list(REMOVE_DUPLICATES kinds)
+    foreach(kind IN LISTS kinds)
+      string(APPEND includes "#include \"spec/options/${kind}.hpp\"\n")
     endforeach()
     foreach(triple IN LISTS triples)
       string(REPLACE "/" ";" parts "${triple}")

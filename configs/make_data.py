@@ -41,8 +41,8 @@ def houses(folder, draw):
     for name, count in (("train", 1200), ("val", 300)):
         lines = ["area,age,rooms,district,price,kind"]
         for _ in range(count):
-            area, age, district = max(30, draw.gauss(110, 35)), draw.uniform(0, 90), draw.choice(["centre", "north", "south"])
-            price = 0.03 * area - 0.02 * age + {"centre": 1.5, "north": 0.5, "south": 0}[district] + draw.gauss(0, 0.2)
+            area, age, district = max(30, draw.gauss(110, 35)), draw.uniform(0, 90), draw.choice(["center", "north", "south"])
+            price = 0.03 * area - 0.02 * age + {"center": 1.5, "north": 0.5, "south": 0}[district] + draw.gauss(0, 0.2)
             kind = "dear" if price > 4 else "cheap"
             lines.append(f"{area:.1f},{age:.1f},{max(1, round(area / 25))},{district},{price:.3f},{kind}")
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
@@ -74,10 +74,10 @@ def squares(draw, size=64, side=12):
     """A picture with a red and a blue square; where their middles are: x1, y1, x2, y2 as shares of its size."""
     pixels = bytearray([40, 60, 40]) * (size * size)
     corners = [(draw.randrange(size - side), draw.randrange(size - side)) for _ in range(2)]
-    for (left, top), colour in zip(corners, (b"\xf0\x20\x20", b"\x20\x20\xf0")):
+    for (left, top), color in zip(corners, (b"\xf0\x20\x20", b"\x20\x20\xf0")):
         for y in range(top, top + side):
             at = 3 * (y * size + left)
-            pixels[at:at + 3 * side] = colour * side
+            pixels[at:at + 3 * side] = color * side
     return png(size, size, bytes(pixels)), [(value + side / 2) / size for corner in corners for value in corner]
 
 

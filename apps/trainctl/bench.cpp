@@ -1,39 +1,16 @@
 #include "report/compare/bench.hpp"
 
-#include "base/clock.hpp"
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/machine/machine.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
 #include "cli/run_paths.hpp"
+#include "cli/verb.hpp"
 #include "report/compare/bench_scaling.hpp"
 #include "report/compare/junit.hpp"
 #include "report/html/study_pages.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "spec/experiment/value_types.hpp"
-#include "spec/load.hpp"
 #include "study/bench/baseline.hpp"
-#include "study/bench/bench_gate.hpp"
 #include "study/bench/bench_plan.hpp"
 #include "study/bench/trials.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -201,8 +178,7 @@ std::optional<double> budget_of(const BenchFlags& flags) {
   if (flags.budget.empty()) return std::nullopt;
   const auto seconds = spec::parse_duration(flags.budget);
   ENSURE(config, seconds.has_value(),
-         "--budget: '{}' is no time; expected one such as 90s, 10m or "
-         "1h30m",
+         "--budget: '{}' is no time; expected one such as 90s, 10m or 1h30m",
          printable(flags.budget));
   return seconds;
 }
@@ -302,87 +278,48 @@ int bench(BenchFlags flags, Context& context) {
   return code_of(outcome, flags);
 }
 
-std::string one_of_scalings(const std::string& text) {
-  const auto names = enum_names(report::Scaling());
-  if (std::ranges::find(names, text) != names.end()) return {};
-  return fmt::format("'{}' is not one of {}", printable(text), fmt::join(names, ", "));
-}
-
-void add_axes(CLI::App& verb, BenchFlags& flags) {
-  for (std::size_t i = 0; i < kAxes.size(); ++i) {
-    std::string help = kAxes[i].help;
-    if (std::string_view(kAxes[i].key) == "trainer.precision") {
-      help += fmt::format(": {}", fmt::join(enum_names(spec::Precision{}), ","));
-    }
-    verb.add_option(kAxes[i].flag, flags.lists[i], help)->type_name("LIST");
-  }
-  verb.add_option("--grid", flags.grid,
-                  "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated")
-      ->type_name("KEY=LIST")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  verb.add_option("--against", flags.options.against,
-                  "compare the experiment with all keys of a patch at once, as tune writes it")
-      ->type_name("FILE");
-  verb.add_option(
-          "--scaling", flags.scaling,
-          "what stays with --devices: weak: the batch of a device; strong: the samples of a "
-          "step, so that loader.batch_size is divided; weak where this is left out")
-      ->type_name("HOW")
-      ->check(std::function<std::string(const std::string&)>(one_of_scalings));
-}
-
-void add_gate(CLI::App& verb, BenchFlags& flags) {
-  verb.add_option("--fail-on", flags.options.fail_on,
-                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
-                  "rss_mb>+10%, val/accuracy<-0.5pt; against the baseline, else the first row")
-      ->type_name("CONDITIONS");
-  verb.add_option("--baseline", flags.baseline,
-                  "file of an earlier --save, or a run, that --fail-on compares with")
-      ->type_name("PATH");
-  verb.add_flag("--force-baseline", flags.options.force_baseline,
-                "compare also where machine or config are others");
-}
-
-void add_outputs(CLI::App& verb, BenchFlags& flags) {
-  verb.add_option("--out", flags.out, "folder that holds the runs")
-      ->type_name("DIR")
-      ->capture_default_str();
-  verb.add_flag("--markdown", flags.markdown, "print the tables as Markdown");
-  verb.add_option("--save", flags.save, "write the JSON document to this file")->type_name("FILE");
-  verb.add_option("--csv", flags.csv, "write the numbers of every run to this file")
-      ->type_name("FILE");
-  verb.add_option("--junit", flags.junit,
-                  "write settings and conditions as test cases to this file")
-      ->type_name("FILE");
-  verb.add_option("--html", flags.html, "write a page with the charts to this file")
-      ->type_name("FILE");
-}
-
-void add_bench_flags(CLI::App& verb, BenchFlags& flags, Context& context) {
-  add_config_arguments(verb, flags.config, context, Builtin::photographs);
-  add_axes(verb, flags);
-  verb.add_option("--repeats", flags.repeats, "runs of each setting")
-      ->type_name("N")
-      ->check(whole_number(1, 1000))
-      ->capture_default_str();
-  verb.add_option("--budget", flags.budget,
-                  "time in which the bench ends, with fewer repeats if need be: 10m (built-in "
-                  "experiments: 150s)")
-      ->type_name("TIME");
-  add_gate(verb, flags);
-  add_outputs(verb, flags);
-}
-
 }  // namespace
 
 void add_bench(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<BenchFlags>();
-  CLI::App& verb = add_verb(program, context,
-                            {"bench", "compare settings in fresh, interleaved runs", kTrainGroup,
-                             WorkingDirectory::existing},
-                            [flags, &context] { return bench(*flags, context); });
-  add_bench_flags(verb, *flags, context);
+  const auto [verb, flags] = add_verb(program, context,
+                                      {"bench", "compare settings in fresh, interleaved runs",
+                                       kTrainGroup, WorkingDirectory::existing},
+                                      bench);
+  add_config_arguments(verb, flags.config, context, Builtin::photographs);
+  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+    std::string help = kAxes[i].help;
+    if (std::string_view(kAxes[i].key) == "trainer.precision")
+      help += fmt::format(": {}", fmt::join(enum_names(spec::Precision{}), ","));
+    add_options(verb, {{kAxes[i].flag, flags.lists[i], "LIST", help}});
+  }
+  add_options(
+      verb,
+      {{"--grid", flags.grid, "KEY=LIST",
+        "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated"},
+       {"--against", flags.options.against, "FILE",
+        "compare the experiment with all keys of a patch at once, as tune writes it"},
+       {"--scaling", flags.scaling, "HOW",
+        "what stays with --devices: weak: the batch of a device; strong: the samples of a step, so "
+        "that loader.batch_size is divided; weak where this is left out",
+        one_of({"weak", "strong"})},
+       {"--repeats", flags.repeats, "N", "runs of each setting", whole_number(1, 1000)},
+       {"--budget", flags.budget, "TIME",
+        "time in which the bench ends, with fewer repeats if need be: 10m (built-in experiments: "
+        "150s)"},
+       {"--fail-on", flags.options.fail_on, "CONDITIONS",
+        "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, rss_mb>+10%, "
+        "val/accuracy<-0.5pt; against the baseline, else the first row"},
+       {"--baseline", flags.baseline, "PATH",
+        "file of an earlier --save, or a run, that --fail-on compares with"},
+       {"--force-baseline", flags.options.force_baseline,
+        "compare also where machine or config are others"},
+       {"--out", flags.out, "DIR", "folder that holds the runs"},
+       {"--markdown", flags.markdown, "print the tables as Markdown"},
+       {"--save", flags.save, "FILE", "write the JSON document to this file"},
+       {"--csv", flags.csv, "FILE", "write the numbers of every run to this file"},
+       {"--junit", flags.junit, "FILE", "write settings and conditions as test cases to this file"},
+       {"--html", flags.html, "FILE", "write a page with the charts to this file"}});
+  make_repeatable(verb, "--grid");
 }
 
 }  // namespace trainctl::app

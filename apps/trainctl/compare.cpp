@@ -1,24 +1,9 @@
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/output.hpp"
 #include "cli/run_paths.hpp"
+#include "cli/verb.hpp"
 #include "report/compare/comparison.hpp"
-#include "report/compare/comparison_gate.hpp"
 #include "report/compare/junit.hpp"
 #include "report/html/study_pages.hpp"
 #include "study/bench/baseline.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -35,16 +20,8 @@ struct CompareConditions {
   bool force = false;  // speeds of other machines are judged, too
 };
 
-/// Both throw Error(config) for mistakes in the conditions, where nothing can be judged, and for
-/// speeds of other machines that are not forced.
-CompareGate judge_runs(const CompareConditions& conditions, const report::Compared& runs);
-CompareGate judge_benches(const CompareConditions& conditions, const report::Compared& benches,
-                          const std::vector<std::string>& files);
-
-/// The test cases of --junit: equal losses, and each condition.
-std::string compare_junit(const std::optional<report::LossComparison>& losses,
-                          const std::string& first, const std::optional<CompareGate>& gate);
-
+/// Throws Error(config) for mistakes in the conditions, and for speeds of other machines that are
+/// not forced.
 std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
                                           const report::Compared& compared,
                                           const std::vector<std::string>& metrics) {
@@ -81,6 +58,7 @@ CompareGate judge_benches(const CompareConditions& conditions, const report::Com
   return gate;
 }
 
+/// The test cases of --junit: equal losses, and each condition.
 std::string compare_junit(const std::optional<report::LossComparison>& losses,
                           const std::string& first, const std::optional<CompareGate>& gate) {
   std::vector<report::JunitCase> cases;
@@ -239,29 +217,25 @@ int compare(const CompareFlags& flags, const Context& context) {
 }  // namespace
 
 void add_compare(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<CompareFlags>();
-  CLI::App& verb = add_verb(
-      program, context, {"compare", "runs, groups of runs or benches side by side", kTrainGroup},
-      [flags, &context] { return compare(*flags, context); });
-  verb.add_option(
-          "runs", flags->words,
-          "runs (a folder, latest or an experiment's name) or files of 'bench --save'; runs "
-          "that differ in their seed with commas between")
-      ->type_name("PATH...")
-      ->required();
-  verb.add_flag("--group", flags->group, "runs whose configs differ in the seed only are a group");
-  verb.add_flag("--assert-equal-loss", flags->assert_equal_loss,
-                "exit 3 where a loss of any step or epoch is not the first run's, bit by bit");
-  verb.add_option("--fail-on", flags->fail_on.text,
-                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
-                  "val/accuracy<-0.5pt; against the first")
-      ->type_name("CONDITIONS");
-  verb.add_flag("--force", flags->fail_on.force,
-                "judge times and memory also where the machines are others");
-  verb.add_option("--junit", flags->junit,
-                  "write conditions and equal losses as test cases to this file")
-      ->type_name("FILE");
-  verb.add_option("--html", flags->html, "write a page with the curves, too")->type_name("FILE");
+  const auto [verb, flags] =
+      add_verb(program, context,
+               {"compare", "runs, groups of runs or benches side by side", kTrainGroup}, compare);
+  add_options(verb,
+              {{"runs", flags.words, "PATH...",
+                "runs (a folder, latest or an experiment's name) or files of 'bench --save'; runs "
+                "that differ in their seed with commas between"},
+               {"--group", flags.group, "runs whose configs differ in the seed only are a group"},
+               {"--assert-equal-loss", flags.assert_equal_loss,
+                "exit 3 where a loss of any step or epoch is not the first run's, bit by bit"},
+               {"--fail-on", flags.fail_on.text, "CONDITIONS",
+                "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
+                "val/accuracy<-0.5pt; against the first"},
+               {"--force", flags.fail_on.force,
+                "judge times and memory also where the machines are others"},
+               {"--junit", flags.junit, "FILE",
+                "write conditions and equal losses as test cases to this file"},
+               {"--html", flags.html, "FILE", "write a page with the curves, too"}});
+  verb.get_option("runs")->required();
   verb.footer(
       "All are compared with the first. The interval of a difference is Student's, by pairs where\n"
       "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none, or speeds of\n"

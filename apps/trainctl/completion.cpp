@@ -1,15 +1,5 @@
-#include "base/strings.hpp"
-#include "cli/context.hpp"
+#include "cli/verb.hpp"
 #include "config/schema/explain.hpp"
-#include "spec/load.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -239,34 +229,42 @@ std::string zsh_case(const VerbWords& verb) {
 }
 
 std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
-  std::string text =
-      "#compdef trainctl\n# zsh completion of trainctl. Load it with: source <(trainctl completion "
-      "zsh)\n_trainctl_words() {\n";
-  text += "  case $1 in\n";
+  std::string text = R"(#compdef trainctl
+# zsh completion of trainctl. Load it with: source <(trainctl completion zsh)
+_trainctl_words() {
+  case $1 in
+)";
   for (const VerbWords& verb : verbs) text += zsh_case(verb);
-  text +=
-      "    *) return 1 ;;\n  esac\n}\n_trainctl() {\n  if (( CURRENT == 2 )); then\n    local -a "
-      "verbs=(\n";
+  text += R"(    *) return 1 ;;
+  esac
+}
+_trainctl() {
+  if (( CURRENT == 2 )); then
+    local -a verbs=(
+)";
   for (const VerbWords& verb : verbs) {
     if (is_inner(verb)) continue;
-    for (const std::string& name : with_aliases(verb)) {
+    for (const std::string& name : with_aliases(verb))
       text += fmt::format("      '{}:{}'\n", name, escaped(verb.summary));
-    }
   }
-  text += "    )\n    _describe verb verbs\n    return\n  fi\n";
-  text += fmt::format(
-      "  local before=${{words[CURRENT-1]}}\n  case \"${{words[2]}} $before\" in {}) before='' ;; "
-      "esac\n  case $before in\n",
-      switch_patterns(verbs, flags));
+  text += R"(    )
+    _describe verb verbs
+    return
+  fi
+  local before=${words[CURRENT-1]}
+)";
+  text += fmt::format("  case \"${{words[2]}} $before\" in {}) before='' ;; esac\n",
+                      switch_patterns(verbs, flags));
+  text += "  case $before in\n";
   for (const FlagValues& one : flags) {
     text += fmt::format("    {}) compadd -- {}; {}return ;;\n", one.flag, spaced(one.values),
                         one.takes_files ? "_files; " : "");
   }
-  text += "  esac\n";
-  return text +
-         "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef "
-         "_trainctl "
-         "trainctl\n";
+  return text + R"(  esac
+  _trainctl_words "${words[2]} ${words[3]}" || _trainctl_words ${words[2]}
+}
+compdef _trainctl trainctl
+)";
 }
 
 std::string fish_condition(const VerbWords& verb) {
@@ -304,7 +302,8 @@ std::string fish_script(const std::vector<VerbWords>& verbs, const std::vector<F
   return text;
 }
 
-int complete(const CLI::App& program, const std::string& shell, const Context& context) {
+int complete(const std::string& shell, const Context& context) {
+  const CLI::App& program = *context.program;
   const std::vector<VerbWords> verbs = verb_words(program);
   std::string script;
   const std::vector<FlagValues> flags = flag_values(program);
@@ -324,12 +323,12 @@ int complete(const CLI::App& program, const std::string& shell, const Context& c
 }  // namespace
 
 void add_completion(CLI::App& program, Context& context) {
-  const auto shell = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(
+  const auto [verb, shell] = add_verb(
       program, context,
       {"completion", "completion of verbs, flags, keys and values for your shell", kMachineGroup},
-      [&program, shell, &context] { return complete(program, *shell, context); });
-  verb.add_option("shell", *shell, "bash, zsh or fish")->required()->type_name("SHELL");
+      complete);
+  add_options(verb, {{"shell", shell, "SHELL", "bash, zsh or fish"}});
+  verb.get_option("shell")->required();
   verb.footer(
       "bash:  source <(trainctl completion bash)\n"
       "zsh:   source <(trainctl completion zsh)\n"

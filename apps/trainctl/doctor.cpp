@@ -1,228 +1,22 @@
-#include "base/clock.hpp"
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
-#include "base/machine/procfs.hpp"
-#include "base/numbers.hpp"
-#include "base/strings.hpp"
-#include "build_info.hpp"
-#include "cli/context.hpp"
-#include "cli/engine_library.hpp"
-#include "cli/output.hpp"
+#include "cli/verb.hpp"
 #include "data/inspect/libraries.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/supervise/verdict.hpp"
+#include "program.hpp"
 #include "report/compare/statistics.hpp"
-#include "report/diagnosis/machine_grade.hpp"
 #include "report/plan/communication_cost.hpp"
+#include "study/preflight/machine_examination.hpp"
 #include "study/preflight/machine_readings.hpp"
-#include "study/sweep/ledger_database.hpp"
+#include "study/sweep/ledger.hpp"
 #include "study/workers/worker_launch.hpp"
 #include "study/workers/worker_tasks.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
 
-/// bad: it costs most of the speed, or may end a run; broken: trainctl cannot train.
-enum class Health { ok, degraded, bad, broken };
-
-/// One thing doctor looked at.
-struct Finding {
-  std::string name;  // "memory"
-  Health health = Health::ok;
-  std::string found;       // "5.1 GiB of 23.5 GiB are free"
-  std::string cure;        // what to do; empty where all is well
-  std::string costs = {};  // what it costs as it is; empty where that is plain
-};
-
-/// Looks at the program's parts and the machine, without loading libtorch; in half a second, most
-/// of which OpenCV takes to load.
-std::vector<Finding> examine();
-
-std::string text_of(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value == nullptr ? "" : value;
-}
-
-Finding system(const Machine& machine) {
-  return {"system", Health::ok,
-          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host),
-          ""};
-}
-
-Finding processor(const Machine& machine) {
-  return {"cpu", Health::ok, fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores),
-          ""};
-}
-
-Finding engine() {
-  const char* const kernels = kBuildInfo.has_kernels ? "with" : "without";
-  if (const auto library = find_engine_library())
-    return {"engine", Health::ok, fmt::format("{}, {} GPU kernels", library->string(), kernels),
-            ""};
-  const std::string cure =
-      kBuildInfo.has_engine
-          ? "build it: cmake --build --preset release"
-          : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
-  return {"engine", Health::broken,
-          "libtrainctl_engine.so was not found beside " + executable_path().string(), cure};
-}
-
-// "2.11.0+cu130" from torch/version.py.
-std::string torch_version(const fs::path& root) {
-  std::ifstream in(root / "version.py");
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("__version__")) continue;
-    const std::size_t first = line.find('\'');
-    const std::size_t last = line.rfind('\'');
-    if (first != std::string::npos && last > first) return line.substr(first + 1, last - first - 1);
-  }
-  return "";
-}
-
-Finding torch() {
-  const std::string asked = text_of("TRAINCTL_TORCH_ROOT");
-  const fs::path root =
-      !asked.empty() ? fs::path(asked) : fs::path(kBuildInfo.torch_lib).parent_path();
-  const std::string source = !asked.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
-  const std::string cure =
-      "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
-  if (root.empty()) return {"libtorch", Health::broken, "this build does not know any", cure};
-  std::error_code ignored;
-  if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
-    return {"libtorch", Health::broken,
-            fmt::format("there is none in {} ({})", printable(root.string()), source), cure};
-  }
-  const std::string version = torch_version(root);
-  const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
-  if (version.starts_with("2.11.")) return {"libtorch", Health::ok, found, ""};
-  return {"libtorch", Health::broken, found, "trainctl needs torch 2.11: " + cure};
-}
-
-Finding gpu(const Machine& machine) {
-  const std::string driver = first_line_of("/proc/driver/nvidia/version");
-  if (machine.gpus.empty() && driver.empty())
-    return {"gpu", Health::ok, "none; training uses the CPU", ""};
-  if (driver.empty())
-    return {"gpu", Health::degraded, "devices, but no NVIDIA driver",
-            "install the driver, or start the container with --gpus all"};
-  if (machine.gpus.empty())
-    return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver),
-            "start the container with --gpus all"};
-  const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
-  if (kBuildInfo.has_engine && !kBuildInfo.has_kernels)
-    return {"gpu", Health::degraded, found + "; no kernels",
-            "batches are made in more steps and dataset.cache.mode: device is not there: put nvcc "
-            "of CUDA 13 on PATH, remove build/, and build"};
-  return {"gpu", Health::ok, found, ""};
-}
-
-/// What trainer.allocator may name here.
-Finding allocators() {
-  std::string found = "system";
-  std::string missing;
-  for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
-    if (find_shared_library(library.file)) {
-      found += fmt::format(", {}", library.name);
-    } else {
-      missing += fmt::format("{}{} (Debian: {})", missing.empty() ? "" : ", ", library.name,
-                             library.package);
-    }
-  }
-  if (!missing.empty()) found += "; not installed: " + missing;
-  return {"allocator", Health::ok, found, ""};
-}
-
-Finding data_root() {
-  const std::string root = text_of("TRAINCTL_DATA");
-  if (root.empty())
-    return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/", ""};
-  std::error_code ignored;
-  if (fs::is_directory(root, ignored))
-    return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)", ""};
-  return {"data", Health::degraded,
-          fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)),
-          "correct or unset it"};
-}
-
-std::string versions_text(const std::vector<data::Library>& libraries) {
-  std::vector<std::string> texts;
-  for (const data::Library& one : libraries) texts.push_back(one.name + " " + one.version);
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
-/// What is loaded only for some data: without it the other data are read all the same.
-Finding on_need(const data::Library& library) {
-  struct Use {
-    const char* name;
-    const char* reads;
-    const char* cure;
-  };
-  constexpr std::array<Use, 3> kUses{
-      {{"opencv", "WebP, BMP and TIFF", "install OpenCV (scripts/setup) and build again"},
-       {"arrow", "Parquet", "run scripts/setup --arrow and build again"},
-       {"libcurl", "http and s3 paths", "install libcurl (Debian: libcurl4)"}}};
-  const auto* use = std::ranges::find(kUses, library.name, &Use::name);
-  const char* reads = use == kUses.end() ? "some data" : use->reads;
-  if (!library.version.empty())
-    return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads), ""};
-  return {library.name, Health::ok,
-          fmt::format("none, so {} cannot be read: {}", reads, printable(library.cause)),
-          use == kUses.end() ? "" : use->cure};
-}
-
-Finding reading() {
-  return {"reading", Health::ok,
-          data::reads_through_uring() ? "io_uring is allowed"
-                                      : "io_uring is refused or not built in: threads read instead",
-          ""};
-}
-
-/// What of the machine makes training slow.
-std::vector<Finding> grades() {
-  const bool has_driver = !first_line_of("/proc/driver/nvidia/version").empty();
-  const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;
-  std::vector<Finding> findings;
-  for (const report::GradeLine& line :
-       report::grade_machine(study::read_machine_state({.nvml = nvml.get()}))) {
-    Health health = Health::ok;
-    if (line.grade == report::Grade::degraded) health = Health::degraded;
-    if (line.grade == report::Grade::bad) health = Health::bad;
-    findings.push_back({line.name, health, line.found, line.fix, line.costs});
-  }
-  return findings;
-}
-
-std::vector<Finding> examine() {
-  const Machine machine = read_machine();
-  std::vector<Finding> all{system(machine), processor(machine), engine(),   torch(),
-                           gpu(machine),    allocators(),       data_root()};
-  all.push_back({"images", Health::ok, versions_text(data::linked_libraries()), ""});
-  for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
-  all.push_back(reading());
-  all.push_back(
-      {"sweeps", Health::ok, fmt::format("SQLite {}, for ledgers", study::sqlite_version()), ""});
-  const std::vector<Finding> graded = grades();
-  all.insert(all.end(), graded.begin(), graded.end());
-  return all;
-}
+using study::Health;
+using study::MachineFinding;
 
 struct DoctorFlags {
   bool link = false;
@@ -234,9 +28,9 @@ constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
 constexpr std::array kColors{"32", "33", "31", "1;31"};
 constexpr std::array kGrades{"good", "fair", "poor", "unfit"};  // of the whole, by its worst part
 
-Json document(const std::vector<Finding>& findings, Health worst) {
+Json document(const std::vector<MachineFinding>& findings, Health worst) {
   Json all = Json::array();
-  for (const Finding& one : findings) {
+  for (const MachineFinding& one : findings) {
     all.push_back({{"name", one.name},
                    {"health", kNames.at(static_cast<std::size_t>(one.health))},
                    {"found", one.found},
@@ -256,7 +50,7 @@ Json document(const std::vector<Finding>& findings, Health worst) {
           {"findings", all}};
 }
 
-void print_finding(const Finding& finding, config::Color color) {
+void print_finding(const MachineFinding& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.health);
   // What is missing but needed for some data alone has a cure and does not lower the grade.
   const bool is_absent = finding.health == Health::ok && !finding.cure.empty();
@@ -273,6 +67,14 @@ struct LinkProbe {
   std::optional<events::LinkMeasured> measured = {};
   std::optional<Error> error = {};
 };
+
+study::ProgramParts program_parts() {
+  return {.has_engine = kBuildInfo.has_engine,
+          .has_kernels = kBuildInfo.has_kernels,
+          .torch_lib = kBuildInfo.torch_lib,
+          .executable = executable_path(),
+          .engine = find_engine_library()};
+}
 
 /// Processes that compute on the CPU may be more than its cores: slower, but they do measure.
 void check_processes(int ranks, const study::LinkPlaces& places, const Context& context) {
@@ -321,18 +123,18 @@ std::optional<report::Noise> measure_noise(const DoctorFlags& flags, const Conte
   return report::noise_of(study::probe_noise(probe, steady_clock()));
 }
 
-std::string grade_text(const std::vector<Finding>& findings, Health worst) {
+std::string grade_text(const std::vector<MachineFinding>& findings, Health worst) {
   const auto count = [&](Health health) {
-    return std::ranges::count(findings, health, &Finding::health);
+    return std::ranges::count(findings, health, &MachineFinding::health);
   };
   return fmt::format("grade: {} ({} degraded, {} bad, {} broken)",
                      kGrades.at(static_cast<std::size_t>(worst)), count(Health::degraded),
                      count(Health::bad), count(Health::broken));
 }
 
-std::string broken_text(const std::vector<Finding>& findings) {
+std::string broken_text(const std::vector<MachineFinding>& findings) {
   std::vector<std::string> names;
-  for (const Finding& one : findings) {
+  for (const MachineFinding& one : findings) {
     if (one.health == Health::broken) names.push_back(one.name);
   }
   return "broken: " + shortened(names);
@@ -348,10 +150,10 @@ void print_document(Json all, const LinkProbe& link) {
   print_json(all);
 }
 
-void print_text(const std::vector<Finding>& findings, const LinkProbe& link,
+void print_text(const std::vector<MachineFinding>& findings, const LinkProbe& link,
                 const Context& context) {
   if (!context.quiet) print("trainctl " + version_text());
-  for (const Finding& one : findings) {
+  for (const MachineFinding& one : findings) {
     if (!context.quiet || one.health != Health::ok) print_finding(one, color_for(context, stdout));
   }
   if (link.measured)
@@ -368,8 +170,8 @@ int doctor(const DoctorFlags& flags, const Context& context) {
   // Before examine() loads what may start threads: workers are watched by a process without any.
   const LinkProbe link = probe_link(flags, context);
   const std::optional<report::Noise> noise = measure_noise(flags, context);
-  const std::vector<Finding> findings = examine();
-  const Health worst = std::ranges::max(findings, {}, &Finding::health).health;
+  const std::vector<MachineFinding> findings = study::examine_machine(program_parts());
+  const Health worst = std::ranges::max(findings, {}, &MachineFinding::health).health;
   if (context.json) {
     Json all = document(findings, worst);
     if (noise) all["noise"] = report::noise_json(*noise);
@@ -387,21 +189,20 @@ int doctor(const DoctorFlags& flags, const Context& context) {
 }  // namespace
 
 void add_doctor(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<DoctorFlags>();
-  CLI::App& verb = add_verb(
+  const auto [verb, flags] = add_verb(
       program, context,
       {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
-      [flags, &context] { return doctor(*flags, context); });
-  verb.add_flag("--link", flags->link,
+      doctor);
+  add_options(verb,
+              {{"--link", flags.link,
                 "measure what processes take to sum tensors of 1 KiB to 64 MiB: latency and "
-                "bandwidth, for plan --devices");
-  verb.add_flag("--noise", flags->noise,
+                "bandwidth, for plan --devices"},
+               {"--noise", flags.noise,
                 "measure for some seconds how much the same work varies in time, and so how small "
-                "a slow-down this machine can tell");
-  verb.add_option("--devices", flags->devices,
-                  "processes to measure between: GPUs where there are so many, else on the CPU")
-      ->type_name("N")
-      ->check(whole_number(2, 1024));
+                "a slow-down this machine can tell"},
+               {"--devices", flags.devices, "N",
+                "processes to measure between: GPUs where there are so many, else on the CPU",
+                whole_number(2, 1024)}});
   verb.footer("Exit codes: 0 trainctl can train here; 11 something it needs is missing.");
 }
 

@@ -1,16 +1,7 @@
-#include "base/error.hpp"
-#include "cli/context.hpp"
-#include "cli/output.hpp"
 #include "cli/task_arguments.hpp"
+#include "cli/verb.hpp"
 #include "launch/process/signals.hpp"
 #include "report/text/task_results.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <memory>
-#include <optional>
-#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -43,15 +34,14 @@ int evaluate(const EvalFlags& flags, Context& context) {
 }  // namespace
 
 void add_eval(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<EvalFlags>();
-  CLI::App& verb = add_verb(program, context,
-                            {"eval", "loss and metrics of a checkpoint on one split", kTrainGroup,
-                             WorkingDirectory::existing},
-                            [flags, &context] { return evaluate(*flags, context); });
-  add_task_arguments(verb, flags->task, context);
-  verb.add_option("--out", flags->out,
-                  "keep result.json, tables and logs in this folder, which must be empty or new")
-      ->type_name("DIR");
+  const auto [verb, flags] = add_verb(program, context,
+                                      {"eval", "loss and metrics of a checkpoint on one split",
+                                       kTrainGroup, WorkingDirectory::existing},
+                                      evaluate);
+  add_task_arguments(verb, flags.task, context);
+  add_options(verb,
+              {{"--out", flags.out, "DIR",
+                "keep result.json, tables and logs in this folder, which must be empty or new"}});
   verb.footer(
       "A run folder may stand in the place of the experiment file:\n"
       "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test");

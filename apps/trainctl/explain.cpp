@@ -1,26 +1,11 @@
 #include "config/schema/explain.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
 #include "cli/help.hpp"
-#include "cli/shared_options.hpp"
+#include "cli/verb.hpp"
 #include "config/wording.hpp"
-#include "report/diagnosis/bottleneck_text.hpp"
+#include "report/diagnosis/bottleneck_rules.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -30,16 +15,6 @@ struct NamedFact {
   std::string_view name;  // "6", "samples_per_s"
   std::string_view meaning;
 };
-
-/// Returns the exit code that `text` names: "6", "exit code 6", "exit 6".
-std::optional<NamedFact> exit_code_called(const std::string& text);
-
-/// Returns the value of tables, CSV and JSON files that `text` names; `val/accuracy` by its part
-/// before the '/'.
-std::optional<NamedFact> value_called(const std::string& text);
-
-/// Returns all names of both, for suggestions.
-std::vector<std::string> fact_names();
 
 constexpr std::array kExitCodes{
     NamedFact{"0", "done"},
@@ -101,6 +76,7 @@ std::optional<NamedFact> find_fact(const std::array<NamedFact, N>& facts, std::s
   return found == facts.end() ? std::nullopt : std::optional(*found);
 }
 
+/// Returns the exit code that `text` names: "6", "exit code 6", "exit 6".
 std::optional<NamedFact> exit_code_called(const std::string& text) {
   std::string_view code = text;
   for (const std::string_view prefix : {"exit code ", "exit_code ", "exit "}) {
@@ -111,6 +87,8 @@ std::optional<NamedFact> exit_code_called(const std::string& text) {
   return find_fact(kExitCodes, code);
 }
 
+/// Returns the value of tables, CSV and JSON files that `text` names; `val/accuracy` by its part
+/// before the '/'.
 std::optional<NamedFact> value_called(const std::string& text) {
   if (auto found = find_fact(kValues, text)) return found;
   return text.starts_with("train/") || text.starts_with("val/")
@@ -244,12 +222,12 @@ int explain_bottlenecks(const Context& context) {
   return 0;
 }
 
-int explain(const ExplainArguments& arguments, const CLI::App& program, const Context& context) {
+int explain(const ExplainArguments& arguments, const Context& context) {
   ENSURE(config, arguments.words.empty() == arguments.bottlenecks,
          "explain takes one NAME, as in 'trainctl explain optimizer.adam.lr', or --bottlenecks");
   if (arguments.bottlenecks) return explain_bottlenecks(context);
   use_plugin_files(arguments.plugins);
-  const std::vector<Meaning> meanings = meanings_of(arguments.words, program);
+  const std::vector<Meaning> meanings = meanings_of(arguments.words, *context.program);
   if (!context.json) {
     for (const Meaning& meaning : meanings)
       put(stdout, (&meaning == &meanings.front() ? "" : "\n") + meaning.text);
@@ -265,18 +243,15 @@ int explain(const ExplainArguments& arguments, const CLI::App& program, const Co
 }  // namespace
 
 void add_explain(CLI::App& program, Context& context) {
-  const auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App& verb =
-      add_verb(program, context,
-               {"explain", "what a key, stage, verb, exit code or metric means", kConfigGroup},
-               [arguments, &program, &context] { return explain(*arguments, program, context); });
-  verb.add_option("name", arguments->words,
-                  "trainer.max_epochs, lr, optimizer.adam, mixup, bench, 'exit code 6', "
-                  "samples_per_s ...")
-      ->type_name("NAME");
-  verb.add_flag("--bottlenecks", arguments->bottlenecks,
-                "what holds runs up: symptoms, diagnoses, fixes");
-  add_plugin_option(verb, arguments->plugins);
+  const auto [verb, arguments] = add_verb(
+      program, context,
+      {"explain", "what a key, stage, verb, exit code or metric means", kConfigGroup}, explain);
+  add_options(verb, {{"name", arguments.words, "NAME",
+                      "trainer.max_epochs, lr, optimizer.adam, mixup, bench, 'exit code 6', "
+                      "samples_per_s ..."},
+                     {"--bottlenecks", arguments.bottlenecks,
+                      "what holds runs up: symptoms, diagnoses, fixes"}});
+  add_plugin_option(verb, arguments.plugins);
 }
 
 }  // namespace trainctl::app

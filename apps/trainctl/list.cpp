@@ -1,17 +1,5 @@
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/shared_options.hpp"
-#include "spec/load.hpp"
+#include "cli/verb.hpp"
 #include "spec/plugins.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -74,16 +62,14 @@ int list(const ListArguments& arguments, const Context& context) {
 }  // namespace
 
 void add_list(CLI::App& program, Context& context) {
-  const auto arguments = std::make_shared<ListArguments>();
-  CLI::App& verb =
-      add_verb(program, context,
-               {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
-               [arguments, &context] { return list(*arguments, context); });
-  verb.add_option("kind", arguments->kind,
-                  "only this kind: dataset, transform, model, layer, loss, optimizer, scheduler, "
-                  "stopper, metric")
-      ->type_name("[KIND]");
-  add_plugin_option(verb, arguments->plugins);
+  const auto [verb, arguments] = add_verb(
+      program, context,
+      {"list", "every data set, model, optimizer ... with one line each", kConfigGroup}, list);
+  add_options(verb,
+              {{"kind", arguments.kind, "[KIND]",
+                "only this kind: dataset, transform, model, layer, loss, optimizer, scheduler, "
+                "stopper, metric"}});
+  add_plugin_option(verb, arguments.plugins);
 }
 
 }  // namespace trainctl::app

@@ -1,20 +1,7 @@
 #include "study/tune/lr_find.hpp"
 
-#include "base/clock.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
+#include "cli/verb.hpp"
 #include "report/text/run_summary.hpp"
-#include "spec/load.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -124,26 +111,17 @@ int lr_find(const LrFindFlags& flags, Context& context) {
 }  // namespace
 
 void add_lr_find(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<LrFindFlags>();
-  CLI::App& verb =
+  const auto [verb, flags] =
       add_verb(program, context,
                {"lr-find", "a short run whose learning rate rises: which rate to train with",
                 kTrainGroup, WorkingDirectory::existing},
-               [flags, &context] { return lr_find(*flags, context); });
-  add_config_arguments(verb, flags->config, context);
-  verb.add_option("--min", flags->range.low, "the rate of the first step")
-      ->type_name("LR")
-      ->capture_default_str();
-  verb.add_option("--max", flags->range.high, "the rate of the last step")
-      ->type_name("LR")
-      ->capture_default_str();
-  verb.add_option("--steps", flags->range.steps, "optimizer steps, each with a higher rate")
-      ->type_name("N")
-      ->check(whole_number(report::kFewestRates, 100'000))
-      ->capture_default_str();
-  verb.add_option("--out", flags->out, "folder that holds the runs")
-      ->type_name("DIR")
-      ->capture_default_str();
+               lr_find);
+  add_config_arguments(verb, flags.config, context);
+  add_options(verb, {{"--min", flags.range.low, "LR", "the rate of the first step"},
+                     {"--max", flags.range.high, "LR", "the rate of the last step"},
+                     {"--steps", flags.range.steps, "N", "optimizer steps, each with a higher rate",
+                      whole_number(report::kFewestRates, 100'000)},
+                     {"--out", flags.out, "DIR", "folder that holds the runs"}});
   verb.footer(
       "The suggestion lies below the rate at which the smoothed loss has made most of its fall,\n"
       "and well below the one at which it is lowest. Exit codes: 0 a rate is suggested; 4 the\n"

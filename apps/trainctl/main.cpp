@@ -1,17 +1,9 @@
-#include "base/error.hpp"
-#include "build_info.hpp"
-#include "cli/context.hpp"
 #include "cli/help.hpp"
-#include "cli/output.hpp"
-#include "cli/shared_options.hpp"
+#include "cli/verb.hpp"
 #include "data/formats/mapped_file.hpp"
+#include "program.hpp"
 #include "study/nodes/node_plan.hpp"
-#include "verbs.hpp"
 
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -101,6 +93,7 @@ int run_program(int argc, char** argv) {
   context.argv.assign(argv, argv + argc);
   take_token(context);
   CLI::App program{"Trains neural networks from a YAML file."};
+  context.program = &program;
   describe_program(program, context);
   context.action = [&program] {
     print(help_text(program).substr(0, help_text(program).size() - 1));

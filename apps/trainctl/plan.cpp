@@ -1,17 +1,6 @@
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/engine_library.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
+#include "cli/verb.hpp"
+#include "program.hpp"
 #include "study/preflight/run_plan.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <memory>
-#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -54,41 +43,37 @@ int plan(PlanFlags flags, Context& context) {
 
 void add_scaling_options(CLI::App& verb, study::ScalingOptions& options) {
   constexpr int kMostRanks = 1 << 20;
-  verb.add_option("--devices", options.devices,
-                  "foretell steps of so many ranks, of 64 and of 1,024, from a timed step and a "
-                  "link")
-      ->type_name("N")
-      ->check(whole_number(2, kMostRanks));
-  verb.add_option("--link", options.link_file,
-                  "the link between them, from 'doctor --link --json'; else it is measured now")
-      ->type_name("FILE");
-  verb.add_option("--bandwidth", options.bandwidth,
-                  "in its place: bytes a second between two ranks, 25GB/s or 200Gbit/s")
-      ->type_name("RATE");
-  verb.add_option("--latency", options.latency, "with it: time of a message, 20us")
-      ->type_name("TIME");
-  verb.add_option("--fake-ranks", options.fake_ranks,
-                  "check a run of so many ranks here, without their devices: steps, last batches, "
-                  "buckets, memory")
-      ->type_name("N")
-      ->check(whole_number(1, kMostRanks));
+  add_options(verb,
+              {{"--devices", options.devices, "N",
+                "foretell steps of so many ranks, of 64 and of 1,024, from a timed step and a "
+                "link",
+                whole_number(2, kMostRanks)},
+               {"--link", options.link_file, "FILE",
+                "the link between them, from 'doctor --link --json'; else it is measured now"},
+               {"--bandwidth", options.bandwidth, "RATE",
+                "in its place: bytes a second between two ranks, 25GB/s or 200Gbit/s"},
+               {"--latency", options.latency, "TIME", "with it: time of a message, 20us"},
+               {"--fake-ranks", options.fake_ranks, "N",
+                "check a run of so many ranks here, without their devices: steps, last batches, "
+                "buckets, memory",
+                whole_number(1, kMostRanks)}});
 }
 
 }  // namespace
 
 void add_plan(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<PlanFlags>();
-  CLI::App& verb =
+  const auto [verb, flags] =
       add_verb(program, context,
                {"plan", "what a run would take: memory, work and time, beside what there is",
                 kConfigGroup, WorkingDirectory::existing},
-               [flags, &context] { return plan(*flags, context); });
-  add_config_arguments(verb, flags->config, context);
-  verb.add_flag("--probe", flags->options.probe,
+               plan);
+  add_config_arguments(verb, flags.config, context);
+  add_options(verb,
+              {{"--probe", flags.options.probe,
                 "make some batches and take some steps, and say what loader.num_workers=auto makes "
-                "of their time, and how long a run would take");
-  verb.add_flag("--no-model", flags->options.no_model, "leave the model out: loading alone");
-  add_scaling_options(verb, flags->options.scaling);
+                "of their time, and how long a run would take"},
+               {"--no-model", flags.options.no_model, "leave the model out: loading alone"}});
+  add_scaling_options(verb, flags.options.scaling);
   verb.footer(
       "Nothing is trained: a few steps on made-up samples, in a process of their own, tell what "
       "the model takes. With loader.num_workers=auto the table counts the most that a run may "

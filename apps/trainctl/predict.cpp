@@ -1,8 +1,5 @@
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/output.hpp"
 #include "cli/task_arguments.hpp"
+#include "cli/verb.hpp"
 #include "data/core/batch.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/core/unlabeled_split.hpp"
@@ -10,15 +7,8 @@
 #include "launch/supervise/supervisor.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "study/predict/predictions.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
 
 #include <csignal>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -50,9 +40,9 @@ data::Facts facts_of(const spec::Experiment& experiment, const std::string& spli
 }
 
 data::Facts facts_of_input(const spec::Experiment& experiment, const fs::path& input) {
-  const data::Unlabelled found =
-      data::unlabelled_split(input, spec::evaluating_transforms(experiment));
-  return facts_in(data::check_split(found.split, found.catalogue, spec::CacheMode::none));
+  const data::Unlabeled found =
+      data::unlabeled_split(input, spec::evaluating_transforms(experiment));
+  return facts_in(data::check_split(found.split, spec::CacheMode::none, found.catalog));
 }
 
 std::string shape_text(const data::Facts& facts) {
@@ -90,15 +80,15 @@ spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
   // Classes that nobody named are their numbers.
   const bool same_names = train.class_names.empty() || found.class_names.empty() ||
                           train.class_names == found.class_names;
-  const bool labelled = task.input.empty() && train.layout == found.layout &&
-                        train.classes == found.classes && same_names;
-  return {roles.kind.targets, roles.outputs(train.classes), labelled};
+  const bool labeled = task.input.empty() && train.layout == found.layout &&
+                       train.classes == found.classes && same_names;
+  return {roles.kind.targets, roles.outputs(train.classes), labeled};
 }
 
 /// Labels that are there, and are not written.
 void warn_of_labels(const study::RunRequest& request, Context& context) {
   const spec::Task& task = request.task;
-  if (!task.input.empty() || task.learnt->labelled) return;
+  if (!task.input.empty() || task.learnt->labeled) return;
   const spec::DataSplit& split = spec::split_called(request.loaded.experiment, task.split);
   context.diagnostics.warning(
       split.dataset.position,
@@ -118,7 +108,7 @@ study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunReques
       plan_predictions(wish, study::meaning_of(request.loaded.experiment.loss, learnt.targets));
   plan.class_names = study::distinct_names(headers.train.class_names, learnt.outputs);
   const data::Field& target = predicted.layout[data::roles_of(predicted.layout).target];
-  const std::uint64_t target_bytes = learnt.labelled ? target.bytes() : 0;
+  const std::uint64_t target_bytes = learnt.labeled ? target.bytes() : 0;
   study::check_room(plan.file,
                     study::known_bytes(plan, predicted.samples, learnt.outputs) +
                         study::part_bytes(predicted.samples, learnt.outputs, target_bytes));
@@ -148,7 +138,7 @@ void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
     Json document = outcome.result;
     if (!input.empty()) document["split"] = nullptr;
     document["input"] = input.empty() ? Json(nullptr) : Json(input);
-    document["labels"] = outcome.record.evaluated->labelled;
+    document["labels"] = outcome.record.evaluated->labeled;
     document["out"] = plan.file.string();
     document["format"] = enum_names(plan.format).at(static_cast<std::size_t>(plan.format));
     document["outputs"] = outputs;
@@ -195,24 +185,23 @@ int predict(const PredictFlags& flags, Context& context) {
 }  // namespace
 
 void add_predict(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<PredictFlags>();
-  CLI::App& verb = add_verb(program, context,
-                            {"predict", "a file with the outputs of a checkpoint for each sample",
-                             kTrainGroup, WorkingDirectory::existing},
-                            [flags, &context] { return predict(*flags, context); });
-  add_task_arguments(verb, flags->task, context);
-  verb.add_option("--input", flags->task.input,
-                  "in place of a split: a folder of pictures, a list of them, or one")
-      ->check([](const std::string& path) { return path.empty() ? "it is empty" : ""; })
-      ->type_name("PATH")
-      ->excludes("--split");
-  verb.add_option("--out", flags->out, "the file to write")->type_name("FILE");
-  verb.add_option("--outputs", flags->outputs,
-                  "some of logits, probabilities, class, prediction, with commas between")
-      ->type_name("LIST");
-  verb.add_option("--format", flags->format, "csv, npy or jsonl; by default as FILE ends")
-      ->type_name("FORMAT");
-  verb.add_flag("--force", flags->force, "replace FILE where it exists");
+  const auto [verb, flags] =
+      add_verb(program, context,
+               {"predict", "a file with the outputs of a checkpoint for each sample", kTrainGroup,
+                WorkingDirectory::existing},
+               predict);
+  add_task_arguments(verb, flags.task, context);
+  add_options(verb,
+              {{"--input", flags.task.input, "PATH",
+                "in place of a split: a folder of pictures, a list of them, or one",
+                CLI::Validator(
+                    [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},
+               {"--out", flags.out, "FILE", "the file to write"},
+               {"--outputs", flags.outputs, "LIST",
+                "some of logits, probabilities, class, prediction, with commas between"},
+               {"--format", flags.format, "FORMAT", "csv, npy or jsonl; by default as FILE ends"},
+               {"--force", flags.force, "replace FILE where it exists"}});
+  verb.get_option("--input")->excludes("--split");
   verb.footer(
       "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"
       "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv");

@@ -1,17 +1,6 @@
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/shared_options.hpp"
+#include "cli/verb.hpp"
 #include "config/schema/json_schema.hpp"
-#include "spec/load.hpp"
 #include "spec/plugins.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -74,15 +63,14 @@ int show_schema(const SchemaArguments& arguments, const Context& context) {
 }  // namespace
 
 void add_schema(CLI::App& program, Context& context) {
-  const auto arguments = std::make_shared<SchemaArguments>();
-  CLI::App& verb =
+  const auto [verb, arguments] =
       add_verb(program, context,
                {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
-               [arguments, &context] { return show_schema(*arguments, context); });
-  verb.add_option("stage", arguments->wanted,
-                  "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file")
-      ->type_name("[KIND[/TYPE]]");
-  add_plugin_option(verb, arguments->plugins);
+               show_schema);
+  add_options(verb,
+              {{"stage", arguments.wanted, "[KIND[/TYPE]]",
+                "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file"}});
+  add_plugin_option(verb, arguments.plugins);
 }
 
 }  // namespace trainctl::app

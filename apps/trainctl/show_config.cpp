@@ -1,16 +1,8 @@
-#include "base/strings.hpp"
 #include "base/url.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
+#include "cli/verb.hpp"
 #include "config/schema/dump.hpp"
 #include "config/schema/json_schema.hpp"
 #include "spec/plugins.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <memory>
-#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -82,16 +74,15 @@ int show_config(const ShowArguments& arguments, Context& context) {
 }  // namespace
 
 void add_show_config(CLI::App& program, Context& context) {
-  const auto arguments = std::make_shared<ShowArguments>();
-  CLI::App& verb =
+  const auto [verb, arguments] =
       add_verb(program, context,
                {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
-               [arguments, &context] { return show_config(*arguments, context); });
-  add_config_arguments(verb, arguments->config, context);
-  CLI::Option* minimal =
-      verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
-  verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")
-      ->excludes(minimal);
+               show_config);
+  add_config_arguments(verb, arguments.config, context);
+  add_options(
+      verb, {{"--minimal", arguments.minimal, "only what differs from the defaults"},
+             {"--full", arguments.full, "every key with what it means, as a file to start from"}});
+  verb.get_option("--full")->excludes("--minimal");
   verb.footer("Example: trainctl show-config --minimal configs/mnist/lenet.yaml optimizer.lr=0.01");
 }
 

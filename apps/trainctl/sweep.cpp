@@ -1,36 +1,16 @@
 #include "study/sweep/sweep.hpp"
 
-#include "base/clock.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
+#include "cli/verb.hpp"
 #include "launch/launchers/launcher_environment.hpp"
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
 #include "report/text/table.hpp"
 #include "study/folder/run_folder.hpp"
-#include "study/sweep/jobs.hpp"
 #include "study/sweep/planned_sweep.hpp"
 #include "study/sweep/run_starter.hpp"
-#include "study/sweep/sweep_report.hpp"
-#include "study/sweep/sweep_setup.hpp"
-#include "verbs.hpp"
+#include "study/sweep/sweep_folder.hpp"
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdint>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -41,81 +21,6 @@ struct SweepFlags {
   bool keep_going = false;
   std::string csv;
 };
-
-void add_ways(CLI::App& verb, SweepFlags& flags) {
-  verb.add_option("--list", flags.options.list, "YAML file with a list of maps, one a run")
-      ->type_name("FILE");
-  verb.add_option("--samples", flags.options.samples, "draw so many settings at random")
-      ->type_name("N")
-      ->check(whole_number(1, 10'000));
-  verb.add_option("--lhs", flags.options.lhs, "draw so many settings as a Latin hypercube")
-      ->type_name("N")
-      ->check(whole_number(1, 10'000));
-  verb.add_option("--sample-seed", flags.options.sample_seed, "of what is drawn")
-      ->type_name("N")
-      ->check(whole_number(0, INT64_MAX));
-  verb.add_option("--seeds", flags.options.seeds,
-                  "run each setting with these seeds, compared in pairs")
-      ->type_name("LIST");
-  verb.add_flag("--asha", flags.options.asha,
-                "stop runs early that are worse than others (asynchronous successive halving)");
-  verb.add_option("--eta", flags.options.eta, "with --asha: of so many settings one goes on")
-      ->type_name("N")
-      ->check(whole_number(2, 1000));
-  verb.add_option("--min-epochs", flags.options.min_epochs,
-                  "with --asha: that each setting is given")
-      ->type_name("N")
-      ->check(whole_number(1, 1'000'000'000));
-}
-
-void add_course(CLI::App& verb, SweepFlags& flags) {
-  verb.add_option("--jobs", flags.options.jobs, "runs side by side, which share cores and GPUs")
-      ->type_name("N")
-      ->check(whole_number(1, 1000));
-  verb.add_option("--retries", flags.options.retries,
-                  "try a run again that lacked memory, disk or a device, so often")
-      ->type_name("N")
-      ->check(whole_number(0, 1000));
-  CLI::Option* fast =
-      verb.add_flag("--fail-fast", flags.options.fail_fast, "a run that fails ends all");
-  verb.add_flag("--keep-going", flags.keep_going, "it does not: the default")->excludes(fast);
-  verb.add_flag("--resume", flags.options.resume,
-                "resume the sweep of --out, else the newest of that name; more settings are added");
-  verb.add_flag("--retry-failed", flags.options.retry_failed, "run again what has failed");
-}
-
-std::function<std::string(const std::string&)> one_of(std::vector<std::string> names) {
-  return [names = std::move(names)](const std::string& text) -> std::string {
-    if (std::ranges::find(names, text) != names.end()) return {};
-    return fmt::format("'{}' is not one of {}", printable(text), join(names, ", "));
-  };
-}
-
-void add_sweep_flags(CLI::App& verb, SweepFlags& flags) {
-  add_ways(verb, flags);
-  verb.add_option("--monitor", flags.options.monitor,
-                  "what settings are ranked by, such as val/accuracy; the experiment's own")
-      ->type_name("METRIC");
-  verb.add_option("--mode", flags.options.mode,
-                  "whether the lowest or the highest is best: min, max")
-      ->type_name("HOW")
-      ->check(one_of({"min", "max"}));
-  verb.add_option("--against", flags.options.against,
-                  "the row that all are compared with: best, first")
-      ->type_name("WHICH")
-      ->check(one_of({"best", "first"}));
-  add_course(verb, flags);
-  verb.add_option("--out", flags.options.out, "folder of the sweep (default: runs/sweep/NAME/TIME)")
-      ->type_name("DIR");
-  verb.add_option("--csv", flags.csv, "write a line a run to this file")->type_name("FILE");
-  verb.footer(
-      "Keys that vary:  optimizer.lr=0.1,0.01  model.hidden=[32],[64]  "
-      "loader.batch_size=range(16,65,16)\n"
-      "To draw from:    optimizer.lr=log(1e-4,1e-1)  model.dropout=uniform(0,0.5)  "
-      "optimizer.type=choice(sgd,adam)\n"
-      "Exit codes: 0 all runs are done; 5 some have failed; 75 or 130 stopped, go on with "
-      "--resume.");
-}
 
 constexpr const char* kLedger = "sweep.sqlite";
 
@@ -281,14 +186,53 @@ int sweep(const SweepFlags& flags, Context& context) {
 }  // namespace
 
 void add_sweep(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<SweepFlags>();
-  CLI::App& verb =
+  const auto [verb, flags] =
       add_verb(program, context,
                {"sweep", "many settings as runs of one ledger, which survives being killed",
                 kTrainGroup, WorkingDirectory::existing},
-               [flags, &context] { return sweep(*flags, context); });
-  add_config_arguments(verb, flags->config, context);
-  add_sweep_flags(verb, *flags);
+               sweep);
+  add_config_arguments(verb, flags.config, context);
+  study::SweepOptions& options = flags.options;
+  add_options(
+      verb,
+      {{"--list", options.list, "FILE", "YAML file with a list of maps, one a run"},
+       {"--samples", options.samples, "N", "draw so many settings at random",
+        whole_number(1, 10'000)},
+       {"--lhs", options.lhs, "N", "draw so many settings as a Latin hypercube",
+        whole_number(1, 10'000)},
+       {"--sample-seed", options.sample_seed, "N", "of what is drawn", whole_number(0, INT64_MAX)},
+       {"--seeds", options.seeds, "LIST", "run each setting with these seeds, compared in pairs"},
+       {"--asha", options.asha,
+        "stop runs early that are worse than others (asynchronous successive halving)"},
+       {"--eta", options.eta, "N", "with --asha: of so many settings one goes on",
+        whole_number(2, 1000)},
+       {"--min-epochs", options.min_epochs, "N", "with --asha: that each setting is given",
+        whole_number(1, 1'000'000'000)},
+       {"--monitor", options.monitor, "METRIC",
+        "what settings are ranked by, such as val/accuracy; the experiment's own"},
+       {"--mode", options.mode, "HOW", "whether the lowest or the highest is best: min, max",
+        one_of({"min", "max"})},
+       {"--against", options.against, "WHICH", "the row that all are compared with: best, first",
+        one_of({"best", "first"})},
+       {"--jobs", options.jobs, "N", "runs side by side, which share cores and GPUs",
+        whole_number(1, 1000)},
+       {"--retries", options.retries, "N",
+        "try a run again that lacked memory, disk or a device, so often", whole_number(0, 1000)},
+       {"--fail-fast", options.fail_fast, "a run that fails ends all"},
+       {"--keep-going", flags.keep_going, "it does not: the default"},
+       {"--resume", options.resume,
+        "resume the sweep of --out, else the newest of that name; more settings are added"},
+       {"--retry-failed", options.retry_failed, "run again what has failed"},
+       {"--out", options.out, "DIR", "folder of the sweep (default: runs/sweep/NAME/TIME)"},
+       {"--csv", flags.csv, "FILE", "write a line a run to this file"}});
+  verb.get_option("--keep-going")->excludes("--fail-fast");
+  verb.footer(
+      "Keys that vary:  optimizer.lr=0.1,0.01  model.hidden=[32],[64]  "
+      "loader.batch_size=range(16,65,16)\n"
+      "To draw from:    optimizer.lr=log(1e-4,1e-1)  model.dropout=uniform(0,0.5)  "
+      "optimizer.type=choice(sgd,adam)\n"
+      "Exit codes: 0 all runs are done; 5 some have failed; 75 or 130 stopped, go on with "
+      "--resume.");
 }
 
 }  // namespace trainctl::app

@@ -1,60 +1,18 @@
 #include "report/text/top.hpp"
 
-#include "base/clock.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/output.hpp"
-#include "study/folder/run_folder.hpp"
+#include "cli/verb.hpp"
 #include "study/live/live_run.hpp"
-#include "verbs.hpp"
 
-#include <CLI/CLI.hpp>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstdint>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
-
-/// The alternate screen of the terminal on stdout, without a cursor, and keys without Enter. What
-/// was there before comes back with the end of its life, also where a signal ends the process, and
-/// while the job is stopped by Ctrl-Z.
-class FullScreen {
- public:
-  FullScreen();
-  ~FullScreen();
-  FullScreen(const FullScreen&) = delete;
-  FullScreen& operator=(const FullScreen&) = delete;
-
-  /// Draws over what was there, without a flicker; lines that are longer than the screen are cut.
-  void draw(const std::string& text) const;
-  [[nodiscard]] int width() const;
-  [[nodiscard]] int height() const;
-
-  enum class Wish { none, redraw, end };
-  /// Until the time has passed, the size has changed (redraw), or q, Ctrl-C or a stop signal came.
-  [[nodiscard]] Wish wait(double seconds) const;
-
- private:
-  void enter() const;
-  void leave() const;
-  void suspend() const;
-
-  termios before_{};
-  bool reads_keys_ = false;
-};
 
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
@@ -79,6 +37,8 @@ void put_bytes(std::string_view text) { write_text(stdout, text, Flush::now); }
 winsize size_of_screen() {
   winsize size{};
   ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+  if (size.ws_col == 0) size.ws_col = 80;
+  if (size.ws_row == 0) size.ws_row = 24;
   return size;
 }
 
@@ -91,81 +51,85 @@ bool asks_for_end() {
   return typed.find_first_of("qQ\x03\x04") != std::string_view::npos;
 }
 
-FullScreen::FullScreen() {
-  stop_signal = 0;
-  for (const int signal : kStops) handle(signal, on_stop);
-  handle(SIGWINCH, on_resize);
-  handle(SIGTSTP, on_suspend);
-  reads_keys_ = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
-  enter();
-}
-
-FullScreen::~FullScreen() {
-  leave();
-  for (const int signal : kStops) handle(signal, SIG_DFL);
-  handle(SIGWINCH, SIG_DFL);
-  handle(SIGTSTP, SIG_DFL);
-}
-
-void FullScreen::enter() const {
-  if (reads_keys_) {
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+/// The alternate screen of the terminal on stdout, without a cursor, and keys without Enter. What
+/// was there before comes back with the end of its life, also where a signal ends the process, and
+/// while the job is stopped by Ctrl-Z.
+class FullScreen {
+ public:
+  FullScreen() {
+    stop_signal = 0;
+    for (const int signal : kStops) handle(signal, on_stop);
+    handle(SIGWINCH, on_resize);
+    handle(SIGTSTP, on_suspend);
+    reads_keys_ = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
+    enter();
   }
-  put_bytes(kEnter);
-}
+  ~FullScreen() {
+    leave();
+    for (const int signal : kStops) handle(signal, SIG_DFL);
+    handle(SIGWINCH, SIG_DFL);
+    handle(SIGTSTP, SIG_DFL);
+  }
+  FullScreen(const FullScreen&) = delete;
+  FullScreen& operator=(const FullScreen&) = delete;
 
-void FullScreen::leave() const {
-  put_bytes(kLeave);
-  if (reads_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-}
+  /// Draws over what was there, without a flicker; lines that are longer than the screen are cut.
+  void draw(const std::string& text) const {
+    std::vector<std::string> lines = split(text, '\n');
+    for (std::string& line : lines) line += "\x1b[K";
+    // No wrapping meanwhile: the terminal cuts a long line.
+    put_bytes("\x1b[?7l\x1b[H" + join(lines, "\r\n") + "\x1b[J\x1b[?7h");
+  }
 
-// Ctrl-Z gives the shell its screen back; raise() returns when the job goes on.
-void FullScreen::suspend() const {
-  leave();
-  handle(SIGTSTP, SIG_DFL);
-  ::raise(SIGTSTP);
-  handle(SIGTSTP, on_suspend);
-  enter();
-}
-
-int FullScreen::width() const {
-  const winsize size = size_of_screen();
-  return size.ws_col > 0 ? size.ws_col : 80;
-}
-
-int FullScreen::height() const {
-  const winsize size = size_of_screen();
-  return size.ws_row > 0 ? size.ws_row : 24;
-}
-
-void FullScreen::draw(const std::string& text) const {
-  std::vector<std::string> lines = split(text, '\n');
-  for (std::string& line : lines) line += "\x1b[K";
-  // No wrapping meanwhile: the terminal cuts a long line.
-  put_bytes("\x1b[?7l\x1b[H" + join(lines, "\r\n") + "\x1b[J\x1b[?7h");
-}
-
-FullScreen::Wish FullScreen::wait(double seconds) const {
-  const double deadline = steady_clock().now() + seconds;
-  for (;;) {
-    if (stop_signal != 0) return Wish::end;
-    if (is_suspended.exchange(false)) {
-      suspend();
-      return Wish::redraw;
+  enum class Request { none, redraw, end };
+  /// Until the time has passed, the size has changed (redraw), or q, Ctrl-C or a stop signal came.
+  [[nodiscard]] Request wait(double seconds) const {
+    const double deadline = steady_clock().now() + seconds;
+    for (;;) {
+      if (stop_signal != 0) return Request::end;
+      if (is_suspended.exchange(false)) {
+        suspend();
+        return Request::redraw;
+      }
+      if (is_resized.exchange(false)) return Request::redraw;
+      const double left = deadline - steady_clock().now();
+      if (left <= 0) return Request::none;
+      pollfd keys{STDIN_FILENO, POLLIN, 0};
+      const int ready = ::poll(&keys, reads_keys_ ? 1 : 0,
+                               static_cast<int>(std::clamp(left * 1000 + 1, 1.0, 1e6)));
+      if (ready > 0 && asks_for_end()) return Request::end;
     }
-    if (is_resized.exchange(false)) return Wish::redraw;
-    const double left = deadline - steady_clock().now();
-    if (left <= 0) return Wish::none;
-    pollfd keys{STDIN_FILENO, POLLIN, 0};
-    const int ready =
-        ::poll(&keys, reads_keys_ ? 1 : 0, static_cast<int>(std::clamp(left * 1000 + 1, 1.0, 1e6)));
-    if (ready > 0 && asks_for_end()) return Wish::end;
   }
-}
+
+ private:
+  void enter() const {
+    if (reads_keys_) {
+      termios raw = before_;
+      raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      raw.c_cc[VMIN] = 1;
+      raw.c_cc[VTIME] = 0;
+      ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    put_bytes(kEnter);
+  }
+
+  void leave() const {
+    put_bytes(kLeave);
+    if (reads_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
+  // Ctrl-Z gives the shell its screen back; raise() returns when the job goes on.
+  void suspend() const {
+    leave();
+    handle(SIGTSTP, SIG_DFL);
+    ::raise(SIGTSTP);
+    handle(SIGTSTP, on_suspend);
+    enter();
+  }
+
+  termios before_{};
+  bool reads_keys_ = false;
+};
 
 struct TopFlags {
   std::string run = "latest";
@@ -189,11 +153,11 @@ report::TopView watch(study::LiveRun& run, double interval, const Context& conte
     const report::TopView view = run.look(steady_clock().now());
     if (view.state == report::TopState::ended || view.state == report::TopState::gone) return view;
     report::Style style = style_for(context, stdout);
-    style.width = screen.width();
-    const std::string text = report::top_text(view, style, screen.height() - 1);
+    const winsize size = size_of_screen();
+    style.width = size.ws_col;
+    const std::string text = report::top_text(view, style, size.ws_row - 1);
     screen.draw(text + paint("q ends", report::Ink::dim, style));
-    FullScreen::Wish wish = screen.wait(interval);
-    if (wish == FullScreen::Wish::end) return view;
+    if (screen.wait(interval) == FullScreen::Request::end) return view;
   }
 }
 
@@ -214,23 +178,16 @@ int top(const TopFlags& flags, const Context& context) {
 }  // namespace
 
 void add_top(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<TopFlags>();
-  CLI::App& verb = add_verb(
+  const auto [verb, flags] = add_verb(
       program, context,
       {"top", "watch a run of another process: ranks, speed, loss, what is left", kTrainGroup},
-      [flags, &context] { return top(*flags, context); });
-  verb.add_option("run", flags->run,
-                  "a run folder, the name of an experiment for its newest run, or latest")
-      ->type_name("RUN")
-      ->capture_default_str();
-  verb.add_option("--out", flags->out, "folder that holds the runs")
-      ->type_name("DIR")
-      ->capture_default_str();
-  verb.add_option("--interval", flags->interval, "seconds between two looks")
-      ->type_name("S")
-      ->check(CLI::Range(0.1, 3600.0).description(""))
-      ->capture_default_str();
-  verb.add_flag("--once", flags->once, "print once, as text; so does a stdout that is no terminal");
+      top);
+  add_options(
+      verb, {{"run", flags.run, "RUN",
+              "a run folder, the name of an experiment for its newest run, or latest"},
+             {"--out", flags.out, "DIR", "folder that holds the runs"},
+             {"--interval", flags.interval, "S", "seconds between two looks", within(0.1, 3600.0)},
+             {"--once", flags.once, "print once, as text; so does a stdout that is no terminal"}});
   verb.footer("q or Ctrl-C ends it; the run goes on. Of a run that has ended it tells how.");
 }
 

@@ -1,22 +1,9 @@
 #include "report/search/tune.hpp"
 
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
+#include "cli/verb.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/tune/tune.hpp"
 #include "study/tune/tune_search.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -100,35 +87,25 @@ int tune(const TuneFlags& flags, Context& context) {
 }  // namespace
 
 void add_tune(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<TuneFlags>();
-  CLI::App& verb =
+  const auto [verb, flags] =
       add_verb(program, context,
                {"tune", "find out what makes a run slow, try keys, prove and write what helps",
                 kTrainGroup, WorkingDirectory::existing},
-               [flags, &context] { return tune(*flags, context); });
-  add_config_arguments(verb, flags->config, context, Builtin::photographs);
-  verb.add_option("--budget", flags->budget, "longest time for all runs together: 90s, 5m, 1h")
-      ->type_name("TIME")
-      ->capture_default_str();
-  verb.add_option("--repeats", flags->repeats, "pairs of runs that decide about a change")
-      ->check(whole_number(3, 100))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option("--allow", flags->allow,
-                  "keys to try although they change the training or what is kept of it: "
-                  "batch_size,precision,check_val_every_n_epoch,checkpoint.every_n_epochs")
-      ->type_name("LIST");
-  verb.add_option("--tolerance", flags->tolerance,
-                  "how far losses may differ where sums come in another order")
-      ->type_name("SHARE")
-      ->capture_default_str();
-  verb.add_option("--out", flags->out, "folder that holds the runs")
-      ->type_name("DIR")
-      ->capture_default_str();
-  verb.add_option("--patch", flags->patch,
-                  "write the changes, as a file to extend, and tune.json next to it "
-                  "(default: OUT/tune/NAME/TIME/tuned.patch.yaml)")
-      ->type_name("FILE");
+               tune);
+  add_config_arguments(verb, flags.config, context, Builtin::photographs);
+  add_options(
+      verb, {{"--budget", flags.budget, "TIME", "longest time for all runs together: 90s, 5m, 1h"},
+             {"--repeats", flags.repeats, "N", "pairs of runs that decide about a change",
+              whole_number(3, 100)},
+             {"--allow", flags.allow, "LIST",
+              "keys to try although they change the training or what is kept of it: "
+              "batch_size,precision,check_val_every_n_epoch,checkpoint.every_n_epochs"},
+             {"--tolerance", flags.tolerance, "SHARE",
+              "how far losses may differ where sums come in another order"},
+             {"--out", flags.out, "DIR", "folder that holds the runs"},
+             {"--patch", flags.patch, "FILE",
+              "write the changes, as a file to extend, and tune.json next to it "
+              "(default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
       "A change is accepted where the 95 % interval of its gain lies above 1.01 and the losses\n"
       "stay the same. Exit codes: 0 it was decided, with a patch or without; 4 noise or the end\n"

@@ -1,14 +1,4 @@
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
+#include "cli/verb.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -101,18 +91,17 @@ int validate(const ValidateArguments& arguments, const Context& context) {
 }  // namespace
 
 void add_validate(CLI::App& program, Context& context) {
-  const auto arguments = std::make_shared<ValidateArguments>();
-  CLI::App& verb = add_verb(
+  const auto [verb, arguments] = add_verb(
       program, context,
       {"validate", "every error of experiment files, before anything starts", kConfigGroup},
-      [arguments, &context] { return validate(*arguments, context); });
+      validate);
   verb.alias("check");
-  verb.add_option("words", arguments->words,
-                  "experiment files, and overrides that are laid over each of them")
-      ->type_name("[CONFIG...] [key=value ...]");
-  verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
-  verb.add_flag("--model", arguments->model,
-                "also build the model and compare weights, freeze and parameter patterns with it");
+  add_options(
+      verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
+              "experiment files, and overrides that are laid over each of them"},
+             {"-c,--config", arguments.words, "FILE", "an experiment file, too"},
+             {"--model", arguments.model,
+              "also build the model and compare weights, freeze and parameter patterns with it"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Of the data it reads what tells how many samples there are and of what kind: lists, heads "

@@ -1,19 +1,7 @@
 #include "study/resume/verify_resume.hpp"
 
-#include "base/clock.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
+#include "cli/verb.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "study/folder/run_folder.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -63,18 +51,15 @@ int verify(const VerifyResumeFlags& flags, Context& context) {
 }  // namespace
 
 void add_verify_resume(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<VerifyResumeFlags>();
-  CLI::App& verb =
+  const auto [verb, flags] =
       add_verb(program, context,
                {"verify-resume", "kill runs at random steps, resume them, compare them bit by bit",
                 kTrainGroup, WorkingDirectory::existing},
-               [flags, &context] { return verify(*flags, context); });
-  add_config_arguments(verb, flags->config, context);
-  verb.add_option("--kills", flags->kills, "runs that are killed, each at a step of its own")
-      ->check(whole_number(1, 10'000))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option("--seed", flags->seed, "draws the steps")->type_name("S")->capture_default_str();
+               verify);
+  add_config_arguments(verb, flags.config, context);
+  add_options(verb, {{"--kills", flags.kills, "N",
+                      "runs that are killed, each at a step of its own", whole_number(1, 10'000)},
+                     {"--seed", flags.seed, "S", "draws the steps"}});
   verb.footer(
       "Every run trains in a fresh process and in a temporary folder, which stays where something\n"
       "differs. Weights and optimizer state are those of the last checkpoint, losses those of "

@@ -1,8 +1,7 @@
-#include "build_info.hpp"
-#include "cli/context.hpp"
+#include "cli/verb.hpp"
 #include "data/inspect/libraries.hpp"
-#include "study/sweep/ledger_database.hpp"
-#include "verbs.hpp"
+#include "program.hpp"
+#include "study/sweep/ledger.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -58,11 +57,6 @@ int show_version(const Context& context) {
 }
 
 }  // namespace
-
-std::string version_text() {
-  const std::string git = kBuildInfo.git;
-  return kBuildInfo.version + (git.empty() ? "" : " (" + git + ")");
-}
 
 void add_version(CLI::App& program, Context& context) {
   add_verb(program, context,

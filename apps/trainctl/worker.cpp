@@ -1,21 +1,14 @@
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "cli/context.hpp"
-#include "cli/engine_library.hpp"
+#include "cli/verb.hpp"
 #include "launch/process/orphans.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/process/worker_environment.hpp"
 #include "launch/supervise/failure_evidence.hpp"
 #include "log/log.hpp"
-#include "spec/experiment/task.hpp"
-#include "verbs.hpp"
+#include "program.hpp"
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include <csignal>
-#include <memory>
-#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -50,9 +43,9 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
   return static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
 }
 
-int work(const std::string& run_dir) {
+int work(const std::string& run_dir, const Context& /*context*/) {
   launch::end_group_with_us();
-  log::set_up(log::Level::verbose, log::Colours::off);  // stderr is logs/rank_N.log
+  log::set_up(log::Level::verbose, log::Colors::off);  // stderr is logs/rank_N.log
   launch::install_stop_flag();
   const launch::WorkerEnv environment = launch::read_worker_env();
   launch::answer_with_stacks(environment.stacks_fd);  // the engine's threads are still to come
@@ -69,11 +62,10 @@ int work(const std::string& run_dir) {
 }  // namespace
 
 void add_worker(CLI::App& program, Context& context) {
-  const auto run_dir = std::make_shared<std::string>();
-  CLI::App& verb =
-      add_verb(program, context, {"worker", "one rank of a run; started by run, not by hand", ""},
-               [run_dir] { return work(*run_dir); });
-  verb.add_option("--run-dir", *run_dir, "run folder with config.resolved.yaml")->required();
+  const auto [verb, run_dir] = add_verb(
+      program, context, {"worker", "one rank of a run; started by run, not by hand", ""}, work);
+  add_options(verb, {{"--run-dir", run_dir, "TEXT", "run folder with config.resolved.yaml"}});
+  verb.get_option("--run-dir")->required();
 }
 
 }  // namespace trainctl::app

@@ -78,7 +78,7 @@ class Poly1Loss final : public stage::Loss {
   double epsilon_;
 };
 
-void add_stages(stage::Catalogue& all) {
+void add_stages(stage::Catalog& all) {
   all.models.add<GatedMlp>("gated_mlp", [](const auto& options, const auto& context) {
     return std::make_unique<GatedNetwork>(options, context);
   });

@@ -23,12 +23,16 @@ struct Spirals {
   std::uint64_t seed = 0;
 
   static void describe(config::Describe<Spirals>& options) {
-    options.field("samples", &Spirals::samples, "Number of points.").at_least(1).at_most(1 << 24);
-    options.field("arms", &Spirals::arms, "Number of spiral arms.").at_least(2).at_most(100);
-    options.field("turns", &Spirals::turns, "Turns that an arm makes.").above(0).at_most(10);
-    options.field("noise", &Spirals::noise, "How far points lie beside their arm.").at_least(0);
-    options.field("seed", &Spirals::seed, "Seed of the points; independent of the run's seed.")
-        .at_least(0);
+    options.field("samples", &Spirals::samples, {.at_least = 1, .at_most = 1 << 24},
+                  "Number of points.");
+    options.field("arms", &Spirals::arms, {.at_least = 2, .at_most = 100},
+                  "Number of spiral arms.");
+    options.field("turns", &Spirals::turns, {.above = 0, .at_most = 10},
+                  "Turns that an arm makes.");
+    options.field("noise", &Spirals::noise, {.at_least = 0},
+                  "How far points lie beside their arm.");
+    options.field("seed", &Spirals::seed, {.at_least = 0},
+                  "Seed of the points; independent of the run's seed.");
   }
 };
 
@@ -40,8 +44,10 @@ struct GatedMlp {
   int layers = 2;
 
   static void describe(config::Describe<GatedMlp>& options) {
-    options.field("hidden", &GatedMlp::hidden, "Outputs of a layer.").at_least(1).at_most(65536);
-    options.field("layers", &GatedMlp::layers, "Layers before the last.").at_least(1).at_most(64);
+    options.field("hidden", &GatedMlp::hidden, {.at_least = 1, .at_most = 65536},
+                  "Outputs of a layer.");
+    options.field("layers", &GatedMlp::layers, {.at_least = 1, .at_most = 64},
+                  "Layers before the last.");
   }
 };
 
@@ -58,7 +64,7 @@ struct Poly1 {
   }
 
   static void describe(config::Describe<Poly1>& options) {
-    options.field("epsilon", &Poly1::epsilon, "Weight of the second term.").at_least(-1);
+    options.field("epsilon", &Poly1::epsilon, {.at_least = -1}, "Weight of the second term.");
   }
 };
 

@@ -59,7 +59,7 @@ void describe(config::Vocabulary& all) {
   all.add<Poly1>("loss", "poly1");
 }
 
-void add_data(data::Catalogue& all) {
+void add_data(data::Catalog& all) {
   all.datasets["spirals"] = make;
   all.facts["spirals"] = facts;
 }

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <new>
-#include <string>
 #include <system_error>
 
 namespace trainctl {

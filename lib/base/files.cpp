@@ -1,7 +1,6 @@
 #include "base/files.hpp"
 
 #include "base/clock.hpp"
-#include "base/error.hpp"
 #include "base/strings.hpp"
 
 #include <fcntl.h>
@@ -18,7 +17,6 @@
 #include <map>
 #include <optional>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace trainctl {
@@ -63,25 +61,9 @@ fs::path temporary_name(const fs::path& target, std::string_view mark) {
          fmt::format(".{}.{}.{}", target.filename().string(), mark, ::getpid());
 }
 
-class TemporaryName {
- public:
-  explicit TemporaryName(const fs::path& target) : path_(temporary_name(target, "tmp")) {}
-  ~TemporaryName() {
-    if (!published_) ::unlink(path_.c_str());
-  }
-  TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  void publish(const fs::path& target) {
-    if (::rename(path_.c_str(), target.c_str()) != 0) fail("rename to", target.string(), errno);
-    published_ = true;
-  }
-
- private:
-  fs::path path_;
-  bool published_ = false;
-};
+void rename_or_fail(const fs::path& written, const fs::path& path) {
+  if (::rename(written.c_str(), path.c_str()) != 0) fail("rename to", path.string(), errno);
+}
 
 // For all of a pipe, as `trainctl validate <(command)` gives one.
 constexpr double kPipePatienceS = 3;
@@ -95,6 +77,52 @@ bool wait_for_data(int fd, double deadline) {
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+void expect(bool holds, ErrorKind kind, const char* what) {
+  if (!holds) throw Error(kind, fmt::format("cannot {} it: {}", what, std::strerror(errno)));
+}
+
+constexpr std::size_t kMostFiles = 10'000;
+constexpr int kDeepest = 3;
+
+/// The folder of `path`, or the closest folder above it that exists.
+fs::path existing_folder(const fs::path& path) {
+  std::error_code ignored;
+  fs::path folder = path.parent_path();
+  while (!folder.empty() && !fs::is_directory(folder, ignored)) {
+    const fs::path above = folder.parent_path();
+    if (above == folder) break;
+    folder = above;
+  }
+  return folder.empty() ? fs::path(".") : folder;
+}
+
+/// The files below `folder` by name; of one name the first that is found.
+std::map<std::string, fs::path> files_below(const fs::path& folder, int depth) {
+  std::map<std::string, fs::path> files;
+  std::error_code failure;
+  std::size_t seen = 0;
+  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied,
+                                      failure);
+  for (const fs::recursive_directory_iterator end; !failure && at != end && seen < kMostFiles;
+       at.increment(failure), ++seen) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;
+    if (at->is_directory(ignored) && (at.depth() >= depth || name.starts_with('.')))
+      at.disable_recursion_pending();
+    if (at->is_regular_file(ignored)) files.emplace(name, at->path().lexically_normal());
+  }
+  return files;
+}
+
+std::optional<fs::path> nearest_in(const std::map<std::string, fs::path>& files,
+                                   const std::string& name) {
+  if (const auto same = files.find(name); same != files.end()) return same->second;
+  std::vector<std::string> names;
+  for (const auto& [one, path] : files) names.push_back(one);
+  const std::optional<std::string> found = nearest(name, names);
+  return found ? std::optional(files.at(*found)) : std::nullopt;
 }
 
 }  // namespace
@@ -112,6 +140,10 @@ int Fd::release() { return std::exchange(fd_, -1); }
 void Fd::reset() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+}
+
+FileGuard::~FileGuard() {
+  if (!is_kept_) ::unlink(path_.c_str());
 }
 
 void write_all(int fd, std::string_view bytes, const std::string& label) {
@@ -139,12 +171,13 @@ void write_gathered(int fd, std::span<const std::string_view> pieces, const std:
 }
 
 void write_atomically(const fs::path& path, const std::function<void(int fd)>& write) {
-  TemporaryName temporary(path);
+  FileGuard temporary(temporary_name(path, "tmp"));
   Fd fd = open_or_fail(temporary.path(), O_WRONLY | O_CREAT | O_TRUNC);
   write(fd.get());
   if (::fsync(fd.get()) != 0) fail("sync", path.string(), errno);
   if (::close(fd.release()) != 0) fail("close", path.string(), errno);
-  temporary.publish(path);
+  rename_or_fail(temporary.path(), path);
+  temporary.keep();
   sync_folder(folder_of(path));
 }
 
@@ -159,7 +192,7 @@ void sync_folder(const fs::path& folder) {
 
 void publish(const fs::path& written, int fd, const fs::path& path) {
   if (::fsync(fd) != 0) fail("sync", path.string(), errno);
-  if (::rename(written.c_str(), path.c_str()) != 0) fail("rename to", path.string(), errno);
+  rename_or_fail(written, path);
   sync_folder(folder_of(path));
 }
 
@@ -228,8 +261,7 @@ AppendFile::AppendFile(fs::path path)
     : path_(std::move(path)), fd_(open_or_fail(path_, O_WRONLY | O_CREAT | O_APPEND)) {}
 
 void AppendFile::append_line(std::string_view line) {
-  std::string text(line);
-  text += '\n';
+  const std::string text = std::string(line) + '\n';
   struct stat before {};
   const bool can_cut = ::fstat(fd_.get(), &before) == 0 && S_ISREG(before.st_mode);
   try {
@@ -251,14 +283,6 @@ void make_folder(const fs::path& path) {
   if (failure) fail("create folder", path.string(), failure.value());
 }
 
-namespace {
-
-void expect(bool holds, ErrorKind kind, const char* what) {
-  if (!holds) throw Error(kind, fmt::format("cannot {} it: {}", what, std::strerror(errno)));
-}
-
-}  // namespace
-
 // Without O_NONBLOCK a pipe would wait for its writer.
 FileMapping::FileMapping(const fs::path& path, ErrorKind kind)
     : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
@@ -276,54 +300,6 @@ FileMapping::FileMapping(const fs::path& path, ErrorKind kind)
 FileMapping::~FileMapping() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t kMostFiles = 10'000;
-constexpr int kDeepest = 3;
-
-/// The folder of `path`, or the closest folder above it that exists.
-fs::path existing_folder(const fs::path& path) {
-  std::error_code ignored;
-  fs::path folder = path.parent_path();
-  while (!folder.empty() && !fs::is_directory(folder, ignored)) {
-    const fs::path above = folder.parent_path();
-    if (above == folder) break;
-    folder = above;
-  }
-  return folder.empty() ? fs::path(".") : folder;
-}
-
-/// The files below `folder` by name; of one name the first that is found.
-std::map<std::string, fs::path> files_below(const fs::path& folder, int depth) {
-  std::map<std::string, fs::path> files;
-  std::error_code failure;
-  std::size_t seen = 0;
-  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied,
-                                      failure);
-  for (const fs::recursive_directory_iterator end; !failure && at != end && seen < kMostFiles;
-       at.increment(failure), ++seen) {
-    const std::string name = at->path().filename().string();
-    std::error_code ignored;
-    if (at->is_directory(ignored) && (at.depth() >= depth || name.starts_with('.')))
-      at.disable_recursion_pending();
-    if (at->is_regular_file(ignored)) files.emplace(name, at->path().lexically_normal());
-  }
-  return files;
-}
-
-std::optional<fs::path> nearest_in(const std::map<std::string, fs::path>& files,
-                                   const std::string& name) {
-  if (const auto same = files.find(name); same != files.end()) return same->second;
-  std::vector<std::string> names;
-  for (const auto& [one, path] : files) names.push_back(one);
-  const std::optional<std::string> found = nearest(name, names);
-  return found ? std::optional(files.at(*found)) : std::nullopt;
-}
-
-}  // namespace
 
 std::string nearest_file_hint(const fs::path& path) {
   const std::string name = path.filename().string();

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trainctl {
 
@@ -32,6 +33,22 @@ class Fd {
 
  private:
   int fd_ = -1;
+};
+
+/// Removes a file at the end of its life, unless it is kept.
+class FileGuard {
+ public:
+  explicit FileGuard(fs::path path) : path_(std::move(path)) {}
+  ~FileGuard();
+  FileGuard(const FileGuard&) = delete;
+  FileGuard& operator=(const FileGuard&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void keep() { is_kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool is_kept_ = false;
 };
 
 /// Writes all bytes (EINTR and short writes are looped). Throws ErrorKind::resource naming `label`
@@ -67,21 +84,21 @@ class ReservedFile {
   Fd fd_;
 };
 
-/// The last step for a file that is written, under another name of the same folder: fsync, rename,
-/// fsync of the folder.
+/// Publishes a file that is written under another name of the folder: fsync, rename, fsync of the
+/// folder.
 void publish(const fs::path& written, int fd, const fs::path& path);
 
-/// Until here what was made, renamed or linked in the folder may be gone after a power cut. Throws
+/// Makes what was created, renamed or linked in the folder survive a power cut. Throws
 /// ErrorKind::resource.
 void sync_folder(const fs::path& folder);
 
-/// Of a failed open(): it tells what lies at the path, as nothing, a link or a folder; and not that
-/// the disk, a server, or the limits and rights of the process keep it from being seen.
+/// Returns whether the errno of a failed open() tells what lies at the path (nothing, a link, a
+/// folder), and not that a disk, a server, limits or rights keep it from being seen.
 bool tells_what_is_there(int cause);
 
-/// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the
-/// caller.
+/// The kind of Error with which read_file() fails.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
+/// Returns a whole file as text; of a pipe what it brings within 3 seconds.
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);
 
 /// Appends lines that survive the process: one write() a line. Throws ErrorKind::resource; of a
@@ -124,6 +141,6 @@ class FileMapping {
 
 /// Returns "did you mean 'PATH'?" with the existing file whose name is closest to that of the
 /// missing `path`: in its folder, else in the folders below. Empty where no file is close.
-std::string nearest_file_hint(const std::filesystem::path& path);
+std::string nearest_file_hint(const fs::path& path);
 
 }  // namespace trainctl

@@ -9,7 +9,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cstddef>
 
 namespace trainctl {
 
@@ -36,13 +35,8 @@ std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
 
 std::string to_hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
-namespace {
-
-constexpr std::size_t kPiece = std::size_t{1} << 30;  // ISA-L takes the length as an int
-
-}  // namespace
-
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // ISA-L takes the length as an int
   // ISA-L leaves the inversions of the standard, first and last, to its caller.
   std::uint32_t state = ~before;
   while (!bytes.empty()) {
@@ -92,11 +86,7 @@ Sha256 hmac_sha256(std::string_view key, std::string_view text) {
   return sha256(outer);
 }
 
-std::string to_hex(const Sha256& digest) {
-  std::string text;
-  for (const std::uint8_t byte : digest) text += fmt::format("{:02x}", byte);
-  return text;
-}
+std::string to_hex(const Sha256& digest) { return fmt::format("{:02x}", fmt::join(digest, "")); }
 
 std::string_view as_text(const Sha256& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};

@@ -2,7 +2,12 @@
 
 #include "base/strings.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,12 +17,26 @@ namespace trainctl {
 
 /// Returns the number that the whole text is, as std::from_chars reads it in any locale: without
 /// blanks and without '+'. Empty where the text is anything else or the number does not fit.
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
+/// `form`: a base or a std::chars_format.
+template <class Number, class... Form>
+std::optional<Number> parse_number(std::string_view text, Form... form) {
   Number value{};
   const char* end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  const auto [stop, failure] = std::from_chars(text.data(), end, value, form...);
   return failure == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
+
+/// Returns the lowest `count` bytes of a number, of 8 at most, the least significant first.
+inline std::string little_endian(std::uint64_t value, std::size_t count) {
+  static_assert(std::endian::native == std::endian::little);
+  return {reinterpret_cast<const char*>(&value), count};
+}
+
+/// Returns the number that little_endian() gave, of 8 bytes at most.
+inline std::uint64_t from_little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof value));
+  return value;
 }
 
 /// Returns the ending of a noun behind a number: "" for 1, else "s".

@@ -23,6 +23,24 @@ PhiloxBlock mixed(const PhiloxBlock& counter, std::uint32_t key_a, std::uint32_t
   return {high(b) ^ counter[1] ^ key_a, low(b), high(a) ^ counter[3] ^ key_b, low(a)};
 }
 
+// Of the C library, portable functions call only those that are exact and so the same everywhere:
+// frexp, ldexp, fmod and nearbyint.
+
+// ln 2 in two parts: the first has few enough bits that small multiples of it are exact.
+constexpr double kLn2High = 0x1.62e42feep-1;
+constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+constexpr double kRadians = 0x1.1df46a2529d39p-6;  // pi / 180
+
+/// Sine and cosine of at most a quarter of pi, by their series.
+SinCos series(double x) {
+  const double square = x * x;
+  double sin = 0;
+  double cos = 0;
+  for (int n = 19; n >= 3; n -= 2) sin = (1 - sin) * square / (n * (n - 1));
+  for (int n = 20; n >= 2; n -= 2) cos = (1 - cos) * square / (n * (n - 1));
+  return {x * (1 - sin), 1 - cos};
+}
+
 }  // namespace
 
 PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter) {
@@ -83,27 +101,6 @@ std::uint64_t CounterRng::below(std::uint64_t bound) {
 }
 
 bool CounterRng::coin(double probability) { return static_cast<double>(uniform()) < probability; }
-
-// frexp, ldexp, fmod, floor and nearbyint are exact, so they are the same everywhere.
-
-namespace {
-
-// ln 2 in two parts: the first has few enough bits that small multiples of it are exact.
-constexpr double kLn2High = 0x1.62e42feep-1;
-constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
-constexpr double kRadians = 0x1.1df46a2529d39p-6;  // pi / 180
-
-/// Sine and cosine of at most a quarter of pi, by their series.
-SinCos series(double x) {
-  const double square = x * x;
-  double sin = 0;
-  double cos = 0;
-  for (int n = 19; n >= 3; n -= 2) sin = (1 - sin) * square / (n * (n - 1));
-  for (int n = 20; n >= 2; n -= 2) cos = (1 - cos) * square / (n * (n - 1));
-  return {x * (1 - sin), 1 - cos};
-}
-
-}  // namespace
 
 double portable_exp(double x) {
   x = std::clamp(x, -746.0, 710.0);  // beyond: zero, infinity

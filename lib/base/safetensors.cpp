@@ -1,14 +1,13 @@
 #include "base/safetensors.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -21,19 +20,6 @@ using Header = nlohmann::json;  // finds a key quickly, however many a file clai
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference implementation's cap
 constexpr std::size_t kPrefix = 8;
-
-void append_length(std::string& out, std::uint64_t value) {
-  for (int shift = 0; shift < 64; shift += 8)
-    out.push_back(static_cast<char>((value >> shift) & 0xff));
-}
-
-std::uint64_t read_length(std::string_view bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < kPrefix; ++i) {
-    value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  }
-  return value;
-}
 
 std::string header_of(std::span<const View> tensors,
                       const std::map<std::string, std::string>& metadata) {
@@ -154,28 +140,14 @@ std::string read_head(int fd, std::size_t offset, std::size_t size) {
 }  // namespace
 
 std::size_t element_bytes(std::string_view dtype) {
-  struct Row {
-    std::string_view name;
-    std::size_t bytes;
+  using Names = std::initializer_list<std::string_view>;
+  const auto is_one_of = [&](Names names) {
+    return std::ranges::find(names, dtype) != names.end();
   };
-  static constexpr std::array<Row, 15> kRows{{{"F32", 4},
-                                              {"F64", 8},
-                                              {"F16", 2},
-                                              {"BF16", 2},
-                                              {"I64", 8},
-                                              {"I32", 4},
-                                              {"I16", 2},
-                                              {"I8", 1},
-                                              {"U8", 1},
-                                              {"BOOL", 1},
-                                              {"U16", 2},
-                                              {"U32", 4},
-                                              {"U64", 8},
-                                              {"F8_E4M3", 1},
-                                              {"F8_E5M2", 1}}};
-  const auto* row =
-      std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == dtype; });
-  return row == kRows.end() ? 0 : row->bytes;
+  if (is_one_of({"F64", "I64", "U64"})) return 8;
+  if (is_one_of({"F32", "I32", "U32"})) return 4;
+  if (is_one_of({"F16", "BF16", "I16", "U16"})) return 2;
+  return is_one_of({"I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2"}) ? 1 : 0;
 }
 
 std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape, std::size_t element) {
@@ -190,12 +162,8 @@ std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape, std
 void write_to(int fd, std::span<const View> tensors,
               const std::map<std::string, std::string>& metadata, const std::string& label) {
   const std::string header = header_of(tensors, metadata);
-  std::string head;
-  append_length(head, header.size());
-  write_all(fd, head + header, label);
-  for (const View& tensor : tensors) {
-    write_all(fd, {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()}, label);
-  }
+  write_all(fd, little_endian(header.size(), kPrefix) + header, label);
+  for (const View& tensor : tensors) write_all(fd, as_text(tensor.bytes), label);
 }
 
 void write(const std::filesystem::path& path, std::span<const View> tensors,
@@ -210,7 +178,7 @@ File::File(const std::filesystem::path& path)
     const std::span<const std::byte> file = mapping_.bytes();
     ENSURE(checkpoint, file.size() >= kPrefix, "{} bytes are too few for a safetensors file",
            file.size());
-    const std::uint64_t length = read_length(read_head(mapping_.fd(), 0, kPrefix));
+    const std::uint64_t length = from_little_endian(read_head(mapping_.fd(), 0, kPrefix));
     ENSURE(checkpoint, length <= kMaxHeader && length <= file.size() - kPrefix,
            "its header claims {} bytes, but {} bytes follow: not a safetensors file, or cut off",
            length, file.size() - kPrefix);

@@ -70,7 +70,7 @@ double beta_fraction(double x, double a, double b) {
   return fraction;
 }
 
-// The regularised incomplete beta function; `y` is 1 - x, which x near 1 would lose.
+// The regularized incomplete beta function; `y` is 1 - x, which x near 1 would lose.
 double incomplete_beta(double x, double y, double a, double b) {
   if (x <= 0) return 0;
   if (y <= 0) return 1;
@@ -80,30 +80,15 @@ double incomplete_beta(double x, double y, double a, double b) {
   return 1 - front * beta_fraction(y, b, a) / b;
 }
 
+double normal_cdf(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
+
 double student_density(double t, double df) {
   return std::exp(log_gamma((df + 1) / 2) - log_gamma(df / 2) -
                   (df + 1) / 2 * std::log1p(t * t / df)) /
          std::sqrt(df * std::numbers::pi);
 }
 
-/// The density of s, where df s^2 is chi-squared with df degrees of freedom.
-class DeviationDensity {
- public:
-  explicit DeviationDensity(double df)
-      : df_(df), constant_(std::log(2.0) + df / 2 * std::log(df / 2) - log_gamma(df / 2)) {}
-
-  double operator()(double s) const {
-    return std::exp(constant_ + (df_ - 1) * std::log(s) - df_ * s * s / 2);
-  }
-
- private:
-  double df_;
-  double constant_;
-};
-
 }  // namespace
-
-double normal_cdf(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
 
 double student_cdf(double t, double df) {
   if (std::isnan(t) || !(df > 0)) return std::numeric_limits<double>::quiet_NaN();
@@ -143,7 +128,10 @@ double power_at(double shift, double df, double alpha) {
   const double t = student_quantile(1 - alpha / 2, df);
   // Over all standard deviations that a sample may show; Simpson's rule.
   constexpr int kParts = 200;
-  const DeviationDensity density(df);
+  const double constant = std::log(2.0) + df / 2 * std::log(df / 2) - log_gamma(df / 2);
+  const auto density = [&](double s) {  // where df s^2 is chi-squared with df degrees of freedom
+    return std::exp(constant + (df - 1) * std::log(s) - df * s * s / 2);
+  };
   const double reach = 9 / std::sqrt(2 * df);
   const double from = std::max(1e-9, 1 - reach);
   const double width = (1 + reach - from) / kParts;

@@ -23,22 +23,20 @@ double variance(std::span<const double> values);
 // Student's t for a handful of repeats, to about 1e-10. No library for it: Debian's Boost.Math
 // would bring 100 MB of headers for two functions.
 
-double normal_cdf(double z);
 /// `df` above 0; need not be whole (Welch). NaN for a `t` that is no number.
 double student_cdf(double t, double df);
 /// The t below which a share `p` of the distribution lies, 0 < p < 1.
 double student_quantile(double p, double df);
 
-/// An upper limit of the true standard deviation, which it is below with a likelihood of 80 %,
-/// where `deviation` was measured with `df` degrees of freedom. A number of repeats that is
-/// computed from it holds its power; from the measured one it does not (Browne, "On the use of a
-/// pilot sample for sample size determination", Statistics in Medicine 14, 1995). Chi-squared by
-/// Wilson & Hilferty (PNAS 17, 1931), within 2 % from two degrees on.
+/// Returns the limit that the true standard deviation is below with a likelihood of 80 %, where
+/// `deviation` was measured with `df` degrees of freedom. Repeats computed from it keep their power
+/// (Browne, Statistics in Medicine 14, 1995). Chi-squared by Wilson & Hilferty (PNAS 17, 1931),
+/// within 2 % from two degrees on.
 double deviation_limit(double deviation, double df);
 
-/// The likelihood with which the two-sided interval of level 1 - `alpha` around the mean of
-/// `pairs` differences excludes a bound that is `effect` away, on the right side. `noise` is the
-/// standard deviation of one difference. Exact for normal differences (noncentral t).
+/// Returns the likelihood with which the two-sided interval of level 1 - `alpha` around the mean of
+/// `pairs` differences, each with the standard deviation `noise`, excludes a bound that is `effect`
+/// away, on the right side. Exact for normal differences (noncentral t).
 double power_of(double noise, double effect, int pairs, double alpha);
 
 /// The same where the estimate lies `shift` of its errors on the right side of the bound, and the

@@ -1,6 +1,7 @@
 #include "base/strings.hpp"
 
 #include "base/hash.hpp"
+#include "base/numbers.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +14,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <system_error>
-#include <vector>
 
 namespace trainctl {
 namespace {
@@ -29,6 +29,29 @@ bool is_control(std::string_view sequence) {
                                                    "\u2067", "\u2068", "\u2069"};
   return std::ranges::find(kBidi, sequence) != kBidi.end();
 }
+
+constexpr std::size_t kLongestLine = 2000;
+constexpr std::size_t kKeptHead = 1000;
+constexpr std::size_t kKeptTail = 500;
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+/// Returns the byte where a character begins, at or before `at`; a few bytes back at most.
+std::size_t character_start(std::string_view text, std::size_t at) {
+  for (std::size_t back = 0; back < 3 && at > 0 && continues_character(text[at]); ++back) --at;
+  return at;
+}
+
+std::string bounded_line(std::string_view line) {
+  if (line.size() <= kLongestLine) return std::string(line);
+  const std::ptrdiff_t characters =
+      std::ranges::count_if(line, [](char c) { return !continues_character(c); });
+  const std::string_view head = line.substr(0, character_start(line, kKeptHead));
+  const std::string_view tail = line.substr(character_start(line, line.size() - kKeptTail));
+  return fmt::format("{}... ({} characters) ...{}", head, with_thousands(characters), tail);
+}
+
+constexpr std::string_view kNan = "nan:";
 
 }  // namespace
 
@@ -104,11 +127,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-bool starts_with_any(std::string_view text, std::span<const std::string> prefixes) {
-  return std::ranges::any_of(prefixes,
-                             [&](const std::string& prefix) { return text.starts_with(prefix); });
-}
-
 std::string printable(std::string_view text) {
   std::string safe;
   while (!text.empty()) {
@@ -133,6 +151,12 @@ std::string shell_word(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
 }
 
 std::string with_thousands(long long value) {
@@ -164,41 +188,11 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
-namespace {
-
-constexpr std::ptrdiff_t kLongestLine = 2000;
-constexpr std::size_t kKeptHead = 1000;
-constexpr std::size_t kKeptTail = 500;
-
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-/// Returns the byte where a character begins, at or before `at`; a few bytes back at most.
-std::size_t character_start(std::string_view text, std::size_t at) {
-  for (std::size_t back = 0; back < 3 && at > 0 && continues_character(text[at]); ++back) --at;
-  return at;
-}
-
-std::string bounded_line(std::string_view line) {
-  if (line.size() <= static_cast<std::size_t>(kLongestLine)) return std::string(line);
-  const std::ptrdiff_t characters =
-      std::ranges::count_if(line, [](char c) { return !continues_character(c); });
-  const std::string_view head = line.substr(0, character_start(line, kKeptHead));
-  const std::string_view tail = line.substr(character_start(line, line.size() - kKeptTail));
-  return fmt::format("{}... ({} characters) ...{}", head, with_thousands(characters), tail);
-}
-
-}  // namespace
-
 std::string bounded(std::string_view message) {
-  if (message.size() <= static_cast<std::size_t>(kLongestLine)) return std::string(message);
-  std::string text;
-  while (true) {
-    const std::size_t end = message.find('\n');
-    text += bounded_line(message.substr(0, end));
-    if (end == std::string_view::npos) return text;
-    text += '\n';
-    message.remove_prefix(end + 1);
-  }
+  if (message.size() <= kLongestLine) return std::string(message);
+  std::vector<std::string> lines = split(message, '\n');
+  for (std::string& line : lines) line = bounded_line(line);
+  return join(lines, "\n");
 }
 
 std::string printable_lines(std::string_view text, std::string_view indent) {
@@ -230,21 +224,6 @@ std::string one_line(std::string_view message) {
   return text;
 }
 
-namespace {
-
-constexpr std::string_view kNan = "nan:";
-
-/// All of the text, or nothing.
-template <class Number, class Form>
-std::optional<Number> whole(std::string_view text, Form form) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [read, error] = std::from_chars(text.data(), end, value, form);
-  return error == std::errc() && read == end ? std::optional(value) : std::nullopt;
-}
-
-}  // namespace
-
 std::string exact_text(double value) {
   if (std::isnan(value)) return std::string(kNan) + to_hex(std::bit_cast<std::uint64_t>(value));
   std::array<char, 32> text{};
@@ -255,10 +234,10 @@ std::string exact_text(double value) {
 
 std::optional<double> exact_double(std::string_view text) {
   if (!text.starts_with(kNan)) {
-    const auto value = whole<double>(text, std::chars_format::hex);
+    const auto value = parse_number<double>(text, std::chars_format::hex);
     return value && !std::isnan(*value) ? value : std::nullopt;
   }
-  const auto bits = whole<std::uint64_t>(text.substr(kNan.size()), 16);
+  const auto bits = parse_number<std::uint64_t>(text.substr(kNan.size()), 16);
   if (!bits) return std::nullopt;
   const auto value = std::bit_cast<double>(*bits);
   return std::isnan(value) ? std::optional(value) : std::nullopt;

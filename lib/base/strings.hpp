@@ -9,19 +9,21 @@
 
 namespace trainctl {
 
-/// Edits (insert, delete, substitute, swap of neighbours) between two words: optimal string
-/// alignment.
+/// Returns the edits (insert, delete, substitute, swap of neighbors) between two words.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word` within `limit` edits (default: 2, or a third of the word if that
-/// is more).
+/// Returns the candidate nearest to `word` within 2 edits, or a third of the word if that is more.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
 /// "a, b, c and 7 more", printable.
 std::string shortened(std::span<const std::string> names, std::size_t most = 6);
 std::vector<std::string> split(std::string_view text, char separator);
-bool starts_with_any(std::string_view text, std::span<const std::string> prefixes);
+
+/// Returns bytes as text, without a copy.
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// Bytes of the valid UTF-8 character at the front of a text that is not empty; 0 if there is none.
 std::size_t utf8_length(std::string_view text);
@@ -32,6 +34,9 @@ std::string printable(std::string_view text);
 
 /// The word as a shell reads it back: quoted where it needs to be.
 std::string shell_word(const std::string& word);
+
+/// Turns the letters A to Z into small ones.
+std::string lower_case(std::string_view text);
 
 /// 1234567 -> "1,234,567".
 std::string with_thousands(long long value);

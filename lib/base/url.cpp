@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::string_view kMark = "://";
 
-void cover(std::string& text, std::size_t begin, std::size_t end) {
-  std::fill(text.begin() + static_cast<std::ptrdiff_t>(begin),
-            text.begin() + static_cast<std::ptrdiff_t>(end), '*');
-}
-
 /// Calls `take` with where each URL begins, after its scheme, and where it ends.
 template <class Take>
 void for_each_url(const std::string& text, const Take& take) {
@@ -27,7 +22,7 @@ void for_each_url(const std::string& text, const Take& take) {
 /// Covers the text from `begin` to the last '@' before `end`.
 void cover_to_at(std::string& text, std::size_t begin, std::size_t end) {
   const std::size_t at = std::string_view(text).substr(0, end).rfind('@');
-  if (at != std::string::npos && at > begin) cover(text, begin, at);
+  if (at != std::string::npos && at > begin) text.replace(begin, at - begin, at - begin, '*');
 }
 
 /// Returns whether what stands before the first '/' of a URL is a user and the begin of a password
@@ -66,7 +61,7 @@ std::string without_credentials(std::string text) {
     const std::string_view scheme = std::string_view(text).substr(0, begin - kMark.size());
     const std::size_t query = text.find('?', begin);
     if (query < end && (scheme.ends_with("http") || scheme.ends_with("https")))
-      cover(text, query + 1, end);
+      text.replace(query + 1, end - query - 1, end - query - 1, '*');
   });
   return text;
 }

@@ -14,60 +14,55 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <new>
-#include <span>
 #include <utility>
 
 namespace trainctl::container {
 namespace {
 
-// What reading and checking a container share; not for others.
 /// A regular file, open to be read. Throws Error(checkpoint) where what lies there cannot be a
 /// container or is too short, and Error(resource) where a disk, a server or the process's own
 /// limits and rights keep it from being read: a sound file that could not be looked at must not
 /// pass for a damaged one.
 class Source {
  public:
-  explicit Source(const std::filesystem::path& path);
+  explicit Source(const std::filesystem::path& path)
+      // Without O_NONBLOCK a pipe would wait for its writer.
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    const int cause = errno;
+    if (!fd_.valid())
+      throw Error(tells_what_is_there(cause) ? ErrorKind::checkpoint : ErrorKind::resource,
+                  fmt::format("cannot open it: {}", std::strerror(cause)));
+    struct stat info {};
+    ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot examine it: {}", std::strerror(errno));
+    ENSURE(checkpoint, S_ISREG(info.st_mode), "is no regular file");
+    size_ = static_cast<std::size_t>(info.st_size);
+  }
 
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// All of `bytes`, from `at` on.
-  void read(std::uint64_t at, std::span<std::byte> bytes) const;
+  /// Reads all of `bytes`, from `at` on.
+  void read(std::uint64_t at, std::span<std::byte> bytes) const {
+    for (std::size_t done = 0; done < bytes.size();) {
+      const ssize_t count = ::pread(fd_.get(), bytes.data() + done, bytes.size() - done,
+                                    static_cast<off_t>(at + done));
+      if (count < 0 && errno == EINTR) continue;
+      ENSURE(resource, count >= 0, "reading it failed: {}", std::strerror(errno));
+      ENSURE(checkpoint, count > 0, "became shorter while it was read");
+      done += static_cast<std::size_t>(count);
+    }
+  }
+  [[nodiscard]] Prefix prefix() const {
+    std::array<std::byte, kPrefixBytes> head{};
+    const auto start = std::span(head).first(std::min(size_, head.size()));
+    read(0, start);
+    return read_prefix(start, size_);
+  }
 
  private:
   Fd fd_;
   std::size_t size_ = 0;
 };
-
-Source::Source(const std::filesystem::path& path)
-    // Without O_NONBLOCK a pipe would wait for its writer.
-    : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  const int cause = errno;
-  if (!fd_.valid())
-    throw Error(tells_what_is_there(cause) ? ErrorKind::checkpoint : ErrorKind::resource,
-                fmt::format("cannot open it: {}", std::strerror(cause)));
-  struct stat info {};
-  ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot examine it: {}", std::strerror(errno));
-  ENSURE(checkpoint, S_ISREG(info.st_mode), "is no regular file");
-  size_ = static_cast<std::size_t>(info.st_size);
-}
-
-void Source::read(std::uint64_t at, std::span<std::byte> bytes) const {
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count =
-        ::pread(fd_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(at + done));
-    if (count < 0 && errno == EINTR) continue;
-    ENSURE(resource, count >= 0, "reading it failed: {}", std::strerror(errno));
-    ENSURE(checkpoint, count > 0, "became shorter while it was read");
-    done += static_cast<std::size_t>(count);
-  }
-}
-
-static_assert(std::endian::native == std::endian::little, "entries are written as they lie");
 
 struct Head {
   std::string text;  // the JSON
@@ -81,14 +76,12 @@ Head head_of(std::span<const Entry> entries, const Json& meta,
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::uint64_t offset = aligned(end);
-    Json map = Json::object();
-    map["name"] = entries[i].name;
-    map["dtype"] = entries[i].dtype;
-    map["shape"] = entries[i].shape;
-    map["offset"] = offset;
-    map["length"] = entries[i].bytes.size();
-    map["crc32c"] = fmt::format("{:08x}", checksums[i]);
-    list.push_back(std::move(map));
+    list.push_back(Json{{"name", entries[i].name},
+                        {"dtype", entries[i].dtype},
+                        {"shape", entries[i].shape},
+                        {"offset", offset},
+                        {"length", entries[i].bytes.size()},
+                        {"crc32c", fmt::format("{:08x}", checksums[i])}});
     end = offset + entries[i].bytes.size();
   }
   Json header = Json::object();
@@ -113,42 +106,6 @@ void check_readable(const Head& head, std::span<const Entry> entries, const Json
          "its meta holds a number that is not finite, or text that is not UTF-8");
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-}  // namespace
-
-void write_to(int fd, std::span<const Entry> entries, const Json& meta, const std::string& label) {
-  static constexpr std::array<char, kAlignment> kZeros{};
-  std::vector<std::uint32_t> checksums;
-  for (const Entry& entry : entries) checksums.push_back(crc32c(entry.bytes));
-  const Head head = head_of(entries, meta, checksums);
-  in_context("cannot write " + shown(label), [&] { check_readable(head, entries, meta); });
-
-  Prefix prefix{kVersion, 0, head.file_bytes, head.text.size()};
-  prefix.checksum = checksum_of(prefix, head.text);
-  const std::string start = pack(prefix);
-  std::vector<std::string_view> pieces{start, head.text};
-  std::uint64_t end = start.size() + head.text.size();
-  for (const Entry& entry : entries) {
-    pieces.emplace_back(kZeros.data(), aligned(end) - end);
-    pieces.push_back(text_of(entry.bytes));
-    end = aligned(end) + entry.bytes.size();
-  }
-  write_gathered(fd, pieces, label);
-}
-
-void write(const std::filesystem::path& path, std::span<const Entry> entries, const Json& meta) {
-  write_atomically(path, [&](int fd) { write_to(fd, entries, meta, path.string()); });
-}
-
-std::uint64_t file_bytes(std::span<const Entry> entries, const Json& meta) {
-  return head_of(entries, meta, std::vector<std::uint32_t>(entries.size())).file_bytes;
-}
-
-namespace {
-
 constexpr std::align_val_t kPage{4096};
 
 /// An entry whose bytes lie at `at`, behind what ends at `end`.
@@ -162,7 +119,7 @@ void take_bytes(Listed& listed, std::span<const std::byte> file, std::uint64_t a
 Contents check(std::span<const std::byte> file) {
   const Prefix prefix = read_prefix(file, file.size());
   const auto header = file.subspan(kPrefixBytes, prefix.header_bytes);
-  const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+  const std::string_view text = as_text(header);
   expect_sound(prefix, text);
   Header listed = read_header(text, file.size());
   Contents contents{{}, std::move(listed.by_name), std::move(listed.meta), prefix.checksum};
@@ -176,57 +133,6 @@ Contents check(std::span<const std::byte> file) {
   }
   return contents;
 }
-
-}  // namespace
-
-const Entry* Contents::find(std::string_view name) const {
-  const auto at = std::lower_bound(
-      by_name.begin(), by_name.end(), name,
-      [&](std::uint32_t i, std::string_view wanted) { return entries[i].name < wanted; });
-  return at != by_name.end() && entries[*at].name == name ? &entries[*at] : nullptr;
-}
-
-Contents parse(std::span<const std::byte> file, const std::string& label) {
-  return in_context(label, [&] { return check(file); });
-}
-
-void File::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes, kPage); }
-
-File::Buffer File::allocate(std::size_t size) {
-  void* memory = ::operator new[](size, kPage, std::nothrow);
-  ENSURE(resource, memory != nullptr, "there is no memory for its {} bytes", size);
-  return Buffer(static_cast<std::byte*>(memory));
-}
-
-std::uint32_t stored_checksum(const std::filesystem::path& path) {
-  return in_context(printable(path.string()), [&] {
-    const Source source(path);
-    std::array<std::byte, kPrefixBytes> head{};
-    const auto start = std::span(head).first(std::min(source.size(), head.size()));
-    source.read(0, start);
-    return read_prefix(start, source.size()).checksum;
-  });
-}
-
-// Read and not mapped: touching a mapped file that became shorter would end the process, and what
-// was checked could change.
-File::File(const std::filesystem::path& path) {
-  const std::string label = printable(path.string());
-  std::size_t size = 0;
-  in_context(label, [&] {
-    const Source source(path);
-    size = source.size();
-    std::array<std::byte, kPrefixBytes> head{};
-    const auto start = std::span(head).first(std::min(size, head.size()));
-    source.read(0, start);
-    (void)read_prefix(start, size);
-    bytes_ = allocate(size);
-    source.read(0, {bytes_.get(), size});
-  });
-  contents_ = parse({bytes_.get(), size}, label);
-}
-
-namespace {
 
 constexpr std::size_t kPiece = 2 << 20;
 
@@ -260,13 +166,76 @@ void check_data(const Source& source, const Header& header, std::uint64_t header
 
 }  // namespace
 
+void write_to(int fd, std::span<const Entry> entries, const Json& meta, const std::string& label) {
+  static constexpr std::array<char, kAlignment> kZeros{};
+  std::vector<std::uint32_t> checksums;
+  for (const Entry& entry : entries) checksums.push_back(crc32c(entry.bytes));
+  const Head head = head_of(entries, meta, checksums);
+  in_context("cannot write " + shown(label), [&] { check_readable(head, entries, meta); });
+
+  Prefix prefix{kVersion, 0, head.file_bytes, head.text.size()};
+  prefix.checksum = checksum_of(prefix, head.text);
+  const std::string start = pack(prefix);
+  std::vector<std::string_view> pieces{start, head.text};
+  std::uint64_t end = start.size() + head.text.size();
+  for (const Entry& entry : entries) {
+    pieces.emplace_back(kZeros.data(), aligned(end) - end);
+    pieces.push_back(as_text(entry.bytes));
+    end = aligned(end) + entry.bytes.size();
+  }
+  write_gathered(fd, pieces, label);
+}
+
+void write(const std::filesystem::path& path, std::span<const Entry> entries, const Json& meta) {
+  write_atomically(path, [&](int fd) { write_to(fd, entries, meta, path.string()); });
+}
+
+std::uint64_t file_bytes(std::span<const Entry> entries, const Json& meta) {
+  return head_of(entries, meta, std::vector<std::uint32_t>(entries.size())).file_bytes;
+}
+
+const Entry* Contents::find(std::string_view name) const {
+  const auto at = std::lower_bound(
+      by_name.begin(), by_name.end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return entries[i].name < wanted; });
+  return at != by_name.end() && entries[*at].name == name ? &entries[*at] : nullptr;
+}
+
+Contents parse(std::span<const std::byte> file, const std::string& label) {
+  return in_context(label, [&] { return check(file); });
+}
+
+void File::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes, kPage); }
+
+File::Buffer File::allocate(std::size_t size) {
+  void* memory = ::operator new[](size, kPage, std::nothrow);
+  ENSURE(resource, memory != nullptr, "there is no memory for its {} bytes", size);
+  return Buffer(static_cast<std::byte*>(memory));
+}
+
+std::uint32_t stored_checksum(const std::filesystem::path& path) {
+  return in_context(printable(path.string()), [&] { return Source(path).prefix().checksum; });
+}
+
+// Read and not mapped: touching a mapped file that became shorter would end the process, and what
+// was checked could change.
+File::File(const std::filesystem::path& path) {
+  const std::string label = printable(path.string());
+  std::size_t size = 0;
+  in_context(label, [&] {
+    const Source source(path);
+    size = source.size();
+    (void)source.prefix();
+    bytes_ = allocate(size);
+    source.read(0, {bytes_.get(), size});
+  });
+  contents_ = parse({bytes_.get(), size}, label);
+}
+
 std::uint32_t check_file(const std::filesystem::path& path) {
   return in_context(printable(path.string()), [&] {
     const Source source(path);
-    std::array<std::byte, kPrefixBytes> head{};
-    const auto start = std::span(head).first(std::min(source.size(), head.size()));
-    source.read(0, start);
-    const Prefix prefix = read_prefix(start, source.size());
+    const Prefix prefix = source.prefix();
     std::string text(prefix.header_bytes, '\0');
     source.read(kPrefixBytes, std::as_writable_bytes(std::span(text)));
     expect_sound(prefix, text);

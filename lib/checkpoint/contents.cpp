@@ -31,47 +31,10 @@ const std::string& file_of(std::string_view tensor, const std::string& part,
   return part;
 }
 
-Json training_of(const Json& meta) {
-  return meta.is_object() && meta.contains("training") ? meta.at("training") : Json();
+/// Null where the document is no object or lacks the key.
+Json value_at(const Json& document, const std::string& key) {
+  return document.is_object() && document.contains(key) ? document.at(key) : Json();
 }
-
-}  // namespace
-
-std::string_view group_of(std::string_view name) {
-  const std::size_t slash = name.find('/');
-  return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
-}
-
-Contents contents_of(const fs::path& checkpoint) {
-  Contents contents;
-  const Manifest& manifest = contents.manifest.emplace(read_manifest(checkpoint));
-  for (int rank = 0; rank < manifest.world_size; ++rank) {
-    const std::string& part = manifest.parts[static_cast<std::size_t>(rank)].file;
-    const PartReader file(checkpoint, manifest, rank);
-    for (const container::Entry& entry : file.entries())
-      contents.tensors.push_back(tensor_of(file_of(entry.name, part, manifest), entry));
-    if (rank == 0) contents.training = training_of(file.meta());
-  }
-  return contents;
-}
-
-Contents contents_of_file(const fs::path& file) {
-  Contents contents;
-  const container::File read(file);
-  const Json& meta = read.meta();
-  if (read.entries().empty() && meta.is_object() && meta.contains("parts")) {
-    contents.manifest = from_json(meta, printable(file.string()));
-    return contents;
-  }
-  for (const container::Entry& entry : read.entries())
-    contents.tensors.push_back(tensor_of(file.filename().string(), entry));
-  contents.training = training_of(meta);
-  contents.meta = meta;
-  if (meta.is_object()) contents.meta.erase("training");
-  return contents;
-}
-
-namespace {
 
 using Difference = std::optional<std::string>;
 
@@ -104,18 +67,13 @@ Difference of_tensors(const PartReader& expected, const PartReader& found,
   return std::nullopt;
 }
 
-Json values_of(const PartReader& file, const std::string& key) {
-  const Json& meta = file.meta();
-  if (!meta.is_object() || !meta.contains("training")) return nullptr;
-  const Json& training = meta.at("training");
-  return training.is_object() && training.contains(key) ? training.at(key) : Json();
-}
-
 Difference difference_of_values(const PartReader& expected, const PartReader& found,
                                 const std::vector<std::string>& keys) {
+  const Json expected_values = value_at(expected.meta(), "training");
+  const Json found_values = value_at(found.meta(), "training");
   for (const std::string& key : keys) {
-    const Json wanted = values_of(expected, key);
-    const Json got = values_of(found, key);
+    const Json wanted = value_at(expected_values, key);
+    const Json got = value_at(found_values, key);
     if (wanted != got)
       return fmt::format("{} is {} and was {}", key, printable(to_line(got)),
                          printable(to_line(wanted)));
@@ -124,6 +82,40 @@ Difference difference_of_values(const PartReader& expected, const PartReader& fo
 }
 
 }  // namespace
+
+std::string_view group_of(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
+}
+
+Contents contents_of(const fs::path& checkpoint) {
+  Contents contents;
+  const Manifest& manifest = contents.manifest.emplace(read_manifest(checkpoint));
+  for (int rank = 0; rank < manifest.world_size; ++rank) {
+    const std::string& part = manifest.parts[static_cast<std::size_t>(rank)].file;
+    const PartReader file(checkpoint, manifest, rank);
+    for (const container::Entry& entry : file.entries())
+      contents.tensors.push_back(tensor_of(file_of(entry.name, part, manifest), entry));
+    if (rank == 0) contents.training = value_at(file.meta(), "training");
+  }
+  return contents;
+}
+
+Contents contents_of_file(const fs::path& file) {
+  Contents contents;
+  const container::File read(file);
+  const Json& meta = read.meta();
+  if (read.entries().empty() && meta.is_object() && meta.contains("parts")) {
+    contents.manifest = from_json(meta, printable(file.string()));
+    return contents;
+  }
+  for (const container::Entry& entry : read.entries())
+    contents.tensors.push_back(tensor_of(file.filename().string(), entry));
+  contents.training = value_at(meta, "training");
+  contents.meta = meta;
+  if (meta.is_object()) contents.meta.erase("training");
+  return contents;
+}
 
 std::optional<std::string> first_difference(const fs::path& expected, const fs::path& found,
                                             const Section& section) {

@@ -6,7 +6,6 @@
 #include "checkpoint/verify.hpp"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

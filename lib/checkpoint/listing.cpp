@@ -1,6 +1,5 @@
 #include "checkpoint/listing.hpp"
 
-#include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 
@@ -41,13 +40,12 @@ std::optional<Moment> moment_of_aside(std::string_view name) {
 }
 
 Surveyed surveyed(Found found, Depth depth, DiskUse& use) {
-  Surveyed row;
-  row.name = found.name;
-  row.moment = found.moment;
-  row.bytes = use.add_files_in(found.path);
-  row.why = found.why;
-  row.manifest = std::move(found.manifest);
-  row.state = row.manifest ? State::committed : State::damaged;
+  Surveyed row{.name = found.name,
+               .state = found.manifest ? State::committed : State::damaged,
+               .moment = found.moment,
+               .manifest = std::move(found.manifest),
+               .bytes = use.add_files_in(found.path),
+               .why = found.why};
   if (!found.committed) row.state = State::unfinished;
   if (found.unsupported) row.state = State::unsupported;
   if (depth == Depth::manifests || row.state != State::committed) return row;
@@ -57,13 +55,12 @@ Surveyed surveyed(Found found, Depth depth, DiskUse& use) {
 }
 
 Surveyed moved_aside(const fs::path& folder, const std::string& name, DiskUse& use) {
-  Surveyed row;
-  row.name = name;
-  row.state = State::aside;
-  row.moment = moment_of_aside(name);
-  row.bytes = use.add_files_in(folder / name);
-  row.why = "it was found damaged and moved aside";
-  return row;
+  return {.name = name,
+          .state = State::aside,
+          .moment = moment_of_aside(name),
+          .manifest = {},
+          .bytes = use.add_files_in(folder / name),
+          .why = "it was found damaged and moved aside"};
 }
 
 }  // namespace

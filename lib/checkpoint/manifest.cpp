@@ -1,8 +1,6 @@
 #include "checkpoint/manifest.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/folder.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/container.hpp"
-#include "checkpoint/folder.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <unistd.h>
@@ -17,22 +16,10 @@
 namespace trainctl::checkpoint {
 namespace {
 
-/// Removes a manifest again unless it is kept.
-class Withdrawal {
- public:
-  explicit Withdrawal(fs::path manifest) : manifest_(std::move(manifest)) {}
-  ~Withdrawal() {
-    if (!kept_) ::unlink(manifest_.c_str());
-  }
-  Withdrawal(const Withdrawal&) = delete;
-  Withdrawal& operator=(const Withdrawal&) = delete;
+constexpr std::size_t kLeast = 2;  // checkpoints that verify are kept
 
-  void keep() { kept_ = true; }
-
- private:
-  fs::path manifest_;
-  bool kept_ = false;
-};
+/// How the names begin under which a link is made, before it is renamed.
+std::string temporary_prefix(Link link) { return fmt::format(".{}.tmp.", name_of(link)); }
 
 void remove_or_throw(const fs::path& checkpoint) {
   if (const auto failed = remove_folder(checkpoint)) throw Error(ErrorKind::resource, *failed);
@@ -56,8 +43,6 @@ Found look_at(const fs::path& checkpoint, const Moment& moment) {
 }  // namespace
 
 std::string name_of(Link link) { return link == Link::last ? "last" : "best"; }
-
-std::string temporary_prefix(Link link) { return fmt::format(".{}.tmp.", name_of(link)); }
 
 Store::Store(fs::path folder) : folder_(std::move(folder)) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // of "checkpoints/"
@@ -97,15 +82,14 @@ void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
   ASSERT(checkpoint.filename() == folder_name(manifest.moment()));
   begun_.clear();  // from here on it is a checkpoint, or something to remove
   check(manifest);
-  const fs::path path = checkpoint / kManifestName;
-  Withdrawal withdrawal(path);
-  container::write(path, {}, to_json(manifest));
+  FileGuard committed(checkpoint / kManifestName);
+  container::write(committed.path(), {}, to_json(manifest));
   drop_from_cache(checkpoint, manifest);
   in_context("reading the checkpoint back", [&] {
     verify(checkpoint);
     seals_[checkpoint.filename().string()] = seal_of(checkpoint);
   });
-  withdrawal.keep();
+  committed.keep();
 }
 
 void Store::abandon(const fs::path& checkpoint) {
@@ -186,12 +170,6 @@ std::vector<fs::path> Store::unfinished() const {
   }
   return paths;
 }
-
-namespace {
-
-constexpr std::size_t kLeast = 2;  // that verify
-
-}  // namespace
 
 /// What this process has read once is only looked at.
 std::optional<std::string> Store::damage_of(const fs::path& checkpoint) {

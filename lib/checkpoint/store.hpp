@@ -17,8 +17,6 @@ namespace trainctl::checkpoint {
 /// The names beside the checkpoints that lead to one of them.
 enum class Link { last, best };
 std::string name_of(Link link);
-/// Of the names under which links are made.
-std::string temporary_prefix(Link link);
 
 /// A folder with the name of a checkpoint.
 struct Found {

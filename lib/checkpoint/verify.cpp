@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/container.hpp"
 #include "checkpoint/folder.hpp"
 
 #include <fcntl.h>
@@ -12,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -21,11 +21,15 @@ namespace {
 /// The longest header of a container, and what goes before and behind it.
 constexpr std::uint64_t kMostManifestBytes = (16U << 20) + 4096;
 
+Fd open_to_read(const fs::path& path) {
+  return Fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+}
+
 /// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage; what
 /// keeps the process from seeing it is not.
 std::uint64_t readable_bytes(const fs::path& path) {
   const std::string label = printable(path.string());
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Fd fd = open_to_read(path);
   const int cause = errno;
   ENSURE(resource, fd.valid() || tells_what_is_there(cause), "cannot read {}: {}", label,
          std::strerror(cause));
@@ -44,16 +48,10 @@ void expect_bytes(const fs::path& path, std::uint64_t committed) {
          printable(path.string()), bytes, committed);
 }
 
-void expect_size(const fs::path& checkpoint, const Manifest::Part& part) {
-  expect_bytes(checkpoint / part.file, part.bytes);
-}
-
-/// Calls `take` with each shared group that has a file.
-template <class Take>
-void each_shared_file(const Manifest& manifest, Take take) {
-  for (const Manifest::SharedGroup& shared : manifest.shared) {
-    if (shared.same_as.empty()) take(shared);
-  }
+auto shared_files(const Manifest& manifest) {
+  return manifest.shared | std::views::filter([](const Manifest::SharedGroup& shared) {
+           return shared.same_as.empty();
+         });
 }
 
 void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std::uint32_t found) {
@@ -66,7 +64,7 @@ void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std
 
 std::uint32_t checksum_of_file(const fs::path& path) {
   const std::string label = printable(path.string());
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Fd fd = open_to_read(path);
   ENSURE(resource, fd.valid(), "cannot read {}: {}", label, std::strerror(errno));
   std::vector<std::byte> buffer(std::size_t{4} << 20);
   std::uint32_t checksum = 0;
@@ -96,7 +94,7 @@ Manifest read_manifest(const fs::path& checkpoint) {
 }
 
 container::File read_part(const fs::path& checkpoint, const Manifest::Part& part) {
-  expect_size(checkpoint, part);
+  expect_bytes(checkpoint / part.file, part.bytes);
   container::File file(checkpoint / part.file);
   expect_checksum(checkpoint, part, file.header_checksum());
   return file;
@@ -114,10 +112,10 @@ void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& 
 Manifest verify(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
   for (const Manifest::Part& part : manifest.parts) {
-    expect_size(checkpoint, part);
+    expect_bytes(checkpoint / part.file, part.bytes);
     expect_checksum(checkpoint, part, container::check_file(checkpoint / part.file));
   }
-  each_shared_file(manifest, [&](const auto& shared) { check_shared_file(checkpoint, shared); });
+  for (const auto& shared : shared_files(manifest)) check_shared_file(checkpoint, shared);
   return manifest;
 }
 
@@ -129,10 +127,10 @@ bool is_as_sealed(const fs::path& checkpoint, std::uint32_t seal) {
   try {
     if (seal_of(checkpoint) != seal) return false;
     const Manifest manifest = read_manifest(checkpoint);
-    for (const Manifest::Part& part : manifest.parts) expect_size(checkpoint, part);
-    each_shared_file(manifest, [&](const auto& shared) {
+    for (const Manifest::Part& part : manifest.parts)
+      expect_bytes(checkpoint / part.file, part.bytes);
+    for (const auto& shared : shared_files(manifest))
       expect_bytes(checkpoint / shared.file, shared.bytes);
-    });
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
@@ -154,12 +152,12 @@ std::optional<std::string> damage(const fs::path& checkpoint) {
 
 void drop_from_cache(const fs::path& checkpoint, const Manifest& manifest) {
   const auto drop = [](const fs::path& path) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const Fd fd = open_to_read(path);
     if (fd.valid()) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   };
   drop(checkpoint / kManifestName);
   for (const Manifest::Part& part : manifest.parts) drop(checkpoint / part.file);
-  each_shared_file(manifest, [&](const auto& shared) { drop(checkpoint / shared.file); });
+  for (const auto& shared : shared_files(manifest)) drop(checkpoint / shared.file);
 }
 
 }  // namespace trainctl::checkpoint

@@ -7,25 +7,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 namespace trainctl::config {
 namespace {
-
-/// "mnist.yaml:14:3", the column in characters; empty for a default.
-std::string place(const Position& position);
-
-/// The source line with its number, and below it the caret with `hint` beside it; of a hidden line
-/// the hint alone. Tabs become
-/// spaces, control characters are escaped, long lines are cut around the caret. Empty where there
-/// is neither a line nor a hint.
-std::string excerpt(const Position& position, const std::string& hint, Color color);
 
 constexpr int kWidth = 100;
 constexpr int kTab = 4;
@@ -119,20 +106,20 @@ const std::string* line_of(const Position& position) {
 
 std::size_t zero_based(int column) { return static_cast<std::size_t>(std::max(column, 1) - 1); }
 
+/// "mnist.yaml:14:3", the column in characters; empty for a default.
 std::string place(const Position& position) {
   if (!position.source) return "";
   const std::string name = printable(bounded(without_secrets(position.source->name)));
   if (position.line < 1) return name;
-  const std::string* line = line_of(position);
-  const std::size_t byte = zero_based(position.column);
-  std::size_t column = byte;
-  if (line != nullptr) {
-    const std::vector<Cell> cells = cells_of(*line);
-    column = std::min(cell_at(cells, byte), byte);
-  }
+  std::size_t column = zero_based(position.column);
+  if (const std::string* line = line_of(position))
+    column = std::min(cell_at(cells_of(*line), column), column);
   return fmt::format("{}:{}:{}", name, position.line, column + 1);
 }
 
+/// The source line with its number, and below it the caret with `hint` beside it; of a hidden line
+/// the hint alone. Tabs become spaces, control characters are escaped, long lines are cut around
+/// the caret. Empty where there is neither a line nor a hint.
 std::string excerpt(const Position& position, const std::string& hint, Color color) {
   const std::string* line = line_of(position);
   if (line == nullptr || position.length == kHiddenLine)
@@ -209,10 +196,6 @@ std::string render_one(const Diagnostic& one, Color color) {
   return text + excerpt(one.position, one.hint, color);
 }
 
-bool is_same_line(const Position& a, const Position& b) {
-  return a.source == b.source && a.line == b.line;
-}
-
 /// Hides the lines with a secret under all diagnostics that point at them.
 void hide_secret_lines(std::vector<Diagnostic>& all) {
   std::vector<Position> hidden;
@@ -221,8 +204,10 @@ void hide_secret_lines(std::vector<Diagnostic>& all) {
   }
   for (Diagnostic& one : all) {
     for (Position* place : {&one.position, &one.earlier.position}) {
-      if (std::ranges::any_of(hidden, [&](const auto& each) { return is_same_line(each, *place); }))
-        place->length = kHiddenLine;
+      const bool is_hidden = std::ranges::any_of(hidden, [&](const Position& line) {
+        return line.source == place->source && line.line == place->line;
+      });
+      if (is_hidden) place->length = kHiddenLine;
     }
   }
 }
@@ -240,7 +225,8 @@ void Diagnostics::warning(const Position& position, std::string message, std::st
 void Diagnostics::add(Diagnostic diagnostic) {
   const bool is_error = diagnostic.severity == Severity::error;
   if (is_error) {
-    if (diagnostic.position.source) bad_places_.insert(diagnostic.position);
+    const Position& at = diagnostic.position;
+    if (at.source) bad_places_.emplace(at.source, at.line, at.column);
     kind_ = std::min(kind_, diagnostic.kind);
   }
   int& count = is_error ? errors_ : warnings_;
@@ -283,16 +269,6 @@ std::string Diagnostics::render(Color color) const {
 
 void Diagnostics::throw_if_errors() const {
   if (errors_ > 0) throw Error(kind_, render());
-}
-
-std::size_t Diagnostics::PlaceHash::operator()(const Position& position) const {
-  const auto line = static_cast<std::size_t>(position.line);
-  return std::hash<const Source*>()(position.source.get()) ^ (line << 20) ^
-         static_cast<std::size_t>(position.column);
-}
-
-bool Diagnostics::SamePlace::operator()(const Position& a, const Position& b) const {
-  return a.source == b.source && a.line == b.line && a.column == b.column;
 }
 
 }  // namespace trainctl::config

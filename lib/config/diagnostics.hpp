@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <string>
-#include <unordered_set>
+#include <tuple>
 #include <vector>
 
 namespace trainctl::config {
@@ -49,7 +51,7 @@ class Diagnostics {
   [[nodiscard]] bool truncated() const { return truncated_; }
   /// Whether an error stands at this place of a file or override.
   [[nodiscard]] bool has_error_at(const Position& position) const {
-    return bad_places_.contains(position);
+    return bad_places_.contains({position.source, position.line, position.column});
   }
   /// In the order of report, each problem once.
   [[nodiscard]] std::vector<Diagnostic> sorted() const;
@@ -61,15 +63,8 @@ class Diagnostics {
   void throw_if_errors() const;
 
  private:
-  struct PlaceHash {
-    std::size_t operator()(const Position& position) const;
-  };
-  struct SamePlace {
-    bool operator()(const Position& a, const Position& b) const;
-  };
-
   std::vector<Diagnostic> all_;
-  std::unordered_set<Position, PlaceHash, SamePlace> bad_places_;
+  std::set<std::tuple<std::shared_ptr<const Source>, int, int>> bad_places_;  // line and column
   int errors_ = 0;
   int warnings_ = 0;
   ErrorKind kind_ = ErrorKind::resource;  // of the errors: the config's outranks the data's

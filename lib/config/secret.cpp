@@ -8,9 +8,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace trainctl::config {
 
@@ -120,8 +118,7 @@ std::size_t value_end(std::string_view text, std::size_t begin) {
 }
 
 void cover_range(std::string& text, std::size_t begin, std::size_t end) {
-  std::fill(text.begin() + static_cast<std::ptrdiff_t>(begin),
-            text.begin() + static_cast<std::ptrdiff_t>(end), '*');
+  text.replace(begin, end - begin, end - begin, '*');
 }
 
 /// Returns whether the value is one reference and nothing else. Such a value is shown, but not one

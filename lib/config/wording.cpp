@@ -17,19 +17,16 @@ namespace {
 constexpr std::size_t kLongestQuote = 60;
 constexpr std::size_t kMostListed = 12;
 
-struct Synonym {
-  std::string_view word;
+/// Common short forms of a name, separated by blanks.
+struct Synonyms {
+  const char* words;
   std::string_view name;
 };
 
-constexpr Synonym kNames[] = {
-    {"ce", "cross_entropy"},
-    {"nll", "cross_entropy"},
-    {"crossentropyloss", "cross_entropy"},
-    {"mseloss", "mse"},
-    {"l2", "mse"},
-    {"kldiv", "kl_div_with_logits"},
-    {"kldivloss", "kl_div_with_logits"},
+constexpr Synonyms kNames[] = {
+    {"ce nll crossentropyloss", "cross_entropy"},
+    {"mseloss l2", "mse"},
+    {"kldiv kldivloss", "kl_div_with_logits"},
     {"step", "step_lr"},
     {"multistep", "multi_step_lr"},
     {"exponential", "exponential_lr"},
@@ -37,16 +34,9 @@ constexpr Synonym kNames[] = {
     {"plateau", "reduce_lr_on_plateau"},
     {"none", "constant"},
     {"cuda", "gpu"},
-    {"16", "16-mixed"},
-    {"fp16", "16-mixed"},
-    {"float16", "16-mixed"},
-    {"half", "16-mixed"},
-    {"bf16", "bf16-mixed"},
-    {"bfloat16", "bf16-mixed"},
-    {"32", "32-true"},
-    {"fp32", "32-true"},
-    {"float32", "32-true"},
-    {"full", "32-true"},
+    {"16 fp16 float16 half", "16-mixed"},
+    {"bf16 bfloat16", "bf16-mixed"},
+    {"32 fp32 float32 full", "32-true"},
     {"minimum", "min"},
     {"maximum", "max"},
     {"hflip", "random_horizontal_flip"},
@@ -54,8 +44,7 @@ constexpr Synonym kNames[] = {
     {"top5", "top_k_accuracy"},
     {"ffn", "mlp"},
     {"logistic_regression", "linear"},
-    {"valid", "test"},
-    {"val", "test"},
+    {"valid val", "test"},
 };
 
 // "torch.optim.AdamW" and "adam_w" are the same word: the last part, lower case, letters and digits
@@ -63,12 +52,8 @@ constexpr Synonym kNames[] = {
 std::string plain_word(std::string_view name) {
   if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos)
     name.remove_prefix(dot + 1);
-  std::string word;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
+  std::string word = lower_case(name);
+  std::erase_if(word, [](unsigned char c) { return std::isalnum(c) == 0; });
   return word;
 }
 
@@ -79,10 +64,7 @@ bool holds(const std::vector<std::string>& words, std::string_view word) {
 std::optional<std::string> meant_name(const std::string& name,
                                       const std::vector<std::string>& names) {
   if (std::string same = same_name(name, names); !same.empty()) return same;
-  std::string lower = name;
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return nearest(lower, names);
+  return nearest(lower_case(name), names);
 }
 
 std::string did_you_mean(const std::string& found, std::vector<std::string> all) {
@@ -134,19 +116,20 @@ std::string list_some(const std::vector<std::string>& words) {
 
 std::string same_name(const std::string& name, const std::vector<std::string>& names) {
   const std::string plain = plain_word(name);
-  for (const std::string& candidate : names) {
-    if (plain_word(candidate) == plain) return candidate;
-  }
-  for (const Synonym& synonym : kNames) {
-    if (plain_word(synonym.word) == plain && holds(names, synonym.name))
-      return std::string(synonym.name);
+  const auto same = std::ranges::find(names, plain, plain_word);
+  if (same != names.end()) return *same;
+  for (const Synonyms& synonyms : kNames) {
+    const bool means = std::ranges::count(split(synonyms.words, ' '), plain, plain_word) > 0;
+    if (means && holds(names, synonyms.name)) return std::string(synonyms.name);
   }
   return "";
 }
 
 std::vector<std::string> short_names() {
   std::vector<std::string> words;
-  for (const Synonym& synonym : kNames) words.emplace_back(synonym.word);
+  for (const Synonyms& synonyms : kNames) {
+    for (std::string& word : split(synonyms.words, ' ')) words.push_back(std::move(word));
+  }
   return words;
 }
 
@@ -155,8 +138,7 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
   }
   if (keys.empty()) return "it takes no options: remove the key";
-  if (const std::optional<std::string> found = nearest(key, keys))
-    return did_you_mean(*found, keys);
+  if (const auto found = nearest(key, keys)) return did_you_mean(*found, keys);
   if (const std::size_t dot = key.find('.');
       dot != std::string::npos && holds(keys, std::string_view(key).substr(0, dot))) {
     return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'",
@@ -174,8 +156,7 @@ std::string meant_name_hint(const std::string& name, const std::vector<std::stri
 }
 
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names) {
-  if (const std::optional<std::string> found = meant_name(name, names))
-    return did_you_mean(*found, names);
+  if (const auto found = meant_name(name, names)) return did_you_mean(*found, names);
   return fmt::format("expected one of: {}", list_some(names));
 }
 
@@ -219,10 +200,8 @@ std::string usual_stage(const Vocabulary& vocabulary, std::string_view kind,
     const Schema& schema = vocabulary.find(kind, name)->schema;
     const auto fits = std::ranges::count_if(
         keys, [&](const std::string& key) { return schema.find(key) != nullptr; });
-    std::size_t usual = 0;
-    if (known != nullptr)
-      usual =
-          static_cast<std::size_t>(std::ranges::find(known->usual, name) - known->usual.begin());
+    const auto usual =
+        known == nullptr ? 0 : std::ranges::find(known->usual, name) - known->usual.begin();
     return std::tuple(-fits, usual, schema.fields.size());
   };
   return *std::ranges::min_element(names, {}, rank);

@@ -17,7 +17,7 @@ std::string list_some(const std::vector<std::string>& words);
 
 /// What users of PyTorch, Lightning and other runners write for a key of ours.
 struct Alias {
-  std::string_view word;
+  std::string word;
   std::string_view key;   // "trainer.max_epochs"; empty: there is none
   std::string_view note;  // a sentence, where the key alone does not explain
 };

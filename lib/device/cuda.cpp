@@ -1,6 +1,5 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
-#include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
@@ -23,11 +22,13 @@
 namespace trainctl::device {
 namespace {
 
-/// Two slots: the host fills one while the copy stream sends the other. The fields pass through
-/// page-locked memory of these slots, one more copy by the host, and not straight from the loader's
-/// ring: Loader::next() frees the slot of the batch before, and a worker may be writing to it while
-/// the copy, which nobody waits for, still reads it. It needs a loader that keeps a batch until its
-/// copy has ended.
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+double in_mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+/// Has two slots: the host fills one while the copy stream sends the other. The fields pass through
+/// page-locked memory of the slots and not straight from the loader's ring: Loader::next() frees
+/// the batch before, whose memory a worker may overwrite while the copy still reads it.
 class CudaFeed final : public Feed {
  public:
   CudaFeed(at::Device device, const FeedOptions& options)
@@ -231,14 +232,12 @@ void* current_stream(at::Device device) {
 
 std::optional<double> cuda_peak_memory_mb(at::Device device) {
   if (!device.is_cuda()) return std::nullopt;
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
-  return static_cast<double>(stats.allocated_bytes[0].peak) / (1 << 20);
+  return in_mib(allocator::getDeviceStats(device.index()).allocated_bytes[0].peak);
 }
 
 std::optional<double> cuda_memory_mb(at::Device device) {
   if (!device.is_cuda()) return std::nullopt;
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
-  return static_cast<double>(stats.allocated_bytes[0].current) / (1 << 20);
+  return in_mib(allocator::getDeviceStats(device.index()).allocated_bytes[0].current);
 }
 
 std::optional<std::int64_t> cuda_available_memory(at::Device device) {
@@ -250,36 +249,23 @@ std::optional<std::int64_t> cuda_available_memory(at::Device device) {
     (void)cudaGetLastError();  // else the next call would report it
     return std::nullopt;
   }
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  const auto stats = allocator::getDeviceStats(device.index());
   const std::int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
   return static_cast<std::int64_t>(free) + unused;
 }
 
-std::string cuda_device_name(at::Device device) {
-  if (!device.is_cuda()) return {};
-  return at::cuda::getDeviceProperties(device.index())->name;
-}
-
-std::string cuda_pci_bus(at::Device device) {
+GpuInfo gpu_info(at::Device device) {
   if (!device.is_cuda()) return {};
   const auto* properties = at::cuda::getDeviceProperties(device.index());
-  return fmt::format("{:08x}:{:02x}:{:02x}.0", properties->pciDomainID, properties->pciBusID,
-                     properties->pciDeviceID);
-}
-
-std::string cuda_capability(at::Device device) {
-  if (!device.is_cuda()) return {};
-  const auto* properties = at::cuda::getDeviceProperties(device.index());
-  return fmt::format("{}.{}", properties->major, properties->minor);
-}
-
-std::string cuda_versions(at::Device device) {
-  if (!device.is_cuda()) return {};
   int runtime = 0;
   C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
   const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
-  return fmt::format("runtime {}.{}, cuDNN {}", runtime / 1000, runtime % 1000 / 10,
-                     hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0);
+  return {.name = properties->name,
+          .pci_bus = fmt::format("{:08x}:{:02x}:{:02x}.0", properties->pciDomainID,
+                                 properties->pciBusID, properties->pciDeviceID),
+          .capability = fmt::format("{}.{}", properties->major, properties->minor),
+          .versions = fmt::format("runtime {}.{}, cuDNN {}", runtime / 1000, runtime % 1000 / 10,
+                                  hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0)};
 }
 
 std::unique_ptr<EventLine> make_event_line(at::Device device, int parts) {

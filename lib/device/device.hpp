@@ -13,10 +13,23 @@
 #include <string>
 #include <vector>
 
+namespace trainctl::device {
+
+/// The device of this rank: `auto` takes a GPU where one is there, else the CPU. Throws
+/// Error(resource) where a GPU is asked for and GPU `local_rank` is not there.
+c10::Device choose_device(spec::Accelerator accelerator, int local_rank);
+
+/// Largest resident set of this process so far, in MiB.
+double peak_rss_mb();
+/// The resident set as it is now, in MiB; 0 where the kernel does not tell.
+double rss_mb();
+/// CPU time of all threads of this process, in seconds.
+double cpu_seconds();
+/// Bytes this process has read from storage; 0 where the kernel does not tell.
+std::int64_t storage_bytes_read();
+
 // What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has
 // no CUDA half, refuses.
-
-namespace trainctl::device {
 
 /// GPUs that can be used now; 0 without a driver.
 int cuda_devices();
@@ -37,14 +50,14 @@ std::optional<double> cuda_memory_mb(at::Device device);
 /// out. Nothing on a CPU, and where the driver does not say.
 std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
-/// "NVIDIA H200"; empty of a CPU.
-std::string cuda_device_name(at::Device device);
-/// Where it is, as its driver names it, "00000000:3b:00.0"; empty of a CPU.
-std::string cuda_pci_bus(at::Device device);
-/// Its compute capability, "9.0"; empty of a CPU.
-std::string cuda_capability(at::Device device);
-/// The libraries that compute there, "runtime 13.0, cuDNN 91300"; empty of a CPU.
-std::string cuda_versions(at::Device device);
+/// What a GPU and its libraries are called; all empty of a CPU.
+struct GpuInfo {
+  std::string name;        // "NVIDIA H200"
+  std::string pci_bus;     // as its driver has it, "00000000:3b:00.0"
+  std::string capability;  // "9.0"
+  std::string versions;    // of the libraries that compute there, "runtime 13.0, cuDNN 91300"
+};
+GpuInfo gpu_info(at::Device device);
 
 /// Marks on the device's own time line, read one step late so that measuring never waits for the
 /// step.
@@ -59,10 +72,6 @@ class EventLine {
 
 /// Null on a CPU: there the host's clock tells everything.
 std::unique_ptr<EventLine> make_event_line(at::Device device, int parts);
-
-/// The device of this rank: `auto` takes a GPU where one is there, else the CPU. Throws
-/// Error(resource) where a GPU is asked for and GPU `local_rank` is not there.
-c10::Device choose_device(spec::Accelerator accelerator, int local_rank);
 
 /// Work that a device records once and then repeats as one launch, on tensors that stay where they
 /// are.

@@ -1,7 +1,6 @@
 #include "device/feed.hpp"
 
 #include "base/error.hpp"
-#include "data/core/batch.hpp"
 #include "device/device.hpp"
 #include "device/pixel_conversion.hpp"
 
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::device {
 namespace {

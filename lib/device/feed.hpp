@@ -25,6 +25,15 @@ struct DeviceBatch {
   std::int64_t global_valid = 0;  // over all ranks
 };
 
+/// Returns a batch whose tensors, where it has them, are what `change` makes of them.
+template <class Change>
+DeviceBatch with_tensors(DeviceBatch batch, const Change& change) {
+  for (at::Tensor* tensor : {&batch.inputs, &batch.targets, &batch.targets_b, &batch.lambda}) {
+    if (tensor->defined()) *tensor = change(*tensor);
+  }
+  return batch;
+}
+
 /// What the feed is built for.
 struct FeedOptions {
   data::Layout layout;                               // of samples that have their roles
@@ -39,7 +48,7 @@ struct FeedOptions {
 
 /// Moves ring slots to the device, into tensors that are reused: one copy of each field as it lies
 /// in the slot. Images are bytes till then, or plans of the images that the device keeps, and are
-/// widened and normalised there.
+/// widened and normalized there.
 class Feed {
  public:
   virtual ~Feed() = default;

@@ -3,7 +3,6 @@
 #include "data/core/pixel_plan.hpp"
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -12,7 +11,7 @@
 namespace trainctl::device {
 
 /// One batch to be made of images that lie in one memory, height x width x channels bytes each: the
-/// pixels gathered as their plans say, widened and normalised.
+/// pixels gathered as their plans say, widened and normalized.
 struct Gather {
   const std::uint8_t* images = nullptr;
   std::int64_t image_bytes = 0;
@@ -47,8 +46,6 @@ constexpr void gather_pixel(const Gather& job, float* inputs_nchw, std::int64_t 
         job.values[channel * data::kPixelCodes + code];
   }
 }
-
-// Read by the compiler of the kernels too: C++17 and plain types only.
 
 /// The cross entropy of rows of logits with classes, as torch.nn.functional.cross_entropy with
 /// label_smoothing and ignore_index has it, and what each logit moves it by.
@@ -135,8 +132,8 @@ constexpr float row_loss(const RowEntropy& job, std::int64_t row, const RowSum& 
 /// The kernel's work on a CPU.
 void row_entropy_on_host(const RowEntropy& job);
 
-// The kernels. augment.cu and row_entropy.cu have them; no_augment.cpp and no_row_entropy.cpp,
-// built instead where no CUDA compiler was found, say so.
+// The kernels of kernels.cu; no_kernels.cpp, built instead where no CUDA compiler was found, says
+// so.
 
 /// Whether this build has kernels.
 bool kernels_built();

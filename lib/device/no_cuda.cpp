@@ -28,13 +28,7 @@ std::optional<double> cuda_memory_mb(at::Device /*device*/) { return std::nullop
 
 std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { return std::nullopt; }
 
-std::string cuda_device_name(at::Device /*device*/) { return {}; }
-
-std::string cuda_pci_bus(at::Device /*device*/) { return {}; }
-
-std::string cuda_capability(at::Device /*device*/) { return {}; }
-
-std::string cuda_versions(at::Device /*device*/) { return {}; }
+GpuInfo gpu_info(at::Device /*device*/) { return {}; }
 
 std::unique_ptr<EventLine> make_event_line(at::Device /*device*/, int /*parts*/) { return nullptr; }
 

@@ -2,14 +2,19 @@
 
 namespace trainctl::device {
 
+namespace {
+
+constexpr const char* kNoKernels =
+    "this build has no kernels: no CUDA compiler was found when it was made";
+
+}  // namespace
+
 bool kernels_built() { return false; }
 
 const char* launch_gather(const Gather& /*job*/, float* /*inputs_nchw*/, void* /*stream*/) {
-  return "this build has no kernels: no CUDA compiler was found when it was made";
+  return kNoKernels;
 }
 
-const char* launch_row_entropy(const RowEntropy& /*job*/, void* /*stream*/) {
-  return "this build has no kernels: no CUDA compiler was found when it was made";
-}
+const char* launch_row_entropy(const RowEntropy& /*job*/, void* /*stream*/) { return kNoKernels; }
 
 }  // namespace trainctl::device

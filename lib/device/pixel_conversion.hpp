@@ -1,6 +1,5 @@
 #pragma once
 
-#include "data/core/transform.hpp"
 #include "device/feed.hpp"
 #include "device/kernels.hpp"
 
@@ -33,7 +32,7 @@ class Widen {
   std::vector<std::array<float, 256>> tables_;  // one a channel
 };
 
-/// What Gather::values points to: Widen's tables, and behind each the values of the two colours of
+/// What Gather::values points to: Widen's tables, and behind each the values of the two colors of
 /// the images that a device keeps, if it does.
 std::vector<float> gather_values(const FeedOptions& options, std::int64_t channels);
 

@@ -1,6 +1,5 @@
 #include "base/error.hpp"
 #include "dist/c10d_group.hpp"
-#include "dist/grad_sync.hpp"
 #include "dist/sync_meter.hpp"
 
 #include <ATen/ops/zeros.h>
@@ -26,11 +25,6 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> ready_;
 };
 
-/// Events that a graph has recorded cannot be asked for their time.
-SyncMeter::Stamps stamps_on(at::Device device) {
-  return device.is_cpu() ? SyncMeter::Stamps::taken : SyncMeter::Stamps::none;
-}
-
 /// A part of the bucket with the shape of the parameter, and its order in memory.
 at::Tensor view_of(const at::Tensor& flat, const at::Tensor& parameter, std::int64_t offset) {
   if (parameter.is_non_overlapping_and_dense())
@@ -49,21 +43,28 @@ class BucketSync final : public GradSync {
         order_(layout_of(parameters, options)),
         layout_(text_of(order_, parameters)),
         names_(options.names),
-        meter_({place_, device_of(parameters), bytes_of(order_, parameters), page,
-                stamps_on(device_of(parameters))}),
+        // Events that a graph has recorded cannot be asked for their time.
+        meter_(
+            {place_, device_of(parameters), bytes_of(order_, parameters), page,
+             device_of(parameters).is_cpu() ? SyncMeter::Stamps::taken : SyncMeter::Stamps::none}),
         slots_(parameters.size()) {
     for (const std::vector<std::size_t>& members : order_) add_bucket(members, parameters);
-    for (Slot& slot : slots_) watch(slot);
+    for (Slot& slot : slots_) {
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          slot.parameter, std::make_unique<ReadyHook>([this, &slot] { note(slot); }));
+    }
   }
   ~BucketSync() override {
     for (const Slot& slot : slots_)
       torch::autograd::impl::set_post_acc_grad_hooks(slot.parameter, nullptr);
   }
 
-  void before_forward() override {}
-
   double backward(const at::Tensor& loss) override {
-    arm();
+    for (Slot& slot : slots_) slot.ready = false;
+    for (Bucket& bucket : buckets_) bucket.missing = bucket.slots;
+    next_ = 0;
+    armed_ = true;
+    meter_.begin();
     collective(kGradientExchange, place_, [&] {
       loss.backward();
       armed_ = false;
@@ -107,19 +108,6 @@ class BucketSync final : public GradSync {
       slots_[i].parameter.mutable_grad() = slots_[i].view;
     }
     buckets_.push_back(std::move(bucket));
-  }
-
-  void watch(Slot& slot) {
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        slot.parameter, std::make_unique<ReadyHook>([this, &slot] { note(slot); }));
-  }
-
-  void arm() {
-    for (Slot& slot : slots_) slot.ready = false;
-    for (Bucket& bucket : buckets_) bucket.missing = bucket.slots;
-    next_ = 0;
-    armed_ = true;
-    meter_.begin();
   }
 
   /// All ranks launch in the order of the layout, whichever bucket is full first.

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "dist/communicator.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
@@ -12,27 +11,9 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
-#include <utility>
 
 namespace trainctl::dist {
 namespace {
-
-class WorkPending final : public Pending {
- public:
-  WorkPending(c10::intrusive_ptr<c10d::Work> work, std::string what, Caller caller)
-      : work_(std::move(work)), what_(std::move(what)), caller_(caller) {}
-
-  void wait() override {
-    collective(what_, caller_, [&] { work_->wait(); });
-  }
-
- private:
-  c10::intrusive_ptr<c10d::Work> work_;
-  std::string what_;
-  Caller caller_;
-};
 
 class C10dCommunicator final : public Communicator {
  public:
@@ -44,11 +25,11 @@ class C10dCommunicator final : public Communicator {
 
   [[nodiscard]] Place place() const override { return caller_.place; }
 
-  std::unique_ptr<Pending> start_sum(const at::Tensor& tensor, const std::string& what) override {
-    return collective(what, caller_, [&]() -> std::unique_ptr<Pending> {
+  Pending start_sum(const at::Tensor& tensor, const std::string& what) override {
+    return collective(what, caller_, [&] {
       if (tensor.device() != device_) return moved_sum(tensor, what);
       std::vector<at::Tensor> tensors{tensor};
-      return std::make_unique<WorkPending>(group_->allreduce(tensors), what, caller_);
+      return pending(group_->allreduce(tensors), what);
     });
   }
 
@@ -64,13 +45,12 @@ class C10dCommunicator final : public Communicator {
     });
   }
 
-  std::unique_ptr<Pending> start_broadcast(const at::Tensor& tensor, int root,
-                                           const std::string& what) override {
-    return collective(what, caller_, [&]() -> std::unique_ptr<Pending> {
+  Pending start_broadcast(const at::Tensor& tensor, int root, const std::string& what) override {
+    return collective(what, caller_, [&] {
       c10d::BroadcastOptions options;
       options.rootRank = root;
       std::vector<at::Tensor> tensors{tensor};
-      return std::make_unique<WorkPending>(group_->broadcast(tensors, options), what, caller_);
+      return pending(group_->broadcast(tensors, options), what);
     });
   }
 
@@ -89,7 +69,7 @@ class C10dCommunicator final : public Communicator {
       const at::NoGradGuard guard;
       c10d::broadcast_coalesced(group_, parameters, kBroadcastBytes, /*rank=*/0);
     });
-    if (!buckets.exchanges) return make_local_sync();
+    if (!buckets.exchanges) return std::make_unique<GradSync>();
     return collective("forming the buckets", caller_, [&] {
       return buckets.bucketing == Bucketing::own
                  ? make_bucket_sync(group_, parameters, buckets, caller_.page)
@@ -98,13 +78,20 @@ class C10dCommunicator final : public Communicator {
   }
 
  private:
+  [[nodiscard]] Pending pending(c10::intrusive_ptr<c10d::Work> work,
+                                const std::string& what) const {
+    return [work = std::move(work), what, caller = caller_] {
+      collective(what, caller, [&] { work->wait(); });
+    };
+  }
+
   /// A CPU tensor in a group of GPUs: rare (barriers, epoch sums), so it may wait.
-  std::unique_ptr<Pending> moved_sum(const at::Tensor& tensor, const std::string& what) {
+  Pending moved_sum(const at::Tensor& tensor, const std::string& what) {
     std::vector<at::Tensor> tensors{tensor.to(device_)};
     auto work = group_->allreduce(tensors);
     work->wait();
     tensor.copy_(tensors[0]);
-    return std::make_unique<WorkPending>(std::move(work), what, caller_);
+    return pending(std::move(work), what);
   }
 
   static constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // at once
@@ -194,21 +181,6 @@ c10::intrusive_ptr<c10d::Store> make_c10d_store(const GroupOptions& options) {
   return c10::make_intrusive<c10d::PrefixStore>(
       options.prefix, c10::make_intrusive<LaunchStore>(options.store, options.timeout));
 }
-
-namespace {
-
-class LocalSync final : public GradSync {
- public:
-  void before_forward() override {}
-  double backward(const at::Tensor& loss) override {
-    loss.backward();
-    return 0;
-  }
-};
-
-}  // namespace
-
-std::unique_ptr<GradSync> make_local_sync() { return std::make_unique<LocalSync>(); }
 
 std::unique_ptr<Communicator> make_gloo(const GroupOptions& options) {
   using Type = c10d::ProcessGroup::BackendType;

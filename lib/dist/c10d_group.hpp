@@ -31,9 +31,6 @@ std::unique_ptr<GradSync> make_bucket_sync(c10::intrusive_ptr<c10d::ProcessGroup
                                            const std::vector<at::Tensor>& parameters,
                                            const BucketOptions& buckets, events::Heartbeat* page);
 
-/// Exchanges no gradient.
-std::unique_ptr<GradSync> make_local_sync();
-
 /// The Error for what an outside library threw in the collective `what`. Gloo throws
 /// std::runtime_error, the rest of c10d c10::Error.
 [[noreturn]] void rethrow_collective(const std::string& what, const Place& place);

@@ -10,7 +10,6 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <span>
 
@@ -20,21 +19,15 @@ void Communicator::barrier(const std::string& what) { sum(at::zeros({1}, at::kIn
 
 namespace {
 
-class Done final : public Pending {
- public:
-  void wait() override {}
-};
-
 class Single final : public Communicator {
  public:
   [[nodiscard]] Place place() const override { return {}; }
-  std::unique_ptr<Pending> start_sum(const at::Tensor& /*tensor*/,
-                                     const std::string& /*what*/) override {
-    return std::make_unique<Done>();
+  Pending start_sum(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {
+    return [] {};
   }
-  std::unique_ptr<Pending> start_broadcast(const at::Tensor& /*tensor*/, int /*root*/,
-                                           const std::string& /*what*/) override {
-    return std::make_unique<Done>();
+  Pending start_broadcast(const at::Tensor& /*tensor*/, int /*root*/,
+                          const std::string& /*what*/) override {
+    return [] {};
   }
   void broadcast(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {}
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor,
@@ -43,7 +36,7 @@ class Single final : public Communicator {
   }
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> /*parameters*/,
                                            const BucketOptions& /*buckets*/) override {
-    return make_local_sync();
+    return std::make_unique<GradSync>();
   }
 };
 
@@ -55,7 +48,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// Digest and length of the text of all ranks.
 std::vector<at::Tensor> gather_digests(Communicator& communicator, const std::string& text,
                                        const std::string& what) {
   const at::Tensor mine = at::empty({2}, at::kLong);
@@ -79,7 +71,6 @@ std::vector<Lines> gather_lines(Communicator& communicator, const std::string& t
   return all;
 }
 
-/// Why the lines of a rank are not those of rank 0.
 std::string difference(const Lines& here, const Lines& first) {
   const auto [mine, theirs] = std::ranges::mismatch(here, first);
   if (mine == here.end()) return fmt::format("lacks '{}', which rank 0 has", printable(*theirs));

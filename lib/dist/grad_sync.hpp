@@ -61,18 +61,21 @@ struct SyncTensor {
 };
 
 /// Averages gradients over the ranks while backward runs. The layout of its buckets never changes,
-/// so that a resumed run adds in the same order as an uninterrupted one.
+/// so that a resumed run adds in the same order as an uninterrupted one. The base class exchanges
+/// nothing: each rank keeps its own gradients.
 class GradSync {
  public:
   virtual ~GradSync() = default;
   /// Before the forward whose backward is to be averaged; the earlier ones of an accumulation call
   /// neither.
-  virtual void before_forward() = 0;
+  virtual void before_forward() {}
   /// Runs loss.backward(); on return every gradient holds the average over the ranks. Returns the
-  /// seconds that the exchange took after the last gradient was computed: on a GPU those of earlier
-  /// steps that have become known meanwhile, since nobody waits for them. Throws Error(config)
-  /// naming the parameters that got no gradient, where find_unused is not set.
-  virtual double backward(const at::Tensor& loss) = 0;
+  /// seconds of the exchange after the last gradient was computed, on a GPU those of earlier steps.
+  /// Throws Error(config) naming parameters that got no gradient, where find_unused is not set.
+  virtual double backward(const at::Tensor& loss) {
+    loss.backward();
+    return 0;
+  }
   /// The buckets in the order of the exchange, each as parameters x elements: "2x1300,14x25600".
   /// Empty where nothing is exchanged.
   [[nodiscard]] virtual std::string layout() const { return {}; }

@@ -32,10 +32,6 @@ Shape shape_of(const at::Tensor& parameter) {
   return {parameter.size(0), parameter.numel() / parameter.size(0)};
 }
 
-bool pays(const Shape& shape, std::int64_t rank) {
-  return 2 * rank * (shape.rows + shape.columns) < shape.rows * shape.columns;
-}
-
 /// The same on every rank and in every run, whatever the seed: nothing is to be gained by another.
 at::Tensor drawn(const std::string& name, at::IntArrayRef sizes, const at::TensorOptions& options) {
   at::Generator generator = at::detail::createCPUGenerator(
@@ -43,14 +39,9 @@ at::Tensor drawn(const std::string& name, at::IntArrayRef sizes, const at::Tenso
   return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(options);
 }
 
-/// In the order of the indices, whatever that of the memory is: a run may go on with another.
-at::Tensor as_matrix(const at::Tensor& gradient) {
-  return gradient.reshape({gradient.size(0), -1});
-}
-
 }  // namespace
 
-void orthonormalise(const at::Tensor& matrix) {
+void orthonormalize(const at::Tensor& matrix) {
   constexpr double kNoise = 1e-5;  // of a column's length: what rounding leaves of a dependent one
   constexpr double kTiny = 1e-30;  // whose inverse is still a number
   const at::NoGradGuard guard;
@@ -67,17 +58,12 @@ void orthonormalise(const at::Tensor& matrix) {
 
 PowerSgdBucket::PowerSgdBucket(const std::vector<SyncParameter>& parameters, std::int64_t rank) {
   ASSERT(!parameters.empty());
-  add(parameters, rank);
-  place_views(parameters.front().tensor.options().requires_grad(false));
-}
-
-void PowerSgdBucket::add(const std::vector<SyncParameter>& parameters, std::int64_t rank) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, tensor] = parameters[i];
     const Shape shape = shape_of(tensor);
-    if (!pays(shape, rank)) {
-      others_.push_back({i, {}});
-      other_sizes_.push_back(tensor.numel());
+    const bool pays = 2 * rank * (shape.rows + shape.columns) < shape.rows * shape.columns;
+    if (!pays) {
+      others_.push_back({i, tensor.numel(), {}});
       continue;
     }
     const at::TensorOptions options = tensor.options().requires_grad(false);
@@ -91,6 +77,7 @@ void PowerSgdBucket::add(const std::vector<SyncParameter>& parameters, std::int6
                          .p = {},
                          .next_q = {}});
   }
+  place_views(parameters.front().tensor.options().requires_grad(false));
 }
 
 void PowerSgdBucket::place_views(at::TensorOptions options) {
@@ -99,7 +86,7 @@ void PowerSgdBucket::place_views(at::TensorOptions options) {
     first += matrix.error.size(0) * matrix.q.size(1);
     second += matrix.q.numel();
   }
-  for (const std::int64_t size : other_sizes_) first += size;
+  for (const Other& other : others_) first += other.size;
   first_ = at::zeros({std::max<std::int64_t>(first, 1)}, options);
   second_ = at::zeros({second}, options);
   std::int64_t at_first = 0, at_second = 0;
@@ -110,9 +97,9 @@ void PowerSgdBucket::place_views(at::TensorOptions options) {
     at_first += rows * rank;
     at_second += matrix.q.numel();
   }
-  for (std::size_t i = 0; i < others_.size(); ++i) {
-    others_[i].exchanged = first_.narrow(0, at_first, other_sizes_[i]);
-    at_first += other_sizes_[i];
+  for (Other& other : others_) {
+    other.exchanged = first_.narrow(0, at_first, other.size);
+    at_first += other.size;
   }
 }
 
@@ -121,11 +108,13 @@ at::Tensor PowerSgdBucket::first(std::vector<at::Tensor> gradients, int world_si
   ASSERT(gradients.size() == matrices_.size() + others_.size());
   gradients_ = std::move(gradients);
   for (Matrix& matrix : matrices_) {
-    matrix.m = as_matrix(gradients_[matrix.index]);
+    // In the order of the indices, whatever that of the memory is: a resumed run may have another.
+    const at::Tensor& gradient = gradients_[matrix.index];
+    matrix.m = gradient.reshape({gradient.size(0), -1});
     matrix.m.add_(matrix.error);
     const at::Tensor died = at::linalg_vector_norm(matrix.q, 2, at::IntArrayRef{0}, true).eq(0);
     const at::Tensor q = at::where(died, matrix.start, matrix.q);
-    orthonormalise(q);
+    orthonormalize(q);
     at::mm_out(matrix.p, matrix.m, q);
   }
   for (const Other& other : others_) other.exchanged.copy_(gradients_[other.index].flatten());
@@ -136,7 +125,7 @@ at::Tensor PowerSgdBucket::second(int world_size) {
   const at::NoGradGuard guard;
   sound_ = first_.isfinite().all();  // a basis of what is not finite would be
   for (Matrix& matrix : matrices_) {
-    orthonormalise(matrix.p);
+    orthonormalize(matrix.p);
     at::mm_out(matrix.next_q, matrix.m.t(), matrix.p);
   }
   return second_.div_(world_size);
@@ -153,11 +142,6 @@ void PowerSgdBucket::finish(const at::Tensor& sound) {
     const at::Tensor& gradient = gradients_[other.index];
     gradient.copy_(other.exchanged.view(gradient.sizes()));
   }
-  finish_matrices(sound);
-  gradients_.clear();  // views would keep the bucket
-}
-
-void PowerSgdBucket::finish_matrices(const at::Tensor& sound) {
   constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
   const at::Tensor spoils = at::where(sound, at::zeros({}, first_.options()), kNotFinite);
   for (Matrix& matrix : matrices_) {
@@ -168,6 +152,7 @@ void PowerSgdBucket::finish_matrices(const at::Tensor& sound) {
     gradient.copy_(average.add_(spoils).view(gradient.sizes()));
     matrix.m.reset();
   }
+  gradients_.clear();  // views would keep the bucket
 }
 
 void PowerSgdBucket::add_state(std::vector<SyncTensor>& all) const {
@@ -177,25 +162,8 @@ void PowerSgdBucket::add_state(std::vector<SyncTensor>& all) const {
   }
 }
 
-PowerSgd::PowerSgd(const std::vector<std::vector<SyncParameter>>& buckets, std::int64_t rank) {
-  for (const std::vector<SyncParameter>& parameters : buckets)
-    buckets_.emplace_back(parameters, rank);
-}
-
 std::int64_t PowerSgdBucket::sent_bytes() const {
   return static_cast<std::int64_t>(first_.nbytes() + second_.nbytes());
-}
-
-std::vector<std::int64_t> PowerSgd::sent_bytes() const {
-  std::vector<std::int64_t> all;
-  for (const PowerSgdBucket& bucket : buckets_) all.push_back(bucket.sent_bytes());
-  return all;
-}
-
-std::vector<SyncTensor> PowerSgd::state() const {
-  std::vector<SyncTensor> all;
-  for (const PowerSgdBucket& bucket : buckets_) bucket.add_state(all);
-  return all;
 }
 
 }  // namespace trainctl::dist

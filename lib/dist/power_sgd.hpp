@@ -17,14 +17,11 @@ struct SyncParameter {
   at::Tensor tensor;
 };
 
-/// The gradients of one bucket under PowerSGD (Vogels et al. 2019, algorithms 1 and 2): a matrix M,
-/// of this rank and with what it lost before, becomes P = M Q; of the average of the P an
-/// orthonormal basis is made, Q = M^T P is averaged, and every rank takes P Q^T for the average of
-/// the M. What P Q^T lacks of its own M a rank adds to its next gradient; Q is where the next step
-/// begins. Vectors, and matrices of which the factors would hold more than half the numbers, are
-/// averaged as they are. The arithmetic between the exchanges is the same on every rank, and so
-/// are its bits as long as CPU and threads are. A gradient that is not finite spoils the step and
-/// nothing that is kept.
+/// The gradients of one bucket under PowerSGD (Vogels et al. 2019, algorithms 1 and 2): of a matrix
+/// M, this rank's with what it lost before, P = M Q is averaged and made orthonormal, then Q = M^T
+/// P is averaged, and P Q^T stands for the average of the M. What that lacks of M is added to the
+/// next gradient. Vectors, and matrices whose factors hold more than half the numbers, are averaged
+/// as they are. A gradient that is not finite invalidates the step and nothing that is kept.
 class PowerSgdBucket {
  public:
   PowerSgdBucket(const std::vector<SyncParameter>& parameters, std::int64_t rank);
@@ -59,36 +56,21 @@ class PowerSgdBucket {
   };
   struct Other {
     std::size_t index;
-    at::Tensor exchanged;  // a view of it
+    std::int64_t size;
+    at::Tensor exchanged;  // a view of what is exchanged
   };
 
-  void add(const std::vector<SyncParameter>& parameters, std::int64_t rank);
   void place_views(at::TensorOptions options);
-  void finish_matrices(const at::Tensor& sound);
 
   std::vector<Matrix> matrices_;
   std::vector<Other> others_;
-  std::vector<std::int64_t> other_sizes_;
   at::Tensor first_, second_;
   at::Tensor sound_;                   // bool, 0-d: what was exchanged first is finite
   std::vector<at::Tensor> gradients_;  // of the step under way
 };
 
-/// All buckets of a model.
-class PowerSgd {
- public:
-  PowerSgd(const std::vector<std::vector<SyncParameter>>& buckets, std::int64_t rank);
-  PowerSgdBucket& bucket(std::size_t index) { return buckets_.at(index); }
-  [[nodiscard]] std::vector<SyncTensor> state() const;
-  /// Of each bucket.
-  [[nodiscard]] std::vector<std::int64_t> sent_bytes() const;
-
- private:
-  std::vector<PowerSgdBucket> buckets_;
-};
-
 /// Makes the columns orthonormal in place, from the first on, by Gram and Schmidt's method taken
 /// twice; one that depends on those before it becomes zero. Never waits for the device.
-void orthonormalise(const at::Tensor& matrix);
+void orthonormalize(const at::Tensor& matrix);
 
 }  // namespace trainctl::dist

@@ -1,6 +1,5 @@
 #include "base/error.hpp"
 #include "dist/c10d_group.hpp"
-#include "dist/grad_sync.hpp"
 #include "dist/power_sgd.hpp"
 #include "dist/sync_meter.hpp"
 
@@ -23,22 +22,6 @@
 namespace trainctl::dist {
 namespace {
 
-// What the Reducer does with a bucket of gradients. Afterwards every rank holds the same average,
-// bit for bit.
-
-/// What c10d's own all-reduce hook does (it is not exported): always divides the bucket, where the
-/// Reducer alone would multiply by a rounded 1/world while a gradient is not yet a view.
-std::unique_ptr<c10d::CommHookInterface> make_average_hook(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group);
-
-/// The same, but the bucket travels, and is added, in another type.
-std::unique_ptr<c10d::CommHookInterface> make_cast_hook(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::ScalarType type);
-
-/// Matrices travel as their factors. `sgd` outlives the hook and has the Reducer's buckets.
-std::unique_ptr<c10d::CommHookInterface> make_power_sgd_hook(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group, PowerSgd& sgd);
-
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Future = c10::ivalue::Future;
 using Hook = c10d::CppCommHookInterface<Group>;
@@ -48,6 +31,11 @@ c10::intrusive_ptr<c10d::Work> sum(const Group& group, const at::Tensor& tensor)
   return group->allreduce(tensors);
 }
 
+// The hooks say what the Reducer does with a bucket of gradients. Afterwards every rank holds the
+// same average, bit for bit.
+
+/// Does what c10d's own all-reduce hook does, which is not exported: always divides the bucket,
+/// where the Reducer alone would multiply by a rounded 1/world while a gradient is not yet a view.
 class AverageHook final : public Hook {
  public:
   using Hook::Hook;
@@ -69,6 +57,7 @@ void copy_alone(const at::Tensor& to, const at::Tensor& from) {
   }
 }
 
+/// The same, but the bucket travels, and is added, in another type.
 class CastHook final : public Hook {
  public:
   CastHook(const Group& group, at::ScalarType type) : CppCommHookInterface(group), type_(type) {}
@@ -94,19 +83,21 @@ class CastHook final : public Hook {
   at::ScalarType type_;
 };
 
-/// Two exchanges one after the other. The second ones wait for the last bucket: started from where
-/// the first ones end they would come in another order on each rank, and Gloo tells its exchanges
-/// apart by their order alone.
+/// Sends matrices as their factors, in two exchanges one after the other. The second ones wait for
+/// the last bucket: started from where the first ones end they would come in another order on each
+/// rank, and Gloo tells its exchanges apart by their order alone.
 class PowerSgdHook final : public Hook {
  public:
-  PowerSgdHook(const Group& group, PowerSgd& sgd) : CppCommHookInterface(group), sgd_(sgd) {}
+  /// `buckets` are the Reducer's, and outlive the hook.
+  PowerSgdHook(const Group& group, std::vector<PowerSgdBucket>& buckets)
+      : CppCommHookInterface(group), buckets_(buckets) {}
 
   c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
     const at::NoGradGuard guard;
     const at::Tensor flat = bucket.getBuffer();
     if (bucket.getIndex() == 0) under_way_.clear();  // of a step that failed
     ASSERT(bucket.getIndex() == under_way_.size());
-    PowerSgdBucket& part = sgd_.bucket(bucket.getIndex());
+    PowerSgdBucket& part = buckets_.at(bucket.getIndex());
     const at::Tensor first = part.first(bucket.getGradients(), state_->getSize());
     under_way_.push_back({flat, sum(state_, first), future_on(flat.device())});
     const c10::intrusive_ptr<Future> future = under_way_.back().future;
@@ -131,14 +122,14 @@ class PowerSgdHook final : public Hook {
   void finish() {
     try {
       for (std::size_t i = 0; i < under_way_.size(); ++i) {
-        PowerSgdBucket& part = sgd_.bucket(i);
+        PowerSgdBucket& part = buckets_.at(i);
         std::exchange(under_way_[i].work, nullptr)->wait();
         const at::Tensor second = part.second(state_->getSize());
         if (part.has_second()) under_way_[i].work = sum(state_, second);
       }
       const at::Tensor sound = wait_for_second();
       for (std::size_t i = 0; i < under_way_.size(); ++i) {
-        sgd_.bucket(i).finish(sound);
+        buckets_.at(i).finish(sound);
         under_way_[i].future->markCompleted(under_way_[i].flat);
       }
     } catch (const std::exception&) {
@@ -149,36 +140,20 @@ class PowerSgdHook final : public Hook {
     under_way_.clear();
   }
 
-  /// Returns whether all buckets are finite.
   at::Tensor wait_for_second() {
     at::Tensor sound;
     for (std::size_t i = 0; i < under_way_.size(); ++i) {
       if (under_way_[i].work) under_way_[i].work->wait();
-      const at::Tensor one = sgd_.bucket(i).sound();
+      const at::Tensor one = buckets_.at(i).sound();
       sound = sound.defined() ? sound.logical_and(one) : one;
     }
     return sound;
   }
 
-  PowerSgd& sgd_;
+  std::vector<PowerSgdBucket>& buckets_;
   std::vector<UnderWay> under_way_;
 };
 
-std::unique_ptr<c10d::CommHookInterface> make_average_hook(const Group& group) {
-  return std::make_unique<AverageHook>(group);
-}
-
-std::unique_ptr<c10d::CommHookInterface> make_cast_hook(const Group& group, at::ScalarType type) {
-  return std::make_unique<CastHook>(group, type);
-}
-
-std::unique_ptr<c10d::CommHookInterface> make_power_sgd_hook(const Group& group, PowerSgd& sgd) {
-  return std::make_unique<PowerSgdHook>(group, sgd);
-}
-
-using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
-
-/// Stamps each bucket that leaves.
 class StampedHook final : public c10d::CommHookInterface {
  public:
   StampedHook(std::unique_ptr<c10d::CommHookInterface> hook, SyncMeter& meter)
@@ -197,9 +172,9 @@ class StampedHook final : public c10d::CommHookInterface {
   SyncMeter& meter_;
 };
 
-std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters,
-                                              const Group& group, const BucketOptions& options) {
-  const Layout layout = layout_of(parameters, options);
+std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
+                                            const Layout& layout, const Group& group,
+                                            const BucketOptions& options) {
   return std::make_shared<c10d::Reducer>(
       parameters, layout, group, std::vector<bool>(parameters.size(), false),
       static_cast<std::int64_t>(options.cap_bytes), options.find_unused,
@@ -207,15 +182,6 @@ std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& par
       static_cast<std::int64_t>(options.first_bytes),
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
       std::vector<std::int64_t>{});
-}
-
-/// Spends the only rebuild of the layout now and puts ours back: positions in the buffers decide
-/// the order of addition.
-void freeze(c10d::Reducer& reducer, const std::vector<at::Tensor>& parameters,
-            const BucketOptions& options) {
-  reducer.push_rebuilt_params_for_all_indices();
-  reducer.rebuild_buckets();
-  reducer.initialize_buckets(layout_of(parameters, options));
 }
 
 std::vector<SyncParameter> named(const std::vector<at::Tensor>& parameters,
@@ -227,22 +193,15 @@ std::vector<SyncParameter> named(const std::vector<at::Tensor>& parameters,
   return all;
 }
 
-std::vector<std::vector<SyncParameter>> in_buckets(const std::vector<SyncParameter>& parameters,
-                                                   const Layout& layout) {
-  std::vector<std::vector<SyncParameter>> buckets(layout.size());
-  for (std::size_t b = 0; b < layout.size(); ++b) {
-    for (const std::size_t i : layout[b]) buckets[b].push_back(parameters[i]);
+std::vector<PowerSgdBucket> power_sgd_buckets(const std::vector<SyncParameter>& parameters,
+                                              const Layout& layout, std::int64_t rank) {
+  std::vector<PowerSgdBucket> buckets;
+  for (const std::vector<std::size_t>& members : layout) {
+    std::vector<SyncParameter> bucket;
+    for (const std::size_t i : members) bucket.push_back(parameters[i]);
+    buckets.emplace_back(bucket, rank);
   }
   return buckets;
-}
-
-std::unique_ptr<PowerSgd> make_power_sgd(const std::vector<SyncParameter>& parameters,
-                                         const BucketOptions& options) {
-  if (options.compression != Compression::powersgd) return nullptr;
-  std::vector<at::Tensor> tensors;
-  for (const SyncParameter& each : parameters) tensors.push_back(each.tensor);
-  return std::make_unique<PowerSgd>(in_buckets(parameters, layout_of(tensors, options)),
-                                    options.powersgd_rank);
 }
 
 class ReducerSync final : public GradSync {
@@ -252,13 +211,20 @@ class ReducerSync final : public GradSync {
       : place_{group->getRank(), group->getSize()},
         parameters_(named(parameters, options.names)),
         finds_unused_(options.find_unused),
-        power_sgd_(make_power_sgd(parameters_, options)),
-        layout_(text_of(layout_of(parameters, options), parameters)),
-        meter_({place_, device_of(parameters), sent_bytes(parameters, options), page}) {
-    reducer_ = frozen_reducer(parameters, group, options);
+        order_(layout_of(parameters, options)),
+        layout_(text_of(order_, parameters)),
+        power_sgd_(options.compression == Compression::powersgd
+                       ? power_sgd_buckets(parameters_, order_, options.powersgd_rank)
+                       : std::vector<PowerSgdBucket>()),
+        meter_({place_, device_of(parameters), sent_bytes(parameters, options.compression), page}),
+        reducer_(make_reducer(parameters, order_, group, options)) {
     reducer_->register_comm_hook(
         std::make_unique<StampedHook>(make_hook(group, options.compression), meter_));
-    freeze(*reducer_, parameters, options);
+    // Spends the only rebuild of the layout now and puts ours back: positions in the buffers decide
+    // the order of addition.
+    reducer_->push_rebuilt_params_for_all_indices();
+    reducer_->rebuild_buckets();
+    reducer_->initialize_buckets(order_);
   }
 
   void before_forward() override { reducer_->prepare_for_forward(); }
@@ -279,29 +245,31 @@ class ReducerSync final : public GradSync {
   }
   SyncStats take_stats() override { return meter_.take(); }
   [[nodiscard]] std::vector<SyncTensor> state() const override {
-    return power_sgd_ ? power_sgd_->state() : std::vector<SyncTensor>();
+    std::vector<SyncTensor> all;
+    for (const PowerSgdBucket& bucket : power_sgd_) bucket.add_state(all);
+    return all;
   }
 
  private:
   std::unique_ptr<c10d::CommHookInterface> make_hook(const Group& group, Compression compression) {
     switch (compression) {
-      case Compression::none: return make_average_hook(group);
-      case Compression::bf16: return make_cast_hook(group, at::kBFloat16);
-      case Compression::fp16: return make_cast_hook(group, at::kHalf);
-      case Compression::powersgd: return make_power_sgd_hook(group, *power_sgd_);
+      case Compression::none: return std::make_unique<AverageHook>(group);
+      case Compression::bf16: return std::make_unique<CastHook>(group, at::kBFloat16);
+      case Compression::fp16: return std::make_unique<CastHook>(group, at::kHalf);
+      case Compression::powersgd: return std::make_unique<PowerSgdHook>(group, power_sgd_);
     }
     ASSERT(false);
   }
 
   [[nodiscard]] std::vector<std::int64_t> sent_bytes(const std::vector<at::Tensor>& parameters,
-                                                     const BucketOptions& options) const {
-    if (power_sgd_) return power_sgd_->sent_bytes();
-    const Layout layout = layout_of(parameters, options);
-    if (options.compression == Compression::none) return bytes_of(layout, parameters);
+                                                     Compression compression) const {
+    if (compression == Compression::none) return bytes_of(order_, parameters);
     std::vector<std::int64_t> bytes;
-    for (const std::vector<std::size_t>& bucket : layout) {
-      bytes.push_back(0);
-      for (const std::size_t i : bucket) bytes.back() += parameters[i].numel() * 2;
+    for (std::size_t bucket = 0; bucket < order_.size(); ++bucket) {
+      std::int64_t elements = 0;
+      for (const std::size_t i : order_[bucket]) elements += parameters[i].numel();
+      bytes.push_back(compression == Compression::powersgd ? power_sgd_[bucket].sent_bytes()
+                                                           : 2 * elements);
     }
     return bytes;
   }
@@ -333,8 +301,9 @@ class ReducerSync final : public GradSync {
   Place place_;
   std::vector<SyncParameter> parameters_;
   bool finds_unused_;
-  std::unique_ptr<PowerSgd> power_sgd_;  // its hook is the reducer's
+  Layout order_;
   std::string layout_;
+  std::vector<PowerSgdBucket> power_sgd_;  // by bucket; its hook is the reducer's
   SyncMeter meter_;
   std::vector<std::int64_t> ready_before_;  // to tell, where a step fails, what it has not reached
   std::shared_ptr<c10d::Reducer> reducer_;  // its hook stamps the meter

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -40,14 +39,12 @@ decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
     return std::forward<Body>(body)(*store);
   } catch (const Error&) {
     throw;
-  } catch (const c10::Error& error) {
-    throw Error(ErrorKind::rank_failed,
-                fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
-                            first_line(error.what_without_backtrace())));
   } catch (const std::exception& error) {
+    const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
     throw Error(ErrorKind::rank_failed,
                 fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
-                            first_line(error.what())));
+                            first_line(libtorch != nullptr ? libtorch->what_without_backtrace()
+                                                           : error.what())));
   }
 }
 

@@ -1,6 +1,5 @@
 #include "engine/entry.h"
 
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/machine/allocator.hpp"
@@ -8,7 +7,6 @@
 #include "dist/torchrun_store.hpp"
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
-#include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/supervise/failure_evidence.hpp"
 
@@ -30,11 +28,7 @@ namespace {
 /// The mode of a request that starts no worker: its `store_fd` is a stream that holds one JSON
 /// object up to its end, {"do": "publish" or "fetch", "host", "port", "timeout_s", "key", "text"},
 /// and takes the answer: the text that was fetched, or the message of an error.
-inline constexpr std::string_view kExchangeMode = "exchange";
-
-/// Publishes or fetches a text in torchrun's store. Returns 0, or the kind of the error.
-int exchange(const TrainctlEngineRequest& request);
-
+constexpr std::string_view kExchangeMode = "exchange";
 constexpr std::size_t kMostBytes = 128 << 10;
 
 std::string read_to_end(int fd) {
@@ -51,21 +45,22 @@ std::string read_to_end(int fd) {
   return text;
 }
 
-std::string answer_to(const Json& wish) {
+std::string answer_to(const Json& asked) {
   using Seconds = std::chrono::duration<double>;
-  const auto timeout = Seconds(wish.at("timeout_s").get<double>());
+  const auto timeout = Seconds(asked.at("timeout_s").get<double>());
   const dist::TcpStoreAddress store{
-      .host = wish.at("host").get<std::string>(),
-      .port = wish.at("port").get<std::uint16_t>(),
+      .host = asked.at("host").get<std::string>(),
+      .port = asked.at("port").get<std::uint16_t>(),
       .timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout)};
-  const auto key = wish.at("key").get<std::string>();
-  const auto what = wish.at("do").get<std::string>();
+  const auto key = asked.at("key").get<std::string>();
+  const auto what = asked.at("do").get<std::string>();
   if (what == "fetch") return dist::fetch_text(store, key);
   ENSURE(unexpected, what == "publish", "the exchange knows no '{}'", what);
-  dist::publish_text(store, key, wish.at("text").get<std::string>());
+  dist::publish_text(store, key, asked.at("text").get<std::string>());
   return "";
 }
 
+/// Publishes or fetches a text in torchrun's store. Returns 0, or the kind of the error.
 int exchange(const TrainctlEngineRequest& request) {
   int kind = 0;
   std::string answer;

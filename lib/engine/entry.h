@@ -8,8 +8,8 @@
 
 struct TrainctlEngineRequest {
   const char* run_dir; /* holds config.resolved.yaml; checkpoints/ and logs/ are written below it */
-  const char* mode;    /* the kind of task.json, see spec/task.hpp; or "exchange", with only
-                          store_fd, see engine/exchange.hpp */
+  const char* mode;    /* the kind of task.json, see spec/experiment/task.hpp; or "exchange",
+                          with only store_fd, see engine/entry.cpp */
   int rank;
   int world_size;
   int local_rank;

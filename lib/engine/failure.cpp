@@ -5,38 +5,28 @@
 #include <c10/util/Exception.h>
 
 #include <new>
-#include <string>
 
 namespace trainctl::engine {
-namespace {
 
-Error out_of_memory(const std::string& what) {
-  return {ErrorKind::resource,
-          fmt::format("out of memory: {}; lower loader.batch_size or the model", what)};
-}
-
-std::string first_line(const std::string& text) {
+std::string cause_of(const std::exception& error) {
+  const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
   return printable(text.substr(0, text.find('\n')));
 }
 
-/// The CPU allocator has no exception of its own.
-bool is_of_cpu_allocator(const std::string& text) {
-  return text.find("not enough memory") != std::string::npos ||
-         text.find("can't allocate memory") != std::string::npos;
-}
-
-}  // namespace
-
 Error as_error(const std::exception_ptr& thrown) {
-  if (const auto refusal = refused_memory(thrown)) return out_of_memory(*refusal);
+  if (const auto refusal = refused_memory(thrown)) {
+    return {ErrorKind::resource,
+            fmt::format("out of memory: {}; lower loader.batch_size or the model", *refusal)};
+  }
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
     return error;
   } catch (const c10::Error& error) {
-    return {ErrorKind::unexpected, "libtorch: " + first_line(error.what_without_backtrace())};
+    return {ErrorKind::unexpected, "libtorch: " + cause_of(error)};
   } catch (const std::exception& error) {
-    return {ErrorKind::unexpected, first_line(error.what())};
+    return {ErrorKind::unexpected, cause_of(error)};
   } catch (...) {
     return {ErrorKind::unexpected, "something was thrown that is no exception"};
   }
@@ -46,10 +36,12 @@ std::optional<std::string> refused_memory(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (const c10::OutOfMemoryError& error) {
-    return first_line(error.what_without_backtrace());
+    return cause_of(error);
   } catch (const c10::Error& error) {
-    const std::string text = first_line(error.what_without_backtrace());
-    return is_of_cpu_allocator(text) ? std::optional(text) : std::nullopt;
+    const std::string text = cause_of(error);  // the CPU allocator has no separate exception
+    const bool is_refused = text.find("not enough memory") != std::string::npos ||
+                            text.find("can't allocate memory") != std::string::npos;
+    return is_refused ? std::optional(text) : std::nullopt;
   } catch (const std::bad_alloc&) {
     return "the machine refused";
   } catch (...) {

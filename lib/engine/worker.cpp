@@ -1,6 +1,5 @@
 #include "engine/worker.hpp"
 
-#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/machine/allocator.hpp"
 #include "base/machine/machine.hpp"
@@ -9,20 +8,12 @@
 #include "checkpoint/verify.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/run_control.hpp"
-#include "device/device.hpp"
-#include "device/process_stats.hpp"
 #include "engine/failure.hpp"
 #include "engine/resolve/activation_checkpointing.hpp"
 #include "engine/resolve/loader_workers.hpp"
-#include "engine/resolve/step_probe.hpp"
 #include "engine/setup/provenance.hpp"
-#include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
 #include "events/codec.hpp"
-#include "spec/experiment/run_size.hpp"
-#include "spec/experiment/task.hpp"
 #include "spec/load.hpp"
-#include "train/debug/memory_report.hpp"
 #include "train/loop/train_loop.hpp"
 
 #include <ATen/Context.h>
@@ -35,11 +26,6 @@ namespace trainctl::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-spec::Experiment load(const fs::path& run_dir) {
-  config::Diagnostics diagnostics;  // warnings were printed before the worker was started
-  return spec::load_experiment(run_dir / "config.resolved.yaml", {}, diagnostics).experiment;
-}
 
 /// A batch size above the number of samples gives one short batch, and no room for more is taken.
 void fit_batch(spec::Experiment& experiment, std::int64_t samples, int ranks) {
@@ -94,13 +80,7 @@ void write_split(const TrainctlEngineRequest& request, const spec::Experiment& e
                    to_line(data::split_document(experiment.dataset.train)) + "\n");
 }
 
-/// The choices of a run that decide the order of additions, and so the bits of its numbers.
-struct EarlierChoices {
-  std::optional<int> threads;
-  std::optional<bool> channels_last;
-};
-
-/// Those of the run that is resumed here, if one is.
+/// Returns those of the run that is resumed here, if one is.
 EarlierChoices choices_before(const fs::path& run_dir) {
   const spec::Task task = spec::read_task(run_dir);
   if (task.resume.empty()) return {};
@@ -110,64 +90,17 @@ EarlierChoices choices_before(const fs::path& run_dir) {
   });
 }
 
-/// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each
-/// rank.
-void seed_rank(std::uint64_t seed, int rank) {
-  CounterRng stream(seed, /*epoch=*/0, static_cast<std::uint64_t>(rank), /*operation=*/0xffff);
-  at::manual_seed(stream.next_u64());
-}
-
-std::int64_t count(const std::vector<stage::NamedTensor>& tensors) {
-  std::int64_t elements = 0;
-  for (const auto& [name, tensor] : tensors) elements += tensor.numel();
-  return elements;
-}
-
-/// Of a start that --accept-data-change allows.
-std::string data_change_notice(const checkpoint::Manifest& saved, const std::string& changed) {
-  return fmt::format(
-      "the data is not what the checkpoint was trained on ({}): epoch {} starts{} with the new "
-      "data",
-      changed, saved.epoch + 1, saved.step_in_epoch > 0 ? " again from its beginning" : "");
-}
-
 std::uint64_t ring_bytes(const RunLoaders& loaders) {
   const std::uint64_t validation = loaders.validation ? loaders.validation->memory().size() : 0;
   return loaders.train->memory().size() + validation;
 }
 
-/// That the process held at most: on the GPU where it computes there.
-double peak_memory_mb(at::Device device) {
-  return device::cuda_peak_memory_mb(device).value_or(device::peak_rss_mb());
-}
-
+/// Memory of the process now: on the GPU where it computes there.
 double memory_mb(at::Device device) {
   return device::cuda_memory_mb(device).value_or(device::rss_mb());
 }
 
-/// What `auto` became at the start of a run.
-struct StartChoices {
-  const train::ThreadChoice& threads;
-  const train::LayoutChoice& layout;
-  const data::LoadingChoice& loading;
-  const train::RecomputeChoice& recompute;
-};
-
-void record_choices(const StartChoices& choices, events::RunStarted& started) {
-  const auto& [threads, layout, loading, recompute] = choices;
-  started.channels_last = layout.channels_last;
-  started.channels_last_why = layout.why;
-  started.num_threads = threads.threads;
-  started.num_threads_why = threads.why;
-  started.num_threads_taken = threads.taken;
-  started.num_workers = loading.num_workers;
-  started.prefetch_factor = loading.prefetch_factor;
-  started.num_workers_why = loading.why;
-  started.recomputes = recompute.recomputes;
-  started.recomputes_why = recompute.why;
-}
-
-/// What a run computes.
+/// What a run computes, and what `auto` became at its start.
 struct StartedRun {
   const spec::Experiment& experiment;
   const RunData& data;
@@ -175,15 +108,19 @@ struct StartedRun {
   const stage::Model& model;
   const spec::RunLength& schedule;
   int world_size = 1;
+  const train::ThreadChoice& threads;
+  const train::LayoutChoice& layout;
+  const data::LoadingChoice& loading;
+  const train::RecomputeChoice& recompute;
 };
 
-events::RunStarted describe(const StartedRun& run, const train::Options& options,
-                            const StartChoices& choices) {
+events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   const spec::Experiment& experiment = run.experiment;
   events::RunStarted started;
-  started.parameters = count(run.model.parameters());
-  for (const at::Tensor& tensor : train::trainable(run.model))
-    started.trainable_parameters += tensor.numel();
+  for (const auto& [name, tensor] : run.model.parameters()) {
+    started.parameters += tensor.numel();
+    if (tensor.requires_grad()) started.trainable_parameters += tensor.numel();
+  }
   started.train_samples = run.loaders.train->samples();
   started.val_samples = run.loaders.validation ? run.loaders.validation->samples() : 0;
   started.steps_per_epoch = run.loaders.train->batches_per_epoch();
@@ -195,12 +132,20 @@ events::RunStarted describe(const StartedRun& run, const train::Options& options
   started.max_epochs = experiment.trainer.fast_dev_run ? 1 : run.schedule.epochs;
   started.world_size = run.world_size;
   started.global_batch = experiment.loader.batch_size * run.world_size;
-  started.monitor = options.monitor;
-  record_choices(choices, started);
+  started.monitor = monitor;
+  started.channels_last = run.layout.channels_last;
+  started.channels_last_why = run.layout.why;
+  started.num_threads = run.threads.threads;
+  started.num_threads_why = run.threads.why;
+  started.num_threads_taken = run.threads.taken;
+  started.num_workers = run.loading.num_workers;
+  started.prefetch_factor = run.loading.prefetch_factor;
+  started.num_workers_why = run.loading.why;
+  started.recomputes = run.recompute.recomputes;
+  started.recomputes_why = run.recompute.why;
   return started;
 }
 
-/// With a warning where the number of threads was chosen on a busy machine.
 void emit_start(const events::RunStarted& started, const train::EventSink& emit) {
   emit(started);
   if (!(started.num_threads_taken > 0)) return;
@@ -210,13 +155,6 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
                   "and the verdict at the end of a run of one process compares it again",
                   started.num_threads, 100 * started.num_threads_taken),
       ""});
-}
-
-train::Options options_of(const spec::Experiment& experiment, at::Device device,
-                          const TrainctlEngineRequest& request) {
-  train::Options options = train::options_from(experiment, device, request.world_size);
-  options.until_epoch = spec::read_task(request.run_dir).until_epoch;
-  return options;
 }
 
 /// What other processes hold is not; nothing where a GPU's driver does not say.
@@ -262,16 +200,15 @@ int Worker::run() {
   using spec::TaskKind;
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
-  if (kind == TaskKind::replay) return run_replay();
-  if (kind == TaskKind::script) return run_script();
-  if (kind == TaskKind::check) return run_check();
   if (kind == TaskKind::link) return run_link();
-  const bool judges = kind == TaskKind::evaluate || kind == TaskKind::predict;
-  return judges ? run_evaluation() : run_measurement();
+  if (kind == TaskKind::evaluate || kind == TaskKind::predict) return run_evaluation();
+  return run_task(kind);
 }
 
 Worker::Place Worker::take_place() {
-  Place place{load(request_.run_dir)};
+  config::Diagnostics diagnostics;  // warnings were printed before the worker was started
+  const fs::path file = fs::path(request_.run_dir) / "config.resolved.yaml";
+  Place place{spec::load_experiment(file, {}, diagnostics).experiment};
   const spec::Experiment& experiment = place.experiment;
   place.device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
   emit_(hello(request_.rank, place.device));
@@ -280,25 +217,13 @@ Worker::Place Worker::take_place() {
   return place;
 }
 
-int Worker::run_measurement() {
+int Worker::run_task(spec::TaskKind kind) {
   const Place place = take_place();
   const TaskSetup setup{request_, place.experiment, place.device, emit_};
+  if (kind == spec::TaskKind::replay) return replay(setup);
+  if (kind == spec::TaskKind::script) return export_script(setup);
+  if (kind == spec::TaskKind::check) return check_model(setup);
   return request_.world_size > 1 ? measure_shared_steps(setup) : measure(setup);
-}
-
-int Worker::run_replay() {
-  const Place place = take_place();
-  return replay({request_, place.experiment, place.device, emit_});
-}
-
-int Worker::run_script() {
-  const Place place = take_place();
-  return export_script({request_, place.experiment, place.device, emit_});
-}
-
-int Worker::run_check() {
-  const Place place = take_place();
-  return check_model({request_, place.experiment, place.device, emit_});
 }
 
 int Worker::run_link() {
@@ -307,7 +232,7 @@ int Worker::run_link() {
   const at::Device device = device::choose_device(
       on_gpu ? spec::Accelerator::gpu : spec::Accelerator::cpu, request_.local_rank);
   emit_(hello(request_.rank, device));
-  return measure_link({request_, device, emit_});
+  return measure_link(request_, device, emit_);
 }
 
 int Worker::run_training() {
@@ -318,16 +243,14 @@ int Worker::run_training() {
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
   fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);
-  const stage::Catalogue catalogue = catalogue_in_use();
+  const stage::Catalog catalog = catalog_in_use();
   const stage::ModelContext shape = data.model_context();
   const auto communicator =
       build_communicator(request_, experiment.distributed, device, heartbeat_);
-  const EarlierChoices before = choices_before(run_dir);
-  const ThreadContext probe{experiment,    catalogue, shape, device, request_.local_world_size,
-                            before.threads};
+  const ProbeContext probe{
+      experiment, catalog, shape, device, request_.local_world_size, choices_before(run_dir)};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
-  const train::LayoutChoice layout =
-      choose_layout({experiment, catalogue, shape, device, before.channels_last}, *communicator);
+  const train::LayoutChoice layout = choose_layout(probe, *communicator);
   place.experiment.trainer.channels_last.value = layout.channels_last;
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);
@@ -340,10 +263,14 @@ int Worker::run_training() {
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
   RunStages built =
-      build_stages({experiment, catalogue, shape, device, schedule, run_dir, communicator.get()});
+      build_stages({experiment, catalog, shape, device, schedule, run_dir, communicator.get()});
   if (request_.rank == 0 && built.start) emit_(*built.start);
-  seed_rank(experiment.seed, request_.rank);
-  const train::Options options = options_of(experiment, device, request_);
+  // Every rank draws the same weights, and then dropout and the like from a separate stream.
+  CounterRng stream(experiment.seed, /*epoch=*/0, static_cast<std::uint64_t>(request_.rank),
+                    /*operation=*/0xffff);
+  at::manual_seed(stream.next_u64());
+  train::Options options = train::options_from(experiment, device, request_.world_size);
+  options.until_epoch = spec::read_task(run_dir).until_epoch;
   const train::Session session{.model = *built.model,
                                .loss = *built.loss,
                                .optimizer = *built.optimizer,
@@ -365,8 +292,9 @@ int Worker::run_training() {
                                .cores = cores_of_rank(request_.local_world_size)};
   train::TrainLoop loop(session, options);
   if (request_.rank == 0) {
-    const StartedRun run{experiment, data, loaders, *built.model, schedule, request_.world_size};
-    emit_start(describe(run, options, {threads, layout, loading, recompute}), emit_);
+    const StartedRun run{experiment,          data,    loaders, *built.model, schedule,
+                         request_.world_size, threads, layout,  loading,      recompute};
+    emit_start(describe(run, options.monitor), emit_);
   }
   go_on(loop, session, experiment);
   const events::Finished finished =
@@ -403,7 +331,12 @@ void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
   if (request_.rank != 0) return;
   write_split(request_, experiment);
   if (!changed.empty()) {
-    emit_(events::Warning{data_change_notice(saved, changed), {}});
+    emit_(events::Warning{
+        fmt::format("the data is not what the checkpoint was trained on ({}): epoch {} starts{} "
+                    "with the new data",
+                    changed, saved.epoch + 1,
+                    saved.step_in_epoch > 0 ? " again from its beginning" : ""),
+        {}});
     why_not += (why_not.empty() ? "" : "; ") + changed;
   }
   const train::Position next = loop.state().next();
@@ -421,7 +354,7 @@ std::vector<train::LayerOutput> Worker::largest_activations(const Training& trai
                                                             const train::MemoryUse& use) noexcept {
   try {
     if (!train::has_room_for_a_row(use)) return {};
-    const MadeUpBatch row = made_up_batch(training.shape, 1, training.options.device);
+    const device::DeviceBatch row = made_up_batch(training.shape, 1, training.options.device);
     return train::largest_outputs(training.model, row.inputs, training.options.forward, use.batch);
   } catch (...) {
     return {};
@@ -440,13 +373,14 @@ events::Finished Worker::run_to_end(const Training& training) {
     loop.rescue(as_error(thrown).kind());
     const auto refusal = refused_memory(thrown);
     if (!refusal) throw;
-    train::MemoryUse use{.phase = events::phase_name(phase_),
-                         .step = global_step_,
-                         .batch = batch_size,
-                         .accumulate = options.accumulate,
-                         .before = before,
-                         .peak = peak_memory_mb(options.device),
-                         .now = memory_mb(options.device)};
+    train::MemoryUse use{
+        .phase = events::phase_name(phase_),
+        .step = global_step_,
+        .batch = batch_size,
+        .accumulate = options.accumulate,
+        .before = before,
+        .peak = device::cuda_peak_memory_mb(options.device).value_or(device::peak_rss_mb()),
+        .now = memory_mb(options.device)};
     use.free = free_mb(options.device);
     use.cause = *refusal;
     use.largest = largest_activations(training, use);

@@ -1,11 +1,9 @@
 #pragma once
 
 #include "engine/entry.h"
-#include "events/heartbeat.hpp"
-#include "spec/experiment/experiment.hpp"
+#include "spec/experiment/task.hpp"
 #include "train/debug/memory_report.hpp"
 #include "train/loop/evaluator.hpp"
-#include "train/loop/session.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -28,7 +26,6 @@ class Worker {
   [[nodiscard]] events::Failed failure_at() const;
 
  private:
-  /// Where the work is done.
   struct Place {
     spec::Experiment experiment;
     at::Device device = at::kCPU;
@@ -36,11 +33,8 @@ class Worker {
 
   int run_training();
   int run_evaluation();  // evaluate.cpp
-  int run_measurement();
-  int run_replay();
-  int run_script();
-  int run_check();
-  int run_link();  // without an experiment
+  int run_link();        // without an experiment
+  int run_task(spec::TaskKind kind);
   /// The first steps of every task: reads the experiment, chooses the device and says Hello.
   Place take_place();
   /// Tells after each batch of an evaluation where it stands, and when all ranks are to stop.

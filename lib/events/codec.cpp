@@ -3,9 +3,8 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "events/fields.hpp"
-#include "events/json_fields.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -71,13 +70,10 @@ void read(const Json& json, double& value) {
 
 void read(const Json& json, Phase& value) {
   demand(json.is_string(), "a phase");
-  for (const Phase phase : kPhases) {
-    if (json.get_ref<const std::string&>() == phase_name(phase)) {
-      value = phase;
-      return;
-    }
-  }
-  throw Mismatch{"a phase"};
+  const auto* const found =
+      std::ranges::find(kPhases, json.get_ref<const std::string&>(), phase_name);
+  demand(found != kPhases.end(), "a phase");
+  value = *found;
 }
 
 void read(const Json& json, std::map<std::string, std::string>& values) {
@@ -127,15 +123,10 @@ Event event_named(std::string_view name, const Json& json) {
 }  // namespace
 
 const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::startup: return "startup";
-    case Phase::train: return "train";
-    case Phase::validate: return "validate";
-    case Phase::checkpoint: return "checkpoint";
-    case Phase::shutdown: return "shutdown";
-    case Phase::load: return "load";
-  }
-  return "unknown";
+  constexpr std::array<const char*, kPhases.size()> kPhaseNames{
+      "startup", "train", "validate", "checkpoint", "shutdown", "load"};
+  const auto index = static_cast<std::size_t>(phase);
+  return index < kPhaseNames.size() ? kPhaseNames[index] : "unknown";
 }
 
 std::string encode(const Event& event) {

@@ -1,17 +1,155 @@
 #pragma once
 
+#include "base/json.hpp"
 #include "events/records.hpp"
 
-#include <concepts>
-#include <type_traits>
+#include <fmt/format.h>
 
-// Every record's fields, once: `visit(name, member)` is called for each, for reading as for
-// writing.
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// JSON of records: what workers report to their supervisor, and what supervisors send each other. A
+// record is a struct for which its namespace has `each_field(record, visit)`, which calls
+// `visit(name, member)` for each field, for reading as for writing. Its members are plain values,
+// lists and optional ones of them, and further records.
 
 namespace trainctl::events {
 
 template <class Given, class Record>
 concept Like = std::same_as<std::remove_const_t<Given>, Record>;
+
+/// Defines each_field() of a record: its members are the fields, in the order of the JSON.
+#define RECORD_FIELDS(Record, ...)                                      \
+  void each_field(Like<Record> auto& r, auto&& visit) {                 \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(VISIT_FIELD, __VA_ARGS__)) \
+  }
+#define VISIT_FIELD(member) visit(#member, r.member);
+
+/// What was expected in the place of a value. Whoever reads a line says what the line is.
+struct Mismatch {
+  std::string expected;
+};
+
+inline void demand(bool holds, const char* expected) {
+  if (!holds) throw Mismatch{expected};
+}
+
+namespace detail {
+struct AnyField {
+  void operator()(const char* /*name*/, auto& /*member*/) const {}
+};
+}  // namespace detail
+
+template <class T>
+concept Record = requires(T& record) {
+  each_field(record, detail::AnyField{});
+};
+
+// ---- writing
+
+inline Json value_of(bool value) { return value; }
+inline Json value_of(int value) { return value; }
+inline Json value_of(std::int64_t value) { return value; }
+inline Json value_of(const std::string& value) { return value; }
+Json value_of(Phase value);
+/// JSON has no numbers that are not finite: they are "nan", "inf" and "-inf".
+Json value_of(double value);
+Json value_of(const std::map<std::string, std::string>& values);
+/// One object, in the order of the list.
+Json value_of(const Metrics& values);
+template <class T>
+Json value_of(const std::optional<T>& value);
+template <class T>
+Json value_of(const std::vector<T>& values);
+
+template <Record T>
+Json value_of(const T& record) {
+  Json object = Json::object();
+  each_field(record, [&](const char* name, const auto& value) { object[name] = value_of(value); });
+  return object;
+}
+
+template <class T>
+Json value_of(const std::optional<T>& value) {
+  return value ? value_of(*value) : Json(nullptr);
+}
+
+template <class T>
+Json value_of(const std::vector<T>& values) {
+  Json list = Json::array();
+  for (const T& value : values) list.push_back(value_of(value));
+  return list;
+}
+
+// ---- reading: each throws Mismatch
+
+void read(const Json& json, bool& value);
+void read(const Json& json, std::int64_t& value);
+void read(const Json& json, int& value);
+void read(const Json& json, std::string& value);
+void read(const Json& json, double& value);
+void read(const Json& json, Phase& value);
+void read(const Json& json, std::map<std::string, std::string>& values);
+void read(const Json& json, Metrics& values);
+/// A phase that the object lacks is newer than the object, and took no time.
+void read(const Json& json, Timing& timing);
+template <class T>
+void read(const Json& json, std::optional<T>& value);
+template <class T>
+void read(const Json& json, std::vector<T>& values);
+
+namespace detail {
+template <class T>
+constexpr bool kMayBeAbsent = false;
+template <class T>
+constexpr bool kMayBeAbsent<std::optional<T>> = true;
+}  // namespace detail
+
+/// An optional field may be missing: an earlier version did not know it.
+template <Record T>
+void read_fields(const Json& json, T& record) {
+  demand(json.is_object(), "an object");
+  each_field(record, [&](const char* name, auto& value) {
+    const auto found = json.find(name);
+    if (found == json.end()) {
+      if (detail::kMayBeAbsent<std::remove_cvref_t<decltype(value)>>) return;
+      throw Mismatch{fmt::format("a field '{}'", name)};
+    }
+    try {
+      read(*found, value);
+    } catch (const Mismatch& mismatch) {
+      throw Mismatch{fmt::format("{} in '{}'", mismatch.expected, name)};
+    }
+  });
+}
+
+template <Record T>
+void read(const Json& json, T& record) {
+  read_fields(json, record);
+}
+
+template <class T>
+void read(const Json& json, std::optional<T>& value) {
+  if (json.is_null()) {
+    value.reset();
+  } else {
+    read(json, value.emplace());
+  }
+}
+
+template <class T>
+void read(const Json& json, std::vector<T>& values) {
+  demand(json.is_array(), "a list");
+  for (const Json& one : json) read(one, values.emplace_back());
+}
+
+// ---- the fields of events
 
 void each_field(Like<Timing> auto& r, auto&& visit) {
   visit("wall_s", r.wall_s);
@@ -26,266 +164,47 @@ void each_field(Like<Timing> auto& r, auto&& visit) {
   visit("read_mb_s", r.read_mb_s);
 }
 
-void each_field(Like<Usage> auto& r, auto&& visit) {
-  visit("span_s", r.span_s);
-  visit("cores", r.cores);
-  visit("cpu_stalled", r.cpu_stalled);
-  visit("io_stalled", r.io_stalled);
-  visit("memory_stalled", r.memory_stalled);
-  visit("throttled", r.throttled);
-  visit("major_faults_s", r.major_faults_s);
-  visit("involuntary_switches_s", r.involuntary_switches_s);
-  visit("loader_threads", r.loader_threads);
-  visit("loader_cores", r.loader_cores);
-  visit("memory_taken", r.memory_taken);
-  visit("gpu_power_w", r.gpu_power_w);
-  visit("gpu_power_limit_w", r.gpu_power_limit_w);
-  visit("pcie_mb_s", r.pcie_mb_s);
-  visit("gpu_throttle", r.gpu_throttle);
-  visit("outside_cores", r.outside_cores);
-  visit("stolen_cores", r.stolen_cores);
-  visit("idle_cores", r.idle_cores);
-  visit("core_wait", r.core_wait);
-}
+RECORD_FIELDS(Usage, span_s, cores, cpu_stalled, io_stalled, memory_stalled, throttled,
+              major_faults_s, involuntary_switches_s, loader_threads, loader_cores, memory_taken,
+              gpu_power_w, gpu_power_limit_w, pcie_mb_s, gpu_throttle, outside_cores, stolen_cores,
+              idle_cores, core_wait)
+RECORD_FIELDS(Hello, rank, pid, host, device, startup_s, versions, allocator)
+RECORD_FIELDS(WeightsSet, path, format, loaded, redrawn, missing, ignored, frozen, notes)
+RECORD_FIELDS(RunStarted, world_size, parameters, trainable_parameters, train_samples, val_samples,
+              steps_per_epoch, max_epochs, global_batch, num_workers, prefetch_factor,
+              num_workers_why, num_threads, num_threads_why, num_threads_taken, channels_last,
+              channels_last_why, recomputes, recomputes_why, precision, monitor, data_fingerprints,
+              no_data_digest)
+RECORD_FIELDS(Progress, phase, epoch, step_in_epoch, steps_in_epoch, global_step, loss)
+RECORD_FIELDS(StepLogged, epoch, global_step, loss, lr, elapsed_s, grad_norm, param_norm)
+RECORD_FIELDS(EpochEnded, epoch, global_step, lr, metrics, timing, data_digest, improved, usage)
+RECORD_FIELDS(RankEpoch, rank, epoch, global_step, steps, wall_s, data_wait_s, step_s,
+              allreduce_exposed_s, overlapped_s, exposed_s, overlap, payload_bytes, wire_bytes,
+              bucket_bytes)
+RECORD_FIELDS(TableRow, metric, epoch, row, counts)
+RECORD_FIELDS(CheckpointSaved, path, epoch, global_step, metric, value, verified, exposed_s)
+RECORD_FIELDS(Resumed, path, epoch, step_in_epoch, global_step, bitwise, why_not)
+RECORD_FIELDS(StoppedEarly, epoch, reason)
+RECORD_FIELDS(Evaluated, split, checkpoint, samples, outputs, targets, target_numbers, named,
+              labeled, metrics, wall_s)
+RECORD_FIELDS(Warning, message, sample)
+RECORD_FIELDS(Failed, rank, kind, message, global_step, phase)
+RECORD_FIELDS(Finished, epochs, global_step, data_digest, parameter_digest, stop_reason,
+              replay_step_s, replay_steps, larger_batch_step_s, larger_batch, other_threads_step_s,
+              other_threads, bf16_step_s)
+RECORD_FIELDS(Measured, device, device_name, precision, parameters, trainable_parameters,
+              weight_bytes, gradient_bytes, optimizer_bytes, average_bytes, gpu_copy_bytes,
+              activation_bytes, batch_bytes, kernel_bytes, best_bytes, saved_bytes, process_bytes,
+              forward_flops, step_flops, batch_size, measured_batches, parameter_bytes, step_s,
+              step_rounds_s, exposed_s, ranks, backward_s, num_threads, recomputes, recomputes_why,
+              taken_cores)
+RECORD_FIELDS(LinkMeasured, backend, device, device_name, ranks, bytes, seconds, repeats)
+RECORD_FIELDS(TensorSummary, name, dtype, shape, nan_count, inf_count, min, max, mean)
+RECORD_FIELDS(Replayed, rank, epoch, global_step, batch, rows, cause, recorded_loss, loss,
+              recorded_first, first, bitwise, why_not, drawn, spoilt, bad_rows, notes, layers,
+              tensors)
 
-void each_field(Like<Hello> auto& r, auto&& visit) {
-  visit("rank", r.rank);
-  visit("pid", r.pid);
-  visit("host", r.host);
-  visit("device", r.device);
-  visit("startup_s", r.startup_s);
-  visit("versions", r.versions);
-  visit("allocator", r.allocator);
-}
-
-void each_field(Like<WeightsSet> auto& r, auto&& visit) {
-  visit("path", r.path);
-  visit("format", r.format);
-  visit("loaded", r.loaded);
-  visit("redrawn", r.redrawn);
-  visit("missing", r.missing);
-  visit("ignored", r.ignored);
-  visit("frozen", r.frozen);
-  visit("notes", r.notes);
-}
-
-void each_field(Like<RunStarted> auto& r, auto&& visit) {
-  visit("world_size", r.world_size);
-  visit("parameters", r.parameters);
-  visit("trainable_parameters", r.trainable_parameters);
-  visit("train_samples", r.train_samples);
-  visit("val_samples", r.val_samples);
-  visit("steps_per_epoch", r.steps_per_epoch);
-  visit("max_epochs", r.max_epochs);
-  visit("global_batch", r.global_batch);
-  visit("num_workers", r.num_workers);
-  visit("prefetch_factor", r.prefetch_factor);
-  visit("num_workers_why", r.num_workers_why);
-  visit("num_threads", r.num_threads);
-  visit("num_threads_why", r.num_threads_why);
-  visit("num_threads_taken", r.num_threads_taken);
-  visit("channels_last", r.channels_last);
-  visit("channels_last_why", r.channels_last_why);
-  visit("recomputes", r.recomputes);
-  visit("recomputes_why", r.recomputes_why);
-  visit("precision", r.precision);
-  visit("monitor", r.monitor);
-  visit("data_fingerprints", r.data_fingerprints);
-  visit("no_data_digest", r.no_data_digest);
-}
-
-void each_field(Like<Progress> auto& r, auto&& visit) {
-  visit("phase", r.phase);
-  visit("epoch", r.epoch);
-  visit("step_in_epoch", r.step_in_epoch);
-  visit("steps_in_epoch", r.steps_in_epoch);
-  visit("global_step", r.global_step);
-  visit("loss", r.loss);
-}
-
-void each_field(Like<StepLogged> auto& r, auto&& visit) {
-  visit("epoch", r.epoch);
-  visit("global_step", r.global_step);
-  visit("loss", r.loss);
-  visit("lr", r.lr);
-  visit("elapsed_s", r.elapsed_s);
-  visit("grad_norm", r.grad_norm);
-  visit("param_norm", r.param_norm);
-}
-
-void each_field(Like<EpochEnded> auto& r, auto&& visit) {
-  visit("epoch", r.epoch);
-  visit("global_step", r.global_step);
-  visit("lr", r.lr);
-  visit("metrics", r.metrics);
-  visit("timing", r.timing);
-  visit("data_digest", r.data_digest);
-  visit("improved", r.improved);
-  visit("usage", r.usage);
-}
-
-void each_field(Like<RankEpoch> auto& r, auto&& visit) {
-  visit("rank", r.rank);
-  visit("epoch", r.epoch);
-  visit("global_step", r.global_step);
-  visit("steps", r.steps);
-  visit("wall_s", r.wall_s);
-  visit("data_wait_s", r.data_wait_s);
-  visit("step_s", r.step_s);
-  visit("allreduce_exposed_s", r.allreduce_exposed_s);
-  visit("overlapped_s", r.overlapped_s);
-  visit("exposed_s", r.exposed_s);
-  visit("overlap", r.overlap);
-  visit("payload_bytes", r.payload_bytes);
-  visit("wire_bytes", r.wire_bytes);
-  visit("bucket_bytes", r.bucket_bytes);
-}
-
-void each_field(Like<TableRow> auto& r, auto&& visit) {
-  visit("metric", r.metric);
-  visit("epoch", r.epoch);
-  visit("row", r.row);
-  visit("counts", r.counts);
-}
-
-void each_field(Like<CheckpointSaved> auto& r, auto&& visit) {
-  visit("path", r.path);
-  visit("epoch", r.epoch);
-  visit("global_step", r.global_step);
-  visit("metric", r.metric);
-  visit("value", r.value);
-  visit("verified", r.verified);
-  visit("exposed_s", r.exposed_s);
-}
-
-void each_field(Like<Resumed> auto& r, auto&& visit) {
-  visit("path", r.path);
-  visit("epoch", r.epoch);
-  visit("step_in_epoch", r.step_in_epoch);
-  visit("global_step", r.global_step);
-  visit("bitwise", r.bitwise);
-  visit("why_not", r.why_not);
-}
-
-void each_field(Like<StoppedEarly> auto& r, auto&& visit) {
-  visit("epoch", r.epoch);
-  visit("reason", r.reason);
-}
-
-void each_field(Like<Evaluated> auto& r, auto&& visit) {
-  visit("split", r.split);
-  visit("checkpoint", r.checkpoint);
-  visit("samples", r.samples);
-  visit("outputs", r.outputs);
-  visit("targets", r.targets);
-  visit("target_numbers", r.target_numbers);
-  visit("named", r.named);
-  visit("labelled", r.labelled);
-  visit("metrics", r.metrics);
-  visit("wall_s", r.wall_s);
-}
-
-void each_field(Like<Warning> auto& r, auto&& visit) {
-  visit("message", r.message);
-  visit("sample", r.sample);
-}
-
-void each_field(Like<Failed> auto& r, auto&& visit) {
-  visit("rank", r.rank);
-  visit("kind", r.kind);
-  visit("message", r.message);
-  visit("global_step", r.global_step);
-  visit("phase", r.phase);
-}
-
-void each_field(Like<Finished> auto& r, auto&& visit) {
-  visit("epochs", r.epochs);
-  visit("global_step", r.global_step);
-  visit("data_digest", r.data_digest);
-  visit("parameter_digest", r.parameter_digest);
-  visit("stop_reason", r.stop_reason);
-  visit("replay_step_s", r.replay_step_s);
-  visit("replay_steps", r.replay_steps);
-  visit("larger_batch_step_s", r.larger_batch_step_s);
-  visit("larger_batch", r.larger_batch);
-  visit("other_threads_step_s", r.other_threads_step_s);
-  visit("other_threads", r.other_threads);
-  visit("bf16_step_s", r.bf16_step_s);
-}
-
-void each_field(Like<Measured> auto& r, auto&& visit) {
-  visit("device", r.device);
-  visit("device_name", r.device_name);
-  visit("precision", r.precision);
-  visit("parameters", r.parameters);
-  visit("trainable_parameters", r.trainable_parameters);
-  visit("weight_bytes", r.weight_bytes);
-  visit("gradient_bytes", r.gradient_bytes);
-  visit("optimizer_bytes", r.optimizer_bytes);
-  visit("average_bytes", r.average_bytes);
-  visit("gpu_copy_bytes", r.gpu_copy_bytes);
-  visit("activation_bytes", r.activation_bytes);
-  visit("batch_bytes", r.batch_bytes);
-  visit("kernel_bytes", r.kernel_bytes);
-  visit("best_bytes", r.best_bytes);
-  visit("saved_bytes", r.saved_bytes);
-  visit("process_bytes", r.process_bytes);
-  visit("forward_flops", r.forward_flops);
-  visit("step_flops", r.step_flops);
-  visit("batch_size", r.batch_size);
-  visit("measured_batches", r.measured_batches);
-  visit("parameter_bytes", r.parameter_bytes);
-  visit("step_s", r.step_s);
-  visit("step_rounds_s", r.step_rounds_s);
-  visit("exposed_s", r.exposed_s);
-  visit("ranks", r.ranks);
-  visit("backward_s", r.backward_s);
-  visit("num_threads", r.num_threads);
-  visit("recomputes", r.recomputes);
-  visit("recomputes_why", r.recomputes_why);
-  visit("taken_cores", r.taken_cores);
-}
-
-void each_field(Like<LinkMeasured> auto& r, auto&& visit) {
-  visit("backend", r.backend);
-  visit("device", r.device);
-  visit("device_name", r.device_name);
-  visit("ranks", r.ranks);
-  visit("bytes", r.bytes);
-  visit("seconds", r.seconds);
-  visit("repeats", r.repeats);
-}
-
-void each_field(Like<TensorSummary> auto& r, auto&& visit) {
-  visit("name", r.name);
-  visit("dtype", r.dtype);
-  visit("shape", r.shape);
-  visit("nan_count", r.nan_count);
-  visit("inf_count", r.inf_count);
-  visit("min", r.min);
-  visit("max", r.max);
-  visit("mean", r.mean);
-}
-
-void each_field(Like<Replayed> auto& r, auto&& visit) {
-  visit("rank", r.rank);
-  visit("epoch", r.epoch);
-  visit("global_step", r.global_step);
-  visit("batch", r.batch);
-  visit("rows", r.rows);
-  visit("cause", r.cause);
-  visit("recorded_loss", r.recorded_loss);
-  visit("loss", r.loss);
-  visit("recorded_first", r.recorded_first);
-  visit("first", r.first);
-  visit("bitwise", r.bitwise);
-  visit("why_not", r.why_not);
-  visit("drawn", r.drawn);
-  visit("spoilt", r.spoilt);
-  visit("bad_rows", r.bad_rows);
-  visit("notes", r.notes);
-  visit("layers", r.layers);
-  visit("tensors", r.tensors);
-}
+#undef RECORD_FIELDS
+#undef VISIT_FIELD
 
 }  // namespace trainctl::events

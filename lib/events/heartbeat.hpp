@@ -21,7 +21,7 @@ struct Collective {
 
 /// One page of shared memory a rank, written by the training thread (`loaded`, `told`: by any) and
 /// read by the supervisor, which writes `heard`: a rank that died by SIGKILL or hangs still tells
-/// its step and phase. Trivially copyable layout, zero-initialised by the kernel; others read its
+/// its step and phase. Trivially copyable layout, zero-initialized by the kernel; others read its
 /// first fields where they are.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;

@@ -268,7 +268,7 @@ struct Evaluated {
   std::string targets;              // "classes", "numbers", "tokens"
   std::int64_t target_numbers = 0;  // of a sample; 0: its class
   bool named = false;               // the samples have names of their own
-  bool labelled = true;             // and labels that were compared with the outputs
+  bool labeled = true;              // and labels that were compared with the outputs
   Metrics metrics;                  // none without labels
   double wall_s = 0;                // of the batches
 };

@@ -1,25 +1,23 @@
 #include "log/log.hpp"
 
-#include "log/stream_writer.hpp"
-
+#include <fcntl.h>
+#include <poll.h>
 #include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 #include <string>
-#include <string_view>
 
 namespace trainctl::log {
 namespace {
 
 spdlog::level::level_enum level_of(Level level) {
-  switch (level) {
-    case Level::quiet: return spdlog::level::err;
-    case Level::normal: return spdlog::level::info;
-    case Level::verbose: return spdlog::level::debug;
-    case Level::debug: return spdlog::level::trace;
-  }
-  return spdlog::level::info;
+  constexpr std::array kLevels{spdlog::level::err, spdlog::level::info, spdlog::level::debug,
+                               spdlog::level::trace};
+  return kLevels.at(static_cast<std::size_t>(level));
 }
 
 std::string_view color_code(spdlog::level::level_enum level) {
@@ -59,6 +57,51 @@ const std::shared_ptr<StderrSink>& sink() {
   return made;
 }
 
+/// Text is kept here instead of in the stream's own buffer, which glibc discards after EAGAIN.
+struct StreamState {
+  int fd;
+  std::atomic<int> cause = 0;  // errno of the first write that failed
+  std::string pending = {};    // text that is not written yet
+};
+
+StreamState stdout_state{STDOUT_FILENO};
+StreamState stderr_state{STDERR_FILENO};
+std::mutex streams_mutex;
+
+StreamState& state_of(std::FILE* stream) { return stream == stdout ? stdout_state : stderr_state; }
+
+// Libraries may write to the descriptor as well: after this, their text is discarded too.
+void mark_lost(StreamState& state, int cause) {
+  state.cause = cause;
+  state.pending.clear();
+  const int null_device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (null_device < 0) return;
+  ::dup2(null_device, state.fd);
+  if (null_device != state.fd) ::close(null_device);
+}
+
+// The descriptor may be non-blocking, because the program at its other end has set that.
+// Returns errno of the write that failed; 0 after all of them.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd writable{fd, POLLOUT, 0};
+      ::poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+void write_pending(StreamState& state) {
+  if (const int cause = write_all(state.fd, state.pending); cause != 0) mark_lost(state, cause);
+  state.pending.clear();
+}
+
 }  // namespace
 
 spdlog::logger& get() {
@@ -70,9 +113,26 @@ spdlog::logger& get() {
   return *logger;
 }
 
-void set_up(Level level, Colours colours) {
-  sink()->set_colored(colours == Colours::on);
+void set_up(Level level, Colors colors) {
+  sink()->set_colored(colors == Colors::on);
   get().set_level(level_of(level));
 }
+
+void write_text(std::FILE* stream, std::string_view text, Flush flush) {
+  constexpr std::size_t kBufferBytes = 1U << 16U;
+  const std::lock_guard lock(streams_mutex);
+  StreamState& state = state_of(stream);
+  if (state.cause != 0) return;
+  state.pending += text;
+  const bool is_due = flush == Flush::now || stream == stderr || ::isatty(state.fd) != 0;
+  if (is_due || state.pending.size() >= kBufferBytes) write_pending(state);
+}
+
+void write_log(std::string_view lines) {
+  const std::lock_guard lock(streams_mutex);
+  if (stderr_state.cause == 0) (void)write_all(stderr_state.fd, lines);
+}
+
+int lost_cause(std::FILE* stream) { return state_of(stream).cause; }
 
 }  // namespace trainctl::log

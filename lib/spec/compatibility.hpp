@@ -46,11 +46,3 @@ std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& inpu
 bool may_have_convolutions(const config::Stage& model);
 
 }  // namespace trainctl::spec
-
-namespace trainctl::spec::model {
-
-/// What a network of convolutions says of images whose sides it halves `halvings` times: the last
-/// time there has to be more than one pixel.
-std::vector<Refusal> refuse_small(const ModelInput& input, int halvings);
-
-}  // namespace trainctl::spec::model

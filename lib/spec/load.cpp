@@ -10,8 +10,7 @@
 #include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/experiment/experiment.hpp"
-#include "spec/experiment/fallback.hpp"
-#include "spec/logger/loggers.hpp"
+#include "spec/options/logger.hpp"
 #include "spec/plugins.hpp"
 #include "spec/stage_headers.hpp"
 
@@ -30,18 +29,9 @@
 namespace trainctl::spec {
 namespace {
 
-/// Loads the plug-ins that `files`, the tree before its overrides, and the overrides name, and
-/// makes them the ones in use: none, where there are none. What is wrong with one is a problem at
-/// the place that names it.
-void use_plugins_of(const config::Node& files, const std::vector<std::string>& overrides,
-                    config::Diagnostics& diagnostics);
-
-/// Where the libraries were found: a worker looks for them there.
-void resolve_plugins(Experiment& experiment);
-
 constexpr std::string_view kKey = "plugins";
 
-struct Wish {
+struct PluginRequest {
   std::filesystem::path library;
   config::Position position;
 };
@@ -55,7 +45,8 @@ bool is_of_plugins(std::string_view change) {
 }
 
 /// What is wrong with the key itself, the reader of the whole experiment tells.
-std::vector<Wish> wishes_of(const config::Node& files, const std::vector<std::string>& overrides) {
+std::vector<PluginRequest> plugin_requests(const config::Node& files,
+                                           const std::vector<std::string>& overrides) {
   std::vector<std::string> own;
   std::ranges::copy_if(overrides, std::back_inserter(own), is_of_plugins);
   if (files.broken || (files.find(kKey) == nullptr && own.empty())) return {};
@@ -67,28 +58,32 @@ std::vector<Wish> wishes_of(const config::Node& files, const std::vector<std::st
   config::Reader reader(builtin_vocabulary(), ignored);
   config::Field field;
   field.key = kKey;
-  std::vector<Wish> wishes;
+  std::vector<PluginRequest> requests;
   for (const config::Node& one : list->items) {
-    Wish wish{{}, one.position};
-    if (reader.path(one, field, wish.library)) wishes.push_back(std::move(wish));
+    PluginRequest request{{}, one.position};
+    if (reader.path(one, field, request.library)) requests.push_back(std::move(request));
   }
-  return wishes;
+  return requests;
 }
 
+/// Loads the plug-ins that `files`, the tree before its overrides, and the overrides name, and
+/// makes them the ones in use: none, where there are none. What is wrong with one is a problem at
+/// the place that names it.
 void use_plugins_of(const config::Node& files, const std::vector<std::string>& overrides,
                     config::Diagnostics& diagnostics) {
   PluginSet set;
-  for (const Wish& wish : wishes_of(files, overrides)) {
+  for (const PluginRequest& request : plugin_requests(files, overrides)) {
     try {
-      set.add(open_plugin(wish.library));
+      set.add(open_plugin(request.library));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::config) throw;
-      diagnostics.error(wish.position, error.what());
+      diagnostics.error(request.position, error.what());
     }
   }
   use_plugins(std::move(set));
 }
 
+/// Where the libraries were found: a worker looks for them there.
 void resolve_plugins(Experiment& experiment) {
   for (std::filesystem::path& library : experiment.plugins)
     library = find_plugin(library).value_or(library);

@@ -28,7 +28,7 @@ std::optional<bool> said_by(const config::Stage& stage, Asked asked) {
 }  // namespace trainctl::spec
 
 namespace trainctl::data {
-struct Catalogue;
+struct Catalog;
 }
 
 namespace trainctl::spec {
@@ -49,7 +49,7 @@ struct PluginEntry {
   /// Adds the options of every stage: all.add<GatedMlp>("model", "gated_mlp").
   void (*describe)(config::Vocabulary& all) = nullptr;
   /// Adds data sets, transforms and samplers; null: there are none.
-  void (*add_data)(data::Catalogue& all) = nullptr;
+  void (*add_data)(data::Catalog& all) = nullptr;
   /// File name of the library beside this one that has the models, losses ...; null: there are
   /// none.
   const char* engine = nullptr;

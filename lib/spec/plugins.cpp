@@ -82,7 +82,7 @@ const void* plugin_symbol(const fs::path& library, const char* symbol) {
   }
   const void* found = ::dlsym(handle, symbol);
   ENSURE(config, found != nullptr,
-         "{} is no plug-in of trainctl: it does not export '{}'; see docs/plugins.md",
+         "{} is no plug-in of trainctl: it does not export '{}'; see docs/how-to/plugins.md",
          name_of(library), symbol);
   return found;
 }

@@ -17,7 +17,7 @@ struct PluginEngineEntry {
   std::uint32_t layout = spec::kPluginLayout;
   const char* abi = TRAINCTL_PLUGIN_ABI ", torch " TORCH_VERSION;
   /// Adds models, losses, optimizers, schedulers, stoppers and metrics.
-  void (*add_stages)(Catalogue& all) = nullptr;
+  void (*add_stages)(Catalog& all) = nullptr;
 };
 
 }  // namespace trainctl::stage

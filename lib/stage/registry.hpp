@@ -23,7 +23,7 @@ class Registry {
   using Factory = std::function<std::unique_ptr<Interface>(const config::Stage&, const Context&,
                                                            const Registry&)>;
 
-  /// Options is the struct of lib/spec/<kind>/<family>.hpp; `make` gets it typed, and the registry
+  /// Options is the struct of lib/spec/options/<kind>.hpp; `make` gets it typed, and the registry
   /// where it takes it: to build stages that are made of others.
   template <class Options, class Make>
   void add(const std::string& name, Make make) {
@@ -80,7 +80,7 @@ class Registry {
 };
 
 /// Every stage the engine can build, a value: tests build their own with fakes.
-struct Catalogue {
+struct Catalog {
   Registry<Model, ModelContext> models;
   Registry<Model, LayerContext> layers;
   Registry<Loss, LossContext> losses;
@@ -89,7 +89,7 @@ struct Catalogue {
   Registry<Stopper, StopperContext> stoppers;
   Registry<Metric, MetricContext> metrics;
 
-  void merge(Catalogue other) {
+  void merge(Catalog other) {
     models.merge(std::move(other.models));
     layers.merge(std::move(other.layers));
     losses.merge(std::move(other.losses));

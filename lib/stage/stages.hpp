@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/state_archive.hpp"
-#include "spec/layer/shapes.hpp"
+#include "spec/layer_shapes.hpp"
 #include "spec/sample.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -194,7 +194,7 @@ class Metric {
   virtual ~Metric() = default;
   /// Name in tables: "accuracy", "top_5_accuracy".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Adds the rows to `sums()`; does not synchronise the device.
+  /// Adds the rows to `sums()`; does not synchronize the device.
   virtual void update(const at::Tensor& logits, const at::Tensor& targets) = 0;
   /// float64 1-d tensor; reduced over ranks by addition before `value`.
   virtual at::Tensor& sums() = 0;

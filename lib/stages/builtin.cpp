@@ -2,12 +2,12 @@
 
 namespace trainctl::stages {
 
-stage::Catalogue builtin_catalogue() {
-  stage::Catalogue catalogue;
-#define STAGE(kind, name, ...) register_##kind##_##name(catalogue);
-#include "stages/stages.def"
-#undef STAGE
-  return catalogue;
+stage::Catalog builtin_catalog() {
+  stage::Catalog catalog;
+#define FAMILY(kind, family) register_##kind##_##family(catalog);
+#include "stages/families.def"
+#undef FAMILY
+  return catalog;
 }
 
 }  // namespace trainctl::stages

@@ -1,7 +1,7 @@
 #include "stages/targets.hpp"
 
 #include "base/error.hpp"
-#include "spec/metric/classification.hpp"
+#include "spec/options/metric.hpp"
 
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>

@@ -1,6 +1,7 @@
 #include "weights/pickle.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>
@@ -86,6 +87,7 @@ constexpr auto kIgnored = std::to_array<std::string_view>({
     "uuid.UUID",
     "_codecs.encode",
 });
+
 /// Types of Python without side effects, below "builtins." or, as protocol 2 calls it,
 /// "__builtin__.".
 constexpr auto kIgnoredBuiltins = std::to_array<std::string_view>(
@@ -120,8 +122,7 @@ class Machine {
       opcode_at_ = at_;
       const unsigned char opcode = byte();
       if (opcode == '.') break;
-      const bool known = constant(opcode) || collection(opcode) || arrangement(opcode) ||
-                         memory(opcode) || object(opcode);
+      const bool known = constant(opcode) || collection(opcode) || structure(opcode);
       if (!known) refuse(fmt::format("has the opcode {:#04x}", unsigned{opcode}));
     }
     pickle_.root = pop();
@@ -151,13 +152,7 @@ class Machine {
 
   unsigned char byte() { return static_cast<unsigned char>(take(1)[0]); }
 
-  std::uint64_t number(std::size_t size) {
-    std::uint64_t value = 0;
-    const std::string_view bytes = take(size);
-    for (std::size_t i = 0; i < size; ++i)
-      value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    return value;
-  }
+  std::uint64_t number(std::size_t size) { return from_little_endian(take(size)); }
 
   std::string_view line() {
     const std::size_t end = bytes_.find('\n', at_);
@@ -271,7 +266,8 @@ class Machine {
     return true;
   }
 
-  bool arrangement(unsigned char opcode) {
+  /// Opcodes that arrange the stack, keep values and make objects.
+  bool structure(unsigned char opcode) {
     switch (opcode) {
       case '(':
         expect(marks_.size() < kMostMarks, "is nested too deeply");
@@ -284,16 +280,18 @@ class Machine {
         stack_.insert(stack_.end(), 2, id);
         return true;
       }
-      default: return false;
-    }
-  }
-
-  bool memory(unsigned char opcode) {
-    switch (opcode) {
       case 'q': return remember(number(1));
       case 'r': return remember(number(4));
       case 'h': return recall(number(1));
       case 'j': return recall(number(4));
+      case 'c': return global();
+      case 'Q': return storage();
+      case 'R':
+      case 0x81: return call();
+      case 'b':  // the attributes of an OrderedDict, which say nothing of tensors
+        pop();
+        if (!is_opaque_top()) top(PickleKind::dict, "changes what is no dict");
+        return true;
       default: return false;
     }
   }
@@ -310,20 +308,6 @@ class Machine {
     expect(found != memo_.end(), "recalls what it never kept");
     stack_.push_back(found->second);
     return true;
-  }
-
-  bool object(unsigned char opcode) {
-    switch (opcode) {
-      case 'c': return global();
-      case 'Q': return storage();
-      case 'R':
-      case 0x81: return call();
-      case 'b':  // the attributes of an OrderedDict, which say nothing of tensors
-        pop();
-        if (!is_opaque_top()) top(PickleKind::dict, "changes what is no dict");
-        return true;
-      default: return false;
-    }
   }
 
   bool global() {

@@ -259,6 +259,17 @@ class Matcher {
   std::map<std::string, int> converted_;
 };
 
+/// Every parameter, and every layer that holds some.
+std::vector<std::string> all_names(const std::vector<std::string>& parameters) {
+  std::set<std::string> all(parameters.begin(), parameters.end());
+  for (const std::string& parameter : parameters) {
+    for (std::size_t dot = parameter.find('.'); dot != std::string::npos;
+         dot = parameter.find('.', dot + 1))
+      all.insert(parameter.substr(0, dot));
+  }
+  return {all.begin(), all.end()};
+}
+
 }  // namespace
 
 std::vector<std::string> renamed(const std::vector<std::string>& names, const Renaming& renaming,
@@ -276,21 +287,6 @@ std::string last_layer_of(const std::vector<std::string>& parameters) {
   const std::string& last = parameters.back();
   return last.substr(0, std::min(last.rfind('.'), last.size()));
 }
-
-namespace {
-
-/// Every parameter, and every layer that holds some.
-std::vector<std::string> all_names(const std::vector<std::string>& parameters) {
-  std::set<std::string> all(parameters.begin(), parameters.end());
-  for (const std::string& parameter : parameters) {
-    for (std::size_t dot = parameter.find('.'); dot != std::string::npos;
-         dot = parameter.find('.', dot + 1))
-      all.insert(parameter.substr(0, dot));
-  }
-  return {all.begin(), all.end()};
-}
-
-}  // namespace
 
 bool names(const std::string& pattern, const std::string& parameter) {
   return ::fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0 ||

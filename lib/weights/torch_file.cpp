@@ -32,10 +32,6 @@ std::string listed(const std::vector<std::string_view>& names) {
   return shortened(std::vector<std::string>(names.begin(), names.end()));
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 /// The parts of an archive, by their names below its one folder.
 class Archive {
  public:
@@ -51,12 +47,12 @@ class Archive {
     ENSURE(checkpoint, find("constants.pkl") == nullptr, "it is a TorchScript program: {}",
            kSaveAdvice);
     const ZipEntry* order = find("byteorder");
-    ENSURE(checkpoint, order == nullptr || text_of(order->bytes) == "little",
+    ENSURE(checkpoint, order == nullptr || as_text(order->bytes) == "little",
            "its numbers are not little-endian");
     for (const ZipEntry& entry : entries_) {
       if (verify == Verify::checksums || &entry == &*pickle) check_crc(entry);
     }
-    pickle_ = text_of(pickle->bytes);
+    pickle_ = as_text(pickle->bytes);
   }
 
   [[nodiscard]] std::string_view pickle() const { return pickle_; }
@@ -74,53 +70,46 @@ class Archive {
 };
 
 bool holds_tensor(const Pickle& pickle, const PickleValue& dict) {
+  if (dict.kind != PickleKind::dict) return false;
   for (std::size_t i = 1; i < dict.items.size(); i += 2) {
     if (pickle[dict.items[i]].kind == PickleKind::tensor) return true;
   }
   return false;
 }
 
-std::vector<std::string_view> keys_of(const Pickle& pickle, const PickleValue& dict) {
+/// The keys of a dict that are texts and whose values pass the test.
+std::vector<std::string_view> keys_of(const Pickle& pickle, const PickleValue& dict,
+                                      const auto& passes) {
   std::vector<std::string_view> keys;
   for (std::size_t i = 0; i < dict.items.size(); i += 2) {
     const PickleValue& key = pickle[dict.items[i]];
-    if (key.kind == PickleKind::text) keys.push_back(key.text);
+    if (key.kind == PickleKind::text && passes(pickle[dict.items[i + 1]])) keys.push_back(key.text);
   }
   return keys;
 }
 
-/// Null where there is none.
-const PickleValue* find_key(const Pickle& pickle, const PickleValue& dict, std::string_view name) {
-  for (std::size_t i = 0; i < dict.items.size(); i += 2) {
-    const PickleValue& key = pickle[dict.items[i]];
-    if (key.kind == PickleKind::text && key.text == name) return &pickle[dict.items[i + 1]];
+/// The dict with tensors under the first key of that name; null where there is none.
+const PickleValue* find_section(const Pickle& pickle, const PickleValue& root,
+                                std::string_view name) {
+  for (std::size_t i = 0; i < root.items.size(); i += 2) {
+    const PickleValue& key = pickle[root.items[i]];
+    const PickleValue& value = pickle[root.items[i + 1]];
+    if (key.kind != PickleKind::text || key.text != name) continue;
+    return holds_tensor(pickle, value) ? &value : nullptr;
   }
   return nullptr;
 }
 
-/// The keys of a file under which tensors are.
-std::vector<std::string> sections_of(const Pickle& pickle, const PickleValue& root) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < root.items.size(); i += 2) {
-    const PickleValue& key = pickle[root.items[i]];
-    const PickleValue& value = pickle[root.items[i + 1]];
-    if (key.kind == PickleKind::text && value.kind == PickleKind::dict &&
-        holds_tensor(pickle, value))
-      names.emplace_back(key.text);
-  }
-  return names;
-}
-
 const PickleValue& section_called(const std::string& section, const Pickle& pickle,
                                   const PickleValue& root) {
-  const PickleValue* value = find_key(pickle, root, section);
-  const bool is_there =
-      value != nullptr && value->kind == PickleKind::dict && holds_tensor(pickle, *value);
-  const std::vector<std::string> others = sections_of(pickle, root);
-  ENSURE(checkpoint, is_there, "it has no section {} with tensors; {}",
-         quoted(std::string_view(section)),
-         others.empty() ? "it has none: leave the section out" : "it has " + shortened(others));
-  return *value;
+  if (const PickleValue* found = find_section(pickle, root, section)) return *found;
+  const std::vector<std::string_view> others =
+      keys_of(pickle, root, [&](const PickleValue& value) { return holds_tensor(pickle, value); });
+  throw Error(
+      ErrorKind::checkpoint,
+      fmt::format(
+          "it has no section {} with tensors; {}", quoted(std::string_view(section)),
+          others.empty() ? "it has none: leave the section out" : "it has " + listed(others)));
 }
 
 /// The dict that holds the tensors: the pickle itself, or one level below.
@@ -132,15 +121,15 @@ const PickleValue& find_state_dict(const Pickle& pickle, const std::string& sect
   if (!section.empty()) return section_called(section, pickle, root);
   if (holds_tensor(pickle, root)) return root;
   for (const std::string_view nest : kNests) {
-    const PickleValue* value = find_key(pickle, root, nest);
-    if (value == nullptr || value->kind != PickleKind::dict || !holds_tensor(pickle, *value))
-      continue;
+    const PickleValue* value = find_section(pickle, root, nest);
+    if (value == nullptr) continue;
     notes.push_back(fmt::format("its '{}' was taken, one of {} keys", nest, root.items.size() / 2));
     return *value;
   }
   throw Error(ErrorKind::checkpoint,
               fmt::format("it holds no tensors by name; its keys are: {}. {}",
-                          listed(keys_of(pickle, root)), kSaveAdvice));
+                          listed(keys_of(pickle, root, [](const PickleValue&) { return true; })),
+                          kSaveAdvice));
 }
 
 std::vector<std::int64_t> integers(const Pickle& pickle, PickleId tuple) {
@@ -167,23 +156,9 @@ bool end_of_window(const TorchTensor& tensor, std::int64_t& end, std::int64_t& e
   return elements == 0 || !__builtin_add_overflow(end, 1, &end);
 }
 
-/// Bytes of all tensors so far, bounded.
-class Growth {
- public:
-  explicit Growth(std::uint64_t file) : most_(file * kMostGrowth + kFreeGrowth) {}
-  void add(std::uint64_t bytes) {
-    ENSURE(checkpoint, bytes <= most_ - used_,
-           "its tensors take more than {} times the bytes of the file", kMostGrowth);
-    used_ += bytes;
-  }
-
- private:
-  std::uint64_t most_;
-  std::uint64_t used_ = 0;
-};
-
+/// Takes the bytes of the tensor from those that the file may still grow by.
 TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Archive& archive,
-                      Growth& growth) {
+                      std::uint64_t& bytes_left) {
   const PickleValue& storage = pickle[value.items[0]];
   const ZipEntry* entry = archive.find("data/" + std::string(storage.text.substr(0, 100)));
   ENSURE(checkpoint, entry != nullptr, "its storage 'data/{}' is not in the file",
@@ -208,7 +183,9 @@ TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Arch
   std::uint64_t bytes = 0;
   ENSURE(checkpoint, !__builtin_mul_overflow(static_cast<std::uint64_t>(elements), element, &bytes),
          "it has too many elements");
-  growth.add(bytes);
+  ENSURE(checkpoint, bytes <= bytes_left,
+         "its tensors take more than {} times the bytes of the file", kMostGrowth);
+  bytes_left -= bytes;
   return tensor;
 }
 
@@ -242,7 +219,7 @@ TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
   const PickleValue& dict = find_state_dict(pickle, section, out.notes);
   std::set<std::string_view> names;
   std::vector<std::string_view> others;
-  Growth growth(file.size());
+  std::uint64_t bytes_left = file.size() * kMostGrowth + kFreeGrowth;
   for (std::size_t i = 0; i < dict.items.size(); i += 2) {
     const PickleValue& key = pickle[dict.items[i]];
     const PickleValue& value = pickle[dict.items[i + 1]];
@@ -253,8 +230,9 @@ TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
       others.push_back(key.text);
       continue;
     }
-    out.tensors.push_back(in_context("tensor " + quoted(key.text),
-                                     [&] { return tensor_of(pickle, value, archive, growth); }));
+    out.tensors.push_back(in_context("tensor " + quoted(key.text), [&] {
+      return tensor_of(pickle, value, archive, bytes_left);
+    }));
     out.tensors.back().name = key.text;
   }
   if (!others.empty()) out.notes.push_back("left out, since no tensors: " + listed(others));

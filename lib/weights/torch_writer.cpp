@@ -2,13 +2,13 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <vector>
 
 // The archive is that of APPNOTE.TXT of PKWARE, https://www.pkware.com/appnote; the pickle has the
@@ -21,16 +21,9 @@ constexpr std::uint64_t kTensorAlignment = 64;
 constexpr std::uint32_t kMax32 = 0xffffffff;
 constexpr std::uint16_t kMax16 = 0xffff;
 
-/// Little-endian.
-std::string packed(std::uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i) & 0xff));
-  return text;
-}
-
-std::string u16(std::uint64_t value) { return packed(value, 2); }
-std::string u32(std::uint64_t value) { return packed(value, 4); }
-std::string u64(std::uint64_t value) { return packed(value, 8); }
+std::string u16(std::uint64_t value) { return little_endian(value, 2); }
+std::string u32(std::uint64_t value) { return little_endian(value, 4); }
+std::string u64(std::uint64_t value) { return little_endian(value, 8); }
 
 /// One file of an archive on its way into the directory.
 struct Placed {
@@ -96,7 +89,7 @@ constexpr std::array<Storage, 10> kStorages{{{"F32", "FloatStorage"},
 std::string pickled(std::string_view text) { return "X" + u32(text.size()) + std::string(text); }
 
 std::string pickled(std::int64_t value) {
-  if (value >= 0 && value < 256) return "K" + packed(static_cast<std::uint64_t>(value), 1);
+  if (value >= 0 && value < 256) return "K" + little_endian(static_cast<std::uint64_t>(value), 1);
   if (value >= 0 && value <= INT32_MAX) return "J" + u32(static_cast<std::uint64_t>(value));
   return "\x8a\x08" + u64(static_cast<std::uint64_t>(value));
 }
@@ -175,9 +168,7 @@ void write_torch_file(const std::filesystem::path& path,
   const std::string pickle = pickled_dict(tensors);
   std::vector<ZipContent> files{{"weights/data.pkl", pickle}, {"weights/byteorder", "little"}};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::span<const std::byte> bytes = tensors[i].bytes;
-    files.push_back({fmt::format("weights/data/{}", i),
-                     {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
+    files.push_back({fmt::format("weights/data/{}", i), as_text(tensors[i].bytes)});
   }
   files.push_back({"weights/version", "3\n"});
   write_atomically(path, [&](int fd) { write_zip(fd, files, path.string()); });

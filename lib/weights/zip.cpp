@@ -1,6 +1,7 @@
 #include "weights/zip.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <zlib.h>
@@ -45,13 +46,7 @@ class Cursor {
   [[nodiscard]] std::uint64_t at() const { return at_; }
 
  private:
-  std::uint64_t number(std::size_t size) {
-    std::uint64_t value = 0;
-    const Bytes bytes = take(size);
-    for (std::size_t i = 0; i < size; ++i)
-      value |= std::to_integer<std::uint64_t>(bytes[i]) << 8 * i;
-    return value;
-  }
+  std::uint64_t number(std::size_t size) { return from_little_endian(as_text(take(size))); }
 
   Bytes bytes_;
   std::uint64_t at_;
@@ -63,10 +58,6 @@ struct Directory {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;  // what follows it begins here
 };
-
-std::string_view text_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// A comment may follow the last record, so that it is searched for from the end.
 std::uint64_t find_end(Bytes archive) {
@@ -162,7 +153,7 @@ Record read_record(Cursor& cursor) {
   const std::uint16_t comment = cursor.u16();
   cursor.take(2 + 2 + 4);  // disk and attributes
   record.offset = cursor.u32();
-  record.name = text_of(cursor.take(name));
+  record.name = as_text(cursor.take(name));
   read_zip64_sizes(record, cursor.take(extra));
   cursor.take(comment);
   return record;
@@ -180,7 +171,7 @@ ZipEntry locate(const Record& record, Bytes files) {
   local.take(22);  // what the directory tells, too
   const std::uint16_t name = local.u16();
   const std::uint16_t extra = local.u16();
-  ENSURE(checkpoint, text_of(local.take(name)) == record.name,
+  ENSURE(checkpoint, as_text(local.take(name)) == record.name,
          "it has another name at byte {} than in the directory", record.offset);
   local.take(extra);
   return {record.name, local.take(record.size), record.crc};

@@ -8,7 +8,7 @@ TEST_CASE("a typo finds the word that was meant") {
   const std::vector<std::string> words{"lr", "betas", "eps", "weight_decay", "momentum"};
   CHECK(nearest("momentun", words) == "momentum");
   CHECK(nearest("wieght_decay", words) == "weight_decay");
-  CHECK(nearest("colour", words) == std::nullopt);
+  CHECK(nearest("color", words) == std::nullopt);
   CHECK(edit_distance("ab", "ba") == 1);
 }
 

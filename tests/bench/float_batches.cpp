@@ -1,4 +1,4 @@
-// Samples a second of a data set's batches as a run on a CPU takes them: float32, NCHW, normalised.
+// Samples a second of a data set's batches as a run on a CPU takes them: float32, NCHW, normalized.
 // The limit beside it is one thread that gathers the rows and widens them, without a loader. Prints
 // one line of JSON.
 // usage: bench_float_batches CONFIG WORKERS SECONDS

@@ -9,7 +9,7 @@
 #include "data/core/registry.hpp"
 #include "data/image/codec/decoder.hpp"
 #include "data/image/resize.hpp"
-#include "spec/transform/crop.hpp"
+#include "spec/options/transform.hpp"
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
 std::vector<Sample> samples_below(int count, char** folders) {
   spec::transform::RandomResizedCrop options;
   options.size.values = {kSize};
-  const auto transform = builtin_catalogue().transforms.at("random_resized_crop")(
+  const auto transform = builtin_catalog().transforms.at("random_resized_crop")(
       config::make_stage("transform", "random_resized_crop", options));
   const auto& crop = dynamic_cast<const CropTransform&>(*transform);
   ImageDecoder decoder;

@@ -25,7 +25,7 @@ constexpr std::int64_t kSet = 64;  // images in turn: more than one, and all of 
 using Transforms = std::vector<std::shared_ptr<const Transform>>;
 
 std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
-  return builtin_catalogue().transforms.at(type)(stage_from("transform", type, options));
+  return builtin_catalog().transforms.at(type)(stage_from("transform", type, options));
 }
 
 struct Row {

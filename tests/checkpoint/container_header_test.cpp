@@ -143,7 +143,7 @@ TEST_CASE("a header has the keys of its format and no others") {
     const auto lost = [&](Json& header) { header["entries"][1].erase(key); };
     CHECK_THAT(changed(lost), Contains("has no '" + std::string(key) + "'"));
   }
-  CHECK_THAT(with("colour", 1), Contains("'b': has 'colour', which format 1 does not know"));
+  CHECK_THAT(with("color", 1), Contains("'b': has 'color', which format 1 does not know"));
   CHECK_THAT(changed([](Json& header) { header["more"] = 1; }),
              Contains("its header: has 'more', which format 1 does not know"));
   CHECK_THAT(changed([](Json& header) { header.erase("meta"); }), Contains("has no 'meta'"));

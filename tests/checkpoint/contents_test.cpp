@@ -19,7 +19,7 @@ using Values = std::map<std::string, std::array<float, 2>>;
 
 const Values kTensors{{"model/fc.weight", {1, 2}},      {"optimizer/fc.weight.exp_avg", {3, 4}},
                       {"averager/fc.weight", {5, 6}},   {"keeper/best.fc.weight", {7, 8}},
-                      {"keeper/stoppers_best.fc", {0}}, {"modelled/fc.weight", {9, 9}}};
+                      {"keeper/stoppers_best.fc", {0}}, {"modeled/fc.weight", {9, 9}}};
 
 /// A checkpoint of one rank at step 12.
 fs::path save(const fs::path& folder, const Values& tensors, const Json& training) {

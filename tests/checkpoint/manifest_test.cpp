@@ -77,7 +77,7 @@ TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no 
     CHECK(refusal(key.c_str(), Json::array({Json::array()})) != "accepted");
     CHECK(refusal(key.c_str(), true) != "accepted");
   }
-  CHECK_THAT(refusal("colour", "red"), Contains("unknown key 'colour'"));
+  CHECK_THAT(refusal("color", "red"), Contains("unknown key 'color'"));
   CHECK_THAT(refusal("\x1b[2J", 1), Contains("unknown key '\\x1b[2J'"));
   for (const char* key : {"file", "bytes", "checksum"}) {
     Json without = sound;

@@ -48,7 +48,7 @@ TEST_CASE("errors are thrown as one error of kind config") {
   }
 }
 
-TEST_CASE("colour is put around the same text") {
+TEST_CASE("color is put around the same text") {
   const auto source = make_source("a.yaml", "one: 1\n");
   Diagnostics diagnostics;
   diagnostics.error({source, 1, 1, 3}, "bad", "good");

@@ -1,4 +1,4 @@
-#include "config/sample.hpp"
+#include "config/support.hpp"
 #include "config/tree/load.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
@@ -77,7 +77,7 @@ std::string run(const Case& one) {
     }
   }
   config::Diagnostics diagnostics;
-  sample::read(config::load_tree(config, overrides, diagnostics).tree, diagnostics);
+  sample::read(sample::load_tree(config, overrides, diagnostics).tree, diagnostics);
   std::string text = diagnostics.render();
   const std::string prefix = folder.path().string() + "/";
   for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
@@ -90,7 +90,7 @@ void approve(const fs::path& path, const std::vector<Case>& cases) {
   for (const Case& one : cases) {
     out << "=== " << one.title << '\n';
     for (const auto& [name, text] : one.sections) out << "--- " << name << '\n' << text;
-    out << "--- expect\n" << golden::normalised(run(one), one.expected);
+    out << "--- expect\n" << golden::normalized(run(one), one.expected);
   }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("each mistake in a config is answered with its golden text") {
       INFO(file.filename().string()
            << ": " << one.title << "; TRAINCTL_APPROVE=1 accepts the new text");
       CHECK_FALSE(one.expected.empty());
-      CHECK(golden::normalised(run(one), one.expected) == one.expected);
+      CHECK(golden::normalized(run(one), one.expected) == one.expected);
       ++count;
     }
   }

@@ -49,8 +49,8 @@ TEST_CASE("a damaged file is read or answered, and what is read survives its dum
     const std::string text = mutated(random);
     INFO(text);
     config::Diagnostics diagnostics;
-    const config::Node tree =
-        config::load_text("m.yaml", text, {"trainer.max_epochs=3"}, diagnostics);
+    const config::Node tree = config::finish_tree(config::load_text("m.yaml", text, diagnostics),
+                                                  {"trainer.max_epochs=3"}, diagnostics);
     const sample::Experiment read = sample::read(tree, diagnostics);
     if (diagnostics.error_count() > 0) {
       REQUIRE_FALSE(diagnostics.render().empty());

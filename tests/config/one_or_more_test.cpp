@@ -13,7 +13,7 @@ struct Crop {
   config::OneOrMore<int> size{{7}};
 
   static void describe(config::Describe<Crop>& options) {
-    options.field("size", &Crop::size, "Extent.").at_least(1);
+    options.field("size", &Crop::size, {.at_least = 1}, "Extent.");
   }
 };
 

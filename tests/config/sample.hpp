@@ -28,10 +28,11 @@ struct Adam {
   bool amsgrad = false;
 
   static void describe(Describe<Adam>& options) {
-    options.field("lr", &Adam::lr, "Learning rate.").above(0);
-    options.field("betas", &Adam::betas, "Decay of the running averages.").at_least(0).below(1);
-    options.field("eps", &Adam::eps, "Added to the denominator.").above(0);
-    options.field("weight_decay", &Adam::weight_decay, "L2 penalty.").at_least(0);
+    options.field("lr", &Adam::lr, {.above = 0}, "Learning rate.");
+    options.field("betas", &Adam::betas, {.at_least = 0, .below = 1},
+                  "Decay of the running averages.");
+    options.field("eps", &Adam::eps, {.above = 0}, "Added to the denominator.");
+    options.field("weight_decay", &Adam::weight_decay, {.at_least = 0}, "L2 penalty.");
     options.field("amsgrad", &Adam::amsgrad, "The AMSGrad variant.");
   }
 };
@@ -42,8 +43,8 @@ struct Sgd {
   double momentum = 0;
 
   static void describe(Describe<Sgd>& options) {
-    options.field("lr", &Sgd::lr, "Learning rate.").above(0);
-    options.field("momentum", &Sgd::momentum, "Momentum.").at_least(0).below(1);
+    options.field("lr", &Sgd::lr, {.above = 0}, "Learning rate.");
+    options.field("momentum", &Sgd::momentum, {.at_least = 0, .below = 1}, "Momentum.");
   }
 };
 
@@ -53,11 +54,9 @@ struct StepLr {
   double gamma = 0.1;
 
   static void describe(Describe<StepLr>& options) {
-    options.field("step_size", &StepLr::step_size, "Epochs between two decays.")
-        .at_least(1)
-        .required()
-        .example("2");
-    options.field("gamma", &StepLr::gamma, "Factor of each decay.").above(0);
+    options.field("step_size", &StepLr::step_size,
+                  {.required = true, .at_least = 1, .example = "2"}, "Epochs between two decays.");
+    options.field("gamma", &StepLr::gamma, {.above = 0}, "Factor of each decay.");
   }
 };
 
@@ -76,11 +75,11 @@ struct Mlp {
   double dropout = 0;
 
   static void describe(Describe<Mlp>& options) {
-    options.field("hidden", &Mlp::hidden, "Width of each hidden layer.")
-        .at_least(1)
-        .at_most(1 << 20);
+    options.field("hidden", &Mlp::hidden, {.at_least = 1, .at_most = 1 << 20},
+                  "Width of each hidden layer.");
     options.field("activation", &Mlp::activation, "Activation after each layer.");
-    options.field("dropout", &Mlp::dropout, "Probability of dropping a unit.").at_least(0).below(1);
+    options.field("dropout", &Mlp::dropout, {.at_least = 0, .below = 1},
+                  "Probability of dropping a unit.");
   }
 };
 
@@ -90,7 +89,8 @@ struct Mnist {
   bool train = true;
 
   static void describe(Describe<Mnist>& options) {
-    options.field("root", &Mnist::root, "Folder with the files.").required().example("data/mnist");
+    options.field("root", &Mnist::root, {.required = true, .example = "data/mnist"},
+                  "Folder with the files.");
     options.field("train", &Mnist::train, "The training half.");
   }
 };
@@ -100,7 +100,7 @@ struct Digits {
   std::optional<std::int64_t> samples;
 
   static void describe(Describe<Digits>& options) {
-    options.field("samples", &Digits::samples, "Number of samples.").at_least(1);
+    options.field("samples", &Digits::samples, {.at_least = 1}, "Number of samples.");
   }
 };
 
@@ -110,14 +110,11 @@ struct Normalize {
   std::vector<double> std;
 
   static void describe(Describe<Normalize>& options) {
-    options.field("mean", &Normalize::mean, "Mean of each channel.")
-        .not_empty()
-        .required()
-        .example("[0.1307]");
-    options.field("std", &Normalize::std, "Deviation of each channel.")
-        .above(0)
-        .required()
-        .example("[0.3081]");
+    options.field("mean", &Normalize::mean,
+                  {.required = true, .not_empty = true, .example = "[0.1307]"},
+                  "Mean of each channel.");
+    options.field("std", &Normalize::std, {.required = true, .above = 0, .example = "[0.3081]"},
+                  "Deviation of each channel.");
   }
 };
 
@@ -125,7 +122,7 @@ struct Crop {
   static constexpr auto kSummary = "A random crop.";
   std::int64_t padding = 4;
   static void describe(Describe<Crop>& options) {
-    options.field("padding", &Crop::padding, "Pixels.").at_least(0);
+    options.field("padding", &Crop::padding, {.at_least = 0}, "Pixels.");
   }
 };
 
@@ -138,7 +135,7 @@ struct TopK {
   static constexpr auto kSummary = "Fraction of right answers among k.";
   int k = 5;
   static void describe(Describe<TopK>& options) {
-    options.field("k", &TopK::k, "How many count.").at_least(1);
+    options.field("k", &TopK::k, {.at_least = 1}, "How many count.");
   }
 };
 
@@ -160,7 +157,8 @@ struct Data {
   std::optional<Split> val;
 
   static void describe(Describe<Data>& options) {
-    options.field("train", &Data::train, "What is learnt.").required().example("{type: digits}");
+    options.field("train", &Data::train, {.required = true, .example = "{type: digits}"},
+                  "What is learnt.");
     options.field("val", &Data::val, "What is measured.");
   }
 };
@@ -172,10 +170,10 @@ struct Loader {
   Auto<bool> pin_memory;
 
   static void describe(Describe<Loader>& options) {
-    options.field("batch_size", &Loader::batch_size, "Samples a step.")
-        .at_least(1)
-        .at_most(1 << 24);
-    options.field("num_workers", &Loader::num_workers, "Loader threads.").at_least(0).at_most(256);
+    options.field("batch_size", &Loader::batch_size, {.at_least = 1, .at_most = 1 << 24},
+                  "Samples a step.");
+    options.field("num_workers", &Loader::num_workers, {.at_least = 0, .at_most = 256},
+                  "Loader threads.");
     options.field("pin_memory", &Loader::pin_memory, "Page-locked batches.");
   }
 };
@@ -195,14 +193,14 @@ struct Trainer {
   double divergence_limit = 1e6;
 
   static void describe(Describe<Trainer>& options) {
-    options.field("max_epochs", &Trainer::max_epochs, "Epochs to train.").at_least(1);
+    options.field("max_epochs", &Trainer::max_epochs, {.at_least = 1}, "Epochs to train.");
     options.field("precision", &Trainer::precision, "Arithmetic.");
-    options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Largest gradient norm.")
-        .above(0);
+    options.field("gradient_clip_val", &Trainer::gradient_clip_val, {.above = 0},
+                  "Largest gradient norm.");
     options.field("deterministic", &Trainer::deterministic, "Only deterministic kernels.");
     options.field("verbosity", &Trainer::verbosity, "How much is said.");
-    options.field("divergence_limit", &Trainer::divergence_limit, "Loss that ends the run.")
-        .allows_non_finite();
+    options.field("divergence_limit", &Trainer::divergence_limit, {.allows_non_finite = true},
+                  "Loss that ends the run.");
   }
 };
 
@@ -212,8 +210,8 @@ struct Phase {
   double lr_scale = 1;
 
   static void describe(Describe<Phase>& options) {
-    options.field("epochs", &Phase::epochs, "Length.").at_least(1);
-    options.field("lr_scale", &Phase::lr_scale, "Factor of the learning rate.").above(0);
+    options.field("epochs", &Phase::epochs, {.at_least = 1}, "Length.");
+    options.field("lr_scale", &Phase::lr_scale, {.above = 0}, "Factor of the learning rate.");
   }
 };
 
@@ -237,19 +235,20 @@ struct Experiment {
   std::optional<std::string> token;
 
   static void describe(Describe<Experiment>& options) {
-    options.field("name", &Experiment::name, "Name of the run.").not_empty();
+    options.field("name", &Experiment::name, {.not_empty = true}, "Name of the run.");
     options.field("seed", &Experiment::seed, "Seed of all draws.");
     options.field("dataset", &Experiment::dataset, "The data.");
     options.field("loader", &Experiment::loader, "How batches are made.");
     options.stage("model", &Experiment::model, "model", "The network.");
-    options.stage("optimizer", &Experiment::optimizer, "optimizer", "How weights are updated.")
-        .required();
+    options.stage("optimizer", &Experiment::optimizer, "optimizer", {.required = true},
+                  "How weights are updated.");
     options.stage("scheduler", &Experiment::scheduler, "scheduler",
                   "How the learning rate changes.");
     options.stages("metrics", &Experiment::metrics, "metric", "What is measured.");
     options.field("trainer", &Experiment::trainer, "The training loop.");
     options.field("phases", &Experiment::phases, "Parts of the run.");
-    options.field("class_weights", &Experiment::class_weights, "Weight of each class.").at_least(0);
+    options.field("class_weights", &Experiment::class_weights, {.at_least = 0},
+                  "Weight of each class.");
     options.field("loggers", &Experiment::loggers, "Where metrics go.");
     options.field("token", &Experiment::token, "Of the tracking server.");
   }

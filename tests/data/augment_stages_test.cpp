@@ -20,7 +20,7 @@ namespace {
 using Pixels = std::vector<std::uint8_t>;
 
 std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
-  return builtin_catalogue().transforms.at(type)(stage_from("transform", type, options));
+  return builtin_catalog().transforms.at(type)(stage_from("transform", type, options));
 }
 
 Pixels picture(const ImageShape& shape) {
@@ -76,14 +76,14 @@ TEST_CASE(
         if (fixed.fixed()) REQUIRE(once.size() == fixed.bytes());
         seen.insert(once);
       }
-      const bool grey_stays_grey = type == "random_grayscale" && shape.channels == 1;
-      CHECK((seen.size() > 1) != grey_stays_grey);
+      const bool gray_stays_gray = type == "random_grayscale" && shape.channels == 1;
+      CHECK((seen.size() > 1) != gray_stays_gray);
     }
   }
 }
 
 TEST_CASE(
-    "a colour jitter draws its order, then the factors of brightness, contrast, saturation and "
+    "a color jitter draws its order, then the factors of brightness, contrast, saturation and "
     "hue") {
   const ImageShape shape{13, 17, 3};
   const auto stage =
@@ -218,7 +218,7 @@ TEST_CASE("options that make no sense are refused with what to write") {
   }
 }
 
-TEST_CASE("a normalisation that float32 cannot do is refused") {
+TEST_CASE("a normalization that float32 cannot do is refused") {
   const auto fault = [](const std::string& options) {
     return failure_of([&] { stage_from("transform", "normalize", options); });
   };

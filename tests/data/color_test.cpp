@@ -45,13 +45,13 @@ std::map<std::string, Operation> pointwise() {
 
 }  // namespace
 
-TEST_CASE("colours and tones give torchvision's bytes") {
+TEST_CASE("colors and tones give torchvision's bytes") {
   std::map<std::string, Operation> operations = pointwise();
   operations["adjust_sharpness"] = with_factor(adjust_sharpness);
   check_golden("color", operations);
 }
 
-TEST_CASE("colours and tones may be changed in place") {
+TEST_CASE("colors and tones may be changed in place") {
   std::map<std::string, Operation> operations = pointwise();
   for (auto& [name, operation] : operations) operation = in_place(operation);
   operations["adjust_sharpness"] = with_factor(adjust_sharpness);
@@ -89,7 +89,7 @@ TEST_CASE("a blur keeps as many rows as its kernel has, not the image") {
     CHECK(std::equal(part.row(y), part.row(y) + 120, whole.row(100 + y)));
 }
 
-TEST_CASE("colours need 1 or 3 channels") {
+TEST_CASE("colors need 1 or 3 channels") {
   CHECK_NOTHROW(check_colors({2, 2, 1}));
   CHECK_NOTHROW(check_colors({2, 2, 3}));
   CHECK_THROWS_WITH(check_colors({2, 2, 4}), Contains("the images have 4 channels"));

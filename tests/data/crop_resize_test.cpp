@@ -1,8 +1,7 @@
 #include "data/fakes.hpp"
 #include "data/transform/crop.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/resize.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,5 +1,5 @@
 #include "data/sources.hpp"
-#include "spec/dataset/table.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/growth.hpp"
 
@@ -80,7 +80,7 @@ TEST_CASE("CSV classes may be names, in a fixed order if told") {
              Contains("train.csv:2:3: the label 'no, never' is none of the 1 classes"));
 }
 
-TEST_CASE("a split is standardised by the training table's statistics, not by its own") {
+TEST_CASE("a split is standardized by the training table's statistics, not by its own") {
   Tables tables;
   auto train = tables.with("a,b,y\n1,7,0\n3,7,1\n5,7,0\n");
   train.standardize = true;
@@ -94,7 +94,7 @@ TEST_CASE("a split is standardised by the training table's statistics, not by it
   const auto scale = static_cast<float>(std::sqrt(8.0 / 3));
   CHECK(rows[0][0] == Approx(-2 / scale));
   CHECK(rows[1][0] == 0);
-  CHECK(rows[2] == std::vector<float>{-rows[0][0], 0});  // a constant column is only centred
+  CHECK(rows[2] == std::vector<float>{-rows[0][0], 0});  // a constant column is only centered
   CHECK(features(*build("csv", val)) == Matrix{{0, 1}});
   CHECK(build("csv", val)->classes() == 2);
   val = tables.with("a,b,y\n3,8,2\n", "val.csv");

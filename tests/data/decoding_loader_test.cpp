@@ -1,9 +1,7 @@
 #include "data/image/decoding.hpp"
 #include "data/image_files.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
-#include "spec/transform/resize.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -3,19 +3,13 @@
 #include "data/core/dataset_split.hpp"
 #include "data/dataset/cifar.hpp"
 #include "data/dataset/pack.hpp"
-#include "data/formats/parquet.hpp"
 #include "data/formats/table.hpp"
 #include "data/idx_files.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
 #include "data/varied.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/dataset/mnist.hpp"
-#include "spec/dataset/npy.hpp"
-#include "spec/dataset/table.hpp"
-#include "spec/dataset/tokens.hpp"
-#include "spec/dataset/webdataset.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/golden_folder.hpp"
 
@@ -82,7 +76,7 @@ class MadeRows final : public TableRows {
   [[nodiscard]] TablePlace where(std::size_t column) const override {
     return {row_, static_cast<std::int64_t>(column)};
   }
-  [[nodiscard]] std::string told(const TablePlace&) const override { return "made"; }
+  [[nodiscard]] std::string describe(const TablePlace&) const override { return "made"; }
   [[nodiscard]] const std::string& name() const override { return columns_[0]; }
 
  private:
@@ -149,7 +143,7 @@ TEST_CASE("growth: an image list, by its lines and its classes", "[growth]") {
     options.path = folder / "list.csv";
     options.group_by = "group";
     (void)build("image_list", options);
-    (void)builtin_catalogue().groups.at("image_list")(
+    (void)builtin_catalog().groups.at("image_list")(
         config::make_stage("dataset", "image_list", options));
   }) <= kMostPerDoubling);
 }

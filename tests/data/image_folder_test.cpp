@@ -1,7 +1,7 @@
 #include "data/image/codec/png.hpp"
 #include "data/sources.hpp"
 #include "data/varied.hpp"
-#include "spec/dataset/image_files.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 #include "data/sources.hpp"
-#include "spec/dataset/image_files.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/growth.hpp"
 

@@ -1,10 +1,10 @@
-#include "data/batch_transform/mixer.hpp"
+#include "data/batch_transform/mixup.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/core/registry.hpp"
 #include "data/fakes.hpp"
 #include "data/image/golden_pixels.hpp"
-#include "spec/batch_transform/mixup.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/options/batch_transform.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <cmath>
 
@@ -22,7 +22,7 @@ config::Stage cutmix() {
 }
 
 std::shared_ptr<const BatchTransform> built(const config::Stage& stage) {
-  return builtin_catalogue().batch_transforms.at(stage.type)(stage);
+  return builtin_catalog().batch_transforms.at(stage.type)(stage);
 }
 
 Pipeline mixed(std::int64_t size, const std::vector<config::Stage>& stages) {
@@ -170,8 +170,7 @@ TEST_CASE("a mixed row is what its two labels and its lambda say") {
   CHECK(lambdas.size() > 6);  // a lambda for each batch
 }
 
-TEST_CASE(
-    "rows without a partner in the last batch stay as they are, and padding is labelled too") {
+TEST_CASE("rows without a partner in the last batch stay as they are, and padding is labeled too") {
   LoaderOptions options;
   options.batch_size = 8;
   options.order = Order::sequential;

@@ -5,8 +5,8 @@
 #include "data/core/registry.hpp"
 #include "spec/checks/checks.hpp"
 #include "spec/compatibility.hpp"
-#include "spec/dataset/mnist.hpp"
 #include "spec/load.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
@@ -89,10 +89,10 @@ TEST_CASE("a plug-in is in use for the experiment that names it, and no longer")
   const PutBack put_back;
   const std::string text = experiment(fake("good").string(), "fake_net");
   load(text);
-  CHECK(data::catalogue_in_use().facts.contains("fake_ring"));
+  CHECK(data::catalog_in_use().facts.contains("fake_ring"));
   const std::string without = text.substr(text.find('\n') + 1);
   CHECK_THAT(message_of(without), Contains("unknown dataset 'fake_ring'"));
-  CHECK_FALSE(data::catalogue_in_use().facts.contains("fake_ring"));
+  CHECK_FALSE(data::catalog_in_use().facts.contains("fake_ring"));
   CHECK_NOTHROW(load(without, {"+plugins=[" + fake("good").string() + "]"}));
   CHECK_NOTHROW(load(text, {"plugins=[" + fake("good").string() + "]"}));
 }
@@ -165,7 +165,7 @@ TEST_CASE("a plug-in cannot take the place of a data set that is there") {
   load(experiment(fake("good").string(), "fake_net"));
   const config::Stage digits = config::make_stage("dataset", "mnist", spec::dataset::Mnist{});
   try {
-    data::catalogue_in_use().facts.at("mnist")(digits);
+    data::catalog_in_use().facts.at("mnist")(digits);
   } catch (const Error& error) {
     CHECK_THAT(error.what(), !Contains("took the place"));
   }

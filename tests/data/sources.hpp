@@ -60,12 +60,12 @@ inline void settle(const std::filesystem::path& folder) {
 
 template <class Options>
 std::shared_ptr<const Dataset> build(const std::string& type, const Options& options) {
-  return builtin_catalogue().datasets.at(type)(config::make_stage("dataset", type, options));
+  return builtin_catalog().datasets.at(type)(config::make_stage("dataset", type, options));
 }
 
 template <class Options>
 Facts facts(const std::string& type, const Options& options) {
-  return builtin_catalogue().facts.at(type)(config::make_stage("dataset", type, options));
+  return builtin_catalog().facts.at(type)(config::make_stage("dataset", type, options));
 }
 
 /// The image of a sample as it is stored.

@@ -1,6 +1,5 @@
 #include "data/sources.hpp"
-#include "spec/dataset/synthetic_images.hpp"
-#include "spec/dataset/tokens.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

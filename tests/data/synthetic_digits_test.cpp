@@ -1,11 +1,11 @@
-#include "spec/dataset/synthetic_digits.hpp"
+#include "data/dataset/synthetic_digits.hpp"
 
 #include "base/hash.hpp"
 #include "data/core/registry.hpp"
-#include "data/dataset/synthetic_digits.hpp"
 #include "data/fakes.hpp"
 #include "data/loader/measurements.hpp"
 #include "data/refusing_thread.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -47,7 +47,7 @@ TEST_CASE("the synthetic digits are the same bytes on every machine and in every
 TEST_CASE("the synthetic digits are the same where no further thread is to be had") {
   const auto digest = [] {
     const auto stage = stage_of(spec::Split::train, 11'000);
-    const auto dataset = builtin_catalogue().datasets.at("synthetic_digits")(stage);
+    const auto dataset = builtin_catalog().datasets.at("synthetic_digits")(stage);
     return digest_epochs({dataset, {}, {}}, LoaderOptions(), 1).digest;
   };
   const auto expected = digest();
@@ -73,7 +73,7 @@ TEST_CASE("the classes of the synthetic digits are equally frequent") {
 }
 
 TEST_CASE("a smaller synthetic set is a prefix of the whole, however many threads draw it") {
-  const auto build = builtin_catalogue().datasets.at("synthetic_digits");
+  const auto build = builtin_catalog().datasets.at("synthetic_digits");
   const auto small = build(stage_of(spec::Split::train, 30));
   const auto large = build(stage_of(spec::Split::train, 11'000));
   CHECK(small->size() == 30);

@@ -1,9 +1,9 @@
-#include "spec/dataset/synthetic_photographs.hpp"
-
 #include "data/dataset/synthetic_photographs.hpp"
+
 #include "data/image/codec/decoder.hpp"
 #include "data/refusing_thread.hpp"
 #include "data/sources.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

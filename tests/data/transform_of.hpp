@@ -11,7 +11,7 @@ namespace trainctl::data::testing {
 /// The built-in transform of that name.
 template <class Options>
 std::shared_ptr<const Transform> transform_of(const std::string& name, const Options& options) {
-  return builtin_catalogue().transforms.at(name)(config::make_stage("transform", name, options));
+  return builtin_catalog().transforms.at(name)(config::make_stage("transform", name, options));
 }
 
 inline Picture applied(const Transform& transform, const ImageView& image,

@@ -2,7 +2,7 @@
 
 #include "base/random.hpp"
 #include "data/image/golden_pixels.hpp"
-#include "data/transform/augment.hpp"
+#include "data/transform/auto_augment.hpp"
 
 #include <limits>
 

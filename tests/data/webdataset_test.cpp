@@ -1,8 +1,8 @@
-#include "spec/dataset/webdataset.hpp"
-
 #include "data/dataset/webdataset.hpp"
+
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -5,9 +5,7 @@
 #include "device/device.hpp"
 #include "device/kernels.hpp"
 #include "device/pixel_conversion.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
-#include "spec/transform/random_erasing.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <torch/torch.h>
@@ -17,7 +15,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// 5x5 images of three channels behind crop, flips and erasing, normalised.
+/// 5x5 images of three channels behind crop, flips and erasing, normalized.
 data::Pipeline varied() {
   spec::transform::RandomCrop crop;
   crop.size = {{6, 5}};

@@ -1,6 +1,5 @@
 #include "base/error.hpp"
 #include "device/device.hpp"
-#include "device/process_stats.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

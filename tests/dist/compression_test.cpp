@@ -304,14 +304,14 @@ TEST_CASE("any rank can be the one that broadcasts, and several at once") {
   RankGroup group(kWorld);
   group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
     Tensors values;
-    std::vector<std::unique_ptr<dist::Pending>> under_way;
+    std::vector<dist::Pending> under_way;
     for (int root = 0; root < kWorld; ++root) {
       values.push_back(torch::full({5}, rank == root ? 10.0F + static_cast<float>(root) : 0.0F));
       under_way.push_back(communicator->start_broadcast(values.back(), root, "share"));
     }
     for (int root = 0; root < kWorld; ++root) {
       const auto at = static_cast<std::size_t>(root);
-      under_way[at]->wait();
+      under_way[at]();
       expect(torch::equal(values[at], torch::full({5}, 10.0F + static_cast<float>(root))),
              "the root's values");
     }

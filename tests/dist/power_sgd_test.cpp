@@ -60,18 +60,18 @@ std::vector<at::Tensor> gradients(int seed, std::int64_t rank = 20) {
 TEST_CASE("columns become orthonormal, and those that depend on others zero") {
   const at::Tensor matrix = noise({50, 4}, 1);
   matrix.select(1, 2).copy_(matrix.select(1, 0) * 3 - matrix.select(1, 1));
-  dist::orthonormalise(matrix);
+  dist::orthonormalize(matrix);
   at::Tensor expected = torch::eye(4);
   expected[2][2] = 0;
   CHECK(torch::allclose(matrix.t().mm(matrix), expected, 0, 1e-5));
   CHECK(matrix.select(1, 2).abs().max().item<float>() == 0.0F);
   for (const double size : {1e-12, 1e12}) {
     const at::Tensor scaled = noise({50, 2}, 1) * size;
-    dist::orthonormalise(scaled);
+    dist::orthonormalize(scaled);
     CHECK(torch::allclose(scaled.t().mm(scaled), torch::eye(2), 0, 1e-5));
   }
   const at::Tensor nothing = torch::zeros({5, 2});
-  dist::orthonormalise(nothing);
+  dist::orthonormalize(nothing);
   CHECK(torch::equal(nothing, torch::zeros({5, 2})));
 }
 

@@ -52,7 +52,7 @@ struct Wrapped : stage::Model {
 };
 
 /// Waits for the device in its forward pass.
-struct Synchronising final : Wrapped {
+struct Synchronizing final : Wrapped {
   using Wrapped::Wrapped;
   at::Tensor forward(const at::Tensor& inputs) override {
     at::Tensor logits = inner->forward(inputs);
@@ -80,7 +80,7 @@ struct Told {
 
 std::unique_ptr<stage::Model> model_of(const Wanted& wanted) {
   at::manual_seed(5);
-  auto model = stages::builtin_catalogue().models.build(
+  auto model = stages::builtin_catalog().models.build(
       stage_from("model", "sequential",
                  "{layers: [flatten, {type: linear, out_features: 16}, relu, {type: dropout, p: " +
                      wanted.dropout + "}, {type: linear}]}"),
@@ -91,7 +91,7 @@ std::unique_ptr<stage::Model> model_of(const Wanted& wanted) {
 
 Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
                 config::Auto<bool> graphs = {}) {
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   const at::Device gpu(at::kCUDA, 0);
   FakeRun run({.samples = wanted.samples, .batch = 4, .val_samples = 8});
   const auto loss =
@@ -200,11 +200,11 @@ TEST_CASE("rows are counted where steps are repeated, with class weights too", "
 
 TEST_CASE("a model that waits for the device trains on, and says why it is not recorded", "[gpu]") {
   need_gpu();
-  Synchronising waits(model_of({.dropout = "0.5"}));
+  Synchronizing waits(model_of({.dropout = "0.5"}));
   const Told told = train_with({.dropout = "0.5"}, Steps::captured, waits);
   REQUIRE(told.warnings.size() == 1);
   CHECK_THAT(told.warnings.front(), Contains("a step could not be recorded"));
-  Synchronising single(model_of({.dropout = "0.5"}));
+  Synchronizing single(model_of({.dropout = "0.5"}));
   const Told eager = train_with({.dropout = "0.5"}, Steps::eager, single);
   CHECK(told.losses == eager.losses);
   CHECK(told.digest == eager.digest);
@@ -212,7 +212,7 @@ TEST_CASE("a model that waits for the device trains on, and says why it is not r
 
 TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gpu]") {
   need_gpu();
-  Synchronising waits(model_of({}));
+  Synchronizing waits(model_of({}));
   std::string message;
   try {
     (void)train_with({}, Steps::captured, waits, {true});
@@ -226,7 +226,7 @@ TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gp
 
 TEST_CASE("memory and random numbers of a recording that broke off are given back", "[gpu]") {
   need_gpu();
-  Synchronising waits(model_of({}));
+  Synchronizing waits(model_of({}));
   (void)train_with({}, Steps::captured, waits);
   check_alike({.dropout = "0.5"});  // another run of the same process
 }

@@ -94,13 +94,13 @@ TEST_CASE("a prediction without labels writes no targets, and measures nothing")
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;
   spec::Task task{spec::TaskKind::predict, "val", trained / "checkpoints/last.safetensors"};
-  task.learnt = spec::Learnt{spec::Targets::classes, 10, /*labelled=*/false};
+  task.learnt = spec::Learnt{spec::Targets::classes, 10, /*labeled=*/false};
   std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
   const Ended ended = run_engine(folder, kSmall, 0, "predict");
   REQUIRE(ended.code == 0);
   const auto* told = ended.find<events::Evaluated>();
   REQUIRE(told != nullptr);
-  CHECK_FALSE(told->labelled);
+  CHECK_FALSE(told->labeled);
   CHECK(told->outputs == 10);
   CHECK(told->metrics.empty());
   CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "logits", 0)) ==

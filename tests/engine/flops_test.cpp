@@ -109,11 +109,11 @@ TEST_CASE("nothing is counted behind the counter's end, or where arguments are o
 TEST_CASE("the networks' operations are those that PyTorch's counter finds") {
   const Json golden = stages_test::golden("flops");
   const std::int64_t rows = golden["rows"];
-  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  const stage::Catalog catalog = stages::builtin_catalog();
   for (const Json& one : golden["cases"]) {
     CAPTURE(one["model"].get<std::string>());
     std::vector<std::int64_t> shape = stages_test::shape_of(one["input_shape"]);
-    const auto model = catalogue.models.build(
+    const auto model = catalog.models.build(
         stages_test::stage("model", one["model"], one["options"]), {shape, one["classes"]});
     model->set_mode(stage::RunMode::train);
     shape.insert(shape.begin(), rows);

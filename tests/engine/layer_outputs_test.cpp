@@ -22,7 +22,7 @@ const std::vector<std::int64_t> kLargest{1000, 3, 16, 16};
 std::unique_ptr<stage::Model> build(const std::string& type, const std::string& options,
                                     const stage::ModelContext& context) {
   at::manual_seed(1);
-  return stages::builtin_catalogue().models.build(stage_from("model", type, options), context);
+  return stages::builtin_catalog().models.build(stage_from("model", type, options), context);
 }
 
 /// Fails in the middle, as where the memory does not suffice for a row either.

@@ -25,7 +25,7 @@ constexpr const char* kConvnet =
 std::unique_ptr<stage::Model> build(const std::string& type, const std::string& options,
                                     const stage::ModelContext& context) {
   at::manual_seed(1);
-  return stages::builtin_catalogue().models.build(stage_from("model", type, options), context);
+  return stages::builtin_catalog().models.build(stage_from("model", type, options), context);
 }
 
 /// As the trainer names the parts of a step.
@@ -153,7 +153,7 @@ TEST_CASE("the backward pass of the fused cross entropy is the loss's") {
 
 TEST_CASE("the fused cross entropy is watched as a whole, by its own name") {
   FakeModel model;
-  train::LayerWatch watch(model);
+  train::AnomalyDetector watch(model);
   watch.enter(train::LayerPass::forward);
   const at::Tensor logits = model.forward(at::ones({2, 6}));
   watch.enter(train::LayerPass::loss);
@@ -177,7 +177,7 @@ TEST_CASE("times and the watch for values that are not finite do not disturb eac
   const auto model = build("sequential", kConvnet, {{1, 10, 10}, 5});
   const at::Tensor input = at::randn({2, 1, 10, 10});
   const auto alone = rows_of(*model, input);
-  train::LayerWatch watch(*model);
+  train::AnomalyDetector watch(*model);
   watch.enter(train::LayerPass::forward);
   const auto watched = rows_of(*model, input);
   CHECK(watch.found().empty());

@@ -28,7 +28,7 @@ Tensors copies(const Tensors& tensors) {
 std::unique_ptr<stage::Optimizer> optimizer_of(const Plan& plan, FakeRun& run) {
   stage::OptimizerContext context{run.model_in_use().parameters(), {}};
   const auto build = [&] {
-    return stages::builtin_catalogue().optimizers.build(
+    return stages::builtin_catalog().optimizers.build(
         stages_test::stage("optimizer", plan.optimizer, plan.optimizer_options), context);
   };
   const dist::Place place = run.communicator->place();
@@ -40,11 +40,11 @@ std::unique_ptr<stage::Optimizer> optimizer_of(const Plan& plan, FakeRun& run) {
 }
 
 void set_up(const Plan& plan, FakeRun& run, int rank) {
-  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  const stage::Catalog catalog = stages::builtin_catalog();
   run.real_optimizer = optimizer_of(plan, run);
   run.real_scheduler =
-      catalogue.schedulers.build(stages_test::stage("scheduler", "constant"),
-                                 {run.real_optimizer->initial_lr(), plan.epochs, 2, {}});
+      catalog.schedulers.build(stages_test::stage("scheduler", "constant"),
+                               {run.real_optimizer->initial_lr(), plan.epochs, 2, {}});
   run.options.max_epochs = plan.epochs;
   run.options.log_every = 1;
   run.options.monitor = "val/loss";
@@ -61,7 +61,7 @@ void set_up(const Plan& plan, FakeRun& run, int rank) {
 std::unique_ptr<stage::Model> model_of(const Plan& plan) {
   if (plan.model.empty()) return nullptr;
   at::manual_seed(3);
-  return stages::builtin_catalogue().models.build(
+  return stages::builtin_catalog().models.build(
       stages_test::stage("model", "sequential", "{layers: " + plan.model + "}"),
       {{1, 2, 3}, 3, {}});
 }

@@ -22,16 +22,16 @@ std::string bytes_of(const at::Tensor& tensor) {
 
 std::unique_ptr<FakeRun> make(const Variant& variant) {
   auto run = std::make_unique<FakeRun>(FakeRun::Sizes{.samples = 22, .batch = 4});
-  const stage::Catalogue catalogue = stages::builtin_catalogue();
-  run->real_optimizer = catalogue.optimizers.build(
+  const stage::Catalog catalog = stages::builtin_catalog();
+  run->real_optimizer = catalog.optimizers.build(
       stages_test::stage("optimizer", variant.optimizer, variant.optimizer_options),
       {run->model.parameters()});
   const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
-  run->real_scheduler = catalogue.schedulers.build(
+  run->real_scheduler = catalog.schedulers.build(
       stages_test::stage("scheduler", variant.scheduler, variant.scheduler_options),
       {run->real_optimizer->initial_lr(), kEpochs, steps, {}});
   if (variant.stops_early) {
-    run->real_stopper = catalogue.stoppers.build(
+    run->real_stopper = catalog.stoppers.build(
         stages_test::stage("stopper", "patience",
                            "{monitor: val/loss, patience: 1, restore_best: true, min_delta: 0.01}"),
         {});

@@ -65,7 +65,7 @@ const char* const kConvNet =
 }  // namespace
 
 TEST_CASE("zero1 has the bits of ddp with every optimizer, clipped and averaged") {
-  for (const std::string& optimizer : stages::builtin_catalogue().optimizers.names()) {
+  for (const std::string& optimizer : stages::builtin_catalog().optimizers.names()) {
     INFO(optimizer);
     const auto all = run(zero_plan(optimizer, Strategy::ddp));
     const auto shares = run(zero_plan(optimizer, Strategy::zero1));

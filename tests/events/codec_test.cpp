@@ -131,7 +131,7 @@ TEST_CASE("control characters and broken UTF-8 in a message cannot break the lin
 
 TEST_CASE("fields of a newer worker are passed over") {
   const Event event =
-      decode(R"({"event":"warning","message":"hi","sample":"","colour":{"r":[1,2]}})");
+      decode(R"({"event":"warning","message":"hi","sample":"","color":{"r":[1,2]}})");
   CHECK(std::get<Warning>(event).message == "hi");
 }
 

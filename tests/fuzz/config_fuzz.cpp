@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     text.remove_prefix(end);
   }
   trainctl::config::Diagnostics diagnostics;
-  const auto tree = trainctl::config::load_text("fuzz.yaml", text, overrides, diagnostics);
+  const auto tree = trainctl::config::finish_tree(
+      trainctl::config::load_text("fuzz.yaml", text, diagnostics), overrides, diagnostics);
   const sample::Experiment read = sample::read(tree, diagnostics);
   if (diagnostics.error_count() > 0) {
     if (diagnostics.render().empty()) std::abort();

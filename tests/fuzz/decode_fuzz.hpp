@@ -29,9 +29,11 @@ inline std::optional<std::vector<std::uint8_t>> pixels(FormatDecoder& decoder,
 
 /// Any bytes are decoded or refused; a part has the bytes of the whole, and the same verdict. The
 /// last four bytes choose the part.
-template <class Decoder>
+template <auto kMakeDecoder>
 int decode(const std::uint8_t* data, std::size_t size) {
-  static Decoder decoder({.pixels = 1 << 16, .scans = 20, .scanned_pixels = 1 << 18});
+  static const auto made =
+      kMakeDecoder({.pixels = 1 << 16, .scans = 20, .scanned_pixels = 1 << 18});
+  FormatDecoder& decoder = *made;
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
   const auto whole = pixels(decoder, file, {}, Reading::whole_file);
   if (size < 4) return 0;

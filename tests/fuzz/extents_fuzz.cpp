@@ -11,13 +11,13 @@ using namespace trainctl::data;
 
 /// What our reader says of a WebP, BMP or TIFF is what OpenCV finds, or the file is refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static OpencvDecoder decoder({.pixels = 1 << 18});
+  static const auto decoder = make_opencv_decoder({.pixels = 1 << 18});
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
   if (size < 4) return 0;
   try {
-    const ImageShape shape = decoder.open(file);
+    const ImageShape shape = decoder->open(file);
     std::vector<std::uint8_t> out(shape.bytes());
-    decoder.decode({0, 0, shape.height, shape.width}, Reading::whole_file, out.data());
+    decoder->decode({0, 0, shape.height, shape.width}, Reading::whole_file, out.data());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) std::abort();
     if (error.message().find("reads another size") != std::string::npos) std::abort();

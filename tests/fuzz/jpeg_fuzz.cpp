@@ -3,5 +3,5 @@
 
 // libFuzzer: any bytes are decoded as a JPEG, or refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return trainctl::data::fuzz::decode<trainctl::data::JpegDecoder>(data, size);
+  return trainctl::data::fuzz::decode<trainctl::data::make_jpeg_decoder>(data, size);
 }

@@ -3,5 +3,5 @@
 
 // libFuzzer: any bytes are decoded as a PNG, or refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return trainctl::data::fuzz::decode<trainctl::data::PngDecoder>(data, size);
+  return trainctl::data::fuzz::decode<trainctl::data::make_png_decoder>(data, size);
 }

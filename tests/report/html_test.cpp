@@ -62,7 +62,7 @@ TEST_CASE("a page names its sections, leaves empty ones out and forbids requests
   const std::string text = render(page);
   CHECK_THAT(text, StartsWith("<!doctype html>\n<html lang=\"en\"><head>"));
   CHECK_THAT(text, Contains("default-src &#39;none&#39;"));
-  CHECK_THAT(text, Contains("<section id=\"one\" aria-labelledby=\"one-title\">"));
+  CHECK_THAT(text, Contains("<section id=\"one\" aria-labeledby=\"one-title\">"));
   CHECK_THAT(text, Contains("<a href=\"#three\">Three</a>"));
   CHECK(text.find("id=\"two\"") == std::string::npos);
   CHECK(text.find("restarts") == std::string::npos);

@@ -13,7 +13,7 @@ namespace noisy {
 
 /// bell: log-normal. slow_minutes: the same, and every fourth round a half slower, both settings
 /// alike. heavy: Student's t of 3 degrees. late: what only ever slows down, exponential. spikes:
-/// log-normal, and one run in ten is much slower, whatever its neighbour does.
+/// log-normal, and one run in ten is much slower, whatever its neighbor does.
 enum class Noise { bell, slow_minutes, heavy, late, spikes };
 
 class Draws {

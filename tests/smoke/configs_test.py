@@ -67,11 +67,11 @@ def write_cifar(folder):
 
 
 def write_photographs(folder):
-    """Two classes of pictures that differ in their colour."""
-    for name, colour in (("animal", b"\xd0\x60\x20"), ("artifact", b"\x20\x60\xd0")):
+    """Two classes of pictures that differ in their color."""
+    for name, color in (("animal", b"\xd0\x60\x20"), ("artifact", b"\x20\x60\xd0")):
         (folder / "imagenet-sample" / name).mkdir(parents=True)
         for i in range(100):
-            pixels = b"".join(bytes((value + 7 * i + 3 * x) % 256 for value in colour) for x in range(80))
+            pixels = b"".join(bytes((value + 7 * i + 3 * x) % 256 for value in color) for x in range(80))
             (folder / "imagenet-sample" / name / f"{i:03}.png").write_bytes(make_data.png(80, 72, pixels * 72))
 
 

@@ -9,7 +9,7 @@ from support import SOURCE, Smoke, run
 
 
 def cifar_records(count):
-    """Ten classes, each with a colour and a bright row of its own."""
+    """Ten classes, each with a color and a bright row of its own."""
     kinds = []
     for label in range(10):
         planes = b"".join(bytes(250 if i // 96 == label else (label * 25 * (plane + 1)) % 200 for i in range(1024))
@@ -36,7 +36,7 @@ class CifarNetworks(Smoke):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_the_recipe_learns_the_colours(self):
+    def test_the_recipe_learns_the_colors(self):
         result = self.train(*self.SHORT, config=self.CONFIG)
         self.assertGreater(result["val"]["accuracy"], 0.5)
         losses = self.losses(self.run_dir)

@@ -1,4 +1,4 @@
-"""Drives `trainctl predict` on pictures that nobody has labelled, and with weights of torchvision. Needs TRAINCTL_BINARY."""
+"""Drives `trainctl predict` on pictures that nobody has labeled, and with weights of torchvision. Needs TRAINCTL_BINARY."""
 
 import csv
 import json
@@ -14,12 +14,12 @@ SIZE = 12
 TRANSFORMS = "[{type: center_crop, size: 8}, {type: normalize, mean: [0.5, 0.5, 0.5], std: [0.3, 0.3, 0.3]}]"
 
 
-def png(colour, shift):
-    """A square of RGB pixels around the colour, as a PNG file."""
+def png(color, shift):
+    """A square of RGB pixels around the color, as a PNG file."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
-    row = b"\0" + b"".join(bytes((value + shift + 2 * x) % 256 for value in colour) for x in range(SIZE))
+    row = b"\0" + b"".join(bytes((value + shift + 2 * x) % 256 for value in color) for x in range(SIZE))
     head = struct.pack(">IIBBBBB", SIZE, SIZE, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(row * SIZE)) + chunk(b"IEND", b"")
 
@@ -69,12 +69,12 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         shutil.copytree(self.folder / "val/cat", self.folder / "cats/cat")
         return f"++dataset.test={{type: image_folder, root: cats, transforms: {TRANSFORMS}}}"
 
-    def test_a_folder_is_predicted_as_the_labelled_split_is(self):
-        labelled = self.rows("val.csv", "--outputs", "class,logits")
+    def test_a_folder_is_predicted_as_the_labeled_split_is(self):
+        labeled = self.rows("val.csv", "--outputs", "class,logits")
         plain = self.rows("plain.csv", "--outputs", "class,logits", "--input", "val")
-        self.assertEqual(len(labelled), 10)
-        self.assertEqual([row.pop("label") for row in labelled], ["cat"] * 5 + ["dog"] * 5)
-        self.assertEqual(plain, labelled)
+        self.assertEqual(len(labeled), 10)
+        self.assertEqual([row.pop("label") for row in labeled], ["cat"] * 5 + ["dog"] * 5)
+        self.assertEqual(plain, labeled)
         self.assertEqual(plain[0]["name"], str(self.folder / "val/cat/00.png"))
         self.assertIn("10 rows of class, logits on val", self.out)
 
@@ -133,9 +133,9 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         rows = self.rows("cats.csv", split, "--split", "test")
         self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_cat", "prob_dog"])
         self.assertIn("its labels are not of the classes of dataset.train", self.err)
-        labelled = self.rows("val.csv")
-        self.assertEqual([row["class"] for row in rows], [row["class"] for row in labelled[:5]])
-        self.assertIn("label", labelled[0])
+        labeled = self.rows("val.csv")
+        self.assertEqual([row["class"] for row in rows], [row["class"] for row in labeled[:5]])
+        self.assertIn("label", labeled[0])
 
     def test_eval_and_run_need_the_classes_of_training(self):
         split = self.only_cats()

@@ -93,9 +93,9 @@ class ConfigsAndData(Front):
                         "3 errors and 2 warnings in")
 
     def test_a_mistake_in_one_split_does_not_hide_those_of_the_other(self):
-        val = self.nowhere(", transforms: [normalise]")
+        val = self.nowhere(", transforms: [normalize]")
         self.assert_has(self.refused("validate", QUICKSTART, "dataset.train.splt=train", f"dataset.val={val}"),
-                        "unknown key 'splt'", "unknown transform 'normalise'", "does not exist", "3 errors in")
+                        "unknown key 'splt'", "unknown transform 'normalize'", "does not exist", "3 errors in")
 
     def test_transforms_that_do_not_fit_are_an_error_of_the_config(self):
         for transforms in ("[{type: normalize, mean: [0.1], std: [0.3]}, random_horizontal_flip]", "[{type: random_crop, size: 29}]",

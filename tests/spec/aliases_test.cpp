@@ -28,9 +28,11 @@ TEST_CASE("the example of every stage can be laid over an experiment", "[spec]")
           config::explain(kind + "." + name, spec::experiment_schema(), vocabulary).example;
       CAPTURE(kind, name, example);
       config::Diagnostics diagnostics;
-      const auto overlay = config::load_text("example.yaml", example, {}, diagnostics);
-      const auto merged =
-          config::merge(config::load_text("base.yaml", kSound, {}, diagnostics), overlay);
+      const auto overlay = config::finish_tree(
+          config::load_text("example.yaml", example, diagnostics), {}, diagnostics);
+      const auto merged = config::merge(
+          config::finish_tree(config::load_text("base.yaml", kSound, diagnostics), {}, diagnostics),
+          overlay);
       spec::Experiment experiment;
       config::Reader(vocabulary, diagnostics)
           .object(merged, spec::experiment_schema(), "it", &experiment);
@@ -51,7 +53,8 @@ TEST_CASE("the example of every option is one the option takes", "[spec]") {
         CAPTURE(key, example);
         if (example.empty()) continue;
         config::Diagnostics diagnostics;
-        const config::Node tree = config::load_text("example.yaml", example, {}, diagnostics);
+        const config::Node tree = config::finish_tree(
+            config::load_text("example.yaml", example, diagnostics), {}, diagnostics);
         config::Reader reader(vocabulary, diagnostics);
         const std::shared_ptr<void> options = stage.schema.make_default();
         if (const config::Node* value = tree.find(field.key))

@@ -18,7 +18,7 @@
 #include <vector>
 
 // Holds the described options of every stage against the signatures of the Python classes. The
-// tables of docs/pytorch.md list what differs on purpose.
+// tables of docs/reference/pytorch.md list what differs on purpose.
 
 using namespace trainctl;
 
@@ -39,7 +39,7 @@ Words code_of(const std::string& cell) {
 
 /// The rows of the tables that begin with a stage, by their number of columns.
 std::vector<std::vector<std::string>> rows_of_page(std::size_t columns) {
-  std::ifstream file(golden_folder() / "../../docs/pytorch.md");
+  std::ifstream file(golden_folder() / "../../docs/reference/pytorch.md");
   REQUIRE(file.is_open());
   std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(file, line);) {
@@ -162,14 +162,15 @@ TEST_CASE("stages: options and defaults are PyTorch's but for the listed differe
         is_listed = true;
         row.used.insert(option);
       }
-      INFO(fmt::format("{}, option {}: {} in PyTorch, {} here; docs/pytorch.md does not list it",
-                       stage, option, text_of(there), text_of(here)));
+      INFO(fmt::format(
+          "{}, option {}: {} in PyTorch, {} here; reference/pytorch.md does not list it", stage,
+          option, text_of(there), text_of(here)));
       CHECK(is_listed);
     }
   }
   for (const Difference& row : differences) {
     for (const std::string& option : row.options) {
-      INFO(fmt::format("docs/pytorch.md lists {} of {}, which does not differ", option,
+      INFO(fmt::format("docs/reference/pytorch.md lists {} of {}, which does not differ", option,
                        row.stages.front()));
       CHECK(row.used.contains(option));
     }
@@ -185,7 +186,8 @@ TEST_CASE("stages: each has a PyTorch class or a reason to have none", "[spec]")
   std::set<std::string> known;
   for (const auto& [stage, type] : all_stages()) {
     known.insert(stage);
-    INFO(stage << ": add its class to tests/golden/make/signatures.py or a row to docs/pytorch.md");
+    INFO(stage
+         << ": add its class to tests/golden/make/signatures.py or a row to reference/pytorch.md");
     CHECK(python.contains(stage) != names(without, stage));
   }
   for (const auto& [stage, options] : python) {
@@ -193,7 +195,7 @@ TEST_CASE("stages: each has a PyTorch class or a reason to have none", "[spec]")
     CHECK(known.contains(stage));
   }
   for (const std::string& pattern : without) {
-    INFO(pattern << " of docs/pytorch.md is not a stage");
+    INFO(pattern << " of docs/reference/pytorch.md is not a stage");
     CHECK((pattern.ends_with("/*") || known.contains(pattern)));
   }
 }

@@ -87,7 +87,8 @@ class ShortFormCollector {
 
 Node tree_with(const std::vector<std::string>& overrides, std::string& problems) {
   config::Diagnostics diagnostics;
-  Node tree = config::load_text("empty.yaml", "{}", overrides, diagnostics, experiment_grammar());
+  Node tree = config::finish_tree(config::load_text("empty.yaml", "{}", diagnostics), overrides,
+                                  diagnostics, experiment_grammar());
   problems = diagnostics.render();
   return tree;
 }

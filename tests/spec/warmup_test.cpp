@@ -1,6 +1,6 @@
 #include "config/schema/json_schema.hpp"
 #include "experiment_yaml.hpp"
-#include "spec/scheduler/schedule.hpp"
+#include "spec/options/scheduler.hpp"
 #include "support/catch.hpp"
 
 using trainctl::spec::scheduler::Interval;

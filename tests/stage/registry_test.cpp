@@ -1,7 +1,7 @@
 #include "stage/registry.hpp"
 
 #include "config/schema/describe.hpp"
-#include "spec/metric/classification.hpp"
+#include "spec/options/metric.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
@@ -33,14 +33,14 @@ class FakeScheduler final : public stage::Scheduler {
   double rate_;
 };
 
-stage::Catalogue fakes() {
-  stage::Catalogue catalogue;
-  catalogue.schedulers.add<FakeOptions>(
+stage::Catalog fakes() {
+  stage::Catalog catalog;
+  catalog.schedulers.add<FakeOptions>(
       "fake", [](const FakeOptions& options, const stage::SchedulerContext& context) {
         ENSURE(config, options.value >= 0, "value is {}", options.value);
         return std::make_unique<FakeScheduler>(options.value * context.initial_lr);
       });
-  return catalogue;
+  return catalog;
 }
 
 }  // namespace

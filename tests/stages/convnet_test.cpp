@@ -31,8 +31,8 @@ std::vector<std::string> all_models() {
 
 std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
                                    const stage::ModelContext& context) {
-  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options),
-                                                  context);
+  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
+                                                context);
 }
 
 /// Returns what is wrong where numbers are further apart than so large a share of the largest one.
@@ -237,7 +237,7 @@ TEST_CASE("a network says which samples it does not take") {
   }
 }
 
-TEST_CASE("one value a channel has no variance to normalise by") {
+TEST_CASE("one value a channel has no variance to normalize by") {
   const auto model = make("resnet18", "{}", {{3, 32, 32}, 10});
   CHECK_THROWS_WITH(model->forward(at::randn({1, 3, 32, 32})), Contains("loader.drop_last=true"));
   model->set_mode(stage::RunMode::evaluate);

@@ -190,7 +190,7 @@ TEST_CASE("on a GPU the stage takes the kernel where it can, and libtorch's else
   const at::Tensor classes = at::randint(3, {8}, at::kLong);
   CHECK(stages::fuses_entropy(logits.cuda(), classes.cuda()));
   CHECK_FALSE(stages::fuses_entropy(logits.cuda().to(at::kHalf), classes.cuda()));
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   for (const std::string options :
        {"{}", "{label_smoothing: 0.1}", "{ignore_index: 1}", "{weight: [1, 2, 3]}"}) {
     INFO(options);

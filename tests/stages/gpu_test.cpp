@@ -20,7 +20,7 @@ namespace {
 /// Losses of 8 steps from the same weights; the rate drops after 4.
 std::vector<double> losses(at::Device device, const std::string& optimizer_type,
                            const std::string& options) {
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   at::manual_seed(5);
   const at::Tensor inputs = at::randn({16, 1, 28, 28});
   const at::Tensor targets = at::randint(0, 10, {16}, at::kLong);
@@ -73,7 +73,7 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
 TEST_CASE("a step that is left out on a GPU changes nothing, whatever the optimizer") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto flag = [](float bad) { return at::full({1}, bad, at::TensorOptions(at::kCUDA)); };
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   for (const std::string& type : all.optimizers.names()) {
     INFO(type);
     const at::Tensor weight = at::rand({8, 4}).cuda().requires_grad_(true);
@@ -102,8 +102,8 @@ TEST_CASE("a step that is left out on a GPU changes nothing, whatever the optimi
 
 TEST_CASE("a model moved to a GPU keeps each parameter's identity") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
-  const auto model = stages::builtin_catalogue().models.build(stages_test::stage("model", "mlp"),
-                                                              {{1, 28, 28}, 10});
+  const auto model =
+      stages::builtin_catalog().models.build(stages_test::stage("model", "mlp"), {{1, 28, 28}, 10});
   const auto before = model->parameters();
   model->to(at::kCUDA);
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -115,7 +115,7 @@ TEST_CASE("a model moved to a GPU keeps each parameter's identity") {
 
 TEST_CASE("metrics and losses count on a GPU as on the CPU") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   const at::Tensor logits = at::randn({64, 10});
   const at::Tensor targets = at::randint(0, 10, {64}, at::kLong);
   for (const std::string type : {"accuracy", "top_k_accuracy"}) {
@@ -142,7 +142,7 @@ TEST_CASE(
     "a convolutional network on a GPU has the CPU's logits and statistics, channels last too") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   const at::Tensor inputs = at::randn({4, 3, 64, 64});
   for (const std::string type : {"resnet18", "se_resnet50", "mobilenet_v2", "mobilenet_v3_small"}) {
     INFO(type);

@@ -17,8 +17,7 @@ namespace {
 
 std::unique_ptr<stage::Loss> make(const std::string& type, const std::string& options,
                                   stage::LossContext context = {3}) {
-  return stages::builtin_catalogue().losses.build(stages_test::stage("loss", type, options),
-                                                  context);
+  return stages::builtin_catalog().losses.build(stages_test::stage("loss", type, options), context);
 }
 
 void check_cases(const Json& cases, const at::Tensor& all_logits, const at::Tensor& targets,

@@ -48,8 +48,8 @@ void hand_over(Part& from, Part& to) {
 }
 
 std::unique_ptr<stage::Scheduler> scheduler(const std::string& type, const std::string& options) {
-  return stages::builtin_catalogue().schedulers.build(
-      stages_test::stage("scheduler", type, options), {0.1, kEpochs, kStepsPerEpoch});
+  return stages::builtin_catalog().schedulers.build(stages_test::stage("scheduler", type, options),
+                                                    {0.1, kEpochs, kStepsPerEpoch});
 }
 
 /// Rates and momenta of the epochs, by their bits.
@@ -84,8 +84,7 @@ std::vector<std::string> scheduler_options(const std::string& type) {
 }
 
 std::unique_ptr<stage::Stopper> stopper(const std::string& type, const std::string& options) {
-  return stages::builtin_catalogue().stoppers.build(stages_test::stage("stopper", type, options),
-                                                    {});
+  return stages::builtin_catalog().stoppers.build(stages_test::stage("stopper", type, options), {});
 }
 
 /// What it says of each value; a run goes on whatever it says.
@@ -105,13 +104,13 @@ std::vector<std::string> verdicts(stage::Stopper& stopper, const std::vector<dou
 }
 
 std::unique_ptr<stage::Metric> metric(const std::string& type) {
-  return stages::builtin_catalogue().metrics.build(stages_test::stage("metric", type), {10});
+  return stages::builtin_catalog().metrics.build(stages_test::stage("metric", type), {10});
 }
 
 }  // namespace
 
 TEST_CASE("a scheduler that takes back what it observed goes on bit for bit") {
-  for (const std::string& type : stages::builtin_catalogue().schedulers.names()) {
+  for (const std::string& type : stages::builtin_catalog().schedulers.names()) {
     for (const std::string& options : scheduler_options(type)) {
       for (const std::int64_t before : {0, 1, 4, 11, 20}) {
         INFO(type << " " << options << " after " << before << " epochs");
@@ -151,7 +150,7 @@ TEST_CASE("a stopper that takes back what it observed says the same from then on
         "{monitor: val/accuracy, patience: 30, stopping_threshold: 2}"}},
       {"divergence",
        {"{}", "{patience: 4, smoothing: 0.9, factor: 1.2}", "{skip_first: 40, min_delta: 0}"}}};
-  for (const std::string& type : stages::builtin_catalogue().stoppers.names()) {
+  for (const std::string& type : stages::builtin_catalog().stoppers.names()) {
     for (const std::string& options : own.at(type)) {
       for (const std::int64_t before : {0, 1, 10, 60, 150}) {
         INFO(type << " " << options << " after " << before << " values");
@@ -170,7 +169,7 @@ TEST_CASE("a stopper that takes back what it observed says the same from then on
 
 TEST_CASE("the sums of a metric are all that it keeps") {
   const std::set<std::string> of_numbers{"mae", "rmse", "r2"};
-  for (const std::string& type : stages::builtin_catalogue().metrics.names()) {
+  for (const std::string& type : stages::builtin_catalog().metrics.names()) {
     INFO(type);
     const auto whole = metric(type);
     const auto resumed = metric(type);

@@ -25,8 +25,8 @@ namespace {
 
 std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,
                                     stage::MetricContext context = {6}) {
-  return stages::builtin_catalogue().metrics.build(stages_test::stage("metric", type, options),
-                                                   context);
+  return stages::builtin_catalog().metrics.build(stages_test::stage("metric", type, options),
+                                                 context);
 }
 
 std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,

@@ -16,8 +16,8 @@ namespace {
 
 std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
                                    const stage::ModelContext& context) {
-  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options),
-                                                  context);
+  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
+                                                context);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "spec/scheduler/schedule.hpp"
+#include "spec/options/scheduler.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
@@ -16,14 +16,14 @@ using stages_test::tensor;
 namespace {
 
 std::unique_ptr<stage::Scheduler> make(const std::string& type, const std::string& options) {
-  return stages::builtin_catalogue().schedulers.build(
-      stages_test::stage("scheduler", type, options), {0.1, 3, 10});
+  return stages::builtin_catalog().schedulers.build(stages_test::stage("scheduler", type, options),
+                                                    {0.1, 3, 10});
 }
 
 std::unique_ptr<stage::Optimizer> optimizer_of(const std::string& type, const std::string& options,
                                                const at::Tensor& weight) {
-  return stages::builtin_catalogue().optimizers.build(
-      stages_test::stage("optimizer", type, options), {{{"weight", weight}}});
+  return stages::builtin_catalog().optimizers.build(stages_test::stage("optimizer", type, options),
+                                                    {{{"weight", weight}}});
 }
 
 }  // namespace
@@ -51,13 +51,13 @@ TEST_CASE("optimizers that follow a cycle end at PyTorch's weights") {
     INFO(run["type"] << " " << run["options"]);
     const at::Tensor weight = tensor(golden["start"]).requires_grad_(true);
     const config::Stage cycle = stages_test::stage("scheduler", "one_cycle_lr", "{}");
-    const auto optimizer = stages::builtin_catalogue().optimizers.build(
+    const auto optimizer = stages::builtin_catalog().optimizers.build(
         spec::with_scheduled_momentum(
             stages_test::stage("optimizer", run["type"], run["options"].dump()), cycle),
         {{{"weight", weight}}});
     REQUIRE(optimizer->has_momentum());
     const auto scheduler =
-        stages::builtin_catalogue().schedulers.build(cycle, {optimizer->initial_lr(), 3, 10});
+        stages::builtin_catalog().schedulers.build(cycle, {optimizer->initial_lr(), 3, 10});
     for (std::int64_t step = 0; step < golden["steps"]; ++step) {
       weight.mutable_grad() = tensor(golden["gradients"][static_cast<std::size_t>(step)]);
       optimizer->set_lr(scheduler->lr(0, step));

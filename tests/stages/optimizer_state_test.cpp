@@ -23,7 +23,7 @@ bool is_idle(const Variant& variant, const std::string& entry) {
 std::vector<std::string> state_names(const Variant& variant) {
   const Tensors parameters{{"fc.weight", at::ones({2, 3}).requires_grad_()},
                            {"fc.bias", at::ones({2}).requires_grad_()}};
-  const auto optimizer = stages::builtin_catalogue().optimizers.build(
+  const auto optimizer = stages::builtin_catalog().optimizers.build(
       stages_test::stage("optimizer", variant.type, variant.options), {parameters});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : optimizer->state()) {

@@ -17,8 +17,8 @@ namespace {
 
 std::unique_ptr<stage::Optimizer> make(const std::string& type, const std::string& options,
                                        std::vector<stage::NamedTensor> parameters) {
-  return stages::builtin_catalogue().optimizers.build(
-      stages_test::stage("optimizer", type, options), {std::move(parameters)});
+  return stages::builtin_catalog().optimizers.build(stages_test::stage("optimizer", type, options),
+                                                    {std::move(parameters)});
 }
 
 at::Tensor leaf(const at::Tensor& values) { return values.clone().requires_grad_(true); }
@@ -201,7 +201,7 @@ TEST_CASE("zero_grad clears gradients in place, so that views into a bucket stay
 }
 
 TEST_CASE("after a step no optimizer holds on to the gradients") {
-  for (const std::string& type : stages::builtin_catalogue().optimizers.names()) {
+  for (const std::string& type : stages::builtin_catalog().optimizers.names()) {
     INFO(type);
     const at::Tensor weight = leaf(at::ones({2, 3}));
     const at::Tensor bias = leaf(at::ones({3}));

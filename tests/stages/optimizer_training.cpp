@@ -74,7 +74,7 @@ std::vector<std::string> differing(const Tensors& a, const Tensors& b) {
 
 Training::Training(const Variant& variant)
     : weights_(network()),
-      optimizer_(stages::builtin_catalogue().optimizers.build(
+      optimizer_(stages::builtin_catalog().optimizers.build(
           stage("optimizer", variant.type, variant.options), {weights_})) {}
 
 void Training::steps(int from, int to) {
@@ -133,7 +133,7 @@ std::vector<Variant> variants() {
       {"nadam", {"decoupled_weight_decay: true, weight_decay: 0.1"}},
       {"muon", {"nesterov: false", "adamw_lr: 0.01"}}};
   std::vector<Variant> all;
-  for (const std::string& type : stages::builtin_catalogue().optimizers.names()) {
+  for (const std::string& type : stages::builtin_catalog().optimizers.names()) {
     const std::string always = type == "lion" ? "{lr: 0.1, betas: [0.9, 0.5]" : "{lr: 0.1";
     all.push_back({type, always + ", weight_decay: 0.01}"});
     all.push_back({type, always +

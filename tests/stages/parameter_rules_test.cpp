@@ -144,7 +144,7 @@ TEST_CASE("a pattern that matches nothing is refused with what there is") {
 
 TEST_CASE("muon refuses a matrix for AdamW that there is not") {
   const auto make = [](const std::string& options) {
-    return stages::builtin_catalogue().optimizers.build(
+    return stages::builtin_catalog().optimizers.build(
         stages_test::stage("optimizer", "muon", options), {network()});
   };
   CHECK_NOTHROW(make("{}"));
@@ -159,7 +159,7 @@ TEST_CASE("every optimizer takes its groups' rates and weight decay") {
     INFO(type);
     const auto make = [&](const std::string& options, const std::string& name) {
       std::vector<stage::NamedTensor> one{{name, at::ones({3, 3}).requires_grad_()}};
-      auto optimizer = stages::builtin_catalogue().optimizers.build(
+      auto optimizer = stages::builtin_catalog().optimizers.build(
           stages_test::stage("optimizer", type, options), {one});
       one[0].tensor.mutable_grad() = at::full_like(one[0].tensor, 0.5);
       optimizer->step();
@@ -173,7 +173,7 @@ TEST_CASE("every optimizer takes its groups' rates and weight decay") {
         "slow");
     const at::Tensor whole = make("{lr: 0.01, weight_decay: 0.1}", "slow");
     std::vector<stage::NamedTensor> one{{"slow", at::ones({3, 3}).requires_grad_()}};
-    auto direct = stages::builtin_catalogue().optimizers.build(
+    auto direct = stages::builtin_catalog().optimizers.build(
         stages_test::stage("optimizer", type, "{lr: 0.005, weight_decay: 0.1}"), {one});
     one[0].tensor.mutable_grad() = at::full_like(one[0].tensor, 0.5);
     direct->step();
@@ -191,7 +191,7 @@ TEST_CASE("a step whose gradients are not finite changes nothing and counts for 
     const auto run = [&](bool with_bad_step) {
       std::vector<stage::NamedTensor> one{{"weight", at::ones({3, 3}).requires_grad_()}};
       const std::string momentum = type == "sgd" ? ", momentum: 0.9" : "";
-      auto optimizer = stages::builtin_catalogue().optimizers.build(
+      auto optimizer = stages::builtin_catalog().optimizers.build(
           stages_test::stage("optimizer", type, "{lr: 0.01" + momentum + "}"), {one});
       const auto step = [&](double gradient, float found) {
         one[0].tensor.mutable_grad() = at::full_like(one[0].tensor, gradient);

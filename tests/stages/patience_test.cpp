@@ -12,7 +12,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 std::unique_ptr<stage::Stopper> make(const std::string& options) {
-  return stages::builtin_catalogue().stoppers.build(
+  return stages::builtin_catalog().stoppers.build(
       stages_test::stage("stopper", "patience", options), {});
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 std::unique_ptr<stage::Scheduler> make(const std::string& type, const std::string& options,
                                        const stage::SchedulerContext& context = {0.1, 30, 100}) {
-  return stages::builtin_catalogue().schedulers.build(
-      stages_test::stage("scheduler", type, options), context);
+  return stages::builtin_catalog().schedulers.build(stages_test::stage("scheduler", type, options),
+                                                    context);
 }
 
 }  // namespace

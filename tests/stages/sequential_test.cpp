@@ -12,7 +12,7 @@ namespace {
 constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
 
 std::unique_ptr<stage::Model> make(const std::string& layers, const stage::ModelContext& context) {
-  return stages::builtin_catalogue().models.build(
+  return stages::builtin_catalog().models.build(
       stages_test::stage("model", "sequential", "{layers: " + layers + "}"), context);
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("dampening that only the device sees the first steps of gives the kern
   };
   const Tensors expected = leaves();
   const Tensors found = leaves();
-  const auto optimizer = stages::builtin_catalogue().optimizers.build(
+  const auto optimizer = stages::builtin_catalog().optimizers.build(
       stages_test::stage("optimizer", "sgd",
                          "{lr: 0.1, momentum: 0.9, dampening: 0.5, weight_decay: 0.1}"),
       {expected});

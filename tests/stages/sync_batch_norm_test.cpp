@@ -95,7 +95,7 @@ bool close(const at::Tensor& a, const at::Tensor& b) { return torch::allclose(a,
 
 }  // namespace
 
-TEST_CASE("ranks that share their statistics normalise like one with all rows, however uneven") {
+TEST_CASE("ranks that share their statistics normalize like one with all rows, however uneven") {
   const Found whole = found_by(layer(), 0, 7, true);
   const std::vector<Share> shares{{0, 4}, {4, 2}, {6, 1}};
   const auto ranks = on_ranks(shares);

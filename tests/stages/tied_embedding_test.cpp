@@ -33,8 +33,8 @@ using Weights = std::map<std::string, at::Tensor>;
 std::unique_ptr<stage::Model> make_gpt() {
   at::manual_seed(4);
   const stage::ModelContext context{{5}, kTokens, {spec::Inputs::tokens, spec::Targets::tokens}};
-  auto model = stages::builtin_catalogue().models.build(
-      stages_test::stage("model", "gpt", kOptions), context);
+  auto model =
+      stages::builtin_catalog().models.build(stages_test::stage("model", "gpt", kOptions), context);
   const at::NoGradGuard guard;
   for (const auto& [name, parameter] : model->parameters())
     parameter.set_data(at::randn(parameter.sizes(), at::kDouble).mul(0.3));

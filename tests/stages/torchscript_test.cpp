@@ -29,8 +29,8 @@ const std::string kScript = golden_folder() / "torch/script.pt";
 std::unique_ptr<stage::Model> load(const std::string& path, const std::string& sha256,
                                    const stage::ModelContext& context) {
   const std::string options = "{path: " + path + ", sha256: \"" + sha256 + "\"}";
-  return stages::builtin_catalogue().models.build(
-      stages_test::stage("model", "torchscript", options), context);
+  return stages::builtin_catalog().models.build(stages_test::stage("model", "torchscript", options),
+                                                context);
 }
 
 std::string hash_of(const std::string& path) {

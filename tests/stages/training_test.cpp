@@ -11,7 +11,7 @@ using stages_test::tensor;
 
 TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
   const Json golden = stages_test::golden("models")["training"];
-  const stage::Catalogue all = stages::builtin_catalogue();
+  const stage::Catalog all = stages::builtin_catalog();
   const auto model =
       all.models.build(stages_test::stage("model", "mlp", "{hidden: [5]}"), {{1, 2, 3}, 3});
   const auto parameters = model->parameters();

@@ -25,8 +25,8 @@ constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
 
 std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
                                    const stage::ModelContext& context) {
-  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options),
-                                                  context);
+  return stages::builtin_catalog().models.build(stages_test::stage("model", type, options),
+                                                context);
 }
 
 std::vector<std::int64_t> numbers(const Json& json) {

@@ -117,7 +117,7 @@ TEST_CASE("the document of a search has what was tried, the patch and its gain")
 
 TEST_CASE("the text of a search tells verdict, patch, proof and the next commands") {
   const report::Style style{
-      .glyphs = report::Glyphs::ascii, .colours = report::Colours::off, .width = 200};
+      .glyphs = report::Glyphs::ascii, .colors = report::Colors::off, .width = 200};
   const std::string text = report::tune_text(found(), commands(), style);
   CHECK_THAT(text, Contains("loader.num_workers=2") && Contains("1.50x [1.40, 1.60]") &&
                        Contains("Not tried: trainer.precision: --allow precision") &&

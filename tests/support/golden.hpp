@@ -62,7 +62,7 @@ inline std::string read(const std::filesystem::path& path) {
 
 /// `text` with every line that fits its golden line replaced by it: equal to the golden text where
 /// all lines fit.
-inline std::string normalised(const std::string& text, const std::string& expected) {
+inline std::string normalized(const std::string& text, const std::string& expected) {
   std::vector<std::string> lines = lines_of(text);
   const std::vector<std::string> wanted = lines_of(expected);
   std::string result;
@@ -79,7 +79,7 @@ inline std::string normalised(const std::string& text, const std::string& expect
 inline void check_golden(const std::string& name, const std::string& text) {
   const std::filesystem::path path = golden_folder() / name;
   const std::string expected = golden::read(path);
-  const std::string actual = golden::normalised(text, expected);
+  const std::string actual = golden::normalized(text, expected);
   const char* approve = std::getenv("TRAINCTL_APPROVE");
   if (approve != nullptr && std::string_view(approve) == "1") {
     std::filesystem::create_directories(path.parent_path());

@@ -14,13 +14,12 @@ class NotedCommunicator final : public trainctl::dist::Communicator {
                     std::vector<std::string>& exchanges)
       : inner_(std::move(inner)), exchanges_(exchanges) {}
   [[nodiscard]] trainctl::dist::Place place() const override { return inner_->place(); }
-  std::unique_ptr<trainctl::dist::Pending> start_sum(const at::Tensor& tensor,
-                                                     const std::string& what) override {
+  trainctl::dist::Pending start_sum(const at::Tensor& tensor, const std::string& what) override {
     exchanges_.push_back(what);
     return inner_->start_sum(tensor, what);
   }
-  std::unique_ptr<trainctl::dist::Pending> start_broadcast(const at::Tensor& tensor, int root,
-                                                           const std::string& what) override {
+  trainctl::dist::Pending start_broadcast(const at::Tensor& tensor, int root,
+                                          const std::string& what) override {
     exchanges_.push_back(what);
     return inner_->start_broadcast(tensor, root, what);
   }

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "data/core/registry.hpp"
-#include "spec/batch_transform/mixup.hpp"
+#include "spec/options/batch_transform.hpp"
 #include "support/temp_folder.hpp"
 #include "train/loop/train_loop.hpp"
 
@@ -27,7 +27,7 @@
 // A run of fakes: the trainer sees interfaces only, so a test decides what a model, a loss or a
 // metric does.
 
-/// 2x3 grey images of noise whose class is told by their first pixel.
+/// 2x3 gray images of noise whose class is told by their first pixel.
 class FakeImages final : public trainctl::data::Dataset, public trainctl::data::ImageStore {
  public:
   explicit FakeImages(std::int64_t samples) : samples_(samples) {}
@@ -231,7 +231,7 @@ struct FakeRun {
   [[nodiscard]] std::unique_ptr<trainctl::data::Loader> train_loader() const {
     trainctl::data::Pipeline pipeline{.dataset = std::make_shared<FakeImages>(sizes.samples)};
     if (sizes.mixup_alpha > 0) {
-      pipeline.batch_transforms.push_back(trainctl::data::builtin_catalogue().batch_transforms.at(
+      pipeline.batch_transforms.push_back(trainctl::data::builtin_catalog().batch_transforms.at(
           "mixup")(trainctl::config::make_stage(
           "batch_transform", "mixup", trainctl::spec::batch_transform::Mixup{sizes.mixup_alpha})));
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""docs/bottlenecks.md is what `trainctl explain --bottlenecks` prints, and its keys are keys of the experiment file.
+"""docs/reference/bottlenecks.md is what `trainctl explain --bottlenecks` prints, and its keys are keys of the experiment file.
 
-usage: bottlenecks_page.py TRAINCTL docs/bottlenecks.md [--write]
+usage: bottlenecks_page.py TRAINCTL docs/reference/bottlenecks.md [--write]
 """
 
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/ci.md: its YAML can be read, and its commands name verbs and flags that there are. Skipped without PyYAML."""
+"""docs/how-to/ci.md: its YAML can be read, and its commands name verbs and flags that there are. Skipped without PyYAML."""
 
 import re
 import shlex
@@ -7,14 +7,14 @@ import sys
 
 import tree
 
-PAGE = "docs/ci.md"
+PAGE = "docs/how-to/ci.md"
 SURFACE = "tests/golden/surface.txt"
 # A command ends where the shell ends it, or the line.
 COMMAND = re.compile(r"(?:^|[\s`])trainctl ((?:[^|&;`\n\"']|\"[^\"]*\"|'[^']*')+)", re.M)
 
 
 def blocks(text, language):
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+    return re.findall(rf"^```{language}(?: [^\n]*)?\n(.*?)^```", text, re.M | re.S)
 
 
 def surface(text):
@@ -71,7 +71,7 @@ def check(root):
     import yaml
     page = tree.read(root, PAGE)
     verbs = surface(tree.read(root, SURFACE))
-    violations, texts = [], blocks(page, "sh")
+    violations, texts = [], blocks(page, "console")
     for number, block in enumerate(blocks(page, "yaml"), 1):
         try:
             document = yaml.safe_load(block)
@@ -79,7 +79,7 @@ def check(root):
             violations += check_gitlab(document) if "jobs" not in document else []
         except yaml.YAMLError as error:
             violations.append(f"{PAGE}: its YAML block {number} cannot be read: {error}")
-    commands = [command for text in texts for command in COMMAND.findall(text)]
+    commands = [command for text in texts for command in COMMAND.findall(text.replace("\\\n", " "))]
     if len(commands) < 4:
         violations.append(f"{PAGE}: only {len(commands)} commands were found")
     for command in commands:

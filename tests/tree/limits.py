@@ -9,12 +9,11 @@ import statistics
 import tree
 
 FILE_LIMIT, FUNCTION_LIMIT, HEADER_AIM = 600, 80, 150
-# Of the sources and headers in lib and apps. The first three move towards 900, 90 and 100,000; a change that needs more says why.
-# 936 files instead of 930: the training loop has an observer for each duty (docs/adr/0017).
-MOST_FILES, LEAST_MEDIAN, MOST_LINES, MOST_IN_FOLDER = 936, 90, 121_800, 28
+# Of the sources and headers in lib and apps; a change that needs more says why (docs/adr/0019).
+MOST_FILES, LEAST_MEDIAN, MOST_LINES, MOST_IN_FOLDER = 820, 100, 113_000, 28
 PROGRAM = ("lib", "apps")
 FEW = 20  # files whose median says nothing
-SOURCES = (".hpp", ".cpp", ".h", ".cu", ".cuh")
+SOURCES = (".hpp", ".cpp", ".h", ".inc", ".cu", ".cuh")
 SCOPE = re.compile(r'\b(namespace|class|struct|union|enum)\b[^(]*$|\bextern\s+""\s*$')
 ANGLES = re.compile(r"<[^<>()]*>|\balignas\s*\([^()]*\)")
 LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(<[^<>]*>\s*)?(\(|mutable|noexcept|->|$)")

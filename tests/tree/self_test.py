@@ -154,8 +154,8 @@ class Stages(Planted):
     FILES = {
         "lib/stages/stages.def": "// head\nSTAGE(model, mlp)\n",
         "lib/data/data.def": "STAGE(transform, crop)\n",
-        "lib/spec/model/mlp.hpp": "struct Mlp {};\n", "lib/stages/model/mlp.cpp": "void register_model_mlp(int) {}\n",
-        "lib/spec/transform/crop.hpp": "struct Crop {};\n", "lib/data/transform/crop.cpp": "void register_transform_crop(int) {}\n",
+        "lib/spec/options/model.hpp": "struct Mlp {};\n", "lib/stages/model/mlp.cpp": "void register_model_mlp(int) {}\n",
+        "lib/spec/options/transform.hpp": "struct Crop {};\n", "lib/data/transform/crop.cpp": "void register_transform_crop(int) {}\n",
     }
 
     def found(self, **planted):
@@ -165,32 +165,33 @@ class Stages(Planted):
         self.expect(self.found())
 
     def test_what_is_missing_is_named(self):
-        self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, cnn)\n"}), "no header", "no source")
+        self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, cnn)\n"}), "struct Cnn", "no source")
+        self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(loss, cnn)\n"}), "no header lib/spec/options/loss.hpp", "no source")
         self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, mlp)\n"}), "twice")
         self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model,cnn)\n"}), "expected 'STAGE")
         self.expect(self.found(**{"lib/stages/model/mlp.cpp": "\n"}), "register_model_mlp is missing")
         self.expect(self.found(**{"lib/stages/model/cnn.cpp": "void register_model_cnn(int) {}\n"}), "no line STAGE(model, cnn) or STAGE(model, ..., cnn)")
-        self.expect(self.found(**{"lib/spec/model/cnn.hpp": ""}), "STAGE(model, ..., cnn), and nothing includes it")
-        self.expect(self.found(**{"lib/spec/model/mlp.hpp": "struct MlpBase {};\n"}), "struct Mlp, the options of model/mlp, is missing")
+        self.expect(self.found(**{"lib/data/transform/crop.cpp": "\n"}), "register_transform_crop is missing")
+        self.expect(self.found(**{"lib/spec/options/cnn.hpp": ""}), "no line STAGE(cnn, ...), and nothing includes it")
+        self.expect(self.found(**{"lib/spec/options/model.hpp": "struct MlpBase {};\n"}), "struct Mlp, the options of model/mlp, is missing")
 
     def test_stages_of_a_family_share_header_and_source(self):
         family = {
             "lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, deep_mlp, mlp)\n",
-            "lib/spec/model/mlp.hpp": "struct Mlp {};\nstruct DeepMlp : Mlp {};\n",
-            "lib/stages/model/mlp.cpp": "void register_model_mlp(int) {}\nvoid register_model_deep_mlp(int) {}\n",
+            "lib/spec/options/model.hpp": "struct Mlp {};\nstruct DeepMlp : Mlp {};\n",
+            "lib/stages/model/mlp.cpp": 'void register_model_mlp(int) { add("deep_mlp"); }\n',
         }
         self.expect(self.found(**family))
-        self.expect(self.found(**{**family, "lib/spec/model/mlp.hpp": "struct Mlp {};\n"}), "struct DeepMlp")
+        self.expect(self.found(**{**family, "lib/spec/options/model.hpp": "struct Mlp {};\n"}), "struct DeepMlp")
         self.expect(self.found(**{**family, "lib/stages/model/mlp.cpp": "void register_model_mlp(int) {}\n"}),
-                    "register_model_deep_mlp is missing")
+                    "register_model_mlp does not register deep_mlp")
         self.expect(self.found(**{**family, "lib/stages/stages.def": "STAGE(model, mlp, perceptron)\n"}),
-                    "no header lib/spec/model/perceptron.hpp", "no source", "lib/stages/model/mlp.cpp: no line",
-                    "STAGE(model, ..., mlp), and nothing includes it")
+                    "no source", "lib/stages/model/mlp.cpp: no line")
 
     def test_a_shared_helper_is_no_stage(self):
         self.expect(self.found(**{"lib/stages/model/blocks.cpp": "", "lib/stages/model/blocks.hpp": "",
-                                   "lib/spec/model/base.hpp": "",
-                                   "lib/spec/model/mlp.hpp": '#include "spec/model/base.hpp"\nstruct Mlp {};\n'}))
+                                   "lib/spec/options/base.hpp": "",
+                                   "lib/spec/options/model.hpp": '#include "spec/options/base.hpp"\nstruct Mlp {};\n'}))
 
 
 class Sources(Planted):

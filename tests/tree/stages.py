@@ -7,7 +7,8 @@ from pathlib import Path
 import tree
 
 LISTS = {"lib/stages/stages.def": "lib/stages", "lib/data/data.def": "lib/data"}
-SPEC = "lib/spec"
+REGISTERS_FAMILIES = {"lib/stages"}  # the others have a function for each stage
+SPEC = "lib/spec/options"
 
 
 def read_list(root, path):
@@ -33,7 +34,7 @@ def check_lines(root, path, folder, stages):
         if (kind, name) in seen:
             violations.append(f"{path}:{number}: {kind}/{name} is listed twice")
         seen.add((kind, name))
-        header = Path(SPEC) / kind / f"{family}.hpp"
+        header = Path(SPEC) / f"{kind}.hpp"
         if not (Path(root) / header).is_file():
             violations.append(f"{path}:{number}: {kind}/{name} has no header {header}")
         elif not re.search(rf"^(?:struct|class) {options_type(name)}\b", tree.read(root, header), re.MULTILINE):
@@ -41,8 +42,13 @@ def check_lines(root, path, folder, stages):
         source = Path(folder) / kind / f"{family}.cpp"
         if not (Path(root) / source).is_file():
             violations.append(f"{path}:{number}: {kind}/{name} has no source {source}")
-        elif f"register_{kind}_{name}(" not in tree.read(root, source):
-            violations.append(f"{source}: register_{kind}_{name} is missing")
+        else:
+            unit = family if folder in REGISTERS_FAMILIES else name
+            text = tree.read(root, source)
+            if f"register_{kind}_{unit}(" not in text:
+                violations.append(f"{source}: register_{kind}_{unit} is missing")
+            elif unit != name and f'"{name}"' not in text:
+                violations.append(f"{source}: register_{kind}_{unit} does not register {name}")
     return violations
 
 
@@ -61,14 +67,12 @@ def check_sources(root, path, folder, stages):
 
 
 def check_headers(root, listed):
-    """A header that is no family of any line, and that no header or source includes."""
+    """A header that is no kind of any line, and that no header or source includes."""
     violations = []
     shown_in = "\n".join(tree.read(root, path) for path in tree.files(root, ".hpp", ".cpp") if path.parts[0] == "lib")
-    for kind in sorted({kind for kind, _ in listed}):
-        for header in sorted((Path(root) / SPEC / kind).glob("*.hpp")):
-            if (kind, header.stem) not in listed and f'#include "spec/{kind}/{header.name}"' not in shown_in:
-                violations.append(f"{header.relative_to(root)}: no line STAGE({kind}, {header.stem}) or STAGE({kind}, ..., {header.stem}), "
-                                  "and nothing includes it")
+    for header in sorted((Path(root) / SPEC).glob("*.hpp")):
+        if header.stem not in listed and f'#include "spec/options/{header.name}"' not in shown_in:
+            violations.append(f"{header.relative_to(root)}: no line STAGE({header.stem}, ...), and nothing includes it")
     return violations
 
 
@@ -77,7 +81,7 @@ def check(root):
     for path, folder in LISTS.items():
         stages, unread = read_list(root, path)
         violations += unread + check_lines(root, path, folder, stages) + check_sources(root, path, folder, stages)
-        listed |= {(kind, family) for _, kind, _, family in stages}
+        listed |= {kind for _, kind, _, _ in stages}
     return violations + check_headers(root, listed)
 
 

@@ -1,20 +1,9 @@
-#include "base/strings.hpp"
 #include "checkpoint/container.hpp"
 #include "checkpoint/listing.hpp"
 #include "checkpoint/verify.hpp"
-#include "cli/context.hpp"
-#include "cli/output.hpp"
 #include "cli/run_paths.hpp"
+#include "cli/verb.hpp"
 #include "report/text/table.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <system_error>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -173,24 +162,20 @@ int verify(const std::vector<std::string>& paths, Context& context) {
 }
 
 void add_ls(CLI::App& checkpoint, Context& context) {
-  const auto arguments = std::make_shared<LsArguments>();
-  CLI::App& verb =
-      add_verb(checkpoint, context, {"ls", "the checkpoints of a run, newest first", kTrainGroup},
-               [arguments, &context] { return ls(*arguments, context); });
-  verb.add_option("path", arguments->path, "a run folder, or its folder of checkpoints")
-      ->type_name("PATH")
-      ->required();
-  verb.add_flag("--verify", arguments->verify, "read all of each, not only its manifest");
+  const auto [verb, arguments] = add_verb(
+      checkpoint, context, {"ls", "the checkpoints of a run, newest first", kTrainGroup}, ls);
+  add_options(verb, {{"path", arguments.path, "PATH", "a run folder, or its folder of checkpoints"},
+                     {"--verify", arguments.verify, "read all of each, not only its manifest"}});
+  verb.get_option("path")->required();
 }
 
 void add_verify(CLI::App& checkpoint, Context& context) {
-  const auto paths = std::make_shared<std::vector<std::string>>();
-  CLI::App& verb = add_verb(
-      checkpoint, context, {"verify", "read all of a checkpoint and check every byte", kTrainGroup},
-      [paths, &context] { return verify(*paths, context); });
-  verb.add_option("path", *paths, "checkpoints; a run folder stands for all of its own")
-      ->type_name("PATH...")
-      ->required();
+  const auto [verb, paths] =
+      add_verb(checkpoint, context,
+               {"verify", "read all of a checkpoint and check every byte", kTrainGroup}, verify);
+  add_options(verb,
+              {{"path", paths, "PATH...", "checkpoints; a run folder stands for all of its own"}});
+  verb.get_option("path")->required();
   verb.footer("Exit codes: 0 all are whole; 10 one is damaged, and the file and tensor are named.");
 }
 
@@ -198,10 +183,8 @@ void add_verify(CLI::App& checkpoint, Context& context) {
 
 void add_checkpoint(CLI::App& program, Context& context) {
   CLI::App& verb =
-      *program.add_subcommand("checkpoint", "list, examine, verify and convert checkpoints")
-           ->group(kTrainGroup);
-  add_global_flags(verb, context);
-  verb.require_subcommand(1);
+      add_verb_group(program, context,
+                     {"checkpoint", "list, examine, verify and convert checkpoints", kTrainGroup});
   add_ls(verb, context);
   add_checkpoint_inspect(verb, context);
   add_verify(verb, context);

@@ -1,30 +1,17 @@
-#include "base/numbers.hpp"
 #include "base/safetensors.hpp"
-#include "base/strings.hpp"
 #include "checkpoint/export.hpp"
-#include "cli/context.hpp"
-#include "cli/engine_library.hpp"
 #include "cli/run_paths.hpp"
-#include "cli/shared_options.hpp"
+#include "cli/verb.hpp"
+#include "program.hpp"
 #include "study/workers/worker_tasks.hpp"
-#include "verbs.hpp"
-#include "weights/import.hpp"
 #include "weights/torch_writer.hpp"
-
-#include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <optional>
-#include <string>
-#include <system_error>
 
 namespace trainctl::app {
 namespace {
 
 using checkpoint::Weights;
+
+constexpr const char* kForceHelp = "replace the file where it is there already";
 
 enum class Format { safetensors, pth, torchscript };
 constexpr std::array<const char*, 3> enum_names(Format) {
@@ -174,31 +161,24 @@ int import_one(const ConvertArguments& arguments, Context& context) {
   return 0;
 }
 
-void add_conversion(CLI::App& verb, ConvertArguments& arguments, const char* type) {
-  const std::string what = std::string(type) == "PATH"
-                               ? "a checkpoint; a run folder stands for its newest one"
-                               : "what torch.save made of a state dict";
-  verb.add_option("path", arguments.path, what)->type_name(type)->required();
-  const std::string out = std::string(type) == "PATH"
-                              ? "the file to write: .safetensors, .pth or .pt (TorchScript)"
-                              : "the safetensors file to write";
-  verb.add_option("--out", arguments.out, out)->type_name("FILE")->required();
-  verb.add_flag("--force", arguments.force, "replace the file where it is there already");
-}
-
 }  // namespace
 
 void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
-  const auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App& verb = add_verb(checkpoint, context,
-                            {"export", "write the weights of a checkpoint for other programs",
-                             kTrainGroup, WorkingDirectory::existing},
-                            [arguments, &context] { return export_one(*arguments, context); });
-  add_conversion(verb, *arguments, "PATH");
-  verb.add_option(
-          "--format", arguments->format,
-          "safetensors, pth (state dict) or torchscript; default: as the name of --out ends")
-      ->type_name("FORMAT");
+  const auto [verb, arguments] =
+      add_verb(checkpoint, context,
+               {"export", "write the weights of a checkpoint for other programs", kTrainGroup,
+                WorkingDirectory::existing},
+               export_one);
+  add_options(verb, {{"path", arguments.path, "PATH",
+                      "a checkpoint; a run folder stands for its newest one"},
+                     {"--out", arguments.out, "FILE",
+                      "the file to write: .safetensors, .pth or .pt (TorchScript)"},
+                     {"--force", arguments.force, kForceHelp}});
+  verb.get_option("path")->required();
+  verb.get_option("--out")->required();
+  add_options(
+      verb, {{"--format", arguments.format, "FORMAT",
+              "safetensors, pth (state dict) or torchscript; default: as the name of --out ends"}});
   verb.footer(
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
@@ -207,19 +187,22 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
       "torch.jit.load(\"model.pt\") the\n"
       "model in evaluation mode. TorchScript needs the engine, and the experiment's data for the "
       "shape of a sample.");
-  verb.add_option("--weights", arguments->weights,
-                  "model, ema, best (default: the average where there is one, else the model's)")
-      ->type_name("WHICH");
+  add_options(verb,
+              {{"--weights", arguments.weights, "WHICH",
+                "model, ema, best (default: the average where there is one, else the model's)"}});
 }
 
 void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
-  const auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App& verb = add_verb(
+  const auto [verb, arguments] = add_verb(
       checkpoint, context,
       {"import", "a state dict of torch.save as safetensors, read in a sandbox", kTrainGroup},
-      [arguments, &context] { return import_one(*arguments, context); });
-  add_conversion(verb, *arguments, "FILE.pth");
-  add_selection_flags(verb, arguments->selection);
+      import_one);
+  add_options(verb, {{"path", arguments.path, "FILE.pth", "what torch.save made of a state dict"},
+                     {"--out", arguments.out, "FILE", "the safetensors file to write"},
+                     {"--force", arguments.force, kForceHelp}});
+  verb.get_option("path")->required();
+  verb.get_option("--out")->required();
+  add_selection_flags(verb, arguments.selection);
   verb.footer(
       "  trainctl checkpoint import lightning.ckpt --prefix model. --out weights.safetensors\n"
       "  trainctl checkpoint import timm.pth.tar --section state_dict_ema --out ema.safetensors");

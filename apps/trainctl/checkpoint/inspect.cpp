@@ -1,22 +1,8 @@
-#include "base/numbers.hpp"
-#include "base/strings.hpp"
 #include "checkpoint/contents.hpp"
 #include "checkpoint/folder.hpp"
-#include "cli/context.hpp"
-#include "cli/output.hpp"
 #include "cli/run_paths.hpp"
+#include "cli/verb.hpp"
 #include "report/text/table.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <optional>
-#include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -211,15 +197,12 @@ int inspect(const std::string& wish, Context& context) {
 }  // namespace
 
 void add_checkpoint_inspect(CLI::App& checkpoint, Context& context) {
-  const auto path = std::make_shared<std::string>();
-  CLI::App& verb =
+  const auto [verb, path] =
       add_verb(checkpoint, context,
-               {"inspect", "what a checkpoint holds and where it was made", kTrainGroup},
-               [path, &context] { return inspect(*path, context); });
-  verb.add_option("path", *path,
-                  "a checkpoint or a file of one; a run folder stands for its newest one")
-      ->type_name("PATH")
-      ->required();
+               {"inspect", "what a checkpoint holds and where it was made", kTrainGroup}, inspect);
+  add_options(verb, {{"path", path, "PATH",
+                      "a checkpoint or a file of one; a run folder stands for its newest one"}});
+  verb.get_option("path")->required();
 }
 
 }  // namespace trainctl::app

@@ -1,89 +1,37 @@
 #include "cli/context.hpp"
 
-#include "base/error.hpp"
-#include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "cli/output.hpp"
 #include "config/secret.hpp"
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
-#include <utility>
 
 namespace trainctl::app {
 namespace {
 
-constexpr const char* kGlobalGroup = "Global options";
 constexpr const char* kDeletedDirectory = "the working directory has been deleted";
-
-// An option that takes one of a few words, stored as the enumerator of the same rank.
-template <class E, std::size_t N>
-void add_choice(CLI::App& app, const std::string& flag, E& value,
-                const std::array<const char*, N>& names, const std::string& place) {
-  const std::vector<std::string> words(names.begin(), names.end());
-  const auto choose = [&value, words, flag](const std::string& word) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (words[i] != word) continue;
-      value = static_cast<E>(i);
-      return;
-    }
-    throw CLI::ValidationError(
-        flag, fmt::format("'{}' is not one of {}", printable(word), join(words, ", ")));
-  };
-  app.add_option_function<std::string>(flag, choose, join(words, ", "))
-      ->type_name(place)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->group(kGlobalGroup);
-}
 
 std::string source_location_text(const std::source_location& where) {
   return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(),
                      where.line());
 }
 
+/// Adds the cause of most failures in a working directory that has been deleted, and the way out.
+std::string with_folder_hint(std::string message) {
+  if (!working_directory_is_deleted()) return message;
+  if (message.find(kDeletedDirectory) == std::string::npos)
+    message += fmt::format("; {}", kDeletedDirectory);
+  return message + "\nhint: change to a folder that exists, as in: cd ~";
+}
+
 }  // namespace
-
-void add_global_flags(CLI::App& app, Context& context) {
-  app.set_help_flag("-h,--help", "show this help")->group(kGlobalGroup);
-  app.add_flag("--json", context.json, "print one JSON document on stdout")->group(kGlobalGroup);
-  app.add_flag("-q,--quiet", context.quiet, "print results and errors only")->group(kGlobalGroup);
-  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")
-      ->group(kGlobalGroup);
-  add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
-  add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"},
-             "HOW");
-}
-
-std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
-  return [least, most](const std::string& text) -> std::string {
-    const auto value = parse_number<std::int64_t>(text);
-    if (value && *value >= least && *value <= most) return {};
-    return fmt::format("'{}' is no whole number from {} to {}", printable(text), least, most);
-  };
-}
 
 void check_working_directory() {
   ENSURE(resource, !working_directory_is_deleted(), "cannot start: {}", kDeletedDirectory);
-}
-
-CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
-                   std::function<int()> action) {
-  CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
-  add_global_flags(verb, context);
-  verb.callback([&context, &verb, run = std::move(action), directory = text.directory] {
-    context.action = [&context, &verb, run, directory] {
-      if (directory == WorkingDirectory::existing) check_working_directory();
-      const auto complete = context.complete_arguments.find(&verb);
-      if (complete != context.complete_arguments.end()) complete->second();
-      return run();
-    };
-  });
-  return verb;
 }
 
 config::Color color_for(const Context& context, std::FILE* stream) {
@@ -129,18 +77,6 @@ Json problems_json(const config::Diagnostics& diagnostics) {
   }
   return problems;
 }
-
-namespace {
-
-/// Adds the cause of most failures in a working directory that has been deleted, and the way out.
-std::string with_folder_hint(std::string message) {
-  if (!working_directory_is_deleted()) return message;
-  if (message.find(kDeletedDirectory) == std::string::npos)
-    message += fmt::format("; {}", kDeletedDirectory);
-  return message + "\nhint: change to a folder that exists, as in: cd ~";
-}
-
-}  // namespace
 
 void print_error(const Context& context, const std::string& message) {
   const bool colored = color_for(context, stderr) == config::Color::on;

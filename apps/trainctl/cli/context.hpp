@@ -4,7 +4,6 @@
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
 
-#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -30,6 +29,7 @@ struct Context {
   ColorMode color = ColorMode::automatic;
   ProgressMode progress = ProgressMode::automatic;
   std::vector<std::string> argv;
+  const CLI::App* program = nullptr;
   std::string token_digits;  // that TRAINCTL_RDZV_TOKEN had: no child process inherits it
   config::Diagnostics
       diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
@@ -38,38 +38,11 @@ struct Context {
   std::map<const CLI::App*, std::function<void()>> complete_arguments;
 };
 
-/// The headings of `trainctl --help`.
-inline constexpr const char* kTrainGroup = "Train and measure";
-inline constexpr const char* kConfigGroup = "Understand an experiment file";
-inline constexpr const char* kMachineGroup = "This program and machine";
-
-/// existing: the verb starts processes, which work in the folder of this one.
-enum class WorkingDirectory { any, existing };
-
-struct VerbText {
-  std::string name;
-  std::string summary;  // one line, of `trainctl --help`
-  const char* group;    // one of the headings above; "" hides the verb
-  WorkingDirectory directory = WorkingDirectory::any;
-};
-
-/// Adds a verb with the global flags; `action` runs after the whole command line has been parsed,
-/// and after check_working_directory() where the verb needs one.
-CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
-                   std::function<int()> action);
-
 /// Throws Error(resource) where the working directory has been deleted: libraries that a child
 /// process loads end it without a reason then.
 void check_working_directory();
 
-/// --json, --quiet, -v, --color, --progress.
-void add_global_flags(CLI::App& app, Context& context);
-
-/// A check for CLI::Option::check(): a whole number from `least` to `most`, in words that do not
-/// depend on CLI11's version.
-std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most);
-
-/// Whether to colour what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
+/// Whether to color what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
 config::Color color_for(const Context& context, std::FILE* stream);
 
 /// Writes text as it is. main reports a stdout that could not be written.

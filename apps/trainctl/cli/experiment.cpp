@@ -1,20 +1,8 @@
 #include "cli/experiment.hpp"
 
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "build_info.hpp"
-#include "cli/context.hpp"
-#include "cli/engine_library.hpp"
-#include "spec/load.hpp"
+#include "cli/verb.hpp"
+#include "program.hpp"
 #include "study/workers/worker_tasks.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <filesystem>
-#include <string>
-#include <system_error>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -69,9 +57,8 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& c
   const auto take = [&arguments](const std::vector<std::string>& words) {
     for (const std::string& word : words) take_word(arguments, word);
   };
-  verb.add_option("-c,--config", arguments.file,
-                  "the experiment file, when it is not the first argument")
-      ->type_name("FILE");
+  add_options(verb, {{"-c,--config", arguments.file, "FILE",
+                      "the experiment file, when it is not the first argument"}});
   verb.add_option_function<std::vector<std::string>>(
           "words", take,
           "the experiment file (absent: ./config.yaml, else a built-in one); then overrides: a.b=c "
@@ -92,8 +79,11 @@ study::Invocation invocation_of(const ConfigArguments& arguments, const Context&
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
                           study::Purpose purpose) {
   study::TrainingSamples ignored;
-  return spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics,
-                               study::checks_for(purpose, ignored));
+  spec::Loaded loaded =
+      spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics,
+                            study::checks_for(purpose, ignored));
+  print_warnings(context);
+  return loaded;
 }
 
 void check_model(const spec::Loaded& loaded, const study::TrainingSamples& samples,

@@ -14,8 +14,6 @@ class App;
 
 namespace trainctl::app {
 
-struct Context;
-
 /// What a verb that works on one experiment takes: CONFIG [key=value ...], or -c CONFIG.
 struct ConfigArguments {
   std::string file;
@@ -41,10 +39,10 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& c
 /// What the requests of runs of this experiment have in common.
 study::Invocation invocation_of(const ConfigArguments& arguments, const Context& context);
 
-/// Loads the experiment with the checks for that purpose. Its warnings are in
-/// `context.diagnostics`. Throws as spec::load_experiment() does.
+/// Loads the experiment with the checks for that purpose, and prints its warnings. Throws as
+/// spec::load_experiment() does.
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
-                          study::Purpose purpose = study::Purpose::training);
+                          study::Purpose purpose);
 
 /// study::check_model(). Throws Error(resource) where this build has no engine.
 void check_model(const spec::Loaded& loaded, const study::TrainingSamples& samples,

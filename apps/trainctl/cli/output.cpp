@@ -1,8 +1,10 @@
 #include "cli/output.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "log/log.hpp"
-#include "log/stream_writer.hpp"
+#include "report/text/run_summary.hpp"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -13,8 +15,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <string>
-#include <string_view>
 
 namespace trainctl::app {
 namespace {
@@ -61,15 +61,6 @@ bool is_lost(std::FILE* stream) { return log::lost_cause(stream) != 0; }
 
 bool has_output(std::FILE* stream) { return state_of(stream).has_text; }
 
-std::optional<std::string> take_lost_output_notice() {
-  for (StreamState* state : {&stdout_state, &stderr_state}) {
-    if (!is_lost(state->stream) || state->is_reported) continue;
-    state->is_reported = true;
-    return lost_output_text(*state) + "; this output is turned off and the run continues";
-  }
-  return std::nullopt;
-}
-
 void finish_output() {
   write_text(stdout, "", Flush::now);
   if (!is_lost(stdout)) return;
@@ -112,7 +103,7 @@ report::Glyphs glyphs_of_locale() {
 report::Style style_for(const Context& context, std::FILE* stream) {
   const bool colored = color_for(context, stream) == config::Color::on;
   return {.glyphs = glyphs_of_locale(),
-          .colours = colored ? report::Colours::on : report::Colours::off,
+          .colors = colored ? report::Colors::on : report::Colors::off,
           .width = width_of(stream)};
 }
 
@@ -141,6 +132,16 @@ study::PrintLine progress_printer(const Context& context) {
 
 namespace {
 
+/// Returns each lost stream once: "cannot write to stdout: Broken pipe; ...".
+std::optional<std::string> take_lost_output_notice() {
+  for (StreamState* state : {&stdout_state, &stderr_state}) {
+    if (!is_lost(state->stream) || state->is_reported) continue;
+    state->is_reported = true;
+    return lost_output_text(*state) + "; this output is turned off and the run continues";
+  }
+  return std::nullopt;
+}
+
 void discard(std::string_view) {}
 
 }  // namespace
@@ -157,13 +158,47 @@ report::ConsoleOptions console_options(const Context& context, std::vector<std::
   return options;
 }
 
+void print_failure(const Context& context, const report::RunRecord& record,
+                   const report::Ending& ending) {
+  if (!context.json) {
+    writer_for(stderr)(report::failure_text(record, ending, style_for(context, stderr)));
+  } else if (ending.exit_code == static_cast<int>(ErrorKind::resource)) {
+    print_error(context, printable_lines(ending.message));
+  }
+}
+
 void set_up_log(const Context& context) {
   log::Level level = log::Level::normal;
   if (context.verbosity == 1) level = log::Level::verbose;
   if (context.verbosity > 1) level = log::Level::debug;
   if (context.quiet) level = log::Level::quiet;
   const bool colored = color_for(context, stderr) == config::Color::on;
-  log::set_up(level, colored ? log::Colours::on : log::Colours::off);
+  log::set_up(level, colored ? log::Colors::on : log::Colors::off);
+}
+
+namespace {
+
+constexpr std::size_t kMostNamed = 10;
+
+}  // namespace
+
+void print_skipped(const Context& context, const std::vector<data::SkippedSample>& skipped,
+                   const std::string& what) {
+  if (skipped.empty() || context.quiet || context.json) return;
+  std::string text = fmt::format("warning: {} sample{} cannot be read, {}:\n", skipped.size(),
+                                 plural(skipped.size()), what);
+  for (std::size_t i = 0; i < std::min(skipped.size(), kMostNamed); ++i)
+    text += fmt::format("  {}: {}\n", printable(skipped[i].name), printable(skipped[i].reason));
+  if (skipped.size() > kMostNamed)
+    text += fmt::format("  and {} more\n", skipped.size() - kMostNamed);
+  put(stderr, text);
+}
+
+Json skipped_json(const std::vector<data::SkippedSample>& skipped) {
+  Json first = Json::array();
+  for (std::size_t i = 0; i < std::min(skipped.size(), kMostNamed); ++i)
+    first.push_back({{"name", skipped[i].name}, {"reason", skipped[i].reason}});
+  return {{"count", skipped.size()}, {"first", first}};
 }
 
 }  // namespace trainctl::app

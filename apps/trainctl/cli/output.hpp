@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cli/context.hpp"
+#include "data/loader/skipped_samples.hpp"
 #include "report/sinks/sink.hpp"
 #include "report/text/format.hpp"
 #include "report/text/progress_bar.hpp"
@@ -37,9 +38,6 @@ bool is_lost(std::FILE* stream);
 /// Returns whether write_text() was called with text for `stream`.
 bool has_output(std::FILE* stream);
 
-/// Returns each lost stream once: "cannot write to stdout: Broken pipe; ...".
-std::optional<std::string> take_lost_output_notice();
-
 /// Flushes stdout. Throws Error(resource) with the cause of the first write that failed, unless
 /// that is tolerated.
 void finish_output();
@@ -61,7 +59,19 @@ study::PrintLine progress_printer(const Context& context);
 /// --progress ask. `metrics` are the columns of the table.
 report::ConsoleOptions console_options(const Context& context, std::vector<std::string> metrics);
 
+/// Prints why a run failed: its failure in words on stderr, or with --json, whose document has it,
+/// only what exit code 11 needs there.
+void print_failure(const Context& context, const report::RunRecord& record,
+                   const report::Ending& ending);
+
 /// The logger says as much as --quiet and -v ask.
 void set_up_log(const Context& context);
+
+/// Prints "warning: 3 samples cannot be read, WHAT:" with the first names and reasons on stderr;
+/// nothing where none is damaged, or under --quiet or --json.
+void print_skipped(const Context& context, const std::vector<data::SkippedSample>& skipped,
+                   const std::string& what);
+/// The same for a document: their number, and the names and reasons of the first ones.
+Json skipped_json(const std::vector<data::SkippedSample>& skipped);
 
 }  // namespace trainctl::app

@@ -1,29 +1,14 @@
 #include "cli/task_arguments.hpp"
 
-#include "base/clock.hpp"
-#include "base/strings.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/verify.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
 #include "cli/run_paths.hpp"
-#include "cli/shared_options.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "log/log.hpp"
-#include "report/text/run_summary.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/folder/run_folder.hpp"
 #include "study/resume/run_history.hpp"
 
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
 #include <map>
-#include <optional>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -194,14 +179,13 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& conte
     arguments.config.file = of_run ? std::exchange(arguments.run_dir, {})
                                    : default_config(context, Builtin::quickstart);
   };
-  verb.add_option("--checkpoint", arguments.checkpoint,
-                  "best or last of the run, a checkpoint's folder, or a safetensors or .pth file")
-      ->type_name("WHICH");
-  verb.add_option("--run-dir", arguments.run_dir,
-                  "the run of --checkpoint best or last; default: the newest of that name in runs/")
-      ->type_name("DIR");
-  verb.add_flag("--accept-data-change", arguments.accept_data_change,
-                "evaluate although dataset.split divides other data than the run was trained on");
+  add_options(verb,
+              {{"--checkpoint", arguments.checkpoint, "WHICH",
+                "best or last of the run, a checkpoint's folder, or a safetensors or .pth file"},
+               {"--run-dir", arguments.run_dir, "DIR",
+                "the run of --checkpoint best or last; default: the newest of that name in runs/"},
+               {"--accept-data-change", arguments.accept_data_change,
+                "evaluate although dataset.split divides other data than the run was trained on"}});
   add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }
@@ -247,14 +231,8 @@ int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch
   } else if (scratch != nullptr) {
     scratch->keep();
   }
-  if (context.json) {
-    print_json(outcome.result);
-    if (outcome.ending.exit_code == static_cast<int>(ErrorKind::resource))
-      print_error(context, printable_lines(outcome.ending.message));
-  } else {
-    writer_for(stderr)(
-        report::failure_text(outcome.record, outcome.ending, style_for(context, stderr)));
-  }
+  if (context.json) print_json(outcome.result);
+  print_failure(context, outcome.record, outcome.ending);
   return outcome.ending.exit_code;
 }
 

@@ -1,20 +1,8 @@
 #pragma once
 
-#include "cli/experiment.hpp"
-#include "cli/shared_options.hpp"
-#include "spec/experiment/task.hpp"
-#include "study/folder/run_folder.hpp"
-#include "study/run/run.hpp"
-
-#include <string>
-
-namespace CLI {
-class App;
-}
+#include "cli/verb.hpp"
 
 namespace trainctl::app {
-
-struct Context;
 
 /// What `eval` and `predict` take: an experiment, or the folder of a run, and one of its
 /// checkpoints.

@@ -1,19 +1,7 @@
 #include "base/hash.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/shared_options.hpp"
-#include "cli/skipped_samples.hpp"
-#include "data/cache/image_cache.hpp"
-#include "data/core/pipeline.hpp"
-#include "data/loader/measurements.hpp"
+#include "cli/verb.hpp"
 #include "log/log.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <memory>
-#include <optional>
-#include <string>
+#include "study/bench/data_bench.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -42,18 +30,15 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
 
 int hash(const HashArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::loading);
-  print_warnings(context);
   data::LoaderOptions options =
       data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
   const std::int64_t epochs = arguments.epochs.value_or(
       loaded.experiment.trainer.epoch_limit().value_or(spec::Trainer::kDefaultEpochs));
-  data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
-  const data::Pipeline pipeline =
-      data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
+  const data::Pipeline pipeline = study::open_train_pipeline(loaded.experiment);
   spec::Loader requested = loaded.experiment.loader;
   requested.num_workers = arguments.workers.value_or(requested.num_workers);
   requested.prefetch_factor = arguments.prefetch_factor.value_or(requested.prefetch_factor);
-  const data::LoadingChoice choice = choose_for_reading(requested, pipeline, options);
+  const data::LoadingChoice choice = study::choose_for_reading(requested, pipeline, options);
   log::get().debug("{} loader workers, prefetch factor {} ({})", choice.num_workers,
                    choice.prefetch_factor, choice.why);
   options.num_workers = choice.num_workers;
@@ -67,26 +52,23 @@ int hash(const HashArguments& arguments, Context& context) {
     print(fmt::format("epoch {:<4} {}", epoch + 1, to_hex(digests.epochs[epoch])));
   }
   print(fmt::format("{:<10} {}", "all", to_hex(digests.digest)));
-  tell_skipped(context, digests.skipped, "replaced by others");
+  print_skipped(context, digests.skipped, "replaced by others");
   return 0;
 }
 
 void add_hash(CLI::App& data, Context& context) {
-  const auto arguments = std::make_shared<HashArguments>();
-  CLI::App& verb = add_verb(data, context, {"hash", "digest of the training batches", kConfigGroup},
-                            [arguments, &context] { return hash(*arguments, context); });
-  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
-  add_auto_option(verb, "--workers", arguments->workers,
+  const auto [verb, arguments] =
+      add_verb(data, context, {"hash", "digest of the training batches", kConfigGroup}, hash);
+  add_config_arguments(verb, arguments.config, context, Builtin::photographs);
+  add_auto_option(verb, "--workers", arguments.workers,
                   "loader threads instead of loader.num_workers", 0, 256);
-  add_auto_option(verb, "--prefetch-factor", arguments->prefetch_factor,
+  add_auto_option(verb, "--prefetch-factor", arguments.prefetch_factor,
                   "batches ahead instead of loader.prefetch_factor", 1, 64);
-  verb.add_option("--epochs", arguments->epochs, "epochs to load instead of trainer.max_epochs")
-      ->check(whole_number(1, 1'000'000))
-      ->type_name("E");
-  verb.add_option("--world-size", arguments->world_size,
-                  "load the shares of so many ranks, one after the other")
-      ->check(whole_number(1, 4096))
-      ->type_name("R");
+  add_options(verb,
+              {{"--epochs", arguments.epochs, "E", "epochs to load instead of trainer.max_epochs",
+                whole_number(1, 1'000'000)},
+               {"--world-size", arguments.world_size, "R",
+                "load the shares of so many ranks, one after the other", whole_number(1, 4096)}});
   verb.footer(
       "The digest is the same for any number of workers, any prefetch factor and any number of "
       "ranks whose batches are\n"
@@ -98,10 +80,8 @@ void add_hash(CLI::App& data, Context& context) {
 }  // namespace
 
 void add_data(CLI::App& program, Context& context) {
-  CLI::App& verb =
-      *program.add_subcommand("data", "look at the batches of an experiment")->group(kConfigGroup);
-  add_global_flags(verb, context);
-  verb.require_subcommand(1);
+  CLI::App& verb = add_verb_group(program, context,
+                                  {"data", "look at the batches of an experiment", kConfigGroup});
   add_data_bench(verb, context);
   add_hash(verb, context);
   add_data_pack(verb, context);

@@ -1,28 +1,10 @@
-#include "base/clock.hpp"
 #include "base/machine/machine.hpp"
-#include "base/numbers.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
-#include "cli/shared_options.hpp"
-#include "cli/skipped_samples.hpp"
+#include "cli/verb.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/pack/pack_origin.hpp"
-#include "report/text/progress_bar.hpp"
-#include "spec/experiment/task.hpp"
-#include "verbs.hpp"
 
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
 #include <csignal>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
 
 namespace trainctl::app {
 namespace {
@@ -31,66 +13,53 @@ namespace {
 /// every 10 s.
 class CounterLine {
  public:
-  CounterLine(const Context& context, std::string label);
+  CounterLine(const Context& context, std::string label)
+      : label_(std::move(label)),
+        mode_(progress_for(context)),
+        style_(style_for(context, stderr)),
+        write_(writer_for(stderr)) {}
   /// Takes the line off the terminal.
-  ~CounterLine();
+  ~CounterLine() {
+    if (on_terminal_) write_("\r\x1b[K");
+  }
   CounterLine(const CounterLine&) = delete;
   CounterLine& operator=(const CounterLine&) = delete;
 
-  void update(std::int64_t done, std::int64_t total);
+  void update(std::int64_t done, std::int64_t total) {
+    constexpr double kRedrawEvery = 0.1;
+    constexpr double kPlainEvery = 10;
+    if (mode_ == report::ProgressMode::none) return;
+    if (first_ < 0) first_ = done - 1;
+    const double time = steady_clock().now();
+    const bool terminal = mode_ == report::ProgressMode::tty;
+    if (time - drawn_ < (terminal ? kRedrawEvery : kPlainEvery)) return;
+    drawn_ = time;
+    on_terminal_ = terminal;
+    const std::string line = text(done, total, time - started_);
+    write_(terminal ? "\r" + line + "\x1b[K" : line + "\n");
+  }
 
  private:
-  [[nodiscard]] std::string text(std::int64_t done, std::int64_t total, double elapsed) const;
+  [[nodiscard]] std::string text(std::int64_t done, std::int64_t total, double elapsed) const {
+    constexpr int kBarWidth = 10;
+    const double rate = static_cast<double>(done - first_) / std::max(elapsed, 1e-9);
+    const double share =
+        static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
+    const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0;
+    return fmt::format("{} {:3.0f}%|{}| {}/{} [{}<{}, {:.1f} it/s]", label_, share * 100,
+                       report::bar_text(share, kBarWidth, style_.glyphs), done, total,
+                       report::clock_text(elapsed), report::clock_text(left), rate);
+  }
 
   std::string label_;
   report::ProgressMode mode_;
   report::Style style_;
   report::Write write_;
-  double started_;
-  double drawn_;
+  double started_ = steady_clock().now();
+  double drawn_ = started_;
   std::int64_t first_ = -1;  // what was there when the work began
   bool on_terminal_ = false;
 };
-
-constexpr double kRedrawEvery = 0.1;
-constexpr double kPlainEvery = 10;
-constexpr int kBarWidth = 10;
-
-double now() { return steady_clock().now(); }
-
-CounterLine::CounterLine(const Context& context, std::string label)
-    : label_(std::move(label)),
-      mode_(progress_for(context)),
-      style_(style_for(context, stderr)),
-      write_(writer_for(stderr)),
-      started_(now()),
-      drawn_(started_) {}
-
-CounterLine::~CounterLine() {
-  if (on_terminal_) write_("\r\x1b[K");
-}
-
-std::string CounterLine::text(std::int64_t done, std::int64_t total, double elapsed) const {
-  const double rate = static_cast<double>(done - first_) / std::max(elapsed, 1e-9);
-  const double share =
-      static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
-  const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0;
-  return fmt::format("{} {:3.0f}%|{}| {}/{} [{}<{}, {:.1f} it/s]", label_, share * 100,
-                     report::bar_text(share, kBarWidth, style_.glyphs), done, total,
-                     report::clock_text(elapsed), report::clock_text(left), rate);
-}
-
-void CounterLine::update(std::int64_t done, std::int64_t total) {
-  if (mode_ == report::ProgressMode::none) return;
-  if (first_ < 0) first_ = done - 1;
-  const double time = now();
-  const bool terminal = mode_ == report::ProgressMode::tty;
-  if (time - drawn_ < (terminal ? kRedrawEvery : kPlainEvery)) return;
-  drawn_ = time;
-  on_terminal_ = terminal;
-  const std::string line = text(done, total, time - started_);
-  write_(terminal ? "\r" + line + "\x1b[K" : line + "\n");
-}
 
 struct PackArguments {
   ConfigArguments config;
@@ -188,19 +157,18 @@ void tell(const data::PackReport& report, const PackArguments& arguments,
                     with_thousands(report.samples), plural(report.samples),
                     data::pack_recipe(options), found,
                     human_bytes(static_cast<double>(report.bytes))));
-  tell_skipped(context, report.left_out, "left out of the pack, with their labels");
+  print_skipped(context, report.left_out, "left out of the pack, with their labels");
 }
 
 int pack(const PackArguments& arguments, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
   data::PackOptions options = options_of(arguments);
   const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::reading);
-  print_warnings(context);
   const spec::DataSplit split{spec::split_called(loaded.experiment, arguments.split).dataset, {}};
   options.on_error = loaded.experiment.dataset.on_error;
   options.max_skipped = loaded.experiment.dataset.max_skipped.value;
   options.origin = data::record_origin(split.dataset);
-  const auto dataset = data::build_dataset(split, data::catalogue_in_use());
+  const auto dataset = data::build_dataset(split, data::catalog_in_use());
   const data::PackReport report = pack_until_stopped(*dataset, arguments, options, context);
   tell(report, arguments, options, context);
   return 0;
@@ -209,28 +177,21 @@ int pack(const PackArguments& arguments, Context& context) {
 }  // namespace
 
 void add_data_pack(CLI::App& data, Context& context) {
-  const auto arguments = std::make_shared<PackArguments>();
-  CLI::App& verb =
-      add_verb(data, context, {"pack", "put the images of a split into one file", kConfigGroup},
-               [arguments, &context] { return pack(*arguments, context); });
-  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
-  verb.add_option("--out", arguments->out, "the pack file to write")->required()->type_name("FILE");
-  add_split_argument(verb, arguments->split);
-  verb.add_option("--mode", arguments->mode, "keep, baseline, resize or raw; see below")
-      ->check(CLI::IsMember({"keep", "baseline", "resize", "raw"}).description(""))
-      ->type_name("MODE")
-      ->capture_default_str();
-  verb.add_option("--size", arguments->size,
-                  "shorter side of larger images with resize (256) and raw (as it is)")
-      ->check(CLI::Range(1, 65'535).description(""))
-      ->type_name("PIXELS");
-  verb.add_option("--quality", arguments->quality, "JPEG quality with resize (90)")
-      ->check(CLI::Range(1, 100).description(""))
-      ->type_name("Q");
-  verb.add_option("--workers", arguments->workers,
-                  "threads; the file is the same for any number (all cores)")
-      ->check(CLI::Range(1, 256).description(""))
-      ->type_name("N");
+  const auto [verb, arguments] = add_verb(
+      data, context, {"pack", "put the images of a split into one file", kConfigGroup}, pack);
+  add_config_arguments(verb, arguments.config, context, Builtin::photographs);
+  add_options(verb, {{"--out", arguments.out, "FILE", "the pack file to write"}});
+  verb.get_option("--out")->required();
+  add_split_argument(verb, arguments.split);
+  add_options(
+      verb,
+      {{"--mode", arguments.mode, "MODE", "keep, baseline, resize or raw; see below",
+        CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
+       {"--size", arguments.size, "PIXELS",
+        "shorter side of larger images with resize (256) and raw (as it is)", within(1, 65'535)},
+       {"--quality", arguments.quality, "Q", "JPEG quality with resize (90)", within(1, 100)},
+       {"--workers", arguments.workers, "N",
+        "threads; the file is the same for any number (all cores)", within(1, 256)}});
   verb.footer(
       "keep      the files as they are\n"
       "baseline  the same pixels; progressive JPEGs, which decode slowly, become baseline ones\n"

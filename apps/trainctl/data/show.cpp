@@ -1,26 +1,12 @@
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/shared_options.hpp"
-#include "cli/skipped_samples.hpp"
+#include "cli/verb.hpp"
 #include "data/cache/image_cache.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/image/codec/png.hpp"
 #include "data/inspect/contact_sheet.hpp"
 #include "data/loader/batch_assembler.hpp"
 #include "data/loader/loader.hpp"
-#include "spec/experiment/task.hpp"
-#include "verbs.hpp"
 
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -69,7 +55,7 @@ void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
   const data::Layout layout = data::transformed(pipeline.dataset->layout(), pipeline.transforms);
   const data::ImageShape shape = data::image_shape(layout[image_of(layout)]);
   ENSURE(config, shape.channels == 1 || shape.channels == 3,
-         "the images have {} channels; images of 1 (grey) or 3 (RGB) can be shown", shape.channels);
+         "the images have {} channels; images of 1 (gray) or 3 (RGB) can be shown", shape.channels);
   (void)data::sheet_shape(std::min(samples, pipeline.dataset->size()), shape);
 }
 
@@ -88,7 +74,8 @@ void take(const data::Batch& batch, const data::Layout& layout, Shown& shown) {
 // The samples and draws are those of a run: the first ones of the epoch.
 data::LoaderOptions options_for(const ShowArguments& arguments,
                                 const spec::Experiment& experiment) {
-  data::LoaderOptions options = data::loader_options(experiment, role_of(arguments.split), {});
+  data::LoaderOptions options = data::loader_options(
+      experiment, arguments.split == "train" ? data::Role::train : data::Role::evaluate, {});
   options.batch_size = arguments.samples;
   options.num_workers = 0;
   options.last_batch = data::LastBatch::keep;
@@ -112,7 +99,6 @@ Json document(const ShowArguments& arguments, const Shown& shown) {
 
 int show(const ShowArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::loading);
-  print_warnings(context);
   const spec::DataSplit& split = spec::split_called(loaded.experiment, arguments.split);
   data::Pipeline pipeline = data::build_pipeline(split);
   check_sheet(pipeline, arguments.samples);
@@ -131,28 +117,23 @@ int show(const ShowArguments& arguments, Context& context) {
     print(fmt::format("{}: {} of epoch {}", printable(arguments.out),
                       count == 1 ? "1 sample" : fmt::format("{} samples", count), arguments.epoch));
   }
-  tell_skipped(context, shown.skipped, "replaced by others");
+  print_skipped(context, shown.skipped, "replaced by others");
   return 0;
 }
 
 }  // namespace
 
 void add_data_show(CLI::App& data, Context& context) {
-  const auto arguments = std::make_shared<ShowArguments>();
-  CLI::App& verb = add_verb(data, context,
-                            {"show", "samples as the model sees them, in a picture", kConfigGroup},
-                            [arguments, &context] { return show(*arguments, context); });
-  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
-  verb.add_option("--out", arguments->out, "PNG file to write")->type_name("FILE")->required();
-  verb.add_option("--samples", arguments->samples, "how many: the first ones of the epoch's order")
-      ->check(CLI::Range(1, 1024).description(""))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option("--epoch", arguments->epoch, "whose order and random draws, from 1")
-      ->check(CLI::Range(1, 1'000'000).description(""))
-      ->type_name("E")
-      ->capture_default_str();
-  add_split_argument(verb, arguments->split);
+  const auto [verb, arguments] = add_verb(
+      data, context, {"show", "samples as the model sees them, in a picture", kConfigGroup}, show);
+  add_config_arguments(verb, arguments.config, context, Builtin::photographs);
+  add_options(verb, {{"--out", arguments.out, "FILE", "PNG file to write"},
+                     {"--samples", arguments.samples, "N",
+                      "how many: the first ones of the epoch's order", within(1, 1024)},
+                     {"--epoch", arguments.epoch, "E", "whose order and random draws, from 1",
+                      within(1, 1'000'000)}});
+  verb.get_option("--out")->required();
+  add_split_argument(verb, arguments.split);
   verb.footer("The pixels are those before 'normalize'; below each image stands its class.");
 }
 

@@ -1,26 +1,8 @@
-#include "base/clock.hpp"
 #include "base/machine/machine.hpp"
-#include "base/numbers.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
-#include "cli/shared_options.hpp"
-#include "cli/skipped_samples.hpp"
+#include "cli/verb.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/inspect/split_stats.hpp"
-#include "report/text/format.hpp"
 #include "report/text/table.hpp"
-#include "spec/experiment/task.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -171,17 +153,16 @@ data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
 
 int stats(const StatsArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, study::Purpose::reading);
-  print_warnings(context);
   spec::DataSplit split = spec::split_called(loaded.experiment, arguments.split);
   split.transforms.clear();
-  const auto dataset = data::build_dataset(split, data::catalogue_in_use());
+  const auto dataset = data::build_dataset(split, data::catalog_in_use());
   const spec::Dataset& wish = loaded.experiment.dataset;
   data::SplitStats stats = data::split_stats(
       *dataset, {arguments.workers.value_or(usable_cores()), wish.on_error, wish.max_skipped.value},
       progress_of(dataset->size(), context));
   // A table's columns as they are stored; its samples have them filled in and standardized. The
   // columns of one part of a divided table are not stored separately.
-  const auto columns = data::catalogue_in_use().columns;
+  const auto columns = data::catalog_in_use().columns;
   const auto stored = columns.find(split.dataset.type);
   if (stored != columns.end() && !split.part) stats.features = stored->second(split.dataset);
   const std::vector<std::string> class_names = dataset->class_names();
@@ -190,28 +171,26 @@ int stats(const StatsArguments& arguments, Context& context) {
   } else {
     writer_for(stdout)(text_of(stats, class_names, style_for(context, stdout)));
   }
-  tell_skipped(context, stats.skipped, "left out here");
+  print_skipped(context, stats.skipped, "left out here");
   return 0;
 }
 
 }  // namespace
 
 void add_data_stats(CLI::App& data, Context& context) {
-  const auto arguments = std::make_shared<StatsArguments>();
-  CLI::App& verb = add_verb(
-      data, context, {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup},
-      [arguments, &context] { return stats(*arguments, context); });
-  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
-  add_split_argument(verb, arguments->split);
-  verb.add_option("--workers", arguments->workers, "threads that read (default: every core)")
-      ->check(CLI::Range(0, 256).description(""))
-      ->type_name("N");
+  const auto [verb, arguments] =
+      add_verb(data, context,
+               {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup}, stats);
+  add_config_arguments(verb, arguments.config, context, Builtin::photographs);
+  add_split_argument(verb, arguments.split);
+  add_options(verb, {{"--workers", arguments.workers, "N",
+                      "threads that read (default: every core)", within(0, 256)}});
   verb.footer(
       "Mean and deviation are those of value / 255 over all pixels of the samples as they are "
       "stored, before any\n"
       "transform; the line is ready for the end of 'transforms'. Those of a table's columns are of "
       "the numbers in the\n"
-      "file, before any is filled in or standardised.");
+      "file, before any is filled in or standardized.");
 }
 
 }  // namespace trainctl::app

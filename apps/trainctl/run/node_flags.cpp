@@ -1,49 +1,21 @@
 #include "run/node_flags.hpp"
 
-#include "base/clock.hpp"
-#include "base/json.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/engine_library.hpp"
-#include "cli/output.hpp"
 #include "launch/launchers/launcher_environment.hpp"
 #include "launch/process/isolated_process.hpp"
+#include "program.hpp"
 #include "study/nodes/joined_run.hpp"
-#include "study/nodes/node_plan.hpp"
 
-#include <CLI/CLI.hpp>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::app {
 namespace {
 
-/// The exchange of a task with torchrun's store, by child processes that load the engine. To be
-/// called while this process has one thread.
-study::Exchange engine_exchange(const launch::TaskPlace& task);
-
-/// Says in one line under what the run takes place; a task that is not the head is quiet from here
-/// on, but for errors.
-void speak_for(const study::NodePlan& plan, Context& context);
-
 constexpr double kExchangeSeconds = 300;
-
-std::string read_to_end(int fd) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  for (;;) {
-    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-}
 
 /// In a child: the engine stays loaded. What is asked and answered is smaller than a socket's
 /// buffer, so one process may hold both ends.
@@ -68,7 +40,7 @@ std::string ask_engine(const std::string& wish) {
                                       .accelerator = nullptr};
   const int kind = load_engine()(&request);
   theirs.reset();
-  std::string answer = read_to_end(ours.get());
+  std::string answer = launch::read_to_end(ours.get());
   if (kind != 0) throw Error(static_cast<ErrorKind>(kind), std::move(answer));
   return answer;
 }
@@ -85,6 +57,8 @@ std::string exchange(const launch::TaskPlace& task, Json wish) {
   return launch::run_isolated(body, {.who = "the process that asks torchrun's store"}).text;
 }
 
+/// The exchange of a task with torchrun's store, by child processes that load the engine. To be
+/// called while this process has one thread.
 study::Exchange engine_exchange(const launch::TaskPlace& task) {
   return {.publish =
               [task](const std::string& key, const std::string& text) {
@@ -96,22 +70,7 @@ study::Exchange engine_exchange(const launch::TaskPlace& task) {
               }};
 }
 
-void speak_for(const study::NodePlan& plan, Context& context) {
-  if (plan.task && !plan.is_head()) context.quiet = true;
-  if (!plan.said.empty() && !context.quiet && !context.json)
-    writer_for(stderr)(printable(plan.said) + "\n");
-}
-
 constexpr int kMostNodes = 1024;
-
-/// "--node-rank" and "--node_rank", as torchrun has them.
-std::string both(std::string flag) {
-  std::string other = flag;
-  for (std::size_t i = 2; i < other.size(); ++i) {
-    if (other[i] == '-') other[i] = '_';
-  }
-  return other == flag ? flag : flag + "," + other;
-}
 
 study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& flags) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
@@ -131,7 +90,9 @@ study::NodePlan place_node(study::PlacementWish wish, Context& context) {
   wish.token_digits = context.token_digits;
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
   study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
-  speak_for(plan, context);
+  if (plan.task && !plan.is_head()) context.quiet = true;  // from here on, but for errors
+  if (!plan.said.empty() && !context.quiet && !context.json)
+    writer_for(stderr)(printable(plan.said) + "\n");
   return plan;
 }
 
@@ -153,23 +114,20 @@ std::vector<std::string> words_of(const NodeFlags& flags) {
 }  // namespace
 
 void add_node_flags(CLI::App& verb, NodeFlags& flags) {
-  verb.add_option(both("--nnodes"), flags.nodes, "number of machines, as trainer.num_nodes")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostNodes).description(""));
-  verb.add_option(both("--node-rank"), flags.node,
-                  "which of them this is; 0 has the run folder and judges the run")
-      ->type_name("K")
-      ->check(CLI::Range(0, kMostNodes - 1).description(""));
-  verb.add_option(both("--rdzv-endpoint"), flags.endpoint,
-                  "where node 0 listens and the others find it, in a private network")
-      ->type_name("HOST:PORT");
-  verb.add_option(both("--rdzv-id"), flags.id, "a name that the nodes of one run share")
-      ->type_name("ID");
-  verb.add_option(both("--rdzv-token-file"), flags.token_file,
-                  "file with the secret of the run, for its owner only (or TRAINCTL_RDZV_TOKEN)")
-      ->type_name("FILE");
-  verb.add_flag("--i-know", flags.any_address,
-                "let node 0 listen on a public address, though nothing there is encrypted");
+  // With underscores, too, as torchrun has them.
+  add_options(verb,
+              {{"--nnodes", flags.nodes, "N", "number of machines, as trainer.num_nodes",
+                within(1, kMostNodes)},
+               {"--node-rank,--node_rank", flags.node, "K",
+                "which of them this is; 0 has the run folder and judges the run",
+                within(0, kMostNodes - 1)},
+               {"--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "HOST:PORT",
+                "where node 0 listens and the others find it, in a private network"},
+               {"--rdzv-id,--rdzv_id", flags.id, "ID", "a name that the nodes of one run share"},
+               {"--rdzv-token-file,--rdzv_token_file", flags.token_file, "FILE",
+                "file with the secret of the run, for its owner only (or TRAINCTL_RDZV_TOKEN)"},
+               {"--i-know", flags.any_address,
+                "let node 0 listen on a public address, though nothing there is encrypted"}});
 }
 
 std::vector<std::string> overrides_of(const NodeFlags& flags) {

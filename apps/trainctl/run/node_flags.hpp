@@ -1,17 +1,7 @@
 #pragma once
 
-#include "cli/context.hpp"
+#include "cli/verb.hpp"
 #include "study/nodes/node_plan.hpp"
-#include "study/run/run.hpp"
-
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace trainctl::app {
 

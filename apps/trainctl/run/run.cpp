@@ -1,41 +1,22 @@
-#include "study/run/run.hpp"
-
-#include "base/clock.hpp"
-#include "base/files.hpp"
 #include "base/machine/machine.hpp"
-#include "base/strings.hpp"
-#include "cli/context.hpp"
-#include "cli/experiment.hpp"
-#include "cli/output.hpp"
 #include "cli/run_paths.hpp"
+#include "cli/task_arguments.hpp"
+#include "cli/verb.hpp"
 #include "data/image/codec/png.hpp"
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
 #include "report/text/run_summary.hpp"
+#include "report/text/task_results.hpp"
 #include "run/node_flags.hpp"
-#include "run/replay.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/resume/resume.hpp"
 #include "study/run/loggers.hpp"
-#include "study/tune/batch_size_search.hpp"
+#include "study/run/step_replay.hpp"
+#include "study/tune/automatic_batch.hpp"
 #include "study/workers/worker_tasks.hpp"
-#include "verbs.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 namespace trainctl::app {
 namespace {
-
-/// The listeners that the experiment names, for each start of its run; `request` and `context`
-/// outlive them.
-study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context);
 
 /// Through a file beside the events, since that is what the one writer of PNG files makes.
 report::tensorboard::Picture picture_of(const fs::path& folder, int width, int height,
@@ -50,6 +31,8 @@ report::tensorboard::Picture picture_of(const fs::path& folder, int width, int h
   return picture;
 }
 
+/// The listeners that the experiment names, for each start of its run; `request` and `context`
+/// outlive them.
 study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context) {
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
   const auto starts = std::make_shared<int>(0);
@@ -108,13 +91,18 @@ spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
   return loaded;
 }
 
+std::vector<std::string> joined(std::vector<std::string> words,
+                                const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 study::RunRequest request_for(const RunFlags& flags, const std::vector<std::string>& added,
                               Context& context) {
   std::vector<std::string> changes;
   if (flags.max_restarts >= 0)
     changes.push_back(fmt::format("++trainer.max_restarts={}", flags.max_restarts));
-  for (const std::string& override : overrides_of(flags.nodes)) changes.push_back(override);
-  changes.insert(changes.end(), added.begin(), added.end());
+  changes = joined(joined(changes, overrides_of(flags.nodes)), added);
   study::RunRequest request =
       study::make_request(invocation_of(flags.config, context), changes, context.diagnostics);
   request.loaded = profiled(std::move(request.loaded), flags.profile);
@@ -127,64 +115,6 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   if (flags.until_epoch > 0) request.task.until_epoch = flags.until_epoch;
   if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
   return request;
-}
-
-/// A run whose batch size is to be found, in its place among the nodes.
-struct Unsized {
-  const RunFlags& flags;
-  const study::RunRequest& request;
-  const std::vector<std::string>& overrides;  // that its place has added
-};
-
-/// This node alone: the others wait meanwhile.
-study::BatchResult try_batch(std::int64_t batch, const Unsized& run, Context& context) {
-  RunFlags trial = run.flags;
-  trial.profile.clear();
-  trial.resume.clear();
-  std::vector<std::string> overrides = run.overrides;
-  for (const std::string& override : study::batch_trial(batch)) overrides.push_back(override);
-  if (run.request.nodes) overrides.emplace_back("++trainer.num_nodes=1");
-  study::RunRequest request = request_for(trial, overrides, context);
-  request.folder.root = fs::path(run.flags.out) / "batch-size";
-  request.folder.fixed.reset();
-  const study::BatchResult result = study::run_batch_trial(request, steady_clock());
-  const auto* told = std::get_if<study::BatchTrial>(&result);
-  progress_printer(context)(fmt::format(
-      "batch {}  {}", batch,
-      told != nullptr ? report::rate_text(told->samples_per_s) + " samples/s" : "failed"));
-  return result;
-}
-
-study::RunRequest with_batch(std::int64_t batch, const Unsized& run, Context& context) {
-  context.diagnostics = {};
-  std::vector<std::string> overrides = run.overrides;
-  overrides.push_back(fmt::format("++loader.batch_size={}", batch));
-  study::RunRequest sized = request_for(run.flags, overrides, context);
-  sized.nodes = run.request.nodes;
-  sized.node_flags = run.request.node_flags;
-  sized.any_address = run.request.any_address;
-  sized.make_exchange = run.request.make_exchange;
-  return sized;
-}
-
-/// The same request with the number of the run that goes on, or that trials find, in the place of
-/// `auto`.
-study::RunRequest with_found_batch(const Unsized& run, Context& context) {
-  const study::RunRequest& request = run.request;
-  const auto before =
-      request.resume ? study::resumed_batch(request.folder, *request.resume) : std::nullopt;
-  if (before) return with_batch(*before, run, context);
-  const double budget = study::batch_budget(request.loaded.experiment.trainer);
-  const study::BatchChoice choice = study::choose_batch(
-      budget, [&](std::int64_t batch) { return try_batch(batch, run, context); });
-  if (choice.failure)
-    throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
-                "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
-  progress_printer(context)(fmt::format(
-      "loader.batch_size={}: {}; the learning rate stays as it is", choice.batch, choice.why));
-  study::RunRequest found = with_batch(choice.batch, run, context);
-  found.batch_size_why = choice.why;
-  return found;
 }
 
 /// Returns whether the run resumes from a checkpoint; false where `auto` starts from scratch.
@@ -205,11 +135,8 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
     writer_for(stderr)(fmt::format("result.json was not written ({}); it is:\n{}\n",
                                    printable(run.unwritten), to_pretty(run.result)));
   }
-  const bool failed = run.ending.exit_code != 0;
-  if (failed && !context.json) {
-    writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
-  } else if (failed && run.ending.exit_code == static_cast<int>(ErrorKind::resource)) {
-    print_error(context, printable_lines(run.ending.message));
+  if (run.ending.exit_code != 0) {
+    print_failure(context, run.record, run.ending);
   } else if (!context.json) {
     writer_for(stdout)(
         context.quiet ? run.folder.string() + "\n"
@@ -255,10 +182,32 @@ RunFlags with_config(RunFlags flags, const Context& context) {
   return flags;
 }
 
+/// Repeats the step of a dump and prints what came out. Returns 0 wherever the step could be
+/// repeated, whatever its values.
+int replay_step(const RunFlags& flags, Context& context) {
+  const study::Invocation invocation = invocation_of(flags.config, context);
+  study::ReplayPlan plan = study::plan_replay(invocation, flags.replay_step, context.diagnostics);
+  print_warnings(context);
+  report::Replay replay = plan.replay;
+  const study::RunRequest request = study::replay_request(invocation, std::move(plan));
+  const launch::SignalGuard guard;  // from here to the end of the scratch folder
+  study::ScratchFolder scratch(study::temporary_folder());
+  study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
+  if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
+  ENSURE(unexpected, outcome.record.replayed.has_value(), "no rank told what it repeated");
+  replay.step = *outcome.record.replayed;
+  if (context.json) {
+    print_json(report::replay_document(replay));
+  } else {
+    put(stdout, report::replay_text(replay, style_for(context, stdout)));
+  }
+  return 0;
+}
+
 int run(const RunFlags& typed, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
   launch::end_on_stop_signals();  // nothing has begun that could be saved
-  if (!typed.replay_step.empty()) return replay_step(typed.config, typed.replay_step, context);
+  if (!typed.replay_step.empty()) return replay_step(typed, context);
   ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
          "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
          "folder");
@@ -269,11 +218,22 @@ int run(const RunFlags& typed, Context& context) {
     of_place = overrides;
     return request_for(flags, overrides, context);
   };
+  const auto remake = [&](const std::vector<std::string>& overrides) {
+    context.diagnostics = {};
+    return request_for(flags, joined(of_place, overrides), context);
+  };
+  const auto remake_as_trial = [&](const std::vector<std::string>& overrides) {
+    RunFlags trial = flags;
+    trial.profile.clear();
+    trial.resume.clear();
+    return request_for(trial, joined(of_place, overrides), context);
+  };
   study::RunRequest request = placed(request_for(flags, {}, context), flags.nodes, reload, context);
   const launch::SignalGuard guard;  // also between the parts of it
   if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
-    request = with_found_batch({flags, request, of_place}, context);
+    request = study::with_found_batch({request, remake, remake_as_trial}, progress_printer(context),
+                                      steady_clock());
   if (!finds_checkpoint(request) && study::names_parameters(request.loaded)) {
     check_model(request.loaded, request.samples, context.diagnostics);
     context.diagnostics.throw_if_errors();
@@ -288,43 +248,35 @@ int run(const RunFlags& typed, Context& context) {
 }  // namespace
 
 void add_run(CLI::App& program, Context& context) {
-  const auto flags = std::make_shared<RunFlags>();
-  CLI::App& verb = add_verb(program, context,
-                            {"run", "train; writes a run folder, prints the epoch table",
-                             kTrainGroup, WorkingDirectory::existing},
-                            [flags, &context] { return run(*flags, context); });
-  add_config_arguments(verb, flags->config, context);
+  const auto [verb, flags] = add_verb(program, context,
+                                      {"run", "train; writes a run folder, prints the epoch table",
+                                       kTrainGroup, WorkingDirectory::existing},
+                                      run);
+  add_config_arguments(verb, flags.config, context);
   context.complete_arguments.erase(&verb);  // a run folder may name the experiment
-  verb.add_option("--out", flags->out, "folder that holds the runs")
-      ->type_name("DIR")
-      ->capture_default_str();
-  verb.add_option("--run-dir", flags->run_dir,
-                  "write into this folder, which must be empty or new, or be resumed")
-      ->type_name("DIR");
-  verb.add_option("--resume", flags->resume,
-                  "resume from a checkpoint: auto (the newest, if any), last, best, or a run or "
-                  "checkpoint by folder or name; CONFIG may be left out before a run")
-      ->type_name("WHICH");
-  verb.add_flag(
-      "--accept-data-change", flags->accept_data_change,
-      "with --resume: where the data has changed, start the epoch again with the new data");
-  verb.add_option("--max-restarts", flags->max_restarts,
-                  "start again from the newest checkpoint after a process failed or hung, so often")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000).description(""));
-  verb.add_option("--until-epoch", flags->until_epoch,
-                  "end after this epoch with a checkpoint; schedules are those of the whole run, "
-                  "which --resume goes on with")
-      ->type_name("N")
-      ->check(whole_number(1, 1'000'000'000));
-  verb.add_flag("--break-lock", flags->break_lock,
-                "take the folder from a run that holds it but is gone");
-  verb.add_flag("--profile", flags->profile,
-                "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which");
-  add_node_flags(verb, flags->nodes);
-  verb.add_option("--replay-step", flags->replay_step,
-                  "train nothing: repeat the step after which a run diverged, from its dump")
-      ->type_name("PATH");
+  add_options(
+      verb,
+      {{"--out", flags.out, "DIR", "folder that holds the runs"},
+       {"--run-dir", flags.run_dir, "DIR",
+        "write into this folder, which must be empty or new, or be resumed"},
+       {"--resume", flags.resume, "WHICH",
+        "resume from a checkpoint: auto (the newest, if any), last, best, or a run or "
+        "checkpoint by folder or name; CONFIG may be left out before a run"},
+       {"--accept-data-change", flags.accept_data_change,
+        "with --resume: where the data has changed, start the epoch again with the new data"},
+       {"--max-restarts", flags.max_restarts, "N",
+        "start again from the newest checkpoint after a process failed or hung, so often",
+        within(0, 1000)},
+       {"--until-epoch", flags.until_epoch, "N",
+        "end after this epoch with a checkpoint; schedules are those of the whole run, "
+        "which --resume goes on with",
+        whole_number(1, 1'000'000'000)},
+       {"--break-lock", flags.break_lock, "take the folder from a run that holds it but is gone"},
+       {"--profile", flags.profile,
+        "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which"}});
+  add_node_flags(verb, flags.nodes);
+  add_options(verb, {{"--replay-step", flags.replay_step, "PATH",
+                      "train nothing: repeat the step after which a run diverged, from its dump"}});
 }
 
 }  // namespace trainctl::app

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -47,6 +46,12 @@ std::vector<std::filesystem::path> linker_folders() {
   return folders;
 }
 
+#ifdef MADV_COLLAPSE
+constexpr int kCollapse = MADV_COLLAPSE;
+#else
+constexpr int kCollapse = 25;  // since Linux 6.1, where the C library's headers are older
+#endif
+
 }  // namespace
 
 std::string loaded_allocator() {
@@ -74,16 +79,6 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, 1024 * kMiB);
   ::mallopt(M_TOP_PAD, 64 * kMiB);
 }
-
-namespace {
-
-#ifdef MADV_COLLAPSE
-constexpr int kCollapse = MADV_COLLAPSE;
-#else
-constexpr int kCollapse = 25;  // since Linux 6.1, where the C library's headers are older
-#endif
-
-}  // namespace
 
 void use_huge_pages(std::span<const std::byte> bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());

@@ -22,24 +22,19 @@ std::string value_after_colon(const std::string& line) {
   return line.substr(first, line.find_last_not_of(" \t") - first + 1);
 }
 
-struct Names {
-  std::string uuid;
-  std::string model;
-};
-
-// Device number -> names, as /proc/driver/nvidia/gpus/*/information tells.
-std::map<std::string, Names> names_of_cards(const fs::path& root) {
-  std::map<std::string, Names> found;
+// Device number -> card, as /proc/driver/nvidia/gpus/*/information names it.
+std::map<std::string, Gpu> cards_of_driver(const fs::path& root) {
+  std::map<std::string, Gpu> found;
   for_each_entry(root / "proc/driver/nvidia/gpus", [&](const fs::path& folder) {
     std::ifstream in(folder / "information");
-    Names names;
+    Gpu card;
     std::string minor;
     for (std::string line; std::getline(in, line);) {
-      if (line.starts_with("Model:")) names.model = value_after_colon(line);
-      if (line.starts_with("GPU UUID")) names.uuid = value_after_colon(line);
+      if (line.starts_with("Model:")) card.model = value_after_colon(line);
+      if (line.starts_with("GPU UUID")) card.uuid = value_after_colon(line);
       if (line.starts_with("Device Minor")) minor = value_after_colon(line);
     }
-    if (!minor.empty()) found[minor] = names;
+    if (!minor.empty()) found[minor] = card;
   });
   return found;
 }
@@ -71,15 +66,14 @@ std::optional<std::size_t> by_uuid(std::span<const Gpu> present, std::string_vie
 }  // namespace
 
 std::vector<Gpu> present_gpus(const fs::path& root) {
-  const std::map<std::string, Names> names = names_of_cards(root);
+  std::map<std::string, Gpu> cards = cards_of_driver(root);
   std::vector<Gpu> gpus;
   std::error_code ignored;
   for (int i = 0; i < kMostGpus; ++i) {
     const std::string number = std::to_string(i);
     if (!fs::exists(root / ("dev/nvidia" + number), ignored)) continue;
-    const auto found = names.find(number);
-    const Names known = found == names.end() ? Names{} : found->second;
-    gpus.push_back({"/dev/nvidia" + number, known.uuid, known.model});
+    gpus.push_back(std::move(cards[number]));
+    gpus.back().device = "/dev/nvidia" + number;
   }
   return gpus;
 }

@@ -7,25 +7,22 @@
 
 namespace trainctl {
 
-/// An NVIDIA device file and what the driver calls the card; the name is empty where the driver
-/// does not tell.
+/// An NVIDIA device file and the names that the driver gives the card; empty where it gives none.
 struct Gpu {
   std::string device;      // "/dev/nvidia0"
   std::string uuid;        // "GPU-8a6b..."
   std::string model = {};  // "NVIDIA H200"
 };
 
-/// The device files there are, by number. They say nothing about the driver: only CUDA itself does.
-/// `root` is "/" outside tests.
+/// Returns the device files, by number; whether CUDA works is another question. `root` is "/"
+/// outside tests.
 std::vector<Gpu> present_gpus(const std::filesystem::path& root = "/");
 
-/// Those that CUDA_VISIBLE_DEVICES leaves: numbers and (beginnings of) UUIDs; the list ends at the
-/// first entry that is neither, a card named twice leaves none, and a MIG slice is one device.
-/// `list` is null where it is not set.
+/// Returns those that `list`, CUDA_VISIBLE_DEVICES or null, leaves: numbers and beginnings of UUIDs
+/// up to the first other entry. A card named twice leaves none, and a MIG slice is one device.
 std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* list);
 
-/// What the driver calls those of `devices` that are present; a MIG slice, or a card whose name is
-/// not told, by what it is called in `devices`.
+/// Returns the model of each device; of a MIG slice or an unknown card its name in `devices`.
 std::vector<std::string> gpu_models(std::span<const Gpu> present,
                                     std::span<const std::string> devices);
 

@@ -11,13 +11,10 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
-#include <string>
-#include <string_view>
 
 namespace trainctl {
 namespace {
@@ -35,13 +32,6 @@ std::string value_of(const char* file, const std::string& key, char separator) {
   return {};
 }
 
-std::uint64_t meminfo(const std::string& key) {
-  std::istringstream text(value_of("/proc/meminfo", key, ':'));
-  std::uint64_t kib = 0;
-  text >> kib;
-  return kib * 1024;
-}
-
 std::vector<std::string> speed_features() {
   constexpr std::array kWanted{"sse4_2",      "avx2",     "fma",         "avx512f",
                                "avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16"};
@@ -52,29 +42,6 @@ std::vector<std::string> speed_features() {
   }
   return found;
 }
-
-}  // namespace
-
-Machine read_machine() {
-  Machine machine;
-  utsname names{};
-  if (::uname(&names) == 0) {
-    machine.host = names.nodename;
-    machine.kernel = names.release;
-  }
-  machine.distribution = value_of("/etc/os-release", "PRETTY_NAME", '=');
-  machine.cpu_model = value_of("/proc/cpuinfo", "model name", ':');
-  machine.cpu_features = speed_features();
-  machine.cores = usable_cores();
-  machine.memory_bytes = meminfo("MemTotal");
-  machine.memory_available_bytes = available_memory();
-  const std::vector<Gpu> present = present_gpus();
-  machine.gpus = visible_gpus(present, std::getenv("CUDA_VISIBLE_DEVICES"));
-  machine.gpu_models = gpu_models(present, machine.gpus);
-  return machine;
-}
-
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -101,7 +68,70 @@ double quota_v1(const fs::path& group) {
   return share(quota, period);
 }
 
+constexpr std::uint64_t kNoMemoryLimit = std::numeric_limits<std::uint64_t>::max();
+// Control groups v1 say "no limit" with the largest multiple of the page size.
+constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 60;
+
+/// The number after `key` in a file of "key value" lines; with an empty key the first number of the
+/// file.
+std::optional<std::uint64_t> read_number(const fs::path& file, const std::string& key = {}) {
+  std::ifstream in(file);
+  for (std::string word; word != key;) {
+    if (!(in >> word)) return std::nullopt;
+  }
+  std::uint64_t value = 0;
+  return in >> value ? std::optional(value) : std::nullopt;
+}
+
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // page cache counts as used, but gives way
+};
+constexpr GroupFiles kV2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+
+std::uint64_t limit_of(const fs::path& group, const GroupFiles& files) {
+  const auto limit = read_number(group / files.limit);
+  return limit && *limit < kNoLimitV1 ? *limit : kNoMemoryLimit;
+}
+
+std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
+  const std::uint64_t limit = limit_of(group, files);
+  if (limit == kNoMemoryLimit) return limit;
+  const std::uint64_t used = read_number(group / files.usage).value_or(0);
+  const std::uint64_t cache = read_number(group / "memory.stat", files.reclaimable).value_or(0);
+  const std::uint64_t held = used - std::min(cache, used);
+  return limit - std::min(held, limit);
+}
+
+std::vector<fs::path> folders_down_to(const fs::path& mount, const std::string& path) {
+  std::vector<fs::path> folders{mount};
+  for (const fs::path& part : fs::path(path).relative_path())
+    folders.push_back(folders.back() / part);
+  return folders;
+}
+
 }  // namespace
+
+Machine read_machine() {
+  Machine machine;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    machine.host = names.nodename;
+    machine.kernel = names.release;
+  }
+  machine.distribution = value_of("/etc/os-release", "PRETTY_NAME", '=');
+  machine.cpu_model = value_of("/proc/cpuinfo", "model name", ':');
+  machine.cpu_features = speed_features();
+  machine.cores = usable_cores();
+  machine.memory_bytes = read_number("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
+  machine.memory_available_bytes = available_memory();
+  const std::vector<Gpu> present = present_gpus();
+  machine.gpus = visible_gpus(present, std::getenv("CUDA_VISIBLE_DEVICES"));
+  machine.gpu_models = gpu_models(present, machine.gpus);
+  return machine;
+}
 
 double cpu_quota(const fs::path& root) {
   const Cgroups groups = read_cgroups(root, "cpu");
@@ -146,52 +176,6 @@ int cores_of_rank(int ranks) {
   return has_own ? usable_cores() : std::max(usable_cores() / std::max(1, ranks), 1);
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::uint64_t kNoMemoryLimit = std::numeric_limits<std::uint64_t>::max();
-// Control groups v1 say "no limit" with the largest multiple of the page size.
-constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 60;
-
-/// The number after `key` in a file of "key value" lines; with an empty key the first number of the
-/// file.
-std::optional<std::uint64_t> read_number(const fs::path& file, const std::string& key = {}) {
-  std::ifstream in(file);
-  std::string word;
-  while (key.empty() || in >> word) {
-    if (!key.empty() && word != key) continue;
-    std::uint64_t value = 0;
-    if (in >> value) return value;
-    return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-struct GroupFiles {
-  const char* limit;
-  const char* usage;
-  const char* reclaimable;  // page cache counts as used, but gives way
-};
-constexpr GroupFiles kV2{"memory.max", "memory.current", "inactive_file"};
-constexpr GroupFiles kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-
-std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
-  const auto limit = read_number(group / files.limit);
-  if (!limit || *limit >= kNoLimitV1) return kNoMemoryLimit;
-  const std::uint64_t used = read_number(group / files.usage).value_or(0);
-  const std::uint64_t cache = read_number(group / "memory.stat", files.reclaimable).value_or(0);
-  const std::uint64_t held = used - std::min(cache, used);
-  return *limit - std::min(held, *limit);
-}
-
-std::uint64_t limit_of(const fs::path& group, const GroupFiles& files) {
-  const auto limit = read_number(group / files.limit);
-  return limit && *limit < kNoLimitV1 ? *limit : kNoMemoryLimit;
-}
-
-}  // namespace
-
 std::uint64_t memory_limit(const fs::path& root) {
   const auto all_kib = read_number(root / "proc/meminfo", "MemTotal:");
   std::uint64_t least = all_kib ? *all_kib * 1024 : kNoMemoryLimit;
@@ -209,19 +193,6 @@ std::uint64_t available_memory(const fs::path& root) {
   for (const fs::path& group : groups.v1) least = std::min(least, left_in(group, kV1));
   return least;
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<fs::path> folders_down_to(const fs::path& mount, const std::string& path) {
-  std::vector<fs::path> folders{mount};
-  for (const fs::path& part : fs::path(path).relative_path())
-    folders.push_back(folders.back() / part);
-  return folders;
-}
-
-}  // namespace
 
 Cgroups read_cgroups(const fs::path& root, std::string_view controller) {
   Cgroups found;

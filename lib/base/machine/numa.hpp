@@ -18,12 +18,10 @@ struct NumaNode {
 /// A list of cores as /sys writes it: "0-3,8". Empty where the text is none.
 std::vector<int> parse_core_list(std::string_view text);
 
-/// The nodes that have cores, by number; empty where the kernel does not tell. `root` is "/"
-/// outside tests.
+/// Returns the nodes that have cores, by number; empty if not known. `root` is "/" outside tests.
 std::vector<NumaNode> numa_nodes(const std::filesystem::path& root = "/");
 
-/// The node that a GPU ("/dev/nvidia0") is wired to; nothing where the driver or the board does not
-/// tell.
+/// Returns the node that a GPU ("/dev/nvidia0") is wired to, if the driver and the board tell.
 std::optional<int> node_of_gpu(const std::string& device, const std::filesystem::path& root = "/");
 
 /// One process of a run among those on its machine.
@@ -33,19 +31,18 @@ struct RankPlace {
   std::optional<int> gpu_node;  // of its GPU, where it has one and the node is known
 };
 
-/// The cores that the loader threads of a rank keep to, of those in `allowed`: on the node of its
-/// GPU, else on its share of the nodes. Empty: any core, because the machine is one node, or the
-/// rank has all of them, or it may run on none of those.
+/// Returns the allowed cores that the loader threads of a rank keep to: those on the node of its
+/// GPU, else on its share of the nodes. Empty where these are all or none, or there is one node.
 std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int> allowed,
                             const RankPlace& place);
 
-/// The cores in an order in which those of one physical core stand beside each other.
+/// Returns the cores ordered so that those of one physical core are neighbors.
 std::vector<int> by_physical_core(std::span<const int> cores,
                                   const std::filesystem::path& root = "/");
 
-/// Cores of its own for each of `gpu_nodes.size()` ranks of one machine: of those in `allowed`, an
-/// equal part of what is on the node of its GPU, else on its share of the nodes. Empty: all ranks
-/// may run anywhere, because there is one, or a node has fewer cores than ranks.
+/// Returns separate cores for each of `gpu_nodes.size()` ranks of one machine: an equal part of the
+/// allowed ones on the node of its GPU, else on its share of the nodes. Empty where there is one
+/// rank, or a node has fewer cores than ranks: all may run anywhere.
 std::vector<std::vector<int>> cores_of_ranks(std::span<const NumaNode> nodes,
                                              std::span<const int> allowed,
                                              std::span<const std::optional<int>> gpu_nodes);

@@ -40,18 +40,16 @@ class Nvml {
   [[nodiscard]] std::optional<int> cuda() const;  // 13000 for 13.0
   [[nodiscard]] std::vector<GpuState> gpus() const;
 
-  /// A function of the library; null where it has none of that name, or does not answer. Valid as
-  /// long as this object.
-  template <class Function>
-  [[nodiscard]] Function function(const char* name) const {
-    return works_ ? find<Function>(name) : nullptr;
+  /// Calls a function of the library, whose parameters have the types of the arguments. Returns
+  /// false where the library has none of that name, or it fails.
+  template <class... Arguments>
+  bool call(const char* name, Arguments... arguments) const {
+    if (!works_) return false;
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(symbol(name));
+    return function != nullptr && function(arguments...) == 0;
   }
 
  private:
-  template <class Function>
-  [[nodiscard]] Function find(const char* name) const {
-    return reinterpret_cast<Function>(symbol(name));
-  }
   [[nodiscard]] void* symbol(const char* name) const;
   [[nodiscard]] GpuState state_of(int index, void* device) const;
 

@@ -10,8 +10,8 @@
 
 namespace trainctl {
 
-/// Calls `take` with the path of each entry of a folder, up to a failure: a folder of /proc or /sys
-/// may vanish while it is read. A range-based loop over a directory_iterator would throw.
+/// Calls `take` with the path of each entry of a folder, up to a failure: a folder of /proc may
+/// vanish while it is read, where a range-based loop over a directory_iterator would throw.
 template <class Take>
 void for_each_entry(const std::filesystem::path& folder, const Take& take) {
   std::error_code failure;

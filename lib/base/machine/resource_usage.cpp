@@ -14,7 +14,6 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -28,8 +27,7 @@ namespace fs = std::filesystem;
 std::optional<double> stalled_in(const fs::path& file) {
   constexpr std::string_view kTotal = "total=";
   std::ifstream in(file);
-  std::string line;
-  while (std::getline(in, line)) {
+  for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("some ")) continue;
     const std::size_t at = line.rfind(kTotal);
     if (at == std::string::npos) return std::nullopt;
@@ -74,49 +72,16 @@ void read_throttling(const Cgroups& groups, UsageCounters& into) {
 }
 
 void read_threads(const fs::path& root, const std::string& name, UsageCounters& into) {
-  std::error_code failure;
-  fs::directory_iterator task(root / "proc/self/task", failure);
-  for (; !failure && task != fs::directory_iterator(); task.increment(failure)) {
-    const auto thread = read_process_stat(task->path());
-    if (!thread || thread->name != name) continue;
+  for_each_entry(root / "proc/self/task", [&](const fs::path& task) {
+    const auto thread = read_process_stat(task);
+    if (!thread || thread->name != name) return;
     into.thread_cpu_s = into.thread_cpu_s.value_or(0) + thread->cpu_s;
     ++into.threads;
-  }
+  });
 }
-
-}  // namespace
-
-UsageCounters read_usage(const std::string& thread_name, const fs::path& root) {
-  UsageCounters now;
-  const Cgroups groups = read_cgroups(root, "cpu");
-  now.cpu_stalled_s = stalled(root, groups, "cpu");
-  now.io_stalled_s = stalled(root, groups, "io");
-  now.memory_stalled_s = stalled(root, groups, "memory");
-  read_throttling(groups, now);
-  read_threads(root, thread_name, now);
-  rusage used{};
-  if (::getrusage(RUSAGE_SELF, &used) == 0) {
-    now.major_faults = used.ru_majflt;
-    now.involuntary_switches = used.ru_nivcsw;
-  }
-  return now;
-}
-
-std::optional<double> memory_taken(const fs::path& root) {
-  const std::uint64_t limit = memory_limit(root);
-  if (limit == 0) return std::nullopt;
-  const std::uint64_t left = std::min(available_memory(root), limit);
-  return 1 - static_cast<double>(left) / static_cast<double>(limit);
-}
-
-namespace {
-
-namespace fs = std::filesystem;
 
 constexpr double kShortestSpan = 0.1;  // seconds
 constexpr double kHardlyIdle = 0.10;   // of the cores' time
-
-double tick_s() { return 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)); }
 
 /// The number of a line "cpu3 ..."; -1 for the sum and for other lines.
 int core_of(const std::string& name) {
@@ -132,7 +97,7 @@ bool add_core(std::istringstream& line, CoreTimes& times) {
   for (double& each : ticks) {
     if (!(line >> each)) return false;
   }
-  const double tick = tick_s();
+  const double tick = 1.0 / static_cast<double>(::sysconf(_SC_CLK_TCK));
   times.busy_s += tick * (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]);
   times.idle_s += tick * (ticks[3] + ticks[4]);
   times.stolen_s += tick * ticks[7];
@@ -195,6 +160,29 @@ std::set<pid_t> relatives(const fs::path& root) {
 }
 
 }  // namespace
+
+UsageCounters read_usage(const std::string& thread_name, const fs::path& root) {
+  UsageCounters now;
+  const Cgroups groups = read_cgroups(root, "cpu");
+  now.cpu_stalled_s = stalled(root, groups, "cpu");
+  now.io_stalled_s = stalled(root, groups, "io");
+  now.memory_stalled_s = stalled(root, groups, "memory");
+  read_throttling(groups, now);
+  read_threads(root, thread_name, now);
+  rusage used{};
+  if (::getrusage(RUSAGE_SELF, &used) == 0) {
+    now.major_faults = used.ru_majflt;
+    now.involuntary_switches = used.ru_nivcsw;
+  }
+  return now;
+}
+
+std::optional<double> memory_taken(const fs::path& root) {
+  const std::uint64_t limit = memory_limit(root);
+  if (limit == 0) return std::nullopt;
+  const std::uint64_t left = std::min(available_memory(root), limit);
+  return 1 - static_cast<double>(left) / static_cast<double>(limit);
+}
 
 std::optional<CoreTimes> read_core_times(const fs::path& root) {
   const std::vector<int> cores = allowed_cores();

@@ -8,8 +8,8 @@
 
 namespace trainctl {
 
-/// What this process has used of the machine since it began, and how long something had to wait for
-/// it: two readings tell what happened between them. Absent where the kernel does not tell.
+/// What this process has used of the machine since it began, and how long threads waited for it.
+/// Absent where the kernel does not tell.
 struct UsageCounters {
   std::optional<double> cpu_stalled_s;  // some thread waited for a core
   std::optional<double> io_stalled_s;   // for a disk
@@ -22,14 +22,12 @@ struct UsageCounters {
   int threads = 0;                        // of these: how many there are
 };
 
-/// Stalls are those of the innermost control group that tells them, else of the machine
-/// (https://docs.kernel.org/accounting/psi.html). `thread_name`: as the kernel shows it, 15
-/// characters at most. `root` is "/" outside tests. A file that is missing or makes no sense counts
-/// as not told.
+/// Reads the counters; stalls are those of the innermost control group that has them, else of the
+/// machine (https://docs.kernel.org/accounting/psi.html). `thread_name`: as the kernel shows it, 15
+/// characters at most. `root` is "/" outside tests.
 UsageCounters read_usage(const std::string& thread_name, const std::filesystem::path& root = "/");
 
-/// The share of the memory limit (of the control groups v1 or v2, else of the machine) that cannot
-/// be had any more, 0 to 1.
+/// Returns the used share, 0 to 1, of memory_limit().
 std::optional<double> memory_taken(const std::filesystem::path& root = "/");
 
 /// CPU seconds of a thread since it was started.
@@ -58,20 +56,20 @@ struct CoreUse {
   std::optional<double> waited = {};
 };
 
-/// Reads /proc/stat for the cores of this process' affinity. The run is this process and its
-/// supervisor with all ranks that it started; one whose affinity shares no core with this process
-/// does not count. Empty where the kernel does not report it. `root` is "/" outside tests.
+/// Reads /proc/stat for the cores of this process' affinity; of its parent and siblings, those
+/// count that share a core with it. Empty where the kernel does not report it. `root` is "/"
+/// outside tests.
 std::optional<CoreTimes> read_core_times(const std::filesystem::path& root = "/");
 
-/// Empty where less than a tenth of a second has passed: clock ticks would be too coarse.
+/// Returns nothing where less than 0.1 s passed, for which clock ticks are too coarse.
 std::optional<CoreUse> core_use(const CoreTimes& before, const CoreTimes& now);
 
-/// From which share on processes outside of a run change what is measured.
+/// The share of the cores from which on processes outside of a run change what is measured.
 inline constexpr double kNotableOutsideShare = 0.10;
 
-/// Whether others hold up the run: they take a tenth of the cores, and the run's threads wait for a
-/// core in a tenth of the time in which they are ready to run; or the host withholds a tenth of the
-/// time. Where nobody tells how long threads wait, hardly an idle core counts as waiting.
+/// Returns whether others hold up the run: they take a tenth of the cores, and its threads wait for
+/// a core in a tenth of the time in which they are ready (if not known: hardly a core is idle); or
+/// the host withholds a tenth of the time.
 bool is_contended(const CoreUse& use);
 
 /// What others take of the cores while something is measured.

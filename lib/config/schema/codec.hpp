@@ -37,12 +37,17 @@ concept Described = requires(Describe<Options>& d) {
 template <class T>
 struct Codec;
 
-template <>
-struct Codec<bool> {
-  static FieldType type() { return {.type = ValueType::boolean}; }
-  static void read(Reader& reader, const Node& node, const Field& field, bool& out) {
-    reader.boolean(node, field, out);
+/// What Codecs share whose values `kRead`, a member of Reader, reads.
+template <class T, ValueType kType, bool (Reader::*kRead)(const Node&, const Field&, T&)>
+struct ScalarCodec {
+  static FieldType type() { return {.type = kType}; }
+  static void read(Reader& reader, const Node& node, const Field& field, T& out) {
+    (reader.*kRead)(node, field, out);
   }
+};
+
+template <>
+struct Codec<bool> : ScalarCodec<bool, ValueType::boolean, &Reader::boolean> {
   static Node write(bool value) { return Node::scalar(value ? "true" : "false"); }
 };
 
@@ -65,30 +70,18 @@ struct Codec<T> {
 std::string number_text(double value);
 
 template <>
-struct Codec<double> {
-  static FieldType type() { return {.type = ValueType::number}; }
-  static void read(Reader& reader, const Node& node, const Field& field, double& out) {
-    reader.number(node, field, out);
-  }
+struct Codec<double> : ScalarCodec<double, ValueType::number, &Reader::number> {
   static Node write(double value) { return Node::scalar(number_text(value)); }
 };
 
 template <>
-struct Codec<std::string> {
-  static FieldType type() { return {.type = ValueType::string}; }
-  static void read(Reader& reader, const Node& node, const Field& field, std::string& out) {
-    reader.string(node, field, out);
-  }
+struct Codec<std::string> : ScalarCodec<std::string, ValueType::string, &Reader::string> {
   static Node write(const std::string& value) { return Node::scalar(value, true); }
 };
 
 template <>
-struct Codec<std::filesystem::path> {
-  static FieldType type() { return {.type = ValueType::path}; }
-  static void read(Reader& reader, const Node& node, const Field& field,
-                   std::filesystem::path& out) {
-    reader.path(node, field, out);
-  }
+struct Codec<std::filesystem::path>
+    : ScalarCodec<std::filesystem::path, ValueType::path, &Reader::path> {
   static Node write(const std::filesystem::path& value) {
     return Node::scalar(value.string(), true);
   }
@@ -153,6 +146,13 @@ FieldType list_of(std::optional<std::size_t> length) {
           .length = length};
 }
 
+Node write_list(const auto& values) {
+  Node list = Node::list();
+  for (const auto& value : values)
+    list.items.push_back(Codec<std::remove_cvref_t<decltype(value)>>::write(value));
+  return list;
+}
+
 template <class T>
 struct Codec<std::vector<T>> {
   static FieldType type() { return list_of<T>(std::nullopt); }
@@ -165,11 +165,7 @@ struct Codec<std::vector<T>> {
       out.push_back(std::move(value));
     }
   }
-  static Node write(const std::vector<T>& values) {
-    Node list = Node::list();
-    for (const T& value : values) list.items.push_back(Codec<T>::write(value));
-    return list;
-  }
+  static Node write(const std::vector<T>& values) { return write_list(values); }
 };
 
 /// One value, or a list of them: `size: 28` or `size: [28, 32]`.
@@ -206,11 +202,7 @@ struct Codec<std::array<T, N>> {
     if (!reader.expect_list(node, field, N)) return;
     for (std::size_t i = 0; i < N; ++i) Codec<T>::read(reader, node.items[i], field, out[i]);
   }
-  static Node write(const std::array<T, N>& values) {
-    Node list = Node::list();
-    for (const T& value : values) list.items.push_back(Codec<T>::write(value));
-    return list;
-  }
+  static Node write(const std::array<T, N>& values) { return write_list(values); }
 };
 
 template <class T>

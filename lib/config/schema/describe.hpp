@@ -17,10 +17,9 @@
 //     double lr = 1e-3;
 //     std::array<double, 2> betas{0.9, 0.999};
 //
-//     static void describe(config::Describe<Adam>& options) {
-//       options.field("lr", &Adam::lr, "Learning rate.").above(0);
-//       options.field("betas", &Adam::betas, "Decay of the running
-//       averages.").at_least(0).below(1);
+//     static void describe(auto& options) {
+//       options.field("lr", &Adam::lr, {.above = 0}, "Learning rate.");
+//       options.field("betas", &Adam::betas, {.at_least = 0, .below = 1}, "Decay rates.");
 //     }
 //   };
 //
@@ -34,72 +33,53 @@
 
 namespace trainctl::config {
 
-/// Bounds and remarks of the field just described.
-class FieldBuilder {
- public:
-  explicit FieldBuilder(Field& field) : field_(field) {}
-  FieldBuilder& above(double value) { return set(field_.minimum, value, false); }
-  FieldBuilder& at_least(double value) { return set(field_.minimum, value, true); }
-  FieldBuilder& below(double value) { return set(field_.maximum, value, false); }
-  FieldBuilder& at_most(double value) { return set(field_.maximum, value, true); }
-  FieldBuilder& required() {
-    field_.required = true;
-    return *this;
-  }
-  FieldBuilder& not_empty() {
-    field_.not_empty = true;
-    return *this;
-  }
-  FieldBuilder& allows_non_finite() {
-    field_.allows_non_finite = true;
-    return *this;
-  }
-  FieldBuilder& example(std::string yaml) {
-    field_.example = std::move(yaml);
-    return *this;
-  }
-
- private:
-  FieldBuilder& set(std::optional<Bound>& bound, double value, bool inclusive) {
-    bound = Bound{value, inclusive};
-    return *this;
-  }
-  Field& field_;
+/// What an option must satisfy, and an example of it, in the declaration itself:
+/// {.required = true, .at_least = 1, .example = "30"}.
+struct Rules {
+  bool required = false;
+  bool not_empty = false;
+  bool allows_non_finite = false;
+  std::optional<double> above = {};
+  std::optional<double> at_least = {};
+  std::optional<double> below = {};
+  std::optional<double> at_most = {};
+  std::string example = {};  // YAML
 };
 
-/// Collects the fields of one options struct. The builder returned by `field` is used at once, in
-/// the same statement.
+/// Collects the fields of one options struct. Members may be those of a base struct that several
+/// stages share: a struct whose fields are all of its base inherits the base's describe(), and one
+/// with further fields calls it.
 template <class Options>
 class Describe {
  public:
   explicit Describe(Schema& schema) : schema_(schema) {}
 
-  template <class T>
-  FieldBuilder field(std::string key, T Options::*member, std::string help) {
-    Field& field = append(std::move(key), std::move(help), Codec<T>::type());
+  template <class T, class Owner>
+  requires std::is_base_of_v<Owner, Options>
+  void field(std::string key, T Owner::*member, Rules rules, std::string help) {
+    Field& field = append(std::move(key), std::move(rules), std::move(help), Codec<T>::type());
     field.read = [member](Reader& reader, const Node& node, const Field& self, void* options) {
       Codec<T>::read(reader, node, self, static_cast<Options*>(options)->*member);
     };
     field.write = [member](const void* options) {
       return Codec<T>::write(static_cast<const Options*>(options)->*member);
     };
-    return FieldBuilder(field);
+  }
+  template <class T, class Owner>
+  void field(std::string key, T Owner::*member, std::string help) {
+    field(std::move(key), member, Rules{}, std::move(help));
   }
 
   /// A field that holds one stage of `kind`, e.g. `optimizer: {type: adam}` or the short form
   /// `optimizer: adam`.
-  FieldBuilder stage(std::string key, Stage Options::*member, const std::string& kind,
-                     std::string help) {
-    Field& field =
-        append(std::move(key), std::move(help), {.type = ValueType::stage, .stage_kind = kind});
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
-                                void* options) {
-      reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
-    };
-    field.write = [member](const void* options) {
-      return write_stage(static_cast<const Options*>(options)->*member);
-    };
-    return FieldBuilder(field);
+  void stage(std::string key, Stage Options::*member, const std::string& kind, Rules rules,
+             std::string help) {
+    set_stage(append(std::move(key), std::move(rules), std::move(help),
+                     {.type = ValueType::stage, .stage_kind = kind}),
+              member, kind);
+  }
+  void stage(std::string key, Stage Options::*member, const std::string& kind, std::string help) {
+    stage(std::move(key), member, kind, Rules{}, std::move(help));
   }
 
   /// A stage whose `type` and options stand beside the fields of this struct, in the same map.
@@ -107,21 +87,15 @@ class Describe {
     Field field;
     field.key = kind;
     field.type = {.type = ValueType::stage, .stage_kind = kind};
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
-                                void* options) {
-      reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
-    };
-    field.write = [member](const void* options) {
-      return write_stage(static_cast<const Options*>(options)->*member);
-    };
+    set_stage(field, member, kind);
     schema_.inline_stage = std::make_shared<const Field>(std::move(field));
   }
 
-  FieldBuilder stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind,
-                      std::string help) {
+  void stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind,
+              Rules rules, std::string help) {
     FieldType item{.type = ValueType::stage, .stage_kind = kind};
     Field& field = append(
-        std::move(key), std::move(help),
+        std::move(key), std::move(rules), std::move(help),
         {.type = ValueType::list, .item = std::make_shared<const FieldType>(std::move(item))});
     field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
                                 void* options) {
@@ -136,24 +110,37 @@ class Describe {
         list.items.push_back(write_stage(one));
       return list;
     };
-    return FieldBuilder(field);
   }
-
-  /// The fields of a base struct that several stages share, e.g. the warm-up of every scheduler.
-  template <class Base>
-  void include() {
-    static_assert(std::is_base_of_v<Base, Options>);
-    Describe<Base> base(schema_);
-    Base::describe(base);
+  void stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind,
+              std::string help) {
+    stages(std::move(key), member, kind, Rules{}, std::move(help));
   }
 
  private:
-  Field& append(std::string key, std::string help, FieldType type) {
+  Field& append(std::string key, Rules rules, std::string help, FieldType type) {
     Field& field = schema_.fields.emplace_back();
     field.key = std::move(key);
     field.help = std::move(help);
+    field.example = std::move(rules.example);
     field.type = std::move(type);
+    field.required = rules.required;
+    field.not_empty = rules.not_empty;
+    field.allows_non_finite = rules.allows_non_finite;
+    if (rules.above) field.minimum = {*rules.above, /*inclusive=*/false};
+    if (rules.at_least) field.minimum = {*rules.at_least, /*inclusive=*/true};
+    if (rules.below) field.maximum = {*rules.below, /*inclusive=*/false};
+    if (rules.at_most) field.maximum = {*rules.at_most, /*inclusive=*/true};
     return field;
+  }
+
+  static void set_stage(Field& field, Stage Options::*member, const std::string& kind) {
+    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
+                                void* options) {
+      reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
+    };
+    field.write = [member](const void* options) {
+      return write_stage(static_cast<const Options*>(options)->*member);
+    };
   }
 
   Schema& schema_;
@@ -164,8 +151,12 @@ Schema schema_of() {
   Schema schema;
   schema.summary = Options::kSummary;
   schema.make_default = [] { return std::static_pointer_cast<void>(std::make_shared<Options>()); };
-  Describe<Options> describe(schema);
-  Options::describe(describe);
+  if constexpr (Described<Options>) {
+    Describe<Options> describe(schema);
+    Options::describe(describe);
+  } else {
+    static_assert(std::is_empty_v<Options>, "a struct with options describes them");
+  }
   return schema;
 }
 

@@ -34,10 +34,8 @@ bool is_plain(std::string_view text) {
 
 // What YAML 1.1 or a reader of ours would not take for a text.
 bool is_reserved(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return is_one_of(lower, {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "auto"});
+  return is_one_of(lower_case(text),
+                   {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "auto"});
 }
 
 // A text that no reader takes for anything else.
@@ -105,9 +103,9 @@ std::string origin(const Position& position) {
              : fmt::format("{}:{}", printable(position.source->name), position.line);
 }
 
-class Writer {
+class YamlWriter {
  public:
-  explicit Writer(const DumpOptions& options) : options_(options) {}
+  explicit YamlWriter(const DumpOptions& options) : options_(options) {}
 
   std::string write(const Node& tree) {
     Fields fields;
@@ -198,18 +196,10 @@ class Writer {
 };
 
 bool same_value(const Node& a, const Node& b) {
-  if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() ||
-      a.entries.size() != b.entries.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < a.items.size(); ++i) {
-    if (!same_value(a.items[i], b.items[i])) return false;
-  }
-  for (std::size_t i = 0; i < a.entries.size(); ++i) {
-    if (a.entries[i].key != b.entries[i].key || !same_value(a.entries[i].value, b.entries[i].value))
-      return false;
-  }
-  return true;
+  return a.type == b.type && a.text == b.text && std::ranges::equal(a.items, b.items, same_value) &&
+         std::ranges::equal(a.entries, b.entries, [](const Entry& one, const Entry& other) {
+           return one.key == other.key && same_value(one.value, other.value);
+         });
 }
 
 Node pruned_map(const Node& map, const Fields& fields, const Vocabulary& vocabulary);
@@ -257,16 +247,13 @@ std::string flow_text(const Node& node, References references) {
 }
 
 std::string dump(const Node& tree, const DumpOptions& options) {
-  return Writer(options).write(tree);
+  return YamlWriter(options).write(tree);
 }
 
 Node with_origins(Node written, const Node& loaded) {
   const bool is_short_stage = written.type == Node::Type::map && loaded.type == Node::Type::scalar;
-  if (is_short_stage) {
-    for (Entry& entry : written.entries) {
-      if (entry.key == "type") entry.value.position = loaded.position;
-    }
-  }
+  if (Node* type = is_short_stage ? child(written, "type") : nullptr)
+    type->position = loaded.position;
   if (!loaded.is_null()) written.position = loaded.position;
   for (Entry& entry : written.entries) {
     if (const Node* found = loaded.find(entry.key))

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <span>
 
 namespace trainctl::config {
 namespace {
@@ -24,9 +24,9 @@ struct Place {
   const Field* field = nullptr;
   const FieldType* type = nullptr;
   const StageType* stage = nullptr;
-  std::string kind;
-  std::vector<std::string> same;
-  std::vector<std::pair<std::string, std::vector<std::string>>> defaults;
+  std::string kind = {};
+  std::vector<std::string> same = {};
+  DefaultsOfStages defaults = {};
 };
 
 std::string default_text(const Field& field, const Schema& owner) {
@@ -45,23 +45,17 @@ class Finder {
 
   std::optional<Place> find(const std::string& key) const {
     const std::vector<std::string> parts = split_path(key);
-    Place top;
-    top.schema = &schema_;
-    if (auto found = walk(top, parts, 0)) return found;
+    if (auto found = walk({.schema = &schema_}, parts)) return found;
     const std::vector<std::string> kinds = vocabulary_.kinds();
     if (std::ranges::find(kinds, parts[0]) == kinds.end()) return std::nullopt;
-    Place kind;
-    kind.kind = parts[0];
-    return walk(kind, parts, 1);
+    return walk({.kind = parts[0]}, std::span(parts).subspan(1));
   }
 
  private:
-  std::optional<Place> walk(Place place, const std::vector<std::string>& parts,
-                            std::size_t begin) const {
-    for (std::size_t i = begin; i < parts.size(); ++i) {
-      std::optional<Place> next = step(place, parts[i]);
-      if (!next) return std::nullopt;
-      place = std::move(*next);
+  std::optional<Place> walk(Place start, std::span<const std::string> parts) const {
+    std::optional<Place> place = std::move(start);
+    for (const std::string& part : parts) {
+      if (place) place = step(*place, part);
     }
     return place;
   }
@@ -73,28 +67,18 @@ class Finder {
         (is_index || place.type->type == ValueType::map)) {
       return place_of(*place.field, *place.type->item, place.owner);
     }
-    if (place.schema != nullptr) {
-      if (const Field* field = place.schema->find(part))
-        return place_of(*field, field->type, place.schema);
-    }
-    if (place.stage != nullptr) {
-      const Field* field = place.stage->schema.find(part);
-      if (field == nullptr) return std::nullopt;
-      return place_of(*field, field->type, &place.stage->schema);
-    }
+    const Schema* schema = place.stage != nullptr ? &place.stage->schema : place.schema;
+    if (const Field* field = schema == nullptr ? nullptr : schema->find(part))
+      return place_of(*field, field->type, schema);
     return place.kind.empty() ? std::nullopt : below_kind(place.kind, part);
   }
 
   [[nodiscard]] std::optional<Place> below_kind(const std::string& kind,
                                                 const std::string& part) const {
-    if (const StageType* stage = vocabulary_.find(kind, part)) {
-      Place place;
-      place.stage = stage;
-      return place;
-    }
+    if (const StageType* stage = vocabulary_.find(kind, part)) return Place{.stage = stage};
     std::optional<Place> found;
     std::vector<std::string> holders;
-    std::vector<std::pair<std::string, std::vector<std::string>>> defaults;
+    DefaultsOfStages defaults;
     for (const std::string& name : vocabulary_.names(kind)) {
       const StageType* stage = vocabulary_.find(kind, name);
       const Field* field = stage->schema.find(part);
@@ -102,7 +86,7 @@ class Finder {
       holders.push_back(name);
       if (!found) found = place_of(*field, field->type, &stage->schema);
       const std::string usual = field->required ? "required" : default_text(*field, stage->schema);
-      auto same = std::ranges::find(defaults, usual, [](const auto& one) { return one.first; });
+      auto same = std::ranges::find(defaults, usual, &DefaultsOfStages::value_type::first);
       if (same == defaults.end()) same = defaults.insert(same, {usual, {}});
       same->second.push_back(name);
     }
@@ -112,13 +96,8 @@ class Finder {
     return found;
   }
 
-  [[nodiscard]] static std::optional<Place> place_of(const Field& field, const FieldType& type,
-                                                     const Schema* owner) {
-    Place place;
-    place.field = &field;
-    place.type = &type;
-    place.owner = owner;
-    place.kind = type.stage_kind;
+  static Place place_of(const Field& field, const FieldType& type, const Schema* owner) {
+    Place place{.owner = owner, .field = &field, .type = &type, .kind = type.stage_kind};
     if (type.item && type.item->type == ValueType::stage) place.kind = type.item->stage_kind;
     if (type.object) {
       place.schema = type.object.get();
@@ -153,9 +132,6 @@ std::string suggestion(const std::string& key, const Schema& schema, const Vocab
   if (const auto near = nearest(key, all)) return fmt::format("did you mean '{}'?", *near);
   return fmt::format("the sections are: {}", list_some(schema.keys()));
 }
-
-void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix,
-               std::vector<KnownKey>& keys);
 
 void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary,
                     const std::string& prefix, std::vector<KnownKey>& keys) {
@@ -370,11 +346,10 @@ std::vector<Explanation> explain_name(const std::string& name, const Schema& sch
     found.push_back(explain(key, schema, vocabulary));
   if (!found.empty()) return found;
   if (has_note(name)) {
-    Explanation note;
+    Explanation& note = found.emplace_back();
     note.key = name;
     note.type = "key of another program";
-    note.help = std::string(find_alias(name)->note);
-    found.push_back(std::move(note));
+    note.help = find_alias(name)->note;
   }
   return found;
 }
@@ -383,7 +358,7 @@ Explanation explain(const std::string& key, const Schema& schema, const Vocabula
   const Finder finder(schema, vocabulary);
   const std::optional<Place> place = finder.find(key);
   if (!place) {
-    if (auto special = explain_special(key, finder, vocabulary)) return *std::move(special);
+    if (const auto special = explain_special(key, finder, vocabulary)) return *special;
   }
   ENSURE(config, place.has_value(), "unknown key {}: {}", quote(key),
          suggestion(key, schema, vocabulary));

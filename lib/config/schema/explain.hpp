@@ -9,6 +9,9 @@
 
 namespace trainctl::config {
 
+/// Each default of an option that differs between stages, with the stages that have it.
+using DefaultsOfStages = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 /// What is known about one key.
 struct Explanation {
   std::string key;            // "optimizer.adam.lr"
@@ -20,8 +23,7 @@ struct Explanation {
   std::vector<std::string> below;  // keys or stages one level down
   std::vector<std::string> same;   // other stages with this option
   bool required = false;
-  /// Of an option whose default differs between stages: each default with its stages.
-  std::vector<std::pair<std::string, std::vector<std::string>>> defaults = {};
+  DefaultsOfStages defaults = {};  // empty where all stages have the same
 };
 
 /// Finds a dotted key: `trainer.max_epochs`, `optimizer`, `optimizer.lr` (any optimizer's),

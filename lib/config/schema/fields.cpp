@@ -58,6 +58,13 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
   return "";
 }
 
+std::optional<FieldsOfMap> fields_of_stage(const Node& map, const std::string& kind,
+                                           const Schema* beside, const Vocabulary& vocabulary) {
+  const Node* type = map.find("type");
+  const StageType* stage = vocabulary.find(kind, type == nullptr ? "" : type->text);
+  return stage == nullptr ? std::nullopt : std::optional(FieldsOfMap(*stage, beside));
+}
+
 }  // namespace
 
 std::string lower_text(const Bound& bound) {
@@ -127,11 +134,7 @@ void FieldsOfMap::each(const std::function<void(const Field&, const Node&)>& vis
 std::optional<FieldsOfMap> fields_of_struct(const Node& map, const Schema& schema,
                                             const Vocabulary& vocabulary) {
   if (!schema.inline_stage) return FieldsOfMap(schema);
-  const Node* type = map.find("type");
-  const StageType* stage =
-      vocabulary.find(schema.inline_stage->type.stage_kind, type == nullptr ? "" : type->text);
-  return stage == nullptr ? std::nullopt
-                          : std::optional<FieldsOfMap>(std::in_place, *stage, &schema);
+  return fields_of_stage(map, schema.inline_stage->type.stage_kind, &schema, vocabulary);
 }
 
 std::optional<FieldsOfMap> fields_below(const Node& value, const FieldType& type,
@@ -139,10 +142,7 @@ std::optional<FieldsOfMap> fields_below(const Node& value, const FieldType& type
   if (value.type != Node::Type::map) return std::nullopt;
   if (type.type == ValueType::object) return fields_of_struct(value, *type.object, vocabulary);
   if (type.type != ValueType::stage) return std::nullopt;
-  const Node* name = value.find("type");
-  const StageType* stage = vocabulary.find(type.stage_kind, name == nullptr ? "" : name->text);
-  return stage == nullptr ? std::nullopt
-                          : std::optional<FieldsOfMap>(std::in_place, *stage, nullptr);
+  return fields_of_stage(value, type.stage_kind, nullptr, vocabulary);
 }
 
 }  // namespace trainctl::config

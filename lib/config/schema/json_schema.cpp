@@ -42,9 +42,9 @@ void add_bounds(Json& number, const Field& field) {
 // every `type`.
 enum class Form { whole, overlay };
 
-class Writer {
+class SchemaWriter {
  public:
-  Writer(const Vocabulary& vocabulary, Form form) : vocabulary_(vocabulary), form_(form) {}
+  SchemaWriter(const Vocabulary& vocabulary, Form form) : vocabulary_(vocabulary), form_(form) {}
 
   [[nodiscard]] Json of_struct(const Schema& schema) const {
     Json object = empty_object(schema.summary);
@@ -203,8 +203,8 @@ Json to_json(const Node& node) {
 }
 
 Json json_schema(const Schema& schema, const Vocabulary& vocabulary) {
-  const Writer whole(vocabulary, Form::whole);
-  const Writer overlay(vocabulary, Form::overlay);
+  const SchemaWriter whole(vocabulary, Form::whole);
+  const SchemaWriter overlay(vocabulary, Form::overlay);
   Json definitions{{"reference", reference_json()}};
   whole.define_all(definitions);
   overlay.define_all(definitions);
@@ -219,7 +219,7 @@ Json json_schema(const Schema& schema, const Vocabulary& vocabulary) {
 }
 
 Json json_schema(const StageType& stage, const Vocabulary& vocabulary) {
-  const Writer whole(vocabulary, Form::whole);
+  const SchemaWriter whole(vocabulary, Form::whole);
   Json definitions{{"reference", reference_json()}};
   whole.define_all(definitions);
   Json schema{{"$schema", kDialect}};

@@ -53,7 +53,6 @@ class Reader {
   void missing(const Node& map, const Field& field, const std::string& subject);
   const StageType* type_of(const Node& map, const std::string& kind);
   const StageType* known_type(const Node& name, const std::string& kind);
-  [[nodiscard]] std::string example_name(const std::string& kind) const;
   bool expect_scalar(const Node& node, const Field& field, const std::string& wanted);
   bool refuse_secret(const Node& node, const Field& field);
   bool fail(const Node& node, const Field& field, const std::string& wanted,

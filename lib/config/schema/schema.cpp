@@ -1,16 +1,12 @@
 #include "config/schema/schema.hpp"
 
-#include "base/error.hpp"
-
-#include <utility>
+#include <algorithm>
 
 namespace trainctl::config {
 
 const Field* Schema::find(std::string_view key) const {
-  for (const Field& field : fields) {
-    if (field.key == key) return &field;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(fields, key, &Field::key);
+  return found == fields.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> Schema::keys() const {

@@ -120,6 +120,12 @@ struct Stage {
     ASSERT(options_type == std::type_index(typeid(Options)));
     return *static_cast<const Options*>(options.get());
   }
+
+  /// The options where they are of this type, else null.
+  template <class Options>
+  [[nodiscard]] const Options* get_if() const {
+    return options_type == typeid(Options) ? &as<Options>() : nullptr;
+  }
 };
 
 template <class Options>

@@ -120,10 +120,7 @@ class Resolver {
   Node fail(const Node& node, std::string message, std::string hint) {
     if (!exhausted_) diagnostics_.error(node.position, std::move(message), std::move(hint));
     exhausted_ = visited_ > kMaxNodes;
-    Node broken;
-    broken.position = node.position;
-    broken.broken = true;
-    return broken;
+    return Node::broken_at(node.position);
   }
 
   /// Returns the quoted reference, or '${...}' where its source line is covered or does not have

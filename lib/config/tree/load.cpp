@@ -4,7 +4,6 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "config/schema/fields.hpp"
-#include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
 #include "config/wording.hpp"
 
@@ -71,10 +70,7 @@ class Loader {
  private:
   Node broken(const Position& position, std::string message, std::string hint) {
     diagnostics_.error(position, std::move(message), std::move(hint));
-    Node node;
-    node.position = position;
-    node.broken = true;
-    return node;
+    return Node::broken_at(position);
   }
 
   Node load_bases(const Node& bases, const fs::path& folder) {
@@ -150,75 +146,61 @@ class Loader {
   std::size_t loaded_ = 0;
 };
 
-/// Lays maps over maps. Where the schema describes the value, short forms count as long ones.
-class Merger {
- public:
-  explicit Merger(const Grammar& grammar) : grammar_(grammar) {}
-
-  // `type` is that of the values; null: not known.
-  [[nodiscard]] Node merge(Node base, Node overlay, const FieldType* type) const {
-    expand(base, overlay, type);
-    const bool both_maps = base.type == Node::Type::map && overlay.type == Node::Type::map;
-    if (!both_maps || changes_type(base, overlay)) return overlay;
-    const Node& named = overlay.find("type") != nullptr ? overlay : base;
-    return merge_maps(std::move(base), overlay,
-                      type == nullptr || grammar_.vocabulary == nullptr
-                          ? std::nullopt
-                          : fields_below(named, *type, *grammar_.vocabulary));
+/// A short form below or above a map without the key that it stands for is a part of that map.
+void expand_short_forms(Node& base, Node& overlay, const FieldType* type) {
+  const std::string key = type == nullptr ? "type" : short_form_key(*type);
+  if (key.empty()) return;
+  const auto lacks_key = [&](const Node& node) {
+    return node.type == Node::Type::map && node.find(key) == nullptr;
+  };
+  if (type != nullptr) {
+    if (lacks_key(overlay)) expand_short_form(base, *type);
+    if (lacks_key(base)) expand_short_form(overlay, *type);
+  } else if (lacks_key(overlay) && is_stage_name(base)) {
+    promote_stage(base);
   }
+}
 
-  [[nodiscard]] Node merge_maps(Node base, Node overlay,
-                                const std::optional<FieldsOfMap>& fields) const {
-    base.position = overlay.position;
-    for (Entry& entry : overlay.entries) {
-      const auto found = std::ranges::find(base.entries, entry.key, &Entry::key);
-      if (found == base.entries.end()) {
-        base.entries.push_back(std::move(entry));
-        continue;
-      }
-      const Field* field = fields ? fields->find(entry.key) : nullptr;
-      found->key_position = entry.key_position;
-      found->value = merge(std::move(found->value), std::move(entry.value),
-                           field == nullptr ? nullptr : &field->type);
+Node merge_maps(Node base, Node overlay, const std::optional<FieldsOfMap>& fields,
+                const Vocabulary* vocabulary);
+
+/// `type` is that of the values; null: not known.
+Node merge_values(Node base, Node overlay, const FieldType* type, const Vocabulary* vocabulary) {
+  expand_short_forms(base, overlay, type);
+  const bool both_maps = base.type == Node::Type::map && overlay.type == Node::Type::map;
+  if (!both_maps || changes_type(base, overlay)) return overlay;
+  const Node& named = overlay.find("type") != nullptr ? overlay : base;
+  std::optional<FieldsOfMap> fields;
+  if (type != nullptr && vocabulary != nullptr) fields = fields_below(named, *type, *vocabulary);
+  return merge_maps(std::move(base), std::move(overlay), fields, vocabulary);
+}
+
+Node merge_maps(Node base, Node overlay, const std::optional<FieldsOfMap>& fields,
+                const Vocabulary* vocabulary) {
+  base.position = overlay.position;
+  for (Entry& entry : overlay.entries) {
+    const auto found = std::ranges::find(base.entries, entry.key, &Entry::key);
+    if (found == base.entries.end()) {
+      base.entries.push_back(std::move(entry));
+      continue;
     }
-    return base;
+    const Field* field = fields ? fields->find(entry.key) : nullptr;
+    found->key_position = entry.key_position;
+    found->value = merge_values(std::move(found->value), std::move(entry.value),
+                                field == nullptr ? nullptr : &field->type, vocabulary);
   }
-
- private:
-  // A short form below or above a map without the key that it stands for is a part of that map.
-  static void expand(Node& base, Node& overlay, const FieldType* type) {
-    const std::string key = type == nullptr ? "type" : short_form_key(*type);
-    if (key.empty()) return;
-    const auto lacks_key = [&](const Node& node) {
-      return node.type == Node::Type::map && node.find(key) == nullptr;
-    };
-    if (type != nullptr) {
-      if (lacks_key(overlay)) expand_short_form(base, *type);
-      if (lacks_key(base)) expand_short_form(overlay, *type);
-    } else if (lacks_key(overlay) && is_stage_name(base)) {
-      promote_stage(base);
-    }
-  }
-
-  const Grammar& grammar_;
-};
+  return base;
+}
 
 }  // namespace
 
 Node merge(Node base, Node overlay, const Grammar& grammar) {
-  const Merger merger(grammar);
   if (base.type != Node::Type::map || overlay.type != Node::Type::map)
-    return merger.merge(std::move(base), std::move(overlay), nullptr);
+    return merge_values(std::move(base), std::move(overlay), nullptr, grammar.vocabulary);
   std::optional<FieldsOfMap> fields;
   if (grammar.schema != nullptr)
     fields = fields_of_struct(base, *grammar.schema, *grammar.vocabulary);
-  return merger.merge_maps(std::move(base), std::move(overlay), fields);
-}
-
-Node merge(Node base, Node overlay) { return merge(std::move(base), std::move(overlay), {}); }
-
-LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics) {
-  return load_files(file, diagnostics, {});
+  return merge_maps(std::move(base), std::move(overlay), fields, grammar.vocabulary);
 }
 
 LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics, const Grammar& grammar) {
@@ -242,19 +224,6 @@ Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnosti
                  const Grammar& grammar) {
   apply_overrides(tree, overrides, diagnostics, grammar);
   return tree.broken ? tree : interpolate(tree, diagnostics);
-}
-
-LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides,
-                     Diagnostics& diagnostics, const Grammar& grammar) {
-  LoadedTree loaded = load_files(file, diagnostics, grammar);
-  loaded.tree = finish_tree(std::move(loaded.tree), overrides, diagnostics, grammar);
-  return loaded;
-}
-
-Node load_text(const std::string& name, std::string_view text,
-               const std::vector<std::string>& overrides, Diagnostics& diagnostics,
-               const Grammar& grammar) {
-  return finish_tree(load_text(name, text, diagnostics), overrides, diagnostics, grammar);
 }
 
 }  // namespace trainctl::config

@@ -50,31 +50,19 @@ struct LoadedTree {
   std::vector<ConfigFile> files;  // as written: the file itself, then what it extends
 };
 
-/// Throws Error(config) where `file` cannot be read; all else goes into `diagnostics`.
-LoadedTree load_tree(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                     Diagnostics& diagnostics, const Grammar& grammar = {});
-
-/// The first half of it, the files alone; `finish_tree` is the other, overrides and interpolation.
-LoadedTree load_files(const std::filesystem::path& file, Diagnostics& diagnostics);
+/// Reads a file and what it extends. Throws Error(config) where `file` cannot be read; all else
+/// goes into `diagnostics`.
+LoadedTree load_files(const std::filesystem::path& file, Diagnostics& diagnostics,
+                      const Grammar& grammar = {});
+/// Reads a text that is in no file; `name` stands in its diagnostics.
 Node load_text(const std::string& name, std::string_view text, Diagnostics& diagnostics);
+/// Applies overrides to what load_files() or load_text() gave, then interpolates.
 Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
                  const Grammar& grammar = {});
-
-/// The same for a text that is in no file; `name` stands in its diagnostics.
-Node load_text(const std::string& name, std::string_view text,
-               const std::vector<std::string>& overrides, Diagnostics& diagnostics,
-               const Grammar& grammar = {});
-
-/// `overlay` laid over `base`, as `extends` does.
-Node merge(Node base, Node overlay);
 
 /// `overlay` laid over `base`, as `extends` does. Short forms that the grammar describes count as
 /// long ones: a short form and a map without the key that it stands for (`path` of weights, `type`
 /// of a stage) are merged, whichever comes first.
-Node merge(Node base, Node overlay, const Grammar& grammar);
-
-/// As load_files(), with the grammar that bases are merged under.
-LoadedTree load_files(const std::filesystem::path& file, Diagnostics& diagnostics,
-                      const Grammar& grammar);
+Node merge(Node base, Node overlay, const Grammar& grammar = {});
 
 }  // namespace trainctl::config

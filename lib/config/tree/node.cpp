@@ -12,10 +12,8 @@
 namespace trainctl::config {
 
 const Entry* Node::entry(std::string_view key) const {
-  for (const Entry& candidate : entries) {
-    if (candidate.key == key) return &candidate;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(entries, key, &Entry::key);
+  return found == entries.end() ? nullptr : &*found;
 }
 
 const Node* Node::find(std::string_view key) const {
@@ -30,8 +28,6 @@ Node Node::scalar(std::string text, bool quoted) {
   node.quoted = quoted;
   return node;
 }
-
-Node Node::list() { return list(std::vector<Node>{}); }
 
 Node Node::list(std::vector<Node> items) {
   Node node;
@@ -49,11 +45,11 @@ Node Node::map(std::vector<Entry> entries) {
   return node;
 }
 
-std::size_t count_nodes(const Node& node) {
-  std::size_t count = 1;
-  for (const Node& item : node.items) count += count_nodes(item);
-  for (const Entry& entry : node.entries) count += count_nodes(entry.value);
-  return count;
+Node Node::broken_at(const Position& position) {
+  Node node;
+  node.position = position;
+  node.broken = true;
+  return node;
 }
 
 std::string describe_value(const Node& node) {
@@ -82,13 +78,7 @@ const Node* child(const Node& node, std::string_view part) {
 }
 
 Node* child(Node& node, std::string_view part) {
-  if (node.type == Node::Type::map) {
-    const auto found = std::ranges::find(node.entries, part, &Entry::key);
-    return found == node.entries.end() ? nullptr : &found->value;
-  }
-  if (node.type != Node::Type::list) return nullptr;
-  const std::optional<std::size_t> index = list_index(part, node.items.size());
-  return index ? &node.items[*index] : nullptr;
+  return const_cast<Node*>(child(std::as_const(node), part));
 }
 
 const Node* find_path(const Node& root, std::string_view path) {

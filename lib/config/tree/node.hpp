@@ -50,14 +50,11 @@ struct Node {
   [[nodiscard]] bool is_null() const { return type == Type::null; }
 
   static Node scalar(std::string text, bool quoted = false);
-  static Node list();
-  static Node list(std::vector<Node> items);
+  static Node list(std::vector<Node> items = {});
   static Node map();
   static Node map(std::vector<Entry> entries);
+  static Node broken_at(const Position& position);
 };
-
-/// Values below and including this one.
-std::size_t count_nodes(const Node& node);
 
 struct Entry {
   std::string key;

@@ -60,14 +60,8 @@ class Parser {
 
   std::optional<Override> parse() {
     Override result;
-    std::size_t at = 0;
-    if (text_.starts_with('+')) result.action = Action::add;
-    if (text_.starts_with('~')) result.action = Action::remove;
-    if (result.action != Action::set) at = 1;
-    if (text_.starts_with("++")) {
-      result.action = Action::set;
-      at = 2;
-    }
+    const std::size_t at = text_.starts_with("++") ? 2 : text_.find_first_of("+~") == 0 ? 1 : 0;
+    if (at == 1) result.action = text_[0] == '+' ? Action::add : Action::remove;
     const std::size_t equals = text_.find('=');
     if (!split_key(at, std::min(equals, text_.size()), result.parts)) return std::nullopt;
     if (result.action == Action::remove) {

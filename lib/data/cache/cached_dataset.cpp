@@ -1,7 +1,6 @@
 #include "data/cache/cached_dataset.hpp"
 
 #include "base/error.hpp"
-#include "data/loader/host_memory.hpp"
 #include "data/remote/fetch_ahead.hpp"
 
 #include <algorithm>
@@ -51,8 +50,6 @@ StoredImage CachedDataset::read(std::int64_t index, std::vector<std::byte>& scra
 std::uint64_t CachedDataset::fetch(std::int64_t index) const {
   return stash_.find(index) ? 0 : source_->fetchable()->fetch(index);
 }
-
-void CachedDataset::prefetch(std::int64_t index) const { stash_.prefetch(index); }
 
 void CachedDataset::load(const Progress& progress) const {
   std::vector<std::byte> scratch;

@@ -21,7 +21,7 @@ class ImageStash {
   /// `capacity` bytes in all.
   ImageStash(std::int64_t samples, const ImageShape& shape, std::uint64_t capacity);
 
-  /// Bytes that the books of so many images take, beside the images.
+  /// Bytes for the states and places of so many images, without the images.
   static std::uint64_t bookkeeping(std::int64_t samples, const ImageShape& shape);
 
   /// Nothing where the image is not kept (yet).
@@ -38,11 +38,8 @@ class ImageStash {
     std::uint32_t width = 0;
     std::uint32_t channels = 0;
   };
-  enum State : std::uint8_t {
-    kAbsent,
-    kClaimed,
-    kKept
-  };  // claimed for good where there was no room
+  /// An image stays claimed where there was no room for it.
+  enum State : std::uint8_t { kAbsent, kClaimed, kKept };
 
   [[nodiscard]] std::optional<std::uint64_t> room_for(std::int64_t index, std::uint64_t bytes);
 
@@ -93,7 +90,7 @@ class CachedDataset final : public Dataset, public ImageStore, public Fetchable 
   [[nodiscard]] std::string name(std::int64_t index) const override {
     return source_->images()->name(index);
   }
-  void prefetch(std::int64_t index) const override;
+  void prefetch(std::int64_t index) const override { stash_.prefetch(index); }
 
  private:
   void fill_images(std::span<const std::int64_t> indices, std::span<std::byte> images) const;

@@ -14,7 +14,45 @@
 namespace trainctl::data {
 namespace {
 
-/// Makes the image of that sample, or zeros; returns whether it could be read.
+/// A data set whose images are on a device: fill() gives all other fields. images() still reads
+/// them, so that a damaged one is reported.
+class HeldDataset final : public Dataset, public ImageStore {
+ public:
+  explicit HeldDataset(std::shared_ptr<const Prefix> prefix)
+      : prefix_(std::move(prefix)), source_(prefix_->dataset()), layout_(source_->layout()) {
+    const std::size_t image = find_field(layout_, "image");
+    ASSERT(image < layout_.size());
+    layout_[image] = image_field(prefix_->shape());
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return source_->size(); }
+  [[nodiscard]] const Layout& layout() const override { return layout_; }
+  [[nodiscard]] std::int64_t classes() const override { return source_->classes(); }
+  [[nodiscard]] std::vector<std::string> class_names() const override {
+    return source_->class_names();
+  }
+  [[nodiscard]] bool in_memory() const override { return true; }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override {
+    source_->fill(indices, rows);
+  }
+  [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
+    return prefix_->make(index, scratch);
+  }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return source_->images()->name(index);
+  }
+
+ private:
+  std::shared_ptr<const Prefix> prefix_;
+  std::shared_ptr<const Dataset> source_;
+  Layout layout_;
+};
+
+/// Makes the image of a sample, or zeros; returns whether it could be read.
 bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shape,
                 std::span<std::byte> to) {
   thread_local std::vector<std::byte> scratch;
@@ -33,93 +71,38 @@ bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shap
 }
 
 /// Sends all images, stage by stage: several threads fill one while the one before is on its way.
-class Upload {
- public:
-  Upload(const Prefix& prefix, HeldImages& held, int threads, const Progress& progress)
-      : prefix_(prefix),
-        held_(held),
-        threads_(threads),
-        progress_(progress),
-        samples_(prefix.dataset()->size()),
-        ahead_(prefix.dataset(), 1) {}
-
-  void run() {
-    ahead_.begin({.count = samples_});
-    const std::size_t bytes = held_.shape.bytes();
-    for (std::int64_t first = 0; first < samples_;) {
-      const std::span<std::byte> stage = held_.memory->stage();
-      const std::int64_t count =
-          std::min(static_cast<std::int64_t>(stage.size() / bytes), samples_ - first);
-      ASSERT(count > 0);
-      const std::size_t length = static_cast<std::size_t>(count) * bytes;
-      fill(first, count, stage.first(length));
-      held_.memory->send(static_cast<std::uint64_t>(first) * bytes, length);
-      first += count;
-    }
-    held_.memory->finish();
-    if (progress_) progress_(samples_, samples_);
-  }
-
- private:
-  void fill(std::int64_t first, std::int64_t count, std::span<std::byte> to) {
-    const std::size_t bytes = held_.shape.bytes();
-    // A byte each: threads may not share a vector<bool>.
+void upload(const Prefix& prefix, HeldImages& held, int threads, const Progress& progress) {
+  const std::int64_t samples = prefix.dataset()->size();
+  const std::size_t bytes = held.shape.bytes();
+  FetchAhead ahead(prefix.dataset(), 1);  // of a remote data set
+  ahead.begin({.count = samples});
+  for (std::int64_t first = 0; first < samples;) {
+    const std::span<std::byte> stage = held.memory->stage();
+    const std::int64_t count =
+        std::min(static_cast<std::int64_t>(stage.size() / bytes), samples - first);
+    ASSERT(count > 0);
+    // Bytes, because threads cannot write to neighbors in a vector<bool>.
     std::vector<std::uint8_t> sound(static_cast<std::size_t>(count));
-    const InOrder all{.end = count,
-                      .ahead = count,
-                      .workers = static_cast<int>(std::min<std::int64_t>(threads_, count))};
     run_in_order(
-        all,
+        {.end = count,
+         .ahead = count,
+         .workers = static_cast<int>(std::min<std::int64_t>(threads, count))},
         [&](std::int64_t i) {
           const auto at = static_cast<std::size_t>(i);
-          sound[at] = make_image(prefix_, first + i, held_.shape, to.subspan(at * bytes, bytes));
+          sound[at] = make_image(prefix, first + i, held.shape, stage.subspan(at * bytes, bytes));
         },
         [&](std::int64_t i) {
-          if (progress_) progress_(first + i, samples_);
-          held_.sound[static_cast<std::size_t>(first + i)] =
-              sound[static_cast<std::size_t>(i)] != 0;
-          ahead_.used(1);
+          if (progress) progress(first + i, samples);
+          held.sound[static_cast<std::size_t>(first + i)] = sound[static_cast<std::size_t>(i)] != 0;
+          ahead.used(1);
         });
+    held.memory->send(static_cast<std::uint64_t>(first) * bytes,
+                      static_cast<std::size_t>(count) * bytes);
+    first += count;
   }
-
-  const Prefix& prefix_;
-  HeldImages& held_;
-  int threads_;
-  const Progress& progress_;
-  std::int64_t samples_;
-  FetchAhead ahead_;  // of a remote data set
-};
-
-}  // namespace
-
-HeldDataset::HeldDataset(std::shared_ptr<const Prefix> prefix)
-    : prefix_(std::move(prefix)), source_(prefix_->dataset()), layout_(source_->layout()) {
-  const std::size_t image = find_field(layout_, "image");
-  ASSERT(image < layout_.size());
-  layout_[image] = image_field(prefix_->shape());
+  held.memory->finish();
+  if (progress) progress(samples, samples);
 }
-
-Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress,
-                     int threads) {
-  const auto prefix = std::make_shared<const Prefix>(pipeline);
-  PlannedTail tail = planned_tail(pipeline, prefix->shape());
-  ENSURE(config, tail.obstacle.empty(), "dataset.cache.mode=device: {}", tail.obstacle);
-  ENSURE(config, pipeline.batch_transforms.empty(),
-         "dataset.cache.mode=device: batch_transforms mix pixels, which a device does not; remove "
-         "them, or write 'mode: decoded'");
-  HeldImages held;
-  held.shape = prefix->shape();
-  held.colors = std::move(tail.colors);
-  held.sound.resize(static_cast<std::size_t>(pipeline.dataset->size()));
-  held.memory = device.allocate(held.sound.size() * held.shape.bytes(), held.shape.bytes());
-  Upload(*prefix, held, threads, progress).run();
-  drop_fixed_prefix(pipeline);
-  pipeline.dataset = std::make_shared<const HeldDataset>(prefix);
-  pipeline.held = std::make_shared<const HeldImages>(std::move(held));
-  return pipeline;
-}
-
-namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -134,12 +117,12 @@ Bytes in_channels(const Fill& fill, std::int64_t channels) {
   return colors;
 }
 
-/// Adds what one more step paints. Returns what stands against it.
+/// Adds what one more step paints. Returns why that is impossible, or an empty text.
 std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
   if (paint.outside) {
     const Bytes fill = in_channels(*paint.outside, channels);
     if (!colors.outside.empty() && colors.outside != fill)
-      return "fills with another colour than a transform before it; give both the same 'fill'";
+      return "fills with another color than a transform before it; give both the same 'fill'";
     colors.outside = fill;
   }
   if (paint.erased) {
@@ -150,6 +133,26 @@ std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
 }
 
 }  // namespace
+
+Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress,
+                     int threads) {
+  const auto prefix = std::make_shared<const Prefix>(pipeline);
+  PlannedTail tail = planned_tail(pipeline, prefix->shape());
+  ENSURE(config, tail.obstacle.empty(), "dataset.cache.mode=device: {}", tail.obstacle);
+  ENSURE(config, pipeline.batch_transforms.empty(),
+         "dataset.cache.mode=device: batch_transforms mix pixels, which a device does not; remove "
+         "them, or write 'mode: decoded'");
+  HeldImages held;
+  held.shape = prefix->shape();
+  held.colors = std::move(tail.colors);
+  held.sound.resize(static_cast<std::size_t>(pipeline.dataset->size()));
+  held.memory = device.allocate(held.sound.size() * held.shape.bytes(), held.shape.bytes());
+  upload(*prefix, held, threads, progress);
+  drop_fixed_prefix(pipeline);
+  pipeline.dataset = std::make_shared<const HeldDataset>(prefix);
+  pipeline.held = std::make_shared<const HeldImages>(std::move(held));
+  return pipeline;
+}
 
 PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
   PlannedTail tail;

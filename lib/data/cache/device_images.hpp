@@ -36,7 +36,7 @@ class ImageDevice {
                                                               std::size_t image_bytes) const = 0;
 };
 
-/// The colours in plans of images, a byte for each channel.
+/// The colors in plans of images, a byte for each channel.
 struct PlanColors {
   std::vector<std::uint8_t> outside;
   std::vector<std::uint8_t> erased;

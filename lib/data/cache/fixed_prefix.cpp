@@ -7,24 +7,9 @@
 #include <cstring>
 
 namespace trainctl::data {
-namespace {
-
-const Field& image_of(const Layout& layout) {
-  const std::size_t image = find_field(layout, "image");
-  ASSERT(image < layout.size());
-  return layout[image];
-}
-
-/// No transform of the prefix draws; each must have a generator all the same.
-CounterRng no_draws(std::size_t operation) {
-  return {0, 0, 0, static_cast<std::uint16_t>(operation)};
-}
-
-}  // namespace
-
 std::size_t fixed_prefix(const Pipeline& pipeline) {
-  const auto random = std::find_if(pipeline.transforms.begin(), pipeline.transforms.end(),
-                                   [](const auto& transform) { return transform->random(); });
+  const auto random = std::ranges::find_if(pipeline.transforms,
+                                           [](auto& transform) { return transform->random(); });
   return static_cast<std::size_t>(random - pipeline.transforms.begin());
 }
 
@@ -45,7 +30,9 @@ Prefix::Prefix(const Pipeline& pipeline) : dataset_(pipeline.dataset) {
     if (joined) transforms_.pop_back();
     transforms_.push_back(joined ? joined : transform);
   }
-  shape_ = shape_behind(image_shape(image_of(dataset_->layout())));
+  const std::size_t image = find_field(dataset_->layout(), "image");
+  ASSERT(image < dataset_->layout().size());
+  shape_ = shape_behind(image_shape(dataset_->layout()[image]));
 }
 
 ImageShape Prefix::shape_before(const StoredImage& image) const {
@@ -62,7 +49,8 @@ ImageView Prefix::run(std::int64_t index, Workspace& work) const {
   ImageView image = looking_into(*dataset_, index, [&] { return work.reader.read(stored); });
   for (std::size_t operation = 0; operation < transforms_.size(); ++operation) {
     ImageTarget out(work.between[operation % 2]);
-    CounterRng rng = no_draws(operation);
+    // None of them draws; each must have a generator all the same.
+    CounterRng rng(0, 0, 0, static_cast<std::uint16_t>(operation));
     transforms_[operation]->apply(image, out, rng);
     image = out.view();
   }

@@ -4,7 +4,6 @@
 #include "base/strings.hpp"
 #include "data/cache/device_cache.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace trainctl::data {
@@ -12,7 +11,7 @@ namespace {
 
 const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encoded" : "decoded"; }
 
-// What the model and its gradients need comes later: where nobody asked for it, half is left.
+// The model and its gradients come later: mode auto leaves half of the free memory to them.
 constexpr std::uint64_t kAutoShare = 2;
 constexpr std::uint64_t kNamedTenths = 9;
 
@@ -102,8 +101,7 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
   if (wanted.bytes == 0) return {};
   ENSURE(resource, fits(wanted),
          "the {0} images take about {1}, and {2} of dataset.cache.budget are left for them; raise "
-         "the budget, free some "
-         "memory, or write 'mode: auto', which keeps what fits",
+         "the budget, free some memory, or write 'mode: auto', which keeps what fits",
          name_of(wanted.tier), human_bytes(static_cast<double>(wanted.bytes)),
          human_bytes(static_cast<double>(budget.left)));
   return wanted;

@@ -2,10 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "data/loader/loader.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace trainctl::data {

@@ -17,8 +17,7 @@ constexpr std::size_t size_of(Dtype dtype) {
   return dtype == Dtype::u8 ? 1 : dtype == Dtype::i64 ? 8 : 4;
 }
 
-/// One named part of a sample: {"image", u8, {28, 28, 1}} (height, width, channels) or {"label",
-/// i64, {}}.
+/// One named part of a sample: {"image", u8, {28, 28, 1}} (height, width, channels).
 struct Field {
   std::string name;
   Dtype dtype = Dtype::u8;
@@ -30,7 +29,7 @@ struct Field {
 
 /// What one sample is made of; image, table and token data use the same ring.
 using Layout = std::vector<Field>;
-/// Place of the field of that name; the size of the layout where there is none.
+/// The index of the field of that name; the size of the layout where there is none.
 std::size_t find_field(const Layout& layout, std::string_view name);
 
 /// One batch as it lies in a ring slot: each field contiguous over `rows` samples, aligned to 64
@@ -46,6 +45,11 @@ struct Batch {
   std::vector<std::span<const std::byte>> fields;  // in the order of the layout
 };
 
+/// Digest of a batch's valid rows: the sum, modulo 2^64, of a hash of each row and its position. So
+/// the digests of the batches of an epoch, or of several ranks, add up to the same value however
+/// the positions are split. Of pixels, not of plans.
+std::uint64_t digest(const Batch& batch, const Layout& layout);
+
 /// Which fields of a sample training uses, and what for.
 struct Roles {
   spec::SampleKind kind;
@@ -56,8 +60,7 @@ struct Roles {
   std::vector<std::int64_t> input_shape;
   std::vector<std::int64_t> target_shape;  // none of a class; at least one extent of anything else
 
-  /// Outputs that a model needs for the targets of a data set with `classes`: one a class or
-  /// target number.
+  /// Outputs of a model for a data set with `classes`: one for each class or target number.
   [[nodiscard]] std::int64_t outputs(std::int64_t classes) const;
 };
 
@@ -66,7 +69,7 @@ std::optional<Roles> find_roles(const Layout& layout);
 /// The same. Throws Error(config) in place of nothing.
 Roles roles_of(const Layout& layout);
 
-/// Whether a model of the one is given the same by the other, whatever their labels are.
+/// Whether a model gets the same input from both, whatever their labels are.
 bool has_same_inputs(const Layout& one, const Layout& other);
 
 }  // namespace trainctl::data

@@ -3,13 +3,8 @@
 #include "data/core/batch.hpp"
 #include "data/image/image.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -23,8 +18,8 @@ struct Facts {
   std::int64_t samples = 0;
   std::int64_t classes = 0;  // 0 where labels are not classes
   Layout layout;             // an image of height and width 0: each sample has its own
-  std::vector<std::string> class_names =
-      {};  // in the order of their numbers; empty where nobody named them
+  /// In the order of their numbers; empty where nobody named them.
+  std::vector<std::string> class_names = {};
   std::vector<std::string> feature_names = {};  // of a table, in their order
 
   /// The image's field; nullptr where the samples have none.
@@ -40,24 +35,22 @@ struct StoredImage {
 
 class ImageRanges;
 
-/// The images of a data set one at a time, before any transform. Called from several threads at
-/// once.
+/// The images of a data set one at a time, before any transform. Called from several threads.
 class ImageStore {
  public:
   virtual ~ImageStore() = default;
   /// The bytes lie in `scratch` or in the store. Throws Error(data).
   [[nodiscard]] virtual StoredImage read(std::int64_t index,
                                          std::vector<std::byte>& scratch) const = 0;
-  /// What a person would call the sample: a path, an entry of an archive, or its number.
-  [[nodiscard]] virtual std::string name(std::int64_t index) const = 0;
+  /// What a person would call the sample: a path, an entry of an archive, or "sample 7".
+  [[nodiscard]] virtual std::string name(std::int64_t index) const;
   /// Begins to bring the sample near, if that costs nothing.
   virtual void prefetch(std::int64_t /*index*/) const {}
-  /// Where the images lie in files as they are read; nullptr where they do not. See
-  /// image_ranges.hpp.
+  /// Where the images lie in files as they are read; nullptr where they do not.
   [[nodiscard]] virtual const ImageRanges* ranges() const { return nullptr; }
 };
 
-/// Bytes that an open data set holds, beside what a cache keeps.
+/// Bytes that an open data set holds, without those of a cache.
 struct Footprint {
   std::uint64_t memory = 0;
   std::uint64_t mapped = 0;  // of files: processes share their pages, and they give way
@@ -84,16 +77,13 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t classes() const = 0;
   /// In the order of their numbers; empty where nobody named them.
   [[nodiscard]] virtual std::vector<std::string> class_names() const { return {}; }
-  /// Samples that one thread should make in one go; 0: a whole batch (right where a sample is only
-  /// copied).
+  /// Samples that one thread should make in one go; 0: a whole batch, for samples that are copied.
   [[nodiscard]] virtual std::int64_t tile_rows() const { return 0; }
-  /// Samples lie in memory already, or in a mapped file: keeping their bytes once more would gain
-  /// nothing.
+  /// Samples lie in memory already, or in a mapped file: a cache would gain nothing.
   [[nodiscard]] virtual bool in_memory() const { return false; }
   [[nodiscard]] virtual Footprint footprint() const { return {}; }
-  /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted:
-  /// so it is with the image where transforms, or a decoder, take it from images(). Throws
-  /// Error(data) naming the sample.
+  /// Copies the samples `indices` into the rows. An empty span: the field is not wanted, such as an
+  /// image that is taken from images(). Throws Error(data) naming the sample.
   virtual void fill(std::span<const std::int64_t> indices, Rows rows) const = 0;
   /// Required where the layout has an image: the way in for transforms.
   [[nodiscard]] virtual const ImageStore* images() const { return nullptr; }
@@ -103,6 +93,9 @@ class Dataset {
   [[nodiscard]] virtual std::string fingerprint() const = 0;
 };
 
+/// What a person would call a sample of the data set.
+std::string sample_name(const Dataset& dataset, std::int64_t index);
+
 /// Consecutive bytes of one of the files of a data set.
 struct FileRange {
   std::size_t file = 0;
@@ -110,8 +103,8 @@ struct FileRange {
   std::uint64_t bytes = 0;
 };
 
-/// An image store whose images lie in files, each in one piece, so that they can be read long
-/// before they are wanted. Called from several threads at once.
+/// Images that lie in files, each in one piece, so that they can be read long before they are
+/// wanted. Called from several threads.
 class ImageRanges {
  public:
   virtual ~ImageRanges() = default;

@@ -3,14 +3,12 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/core/dataset.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/image_files.hpp"
 #include "data/loader/sampling.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -38,11 +36,11 @@ void check_layout(const Layout& layout, std::int64_t classes, const spec::SplitO
          "remove 'stratify'");
 }
 
-std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalogue& catalogue,
+std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalog& catalog,
                                      std::int64_t samples) {
   if (!split.part->options.group_by) return {};
-  const auto found = catalogue.groups.find(split.dataset.type);
-  ENSURE(config, found != catalogue.groups.end(),
+  const auto found = catalog.groups.find(split.dataset.type);
+  ENSURE(config, found != catalog.groups.end(),
          "dataset.split.group_by names a column, and the data set '{}' has no columns; use "
          "image_list, csv or parquet, or remove 'group_by'",
          split.dataset.type);
@@ -54,19 +52,19 @@ std::vector<std::uint32_t> groups_of(const spec::DataSplit& split, const Catalog
 }
 
 std::shared_ptr<const DividedSet> open_divided(const spec::DataSplit& split,
-                                               const Catalogue& catalogue) {
+                                               const Catalog& catalog) {
   const spec::PartOfSet& part = *split.part;
   const std::lock_guard lock(part.source->mutex);
   if (const auto open = part.source->value.lock())
     return std::static_pointer_cast<const DividedSet>(open);
   auto set = std::make_shared<DividedSet>();
   spec::DataSplit whole{split.dataset, {}};
-  set->whole = build_dataset(whole, catalogue);
+  set->whole = build_dataset(whole, catalog);
   check_layout(set->whole->layout(), set->whole->classes(), part.options);
   const auto labels =
       part.options.stratify ? read_labels(*set->whole) : std::vector<std::int64_t>();
   set->parts = divide(part.options, set->whole->size(), labels,
-                      groups_of(split, catalogue, set->whole->size()), set->whole->class_names());
+                      groups_of(split, catalog, set->whole->size()), set->whole->class_names());
   part.source->value = std::static_pointer_cast<const void>(std::shared_ptr<const DividedSet>(set));
   return set;
 }
@@ -96,19 +94,18 @@ Parts divide(const spec::SplitOptions& options, std::int64_t samples,
   return in_context("dataset.split", [&] { return partition(request); });
 }
 
-std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split,
-                                           const Catalogue& catalogue) {
-  const auto set = open_divided(split, catalogue);
+std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split, const Catalog& catalog) {
+  const auto set = open_divided(split, catalog);
   // The part keeps the whole set open, and with it what the other parts share.
   const std::shared_ptr<const Dataset> whole(set, set->whole.get());
   return subset(whole, set->parts[part_index(split.part->part)]);
 }
 
-void keep_part(Facts& facts, const spec::DataSplit& split, const Catalogue& catalogue) {
+void keep_part(Facts& facts, const spec::DataSplit& split, const Catalog& catalog) {
   const spec::PartOfSet& part = *split.part;
   check_layout(facts.layout, facts.classes, part.options);
   if (part.options.stratify || part.options.group_by) {
-    facts.samples = std::ssize(open_divided(split, catalogue)->parts[part_index(part.part)]);
+    facts.samples = std::ssize(open_divided(split, catalog)->parts[part_index(part.part)]);
     return;
   }
   facts.samples = in_context("dataset.split", [&] {
@@ -117,7 +114,7 @@ void keep_part(Facts& facts, const spec::DataSplit& split, const Catalogue& cata
 }
 
 std::string division_digest(const spec::DataSplit& train) {
-  const auto set = open_divided(train, catalogue_in_use());
+  const auto set = open_divided(train, catalog_in_use());
   Hasher hasher;
   hasher.add(membership_digest(*set->whole));
   for (const std::vector<std::int64_t>& samples : set->parts)
@@ -127,7 +124,7 @@ std::string division_digest(const spec::DataSplit& train) {
 }
 
 Json split_document(const spec::DataSplit& train) {
-  const auto set = open_divided(train, catalogue_in_use());
+  const auto set = open_divided(train, catalog_in_use());
   const spec::SplitOptions& options = train.part->options;
   Json samples = Json::object();
   for (std::size_t part = 0; part < set->parts.size(); ++part)

@@ -6,14 +6,8 @@
 #include "data/core/registry.hpp"
 #include "spec/experiment/experiment.hpp"
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 // `dataset.split`: one data set, divided into train, val and test.
 
@@ -21,12 +15,11 @@ namespace trainctl::data {
 
 /// The samples of the split, which has a part. The data set is opened once for all parts. Throws
 /// Error(config) when it cannot be divided as `dataset.split` says, or Error(data).
-std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split,
-                                           const Catalogue& catalogue);
+std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split, const Catalog& catalog);
 
 /// Turns the facts of the whole data set into those of the part. Opens the data set only for
 /// classes and groups. Throws as part_of_set().
-void keep_part(Facts& facts, const spec::DataSplit& split, const Catalogue& catalogue);
+void keep_part(Facts& facts, const spec::DataSplit& split, const Catalog& catalog);
 
 /// What spec::kSplitFile holds: the settings, the number of samples of each part, and the samples
 /// of val and test by their index in the whole data set; all others are in train.
@@ -53,13 +46,11 @@ Parts divide(const spec::SplitOptions& options, std::int64_t samples,
              const std::vector<std::int64_t>& labels, const std::vector<std::uint32_t>& groups,
              const std::vector<std::string>& class_names);
 
-/// Some samples of a data set, in the order of `indices`. Throws Error(data) where it has no such
-/// sample.
+/// Some samples of a data set, in the order of `indices`. Throws Error(data) where one is missing.
 std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
                                       std::vector<std::int64_t> indices);
 
-/// A smaller copy of an image of 1 or 3 channels, no side longer than `most`: means of whole
-/// blocks. The image itself where it is small enough.
+/// A copy of an image, no side longer than `most`: means of whole blocks where it is larger.
 std::vector<std::uint8_t> shrunk(const ImageView& image, std::int64_t most, ImageShape& shape);
 
 }  // namespace trainctl::data

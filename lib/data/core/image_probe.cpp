@@ -10,23 +10,16 @@ namespace trainctl::data {
 namespace {
 
 constexpr std::int64_t kMostLookedAt = 256;
+constexpr std::int64_t kMostProbed = 64;
 constexpr double kMargin = 1.1;  // on what was measured on some images only
 
-void count(const StoredImage& image, const Prefix& prefix, ImageLook& look) {
-  const ImageShape input = prefix.shape_before(image);
-  look.pixels += prefix.shape_behind(input).bytes();
-  look.stored += image.bytes.size();
-  look.files = look.files || !image.raw.fixed();
-  look.largest_stored = std::max<std::uint64_t>(look.largest_stored, image.bytes.size());
-  if (input.bytes() > look.largest.bytes()) look.largest = input;
-  ++look.images;
-}
-
-}  // namespace
-
+/// The i-th of `wanted` indices that are spread over `size` samples, one from each stretch, at
+/// another place of it each time: sizes may repeat in the order.
 std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size) {
   return i * size / wanted + i * 7 % (size / wanted);
 }
+
+}  // namespace
 
 ImageLook look_at_images(const Pipeline& pipeline) {
   ImageLook look;
@@ -37,9 +30,17 @@ ImageLook look_at_images(const Pipeline& pipeline) {
   const std::int64_t wanted = std::min(dataset.size(), kMostLookedAt);
   for (std::int64_t i = 0; i < wanted; ++i) {
     try {
-      count(dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch), prefix, look);
+      const StoredImage image =
+          dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch);
+      const ImageShape input = prefix.shape_before(image);
+      look.pixels += prefix.shape_behind(input).bytes();
+      look.stored += image.bytes.size();
+      look.files = look.files || !image.raw.fixed();
+      look.largest_stored = std::max<std::uint64_t>(look.largest_stored, image.bytes.size());
+      if (input.bytes() > look.largest.bytes()) look.largest = input;
+      ++look.images;
     } catch (const Error& error) {
-      // An image that is bad, or does not suit a transform, is the loader's to tell.
+      // The loader reports an image that is damaged or does not suit a transform.
       if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
     }
   }
@@ -52,8 +53,6 @@ ImageLook look_at_images(const Pipeline& pipeline) {
 }
 
 namespace {
-
-constexpr std::int64_t kMostProbed = 64;
 
 std::string size_text(const ImageShape& shape) {
   return fmt::format("{}x{}", shape.height, shape.width);

@@ -6,9 +6,7 @@
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"
-#include "data/loader/host_memory.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -52,10 +50,6 @@ StoredImage MemoryDataset::read(std::int64_t index, std::vector<std::byte>&) con
   ASSERT(index >= 0 && index < facts_.samples);
   return {images_.bytes().subspan(static_cast<std::size_t>(index) * image_.bytes(), image_.bytes()),
           image_};
-}
-
-std::string MemoryDataset::name(std::int64_t index) const {
-  return fmt::format("sample {}", index);
 }
 
 void MemoryDataset::prefetch(std::int64_t index) const {
@@ -143,8 +137,6 @@ StoredImage RowsDataset::read(std::int64_t index, std::vector<std::byte>&) const
   return {fields_[0].bytes.subspan(static_cast<std::size_t>(index) * shape.bytes(), shape.bytes()),
           shape};
 }
-
-std::string RowsDataset::name(std::int64_t index) const { return fmt::format("sample {}", index); }
 
 Footprint RowsDataset::footprint() const {
   Footprint found;

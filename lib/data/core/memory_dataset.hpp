@@ -3,20 +3,12 @@
 #include "data/core/dataset.hpp"
 #include "data/loader/host_memory.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
-/// Labelled uint8 images, all of one shape, in memory. Layout: image u8 HWC, label i64.
+/// Labeled uint8 images, all of one shape, in memory. Layout: image u8 HWC, label i64.
 class MemoryDataset final : public Dataset, public ImageStore {
  public:
-  /// `images` holds facts.samples images one behind the other; `labels` one class number each,
-  /// below facts.classes.
+  /// `images` holds facts.samples images in a row; `labels` a class below facts.classes for each.
   MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels);
 
   /// The facts of such a data set.
@@ -35,7 +27,6 @@ class MemoryDataset final : public Dataset, public ImageStore {
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override;
-  [[nodiscard]] std::string name(std::int64_t index) const override;
   void prefetch(std::int64_t index) const override;
 
  private:
@@ -45,12 +36,10 @@ class MemoryDataset final : public Dataset, public ImageStore {
   std::vector<std::uint8_t> labels_;
 };
 
-/// Memory for facts.samples images. Throws Error(resource) where they would take more than half of
-/// what is available.
+/// Memory for facts.samples images. Throws Error(resource) beyond half of what is available.
 Arena image_memory(const Facts& facts);
 
-/// One field of all samples: the rows of a row-major matrix, in memory or in a mapped file, which
-/// `owner` keeps alive.
+/// One field of all samples: a row-major matrix, in memory or a mapped file that `owner` keeps.
 struct FieldRows {
   Field field;
   std::span<const std::byte> bytes;
@@ -58,12 +47,11 @@ struct FieldRows {
   bool mapped = false;
 };
 
-/// Rows that take part in `field` from memory that is taken over.
+/// Rows of `field` that own their memory.
 FieldRows owned_rows(Field field, std::vector<std::byte> bytes);
 FieldRows owned_rows(Field field, std::vector<float> values);
 
-/// A data set of plain rows: a batch is one gather per field. Any layout; if there is an image, it
-/// is the first field.
+/// A data set of plain rows: a batch is one gather per field. An image is the first field.
 class RowsDataset final : public Dataset, public ImageStore {
  public:
   /// Every field holds the same number of rows, at least one.
@@ -83,7 +71,6 @@ class RowsDataset final : public Dataset, public ImageStore {
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override;
-  [[nodiscard]] std::string name(std::int64_t index) const override;
 
  private:
   std::vector<FieldRows> fields_;

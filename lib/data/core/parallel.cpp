@@ -9,18 +9,12 @@
 #include <condition_variable>
 #include <csignal>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace trainctl::data {
-namespace {
-
-// A third of the trainer's share of a core that both want, by the kernel's weights.
-constexpr int kLower = 5;
-
-}  // namespace
 
 void prepare_thread(const char* name, Priority priority) {
   sigset_t all;
@@ -29,7 +23,8 @@ void prepare_thread(const char* name, Priority priority) {
   ::sigdelset(&all, stack_signal());
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), name);
-  // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.
+  // On Linux each thread has its own nice value. A refusal costs nothing but speed.
+  constexpr int kLower = 5;  // a third of the trainer's share of a core that both want
   const auto thread = static_cast<id_t>(::gettid());
   if (priority == Priority::below_trainer)
     (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kLower);
@@ -37,6 +32,7 @@ void prepare_thread(const char* name, Priority priority) {
 
 namespace {
 
+/// What the workers and the caller of run_in_order() share.
 class Line {
  public:
   explicit Line(const InOrder& range)
@@ -61,7 +57,7 @@ class Line {
         error = std::current_exception();
       }
       lock.lock();
-      made_[slot(mine)] = {true, std::move(error)};
+      made(mine) = {true, std::move(error)};
       ready_.notify_one();
     }
   }
@@ -69,12 +65,12 @@ class Line {
   /// Caller.
   void await(std::int64_t index) {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return made_[slot(index)].done; });
-    if (made_[slot(index)].error) std::rethrow_exception(made_[slot(index)].error);
+    ready_.wait(lock, [&] { return made(index).done; });
+    if (made(index).error) std::rethrow_exception(made(index).error);
   }
   void release(std::int64_t index) {
     const std::lock_guard lock(mutex_);
-    made_[slot(index)] = {};
+    made(index) = {};
     taken_ = index + 1;
     room_.notify_all();
   }
@@ -89,9 +85,7 @@ class Line {
     bool done = false;
     std::exception_ptr error;
   };
-  [[nodiscard]] std::size_t slot(std::int64_t index) const {
-    return static_cast<std::size_t>(index % range_.ahead);
-  }
+  Made& made(std::int64_t index) { return made_[static_cast<std::size_t>(index % range_.ahead)]; }
 
   const InOrder range_;
   std::mutex mutex_;
@@ -103,31 +97,10 @@ class Line {
   bool closed_ = false;
 };
 
-/// Threads that are joined whatever happens.
-class Threads {
- public:
-  Threads(Line& line, int count, const std::function<void(std::int64_t)>& make) : line_(line) {
-    try {
-      for (int i = 0; i < count; ++i) threads_.emplace_back([&line, &make] { line.work(make); });
-    } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // some are enough
-    } catch (...) {
-      join();
-      throw;
-    }
-  }
-  ~Threads() { join(); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  void join() {
-    line_.close();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  Line& line_;
-  std::vector<std::thread> threads_;
+/// Closes the line at the end of a scope, before the threads declared above it are joined.
+struct Closing {
+  Line& line;
+  ~Closing() { line.close(); }
 };
 
 }  // namespace
@@ -135,12 +108,29 @@ class Threads {
 void run_in_order(const InOrder& range, const std::function<void(std::int64_t)>& make,
                   const std::function<void(std::int64_t)>& take) {
   Line line(range);
-  const Threads threads(line, range.workers, make);
+  std::vector<std::jthread> threads;
+  const Closing closing{line};
+  try {
+    for (int i = 0; i < range.workers; ++i) threads.emplace_back([&] { line.work(make); });
+  } catch (const std::system_error&) {
+    if (threads.empty()) throw;  // some are enough
+  }
   for (std::int64_t index = range.first; index < range.end; ++index) {
     line.await(index);
     take(index);
     line.release(index);
   }
+}
+
+void run_in_threads(std::int64_t threads, const std::function<void()>& work) {
+  std::vector<std::future<void>> helpers;
+  try {
+    for (std::int64_t i = 1; i < threads; ++i)
+      helpers.push_back(std::async(std::launch::async, work));
+  } catch (const std::system_error&) {  // fewer are enough
+  }
+  work();
+  for (std::future<void>& helper : helpers) helper.get();
 }
 
 }  // namespace trainctl::data

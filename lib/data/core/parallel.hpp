@@ -1,7 +1,5 @@
 #pragma once
 
-#include "data/loader/loader.hpp"
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,8 +9,11 @@
 
 namespace trainctl::data {
 
-/// First thing in every thread of the loader: signals are left to the others, and the name (at most
-/// 15 characters) and the share of the cores are set.
+/// Of the threads that load: below_trainer where they share cores with the training.
+enum class Priority { normal, below_trainer };
+
+/// Called first in every thread that loads: blocks signals and sets its name (at most 15
+/// characters) and its share of the cores.
 void prepare_thread(const char* name, Priority priority);
 
 /// Workspaces for threads that come and go: as many as were ever in use at once.
@@ -64,5 +65,9 @@ struct InOrder {
 };
 void run_in_order(const InOrder& range, const std::function<void(std::int64_t)>& make,
                   const std::function<void(std::int64_t)>& take);
+
+/// Runs `work` in `threads` threads, of which the caller is one, or in fewer where the system has
+/// no more. Returns once all have ended, or throws what one of them threw.
+void run_in_threads(std::int64_t threads, const std::function<void()>& work);
 
 }  // namespace trainctl::data

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -22,6 +21,15 @@ std::int64_t used_parts(const PartitionRequest& request) {
 
 std::int64_t whole_part(double exact) {
   return static_cast<std::int64_t>(std::floor(exact + kRounding));
+}
+
+/// The numbers 0 ... count - 1 in a stable order.
+template <class Less>
+std::vector<std::size_t> sorted_indices(std::size_t count, Less&& less) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), less);
+  return order;
 }
 
 /// Samples listed stratum by stratum.
@@ -49,12 +57,10 @@ std::vector<std::int64_t> counts_of_stratum(const std::vector<double>& shares, s
   for (const double share : shares)
     counts.push_back(whole_part(share * static_cast<double>(samples)));
   std::int64_t left = samples - std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  std::vector<std::size_t> order(shares.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  const auto lacks_more = [&](std::size_t a, std::size_t b) {
     return lacking[a] != lacking[b] ? lacking[a] > lacking[b] : shares[a] > shares[b];
-  });
-  for (const std::size_t part : order) {
+  };
+  for (const std::size_t part : sorted_indices(shares.size(), lacks_more)) {
     if (left == 0) break;
     if (shares[part] == 0) continue;
     ++counts[part];
@@ -75,11 +81,6 @@ void check_strata(const PartitionRequest& request,
            "'stratify'; {} has {}: add samples, or remove 'stratify'",
            parts, request.stratum_name(static_cast<std::int64_t>(stratum)), count);
   }
-}
-
-Parts with_sorted(Parts parts) {
-  for (auto& part : parts) std::sort(part.begin(), part.end());
-  return parts;
 }
 
 Parts partition_samples(const PartitionRequest& request) {
@@ -104,14 +105,17 @@ Parts partition_samples(const PartitionRequest& request) {
       next += counts[part];
     }
   }
-  return with_sorted(std::move(parts));
+  for (auto& part : parts) std::sort(part.begin(), part.end());
+  return parts;
 }
 
 /// Whole groups, drawn so that each part comes close to its share of every stratum.
 class GroupPartition {
  public:
   explicit GroupPartition(const PartitionRequest& request)
-      : request_(request), sizes_(group_count(request)), strata_(sizes_.size()) {
+      : request_(request),
+        sizes_(std::size_t{std::ranges::max(request.groups)} + 1),
+        strata_(sizes_.size()) {
     for (std::size_t i = 0; i < request.groups.size(); ++i) {
       const std::uint32_t group = request.groups[i];
       ++sizes_[group];
@@ -143,10 +147,6 @@ class GroupPartition {
  private:
   using Counts = std::vector<std::pair<std::int64_t, std::int64_t>>;  // stratum, samples
   static constexpr std::int64_t kMostWork = 1 << 22;
-
-  static std::size_t group_count(const PartitionRequest& request) {
-    return std::size_t{*std::max_element(request.groups.begin(), request.groups.end())} + 1;
-  }
 
   /// One entry for each stratum.
   static void add_up(Counts& counts) {
@@ -251,11 +251,8 @@ std::vector<std::int64_t> part_sizes(const PartitionRequest& request) {
   }
   std::int64_t left =
       request.samples - std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  std::vector<std::size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
-  for (const std::size_t part : order) {
+  const auto larger = [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; };
+  for (const std::size_t part : sorted_indices(sizes.size(), larger)) {
     if (left-- <= 0) break;
     ++sizes[part];
   }

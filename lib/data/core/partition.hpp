@@ -8,7 +8,7 @@
 
 namespace trainctl::data {
 
-/// What a division of samples into disjoint parts depends on; nothing else does it depend on.
+/// Everything that a division of samples into disjoint parts depends on.
 struct PartitionRequest {
   std::int64_t samples = 0;
   std::vector<double> shares;               // of each part; they sum to 1, and one may be 0

@@ -1,8 +1,7 @@
 #include "data/core/pipeline.hpp"
 
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "data/batch_transform/mixer.hpp"
+#include "data/batch_transform/mixup.hpp"
 #include "data/cache/device_cache.hpp"
 #include "data/cache/fixed_prefix.hpp"
 #include "data/core/dataset_split.hpp"
@@ -11,7 +10,6 @@
 #include "spec/experiment/run_size.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -34,76 +32,74 @@ Normalization checked(Normalization normalization, const ImageShape& image) {
   return normalization;
 }
 
-}  // namespace
+/// The transforms of a split, built one after the other.
+struct TransformList {
+  ImageShape shape;   // of the image behind the last one; its height and width may be open
+  Pipeline pipeline;  // without its data set
 
-void TransformList::add(const config::Stage& stage, const Catalogue& catalogue) {
-  in_context(named(stage), [&] {
-    ENSURE(config, !normalization,
-           "it stands behind 'normalize', which must be the last transform; move it up");
-    const auto normalize = catalogue.normalizations.find(stage.type);
-    if (normalize != catalogue.normalizations.end()) {
-      normalization = checked(normalize->second(stage), shape);
-      return;
-    }
-    auto step = stage_of(catalogue.transforms, stage)(stage);
-    shape = step->output(shape);
-    steps.push_back(std::move(step));
-    names.push_back(stage.type);
-  });
-}
+  /// Throws Error(config) naming the transform, and stays as it was, where it does not fit or comes
+  /// after `normalize`.
+  void add(const config::Stage& stage, const Catalog& catalog) {
+    in_context(named(stage), [&] {
+      ENSURE(config, !pipeline.normalization,
+             "it stands behind 'normalize', which must be the last transform; move it up");
+      const auto normalize = catalog.normalizations.find(stage.type);
+      if (normalize != catalog.normalizations.end()) {
+        pipeline.normalization = checked(normalize->second(stage), shape);
+        return;
+      }
+      auto step = stage_of(catalog.transforms, stage)(stage);
+      shape = step->output(shape);
+      pipeline.transforms.push_back(std::move(step));
+      pipeline.names.push_back(stage.type);
+    });
+  }
+};
 
-TransformList TransformList::of_common_size(const ImageShape& common, const spec::DataSplit& split,
-                                            const Catalogue& catalogue) {
-  TransformList list{common, {same_size(common)}, {"same_size"}};
-  for (const config::Stage& stage : split.transforms) list.add(stage, catalogue);
+/// The transforms of the split behind a check that each image has the size `common`. Throws as
+/// TransformList::add().
+TransformList list_of_common_size(const ImageShape& common, const spec::DataSplit& split,
+                                  const Catalog& catalog) {
+  TransformList list{common, {.transforms = {same_size(common)}, .names = {"same_size"}}};
+  for (const config::Stage& stage : split.transforms) list.add(stage, catalog);
   return list;
 }
 
-std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split,
-                                             const Catalogue& catalogue) {
+}  // namespace
+
+std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split, const Catalog& catalog) {
   return in_context(named(split.dataset), [&] {
-    return split.part ? part_of_set(split, catalogue)
-                      : stage_of(catalogue.datasets, split.dataset)(split.dataset);
+    return split.part ? part_of_set(split, catalog)
+                      : stage_of(catalog.datasets, split.dataset)(split.dataset);
   });
 }
 
-Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue) {
-  Pipeline pipeline;
-  pipeline.dataset = build_dataset(split, catalogue);
-  const Facts facts{.layout = pipeline.dataset->layout()};
+Pipeline build_pipeline(const spec::DataSplit& split, const Catalog& catalog) {
+  const auto dataset = build_dataset(split, catalog);
+  const Facts facts{.layout = dataset->layout()};
   if (facts.image() == nullptr) {
     ENSURE(config, split.transforms.empty(), "{} has no images, so 'transforms' must be empty",
            named(split.dataset));
-    return pipeline;
+    return {dataset};
   }
-  TransformList list{image_shape(*facts.image()), {}, {}};
-  for (const config::Stage& stage : split.transforms) list.add(stage, catalogue);
+  TransformList list{image_shape(*facts.image()), {}};
+  for (const config::Stage& stage : split.transforms) list.add(stage, catalog);
   if (!list.shape.fixed()) {
-    const ImageShape common = common_size(*pipeline.dataset).shape;
-    if (common.fixed()) list = TransformList::of_common_size(common, split, catalogue);
+    const ImageShape common = common_size(*dataset).shape;
+    if (common.fixed()) list = list_of_common_size(common, split, catalog);
   }
-  pipeline.transforms = std::move(list.steps);
-  pipeline.names = std::move(list.names);
-  pipeline.normalization = std::move(list.normalization);
-  return pipeline;
+  list.pipeline.dataset = dataset;
+  return std::move(list.pipeline);
 }
 
-Pipeline build_pipeline(const spec::DataSplit& split) {
-  return build_pipeline(split, catalogue_in_use());
-}
-
-Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue) {
-  Pipeline pipeline = build_pipeline(static_cast<const spec::DataSplit&>(split), catalogue);
+Pipeline build_pipeline(const spec::TrainSplit& split, const Catalog& catalog) {
+  Pipeline pipeline = build_pipeline(static_cast<const spec::DataSplit&>(split), catalog);
   for (const config::Stage& stage : split.batch_transforms) {
     in_context(named(stage), [&] {
-      pipeline.batch_transforms.push_back(stage_of(catalogue.batch_transforms, stage)(stage));
+      pipeline.batch_transforms.push_back(stage_of(catalog.batch_transforms, stage)(stage));
     });
   }
   return pipeline;
-}
-
-Pipeline build_pipeline(const spec::TrainSplit& split) {
-  return build_pipeline(split, catalogue_in_use());
 }
 
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
@@ -127,7 +123,7 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
       train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
   if (train && loader.sampler && trainer.overfit_batches == 0) {
-    options.sampling = stage_of(catalogue_in_use().samplers, loader.sampler)(loader.sampler);
+    options.sampling = stage_of(catalog_in_use().samplers, loader.sampler)(loader.sampler);
   }
   const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
   options.limit_batches = limit.batches;
@@ -154,43 +150,29 @@ void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
   }
 }
 
-/// `list`: of the transforms, which fit images of the shape `image`.
-void check_tail(TransformList list, const ImageShape& image, const spec::DataSplit& split,
+/// Whether a device can keep images of the shape `image` for these transforms, which fit them.
+void check_tail(const Pipeline& pipeline, ImageShape image, const spec::DataSplit& split,
                 SplitCheck& check) {
-  Pipeline pipeline;
-  pipeline.transforms = std::move(list.steps);
-  pipeline.names = std::move(list.names);
-  ImageShape shape = image;
   for (std::size_t i = 0; i < fixed_prefix(pipeline); ++i)
-    shape = pipeline.transforms[i]->output(shape);
-  const std::string obstacle = planned_tail(pipeline, shape).obstacle;
+    image = pipeline.transforms[i]->output(image);
+  const std::string obstacle = planned_tail(pipeline, image).obstacle;
   if (obstacle.empty()) return;
   check.problems.push_back(
       {split.dataset.position, "dataset.cache.mode=device: " + obstacle, ErrorKind::config});
 }
 
-/// Replaces the list by one that begins with the size of all images. Throws Error(config) naming
-/// two that differ.
-void take_common_size(TransformList& list, const spec::DataSplit& split,
-                      const Catalogue& catalogue) {
-  const CommonSize common = common_size(*build_dataset(split, catalogue));
-  ENSURE(config, common.difference.empty(), "the images differ in size: {}; {}", common.difference,
-         kSizeHint);
-  if (common.shape.fixed()) list = TransformList::of_common_size(common.shape, split, catalogue);
-}
-
 /// A part that has the transforms of train because the file names none for it.
-void check_copied_transforms(const spec::DataSplit& split, const TransformList& list,
+void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipeline,
                              SplitCheck& check) {
   if (!split.part || !split.part->copies_transforms) return;
-  for (std::size_t i = 0; i < list.steps.size(); ++i) {
-    if (!list.steps[i]->random()) continue;
+  for (std::size_t i = 0; i < pipeline.transforms.size(); ++i) {
+    if (!pipeline.transforms[i]->random()) continue;
     const char* part = enum_names(split.part->part)[static_cast<std::size_t>(split.part->part)];
     check.problems.push_back(
         {split.part->position,
          fmt::format("the transforms must be written, because '{}' of dataset.train is random; for "
                      "example dataset.{}: {{transforms: [...]}}",
-                     list.names[i], part),
+                     pipeline.names[i], part),
          ErrorKind::config});
     return;
   }
@@ -198,26 +180,23 @@ void check_copied_transforms(const spec::DataSplit& split, const TransformList& 
 
 }  // namespace
 
-SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogue) {
+SplitCheck check_dataset(const spec::DataSplit& split, const Catalog& catalog) {
   SplitCheck check;
   collect(check, split.dataset, [&] {
-    const auto facts = catalogue.facts.find(split.dataset.type);
-    ENSURE(config, facts != catalogue.facts.end(), "{} '{}' is not part of this build",
-           split.dataset.kind, split.dataset.type);
-    in_context(split.dataset.kind + " '" + split.dataset.type + "'",
-               [&] { check.facts = facts->second(split.dataset); });
+    const auto& facts = stage_of(catalog.facts, split.dataset);
+    in_context(named(split.dataset), [&] { check.facts = facts(split.dataset); });
   });
   if (!split.part || !check.facts) return check;
   config::Stage at_split;
   at_split.position = split.part->position;
-  collect(check, at_split, [&] { keep_part(*check.facts, split, catalogue); });
+  collect(check, at_split, [&] { keep_part(*check.facts, split, catalog); });
   if (!check.problems.empty()) check.facts.reset();
   return check;
 }
 
-SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue,
-                       spec::CacheMode cache) {
-  SplitCheck check = check_dataset(split, catalogue);
+SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache,
+                       const Catalog& catalog) {
+  SplitCheck check = check_dataset(split, catalog);
   if (!check.facts) return check;
   const Field* image = check.facts->image();
   if (image == nullptr) {
@@ -231,20 +210,24 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue,
     return check;
   }
   const ImageShape stored = image_shape(*image);
-  TransformList list{stored, {}, {}};
-  for (const config::Stage& stage : split.transforms) {
-    collect(check, stage, [&] { list.add(stage, catalogue); });
-  }
-  check_copied_transforms(split, list, check);
+  TransformList list{stored, {}};
+  for (const config::Stage& stage : split.transforms)
+    collect(check, stage, [&] { list.add(stage, catalog); });
+  check_copied_transforms(split, list.pipeline, check);
   const std::size_t before = check.problems.size();
   collect(check, split.dataset, [&] {
-    if (before == 0 && !list.shape.fixed()) take_common_size(list, split, catalogue);
-    check.facts->layout = transformed(check.facts->layout, list.steps);
+    if (before == 0 && !list.shape.fixed()) {
+      const CommonSize common = common_size(*build_dataset(split, catalog));
+      ENSURE(config, common.difference.empty(), "the images differ in size: {}; {}",
+             common.difference, kSizeHint);
+      if (common.shape.fixed()) list = list_of_common_size(common.shape, split, catalog);
+    }
+    check.facts->layout = transformed(check.facts->layout, list.pipeline.transforms);
   });
-  if (before > 0)
-    check.problems.resize(before);  // a missing size is no news where a transform fell out
+  // A missing size is no news where a transform was left out.
+  if (before > 0) check.problems.resize(before);
   if (cache == spec::CacheMode::device && check.problems.empty())
-    check_tail(std::move(list), stored, split, check);
+    check_tail(list.pipeline, stored, split, check);
   return check;
 }
 
@@ -254,14 +237,6 @@ std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const
   SplitCheck check;
   collect(check, split.batch_transforms.front(), [&] { mixed_layout(train.layout, batch_size); });
   return check.problems;
-}
-
-SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache) {
-  return check_split(split, catalogue_in_use(), cache);
-}
-
-SplitCheck check_dataset(const spec::DataSplit& split) {
-  return check_dataset(split, catalogue_in_use());
 }
 
 }  // namespace trainctl::data

@@ -5,54 +5,27 @@
 #include "data/loader/loader.hpp"
 #include "spec/experiment/experiment.hpp"
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 enum class Role { train, evaluate };
 enum class TrainsOn { cpu, gpu };
 
 /// Opens the split's data set, or its part of one. Throws Error(data) or Error(config).
-std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split,
-                                             const Catalogue& catalogue);
+std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split, const Catalog& catalog);
 
 /// Builds the split's data set and transforms from the registry of data stages. Images that no
 /// transform gives a size keep theirs, if a probe finds only one. Throws Error(data) or
 /// Error(config).
-Pipeline build_pipeline(const spec::DataSplit& split);
-Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue);
-
+Pipeline build_pipeline(const spec::DataSplit& split, const Catalog& catalog = catalog_in_use());
 /// The same with the split's batch transforms.
-Pipeline build_pipeline(const spec::TrainSplit& split);
-Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue);
+Pipeline build_pipeline(const spec::TrainSplit& split, const Catalog& catalog = catalog_in_use());
 
-/// The loader options the experiment asks for. Threads that it leaves to `auto` are 0 till
-/// decide_loading() has measured (auto_loading.hpp).
+/// The loader options the experiment asks for. Threads that it leaves to `auto` are 0 until
+/// decide_loading() has measured.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
                              TrainsOn device);
 /// The same for a verb that trains nothing: by the GPUs that the machine shows.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
-
-/// The transforms of a split, apart from its data set, built one after the other.
-struct TransformList {
-  ImageShape shape;  // of the image behind the last one; its height and width may be open
-  std::vector<std::shared_ptr<const Transform>> steps;
-  std::vector<std::string> names = {};  // theirs
-  std::optional<Normalization> normalization;
-
-  /// Throws Error(config) naming the transform, and stays as it was, where it does not fit or
-  /// stands behind `normalize`.
-  void add(const config::Stage& stage, const Catalogue& catalogue);
-
-  /// The transforms of the split behind a check that each image has the size `common`. Throws as
-  /// add().
-  static TransformList of_common_size(const ImageShape& common, const spec::DataSplit& split,
-                                      const Catalogue& catalogue);
-};
 
 /// One thing wrong with a split, with where the config names it.
 struct Problem {
@@ -72,12 +45,10 @@ struct SplitCheck {
 /// fit; with the cache mode `device`, whether a device can keep the images. Reads headers only.
 /// Never throws an Error of kind data or config.
 SplitCheck check_split(const spec::DataSplit& split,
-                       spec::CacheMode cache = spec::CacheMode::automatic);
-SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue,
-                       spec::CacheMode cache = spec::CacheMode::automatic);
+                       spec::CacheMode cache = spec::CacheMode::automatic,
+                       const Catalog& catalog = catalog_in_use());
 /// The data set alone, before its transforms: images may differ in size.
-SplitCheck check_dataset(const spec::DataSplit& split);
-SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogue);
+SplitCheck check_dataset(const spec::DataSplit& split, const Catalog& catalog = catalog_in_use());
 
 /// Whether batches of that size can be mixed as the split asks; `train` is what check_split found.
 std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train,

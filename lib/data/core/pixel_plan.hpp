@@ -26,7 +26,7 @@ struct PixelPlan {
 };
 static_assert(sizeof(PixelPlan) == 56, "plans are copied to a device byte by byte");
 
-/// The value of a pixel's channel: a byte of the source, or one of these two colours.
+/// The value of a pixel's channel: a byte of the source, or one of these two colors.
 constexpr int kFilled = 256;
 constexpr int kErased = 257;
 constexpr int kPixelCodes = 258;

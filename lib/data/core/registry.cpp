@@ -8,23 +8,23 @@
 
 namespace trainctl::data {
 
-#define STAGE(kind, name, ...) void register_##kind##_##name(Catalogue& catalogue);
+#define STAGE(kind, name, ...) void register_##kind##_##name(Catalog& catalog);
 #include "data/data.def"
 #undef STAGE
 
-Catalogue builtin_catalogue() {
-  Catalogue catalogue;
-#define STAGE(kind, name, ...) register_##kind##_##name(catalogue);
+Catalog builtin_catalog() {
+  Catalog catalog;
+#define STAGE(kind, name, ...) register_##kind##_##name(catalog);
 #include "data/data.def"
 #undef STAGE
-  return catalogue;
+  return catalog;
 }
 
-Catalogue catalogue_in_use() {
-  Catalogue all = builtin_catalogue();
+Catalog catalog_in_use() {
+  Catalog all = builtin_catalog();
   for (const spec::Plugin& plugin : spec::plugins_in_use()) {
     if (plugin.entry->add_data == nullptr) continue;
-    Catalogue own;
+    Catalog own;
     in_context("plug-in '" + printable(plugin.library.string()) + "'",
                [&] { plugin.entry->add_data(own); });
     all.merge(std::move(own));
@@ -32,7 +32,7 @@ Catalogue catalogue_in_use() {
   return all;
 }
 
-void Catalogue::merge(Catalogue other) {
+void Catalog::merge(Catalog other) {
   datasets.merge(other.datasets);
   facts.merge(other.facts);
   groups.merge(other.groups);

@@ -6,18 +6,14 @@
 #include "data/core/transform.hpp"
 #include "data/loader/sampling.hpp"
 
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 namespace trainctl::data {
 
 /// The data stages by name, a value: tests build their own with fakes. Filled by plain register
 /// functions listed in data.def; nothing registers itself.
-struct Catalogue {
+struct Catalog {
   std::map<std::string, std::function<std::shared_ptr<const Dataset>(const config::Stage&)>>
       datasets;
   /// What a data set holds, from its headers, for `validate`: under 10 ms.
@@ -36,12 +32,19 @@ struct Catalogue {
   std::map<std::string, std::function<ClassSampling(const config::Stage&)>> samplers;
 
   /// Takes over what has a name that is new here.
-  void merge(Catalogue other);
+  void merge(Catalog other);
 };
 
+/// Makes a `Stage`, which takes its options, for a list of the catalog.
+template <class Stage, class Options>
+auto maker() {
+  return
+      [](const config::Stage& stage) { return std::make_shared<const Stage>(stage.as<Options>()); };
+}
+
 /// The stages of data.def.
-Catalogue builtin_catalogue();
+Catalog builtin_catalog();
 /// They, and those of the plug-ins in use.
-Catalogue catalogue_in_use();
+Catalog catalog_in_use();
 
 }  // namespace trainctl::data

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -16,6 +15,7 @@ constexpr double kLook = 0.05;  // seconds; a signal's handler wakes nobody
 
 std::atomic<const volatile int*> watched_signal{nullptr};
 thread_local std::stop_token token_here;
+std::atomic<std::atomic<std::int64_t>*> watched_counter = nullptr;
 
 int signal_here() noexcept {
   const volatile int* signal = watched_signal.load(std::memory_order_relaxed);
@@ -43,12 +43,6 @@ void sleep_unless_stopped(double seconds) {
   for (double left = seconds; left > 0 && !stop_wanted(); left -= kLook)
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kLook)));
 }
-
-namespace {
-
-std::atomic<std::atomic<std::int64_t>*> watched_counter = nullptr;
-
-}  // namespace
 
 ProgressCount::ProgressCount(std::atomic<std::int64_t>* counter) {
   watched_counter.store(counter, std::memory_order_release);

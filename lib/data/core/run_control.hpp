@@ -6,12 +6,10 @@
 
 namespace trainctl::data {
 
-/// From here on transfers of this process end as soon as the number is not 0: the signal that asks
-/// for a stop. Null: no such number.
+/// Transfers of this process end as soon as the number of the signal that asks for a stop is not 0.
 void watch_stop_signal(const volatile int* signal);
 
-/// While it lives, transfers of this thread end as soon as the token says so, too: nobody waits for
-/// them any more.
+/// While it lives, transfers of this thread end as soon as the token says so, too.
 class StopScope {
  public:
   explicit StopScope(std::stop_token token);
@@ -30,11 +28,10 @@ void throw_if_stopped();
 /// Sleeps; ends early where they should end.
 void sleep_unless_stopped(double seconds);
 
-/// While it lives, what this process reads and makes of its data is counted, from 1 on, for
-/// somebody who tells slow loading from a hang by it. One at a time; the loaders end before it.
+/// While it lives, note_progress() counts, from 1 on, so that slow loading can be told from a hang.
+/// One at a time; the loaders end before it.
 class ProgressCount {
  public:
-  /// Null: nobody watches.
   explicit ProgressCount(std::atomic<std::int64_t>* counter);
   ~ProgressCount();
   ProgressCount(const ProgressCount&) = delete;

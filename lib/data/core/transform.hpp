@@ -1,14 +1,12 @@
 #pragma once
 
 #include "base/random.hpp"
+#include "data/core/dataset.hpp"
 #include "data/core/pixel_plan.hpp"
 #include "data/image/geometry.hpp"
 #include "data/image/image.hpp"
 
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -40,7 +38,7 @@ struct Normalization {
   bool operator==(const Normalization&) const = default;
 };
 
-/// The colours that a step paints whose whole work it is to move, mirror and paint over pixels.
+/// The colors that a step paints whose whole work it is to move, mirror and paint over pixels.
 struct Paint {
   std::optional<Fill> outside;  // of the image, where the step shows what is there
   std::optional<Fill> erased;
@@ -55,20 +53,16 @@ class Transform {
   /// Shape after the step, or Error(config) where it cannot take this shape. A height or width of 0
   /// in the input means that each sample has its own; the same in the output. Called at start,
   /// never per sample.
-  [[nodiscard]] virtual ImageShape output(const ImageShape& input) const = 0;
-  /// Whether two calls with one input may differ. What comes before the first random step may be
-  /// cached.
-  [[nodiscard]] virtual bool random() const = 0;
-  /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data)
-  /// where the sample does not allow it.
+  [[nodiscard]] virtual ImageShape output(const ImageShape& input) const { return input; }
+  /// Whether two calls with one input may differ. A cache keeps what the steps before make.
+  [[nodiscard]] virtual bool random() const { return true; }
+  /// Resizes `output` to the shape of this sample and writes all of it. Throws Error(data).
   virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
   /// The largest shape that apply() may give for images up to the shape `input`, which is fixed.
   [[nodiscard]] virtual ImageShape largest(const ImageShape& input) const { return output(input); }
-  /// Bytes that apply() keeps for each thread between calls, for images up to that shape; what
-  /// `output` takes is not counted.
+  /// Bytes that apply() keeps for each thread between calls, for images up to that shape.
   [[nodiscard]] virtual std::uint64_t scratch_bytes(const ImageShape& /*input*/) const { return 0; }
-  /// One step with the bytes of this one and then `next`, at less cost; null where there is none.
-  /// Neither may draw.
+  /// One cheaper step in place of this one and `next`, which do not draw; null: there is none.
   [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const {
     return nullptr;
   }
@@ -111,6 +105,22 @@ class BatchTransform {
  public:
   virtual ~BatchTransform() = default;
   [[nodiscard]] virtual Mix draw(const ImageShape& image, CounterRng& rng) const = 0;
+};
+
+struct HeldImages;
+
+/// A data set with its transforms, ready to be loaded.
+struct Pipeline {
+  std::shared_ptr<const Dataset> dataset;
+  std::vector<std::shared_ptr<const Transform>> transforms;
+  /// Index of the first of them in the config's list, which keys their draws; a cache did the
+  /// others.
+  std::size_t first_operation = 0;
+  std::optional<Normalization> normalization;
+  std::vector<std::shared_ptr<const BatchTransform>> batch_transforms;  // one for each batch
+  std::vector<std::string> names;  // of the transforms, where they have any
+  /// The images where a device keeps them: the image field of a batch then has a PixelPlan a row.
+  std::shared_ptr<const HeldImages> held;
 };
 
 }  // namespace trainctl::data

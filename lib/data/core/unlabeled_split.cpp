@@ -79,16 +79,16 @@ Pictures find_pictures(const fs::path& input) {
 
 }  // namespace
 
-Unlabelled unlabelled_split(const fs::path& input, const std::vector<config::Stage>& transforms) {
-  Unlabelled out{{}, catalogue_in_use()};
+Unlabeled unlabeled_split(const fs::path& input, const std::vector<config::Stage>& transforms) {
+  Unlabeled out{{}, catalog_in_use()};
   // As errors shall call it.
   out.split.dataset.kind = "--input";
   out.split.dataset.type = printable(input.string());
   out.split.transforms = transforms;
-  out.catalogue.facts[out.split.dataset.type] = [input](const config::Stage&) {
+  out.catalog.facts[out.split.dataset.type] = [input](const config::Stage&) {
     return find_pictures(input).files.facts();
   };
-  out.catalogue.datasets[out.split.dataset.type] = [input](const config::Stage&) {
+  out.catalog.datasets[out.split.dataset.type] = [input](const config::Stage&) {
     Pictures found = find_pictures(input);
     return image_file_dataset(DataRoot(std::move(found.folder), DataRoot::Links::follow),
                               std::move(found.files), {});

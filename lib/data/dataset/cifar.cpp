@@ -8,38 +8,18 @@
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/dataset/cifar.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace trainctl::data {
 namespace {
 
-CifarFiles cifar10_files(const config::Stage& stage) {
-  const auto& options = stage.as<spec::dataset::Cifar10>();
-  CifarSplit split{.type = "cifar10",
-                   .archive = "cifar-10-binary.tar.gz",
-                   .folder = "cifar-10-batches-bin",
-                   .files = {"test_batch.bin"},
-                   .records = 10'000,
-                   .classes = 10};
-  if (options.split == spec::Split::train) {
-    split.files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-                   "data_batch_5.bin"};
-  }
-  return {options.root, std::move(split)};
-}
-
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kCifarSide = 32;
 constexpr std::int64_t kCifarPlane = kCifarSide * kCifarSide;
 constexpr std::int64_t kCifarPixels = 3 * kCifarPlane;
 constexpr std::int64_t kBlockRecords = 64;  // read at once
-
-std::string shown(const fs::path& path) { return printable(path.string()); }
 
 std::uint64_t record_bytes(const CifarSplit& split) {
   return static_cast<std::uint64_t>(split.label_bytes + kCifarPixels);
@@ -146,6 +126,42 @@ void read_archive(Filler& filler, const fs::path& archive, const CifarSplit& spl
   }
 }
 
+CifarFiles cifar10_files(const config::Stage& stage) {
+  const auto& options = stage.as<spec::dataset::Cifar10>();
+  CifarSplit split{.type = "cifar10",
+                   .archive = "cifar-10-binary.tar.gz",
+                   .folder = "cifar-10-batches-bin",
+                   .files = {"test_batch.bin"},
+                   .records = 10'000,
+                   .classes = 10};
+  if (options.split == spec::Split::train) {
+    split.files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                   "data_batch_5.bin"};
+  }
+  return {options.root, std::move(split)};
+}
+
+CifarFiles cifar100_files(const config::Stage& stage) {
+  const auto& options = stage.as<spec::dataset::Cifar100>();
+  const bool train = options.split == spec::Split::train;
+  const bool fine = options.label == spec::dataset::CifarLabel::fine;
+  // A record begins with the coarse label, then the fine one.
+  return {options.root, CifarSplit{.type = "cifar100",
+                                   .archive = "cifar-100-binary.tar.gz",
+                                   .folder = "cifar-100-binary",
+                                   .files = {train ? "train.bin" : "test.bin"},
+                                   .records = train ? 50'000 : 10'000,
+                                   .label_bytes = 2,
+                                   .label_at = fine ? 1 : 0,
+                                   .classes = fine ? 100 : 20}};
+}
+
+template <CifarFiles (*files_of)(const config::Stage&)>
+void register_cifar(Catalog& catalog, const char* type) {
+  catalog.datasets[type] = [](const config::Stage& stage) { return files_of(stage).load(); };
+  catalog.facts[type] = [](const config::Stage& stage) { return files_of(stage).facts(); };
+}
+
 }  // namespace
 
 CifarFiles::CifarFiles(const fs::path& root, CifarSplit split)
@@ -184,41 +200,12 @@ std::shared_ptr<const Dataset> CifarFiles::load() const {
   });
 }
 
-namespace {
-
-CifarFiles cifar100_files(const config::Stage& stage) {
-  const auto& options = stage.as<spec::dataset::Cifar100>();
-  const bool train = options.split == spec::Split::train;
-  const bool fine = options.label == spec::dataset::CifarLabel::fine;
-  // A record begins with the coarse label, then the fine one.
-  return {options.root, CifarSplit{.type = "cifar100",
-                                   .archive = "cifar-100-binary.tar.gz",
-                                   .folder = "cifar-100-binary",
-                                   .files = {train ? "train.bin" : "test.bin"},
-                                   .records = train ? 50'000 : 10'000,
-                                   .label_bytes = 2,
-                                   .label_at = fine ? 1 : 0,
-                                   .classes = fine ? 100 : 20}};
+void register_dataset_cifar10(Catalog& catalog) {
+  register_cifar<cifar10_files>(catalog, "cifar10");
 }
 
-}  // namespace
-
-void register_dataset_cifar10(Catalogue& catalogue) {
-  catalogue.datasets["cifar10"] = [](const config::Stage& stage) {
-    return cifar10_files(stage).load();
-  };
-  catalogue.facts["cifar10"] = [](const config::Stage& stage) {
-    return cifar10_files(stage).facts();
-  };
-}
-
-void register_dataset_cifar100(Catalogue& catalogue) {
-  catalogue.datasets["cifar100"] = [](const config::Stage& stage) {
-    return cifar100_files(stage).load();
-  };
-  catalogue.facts["cifar100"] = [](const config::Stage& stage) {
-    return cifar100_files(stage).facts();
-  };
+void register_dataset_cifar100(Catalog& catalog) {
+  register_cifar<cifar100_files>(catalog, "cifar100");
 }
 
 }  // namespace trainctl::data

@@ -23,7 +23,7 @@ struct CifarSplit {
 };
 
 /// Where its bytes lie beneath `root`: unpacked files first, else the archive. Every function
-/// throws Error(data) naming file and offset, and how to mend it.
+/// throws Error(data) naming file and offset, and how to fix it.
 class CifarFiles {
  public:
   CifarFiles(const std::filesystem::path& root, CifarSplit split);

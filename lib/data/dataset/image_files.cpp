@@ -1,5 +1,3 @@
-#include "spec/dataset/image_files.hpp"
-
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
@@ -9,6 +7,7 @@
 #include "data/formats/folder_scan.hpp"
 #include "data/formats/manifest.hpp"
 #include "data/formats/mapped_file.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
 #include <set>
@@ -26,7 +25,7 @@ ManifestCache cache_of(const ImageFolder& options) {
   return ManifestCache(identity + fs::absolute(options.root).lexically_normal().string());
 }
 
-DataRoot::Links links_of(const ImageFolder& options) {
+DataRoot::Links links_of(const auto& options) {
   return options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse;
 }
 
@@ -79,8 +78,7 @@ ManifestCache cache_of(const ImageList& options) {
 }
 
 DataRoot open_root(const ImageList& options) {
-  return DataRoot(root_of(options), options.path,
-                  options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
+  return DataRoot(root_of(options), options.path, links_of(options));
 }
 
 char delimiter_of(const fs::path& path) {
@@ -89,15 +87,12 @@ char delimiter_of(const fs::path& path) {
   return suffix == ".csv" ? ',' : '\t';
 }
 
-/// Whether a first line names the columns. What may be a sample is no such line: its sample would
-/// be lost without a word.
+/// Whether a first line names the columns. A line that may be a sample is not taken for one.
 bool is_head(const std::vector<CsvField>& record) {
-  const auto is_number = [](const CsvField& field) {
-    double ignored = 0;
-    return parse_finite(field.text, ignored);
-  };
+  double ignored = 0;
   return record[0].text.find_first_of("/\\.") == std::string_view::npos &&
-         std::none_of(record.begin(), record.end(), is_number);
+         std::ranges::none_of(record,
+                              [&](auto& field) { return parse_finite(field.text, ignored); });
 }
 
 struct Listing {
@@ -106,7 +101,7 @@ struct Listing {
   std::vector<std::uint32_t> groups;  // of each file; empty without 'group_by'
 };
 
-/// The list as it is written, before any file is looked at.
+/// Reads the list without a look at the files.
 class ListReader {
  public:
   explicit ListReader(const ImageList& options)
@@ -134,8 +129,7 @@ class ListReader {
   /// The first line must name the columns when samples are grouped by one of them.
   void find_group(const std::vector<CsvField>& head) {
     const std::string& name = *options_.group_by;
-    const auto found = std::find_if(head.begin(), head.end(),
-                                    [&](const CsvField& field) { return field.text == name; });
+    const auto found = std::ranges::find(head, name, &CsvField::text);
     ENSURE(data, is_head(head) && found != head.end(),
            "{}: the first line must name the column '{}' of dataset.split.group_by, such as "
            "'path,label,{}'",
@@ -187,7 +181,7 @@ class ListReader {
 FileStamp stamp_of_file(const Listing& listing, std::size_t i, const DataRoot& root,
                         const ImageList& options) {
   const std::string name(listing.files.files[i]);
-  return in_context(fmt::format("{}:{}", printable(options.path.string()), listing.lines[i]),
+  return in_context(fmt::format("{}:{}", shown(options.path), listing.lines[i]),
                     [&] { return root.open(name).stamp(); });
 }
 
@@ -205,7 +199,7 @@ void take_stamps(Listing& listing, const DataRoot& root, const ImageList& option
 
 void check_rows(const ImageFiles& files, const ImageList& options) {
   ENSURE(data, !options.rows || files.samples() == *options.rows,
-         "{} ends with {} rows; 'rows' says {}: was it cut off?", printable(options.path.string()),
+         "{} ends with {} rows; 'rows' says {}: was it cut off?", shown(options.path),
          files.samples(), *options.rows);
 }
 
@@ -224,7 +218,7 @@ Facts facts_of(const ImageList& options) {
   return listing.files.facts();
 }
 
-/// Nothing is asked of each remote file before it is used: the store tells whether it has changed.
+/// Does not look at remote files before they are used: the store detects changes.
 std::shared_ptr<const Dataset> load_unlooked(const ImageList& options, ImageFiles files) {
   files.stamps.resize(files.files.size());
   check_rows(files, options);
@@ -248,26 +242,22 @@ std::shared_ptr<const Dataset> load(const ImageList& options) {
   return image_file_dataset(std::move(root), *std::move(files), [cache] { cache.forget(); });
 }
 
-}  // namespace
-
-void register_dataset_image_folder(Catalogue& catalogue) {
-  catalogue.datasets["image_folder"] = [](const config::Stage& stage) {
-    return load(stage.as<ImageFolder>());
-  };
-  catalogue.facts["image_folder"] = [](const config::Stage& stage) {
-    return facts_of(stage.as<ImageFolder>());
-  };
+template <class Options>
+void register_images(Catalog& catalog, const char* type) {
+  catalog.datasets[type] = [](const config::Stage& stage) { return load(stage.as<Options>()); };
+  catalog.facts[type] = [](const config::Stage& stage) { return facts_of(stage.as<Options>()); };
 }
 
-void register_dataset_image_list(Catalogue& catalogue) {
-  catalogue.datasets["image_list"] = [](const config::Stage& stage) {
-    return load(stage.as<ImageList>());
-  };
-  catalogue.groups["image_list"] = [](const config::Stage& stage) {
+}  // namespace
+
+void register_dataset_image_folder(Catalog& catalog) {
+  register_images<ImageFolder>(catalog, "image_folder");
+}
+
+void register_dataset_image_list(Catalog& catalog) {
+  register_images<ImageList>(catalog, "image_list");
+  catalog.groups["image_list"] = [](const config::Stage& stage) {
     return ListReader(stage.as<ImageList>()).read().groups;
-  };
-  catalogue.facts["image_list"] = [](const config::Stage& stage) {
-    return facts_of(stage.as<ImageList>());
   };
 }
 

@@ -8,7 +8,7 @@
 #include "data/dataset/fetch_advice.hpp"
 #include "data/formats/archive.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/dataset/mnist.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,15 +25,13 @@ constexpr std::int64_t kMnistClasses = 10;
 constexpr std::uint32_t kImagesMagic = 0x00000803;  // unsigned byte, three dimensions
 constexpr std::uint32_t kLabelsMagic = 0x00000801;  // unsigned byte, one dimension
 
-std::string named(const fs::path& path) { return printable(path.string()); }
-
 fs::path find_file(const fs::path& root, const std::string& name) {
   if (auto found = first_existing({root / name, root / (name + ".gz")})) return *std::move(found);
   std::error_code failure;
   ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
-         named(root));
+         shown(root));
   throw Error(ErrorKind::data,
-              fmt::format("{} holds neither {} nor {}.gz", named(root), name, name));
+              fmt::format("{} holds neither {} nor {}.gz", shown(root), name, name));
 }
 
 /// One open IDX file whose header has been checked.
@@ -42,12 +40,12 @@ class IdxReader {
   IdxReader(const fs::path& path, std::uint32_t magic) : path_(path), source_(open_source(path)) {
     const std::uint32_t found = word("the magic number");
     ENSURE(data, found >> 16 != 0x1F8B, "{} is gzip without .gz in its name; rename it to {}.gz",
-           named(path_), named(path_.filename()));
+           shown(path_), shown(path_.filename()));
     ENSURE(data, found == magic,
            "{} starts with 0x{:08x} at byte 0; an IDX file of {} starts with 0x{:08x}",
-           named(path_), found, magic == kImagesMagic ? "images" : "labels", magic);
+           shown(path_), found, magic == kImagesMagic ? "images" : "labels", magic);
     count_ = word("the number of samples");
-    ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", named(path_));
+    ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", shown(path_));
     if (magic == kImagesMagic) expect_side("rows"), expect_side("columns");
     sample_bytes_ = magic == kImagesMagic ? kMnistSide * kMnistSide : 1;
     expect_length();
@@ -88,15 +86,15 @@ class IdxReader {
     const bool packed = path_.extension() == ".gz";
     ENSURE(data, promised <= source_->most(),
            "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes",
-           named(path_), count_, promised, packed ? "unpacked it has at most" : "the file has",
+           shown(path_), count_, promised, packed ? "unpacked it has at most" : "the file has",
            source_->most());
     ENSURE(data, packed || promised == source_->most(),
-           "{} has {} bytes; its header promises {} samples, which take {}", named(path_),
+           "{} has {} bytes; its header promises {} samples, which take {}", shown(path_),
            source_->most(), count_, promised);
   }
 
   [[nodiscard]] std::string where() const {
-    return (path_.extension() == ".gz" ? "the unpacked content of " : "") + named(path_);
+    return (path_.extension() == ".gz" ? "the unpacked content of " : "") + shown(path_);
   }
 
   fs::path path_;
@@ -106,20 +104,36 @@ class IdxReader {
   std::int64_t sample_bytes_ = 0;
 };
 
-void expect_same_count(const IdxReader& images, const IdxReader& labels, const fs::path& at) {
-  ENSURE(data, images.count() == labels.count(), "{} has {} labels for {} images", named(at),
-         labels.count(), images.count());
-}
+/// Both open files of a split.
+struct IdxPair {
+  IdxReader images;
+  IdxReader labels;
+
+  IdxPair(const fs::path& image_path, const fs::path& label_path)
+      : images(image_path, kImagesMagic), labels(label_path, kLabelsMagic) {
+    ENSURE(data, images.count() == labels.count(), "{} has {} labels for {} images",
+           shown(label_path), labels.count(), images.count());
+  }
+};
 
 void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) {
-  const auto bad = std::find_if(labels.begin(), labels.end(),
-                                [](std::uint8_t label) { return label >= kMnistClasses; });
-  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", named(path),
+  const auto bad = std::ranges::find_if(labels, [](auto label) { return label >= kMnistClasses; });
+  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", shown(path),
          *bad, 8 + (bad - labels.begin()), kMnistClasses - 1);
 }
 
 Facts facts_of(std::int64_t samples) {
   return MemoryDataset::facts(samples, kMnistClasses, {kMnistSide, kMnistSide, 1});
+}
+
+template <class Options>
+void register_idx(Catalog& catalog, const char* type) {
+  catalog.datasets[type] = [](const config::Stage& stage) {
+    return IdxFiles(stage.as<Options>(), stage.type).load();
+  };
+  catalog.facts[type] = [](const config::Stage& stage) {
+    return IdxFiles(stage.as<Options>(), stage.type).facts();
+  };
 }
 
 }  // namespace
@@ -134,19 +148,13 @@ IdxFiles::IdxFiles(const spec::dataset::Idx& options, std::string type)
 }
 
 Facts IdxFiles::facts() const {
-  return with_fetch_advice(type_, root_, [&] {
-    const IdxReader images(images_, kImagesMagic);
-    const IdxReader labels(labels_, kLabelsMagic);
-    expect_same_count(images, labels, labels_);
-    return facts_of(images.count());
-  });
+  return with_fetch_advice(type_, root_,
+                           [&] { return facts_of(IdxPair(images_, labels_).images.count()); });
 }
 
 std::shared_ptr<const Dataset> IdxFiles::load() const {
   return with_fetch_advice(type_, root_, [&] {
-    IdxReader images(images_, kImagesMagic);
-    IdxReader labels(labels_, kLabelsMagic);
-    expect_same_count(images, labels, labels_);
+    auto [images, labels] = IdxPair(images_, labels_);
     Facts facts = facts_of(images.count());
     Arena pixels = image_memory(facts);
     images.read_content(pixels.bytes());
@@ -158,22 +166,12 @@ std::shared_ptr<const Dataset> IdxFiles::load() const {
   });
 }
 
-void register_dataset_mnist(Catalogue& catalogue) {
-  catalogue.datasets["mnist"] = [](const config::Stage& stage) {
-    return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).load();
-  };
-  catalogue.facts["mnist"] = [](const config::Stage& stage) {
-    return IdxFiles(stage.as<spec::dataset::Mnist>(), stage.type).facts();
-  };
+void register_dataset_mnist(Catalog& catalog) {
+  register_idx<spec::dataset::Mnist>(catalog, "mnist");
 }
 
-void register_dataset_fashion_mnist(Catalogue& catalogue) {
-  catalogue.datasets["fashion_mnist"] = [](const config::Stage& stage) {
-    return IdxFiles(stage.as<spec::dataset::FashionMnist>(), stage.type).load();
-  };
-  catalogue.facts["fashion_mnist"] = [](const config::Stage& stage) {
-    return IdxFiles(stage.as<spec::dataset::FashionMnist>(), stage.type).facts();
-  };
+void register_dataset_fashion_mnist(Catalog& catalog) {
+  register_idx<spec::dataset::FashionMnist>(catalog, "fashion_mnist");
 }
 
 }  // namespace trainctl::data

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "data/core/memory_dataset.hpp"
 #include "data/core/registry.hpp"
-#include "spec/dataset/npy.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <cstring>
 #include <limits>
@@ -95,13 +95,11 @@ class Arrays {
 
 }  // namespace
 
-void register_dataset_npy(Catalogue& catalogue) {
-  catalogue.datasets["npy"] = [](const config::Stage& stage) {
+void register_dataset_npy(Catalog& catalog) {
+  catalog.datasets["npy"] = [](const config::Stage& stage) {
     return Arrays(stage.as<Npy>()).load();
   };
-  catalogue.facts["npy"] = [](const config::Stage& stage) {
-    return Arrays(stage.as<Npy>()).facts();
-  };
+  catalog.facts["npy"] = [](const config::Stage& stage) { return Arrays(stage.as<Npy>()).facts(); };
 }
 
 }  // namespace trainctl::data

@@ -6,7 +6,7 @@
 #include "base/url.hpp"
 #include "data/core/registry.hpp"
 #include "data/pack/pack_origin.hpp"
-#include "spec/dataset/pack.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <cstring>
 
@@ -15,40 +15,17 @@ namespace {
 
 using spec::dataset::Pack;
 
-/// Without 'source': against what the pack remembers of it.
+/// Without 'source', compares with what the pack remembers of it.
 void check_origin(const PackHeader& header, const PackNotes& notes, const Pack& options) {
   if (options.source || options.on_stale == spec::dataset::OnStale::ignore) return;
-  check_pack_origin(header, notes.origin, catalogue_in_use(), printable(options.path.string()));
+  check_pack_origin(header, notes.origin, catalog_in_use(), shown(options.path));
 }
-
-}  // namespace
-
-void register_dataset_pack(Catalogue& catalogue) {
-  catalogue.datasets["pack"] = [](const config::Stage& stage) {
-    const auto& options = stage.as<Pack>();
-    auto pack = std::make_shared<const PackDataset>(options.path);
-    check_origin(pack->header(), pack->notes(), options);
-    if (options.source) {
-      const auto source = catalogue_in_use().datasets.at(options.source.type)(options.source);
-      check_pack_source(pack->header(), source->fingerprint(), printable(options.path.string()));
-    }
-    return pack;
-  };
-  catalogue.facts["pack"] = [](const config::Stage& stage) {
-    const auto& options = stage.as<Pack>();
-    const PackHead pack(options.path);
-    check_origin(pack.header, pack.notes, options);
-    return pack.facts();
-  };
-}
-
-namespace {
 
 Layout layout_of(const PackHeader& header) {
   return {image_field(header.shape()), {"label", Dtype::i64, {}}};
 }
 
-/// Of a remote pack, what comes first: header, index and notes.
+/// Fetches header, index and notes of a remote pack.
 PackView view_of(const MappedFile& file) {
   file.need(0, kPackPage);
   const std::uint64_t index = PackView::head(file.bytes(), file.name()).index_offset();
@@ -57,6 +34,25 @@ PackView view_of(const MappedFile& file) {
 }
 
 }  // namespace
+
+void register_dataset_pack(Catalog& catalog) {
+  catalog.datasets["pack"] = [](const config::Stage& stage) {
+    const auto& options = stage.as<Pack>();
+    auto pack = std::make_shared<const PackDataset>(options.path);
+    check_origin(pack->header(), pack->notes(), options);
+    if (options.source) {
+      const auto source = catalog_in_use().datasets.at(options.source.type)(options.source);
+      check_pack_source(pack->header(), source->fingerprint(), shown(options.path));
+    }
+    return pack;
+  };
+  catalog.facts["pack"] = [](const config::Stage& stage) {
+    const auto& options = stage.as<Pack>();
+    const PackHead pack(options.path);
+    check_origin(pack.header, pack.notes, options);
+    return pack.facts();
+  };
+}
 
 PackHead::PackHead(const std::filesystem::path& path) {
   const MappedFile file(path, Fetch::as_needed);
@@ -78,22 +74,17 @@ PackDataset::PackDataset(const std::filesystem::path& path)
       layout_(layout_of(pack_.header())),
       checked_(static_cast<std::size_t>(pack_.header().samples)) {}
 
-void PackDataset::check(std::int64_t index, const PackEntry& entry,
-                        std::span<const std::byte> bytes) const {
-  std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
-  if (checked.load(std::memory_order_relaxed)) return;
-  file_.need(entry.offset, entry.bytes);
-  ENSURE(data, hash_bytes(bytes) == entry.hash,
-         "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
-         "anew with 'trainctl data "
-         "pack'",
-         entry.bytes, entry.offset, file_.name());
-  checked.store(true, std::memory_order_relaxed);
-}
-
 StoredImage PackDataset::checked_image(std::int64_t index, const PackEntry& entry,
                                        std::span<const std::byte> bytes) const {
-  check(index, entry, bytes);
+  std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
+  if (!checked.load(std::memory_order_relaxed)) {
+    file_.need(entry.offset, entry.bytes);
+    ENSURE(data, hash_bytes(bytes) == entry.hash,
+           "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
+           "anew with 'trainctl data pack'",
+           entry.bytes, entry.offset, file_.name());
+    checked.store(true, std::memory_order_relaxed);
+  }
   StoredImage image{bytes, {}};
   if (entry.format == PackFormat::raw) image.raw = {entry.height, entry.width, entry.channels};
   return image;
@@ -116,7 +107,7 @@ FileRange PackDataset::range(std::int64_t index) const {
 
 FileReader PackDataset::open(std::size_t) const {
   FileReader file(path_);
-  // Where it has become shorter, the read says at which byte it ends.
+  // Where it has become shorter, the read reports at which byte it ends.
   ENSURE(data, file.stamp() == file_.stamp() || file.size() < file_.stamp().size,
          "{} has changed while it was read; start again", file_.name());
   return file;
@@ -158,4 +149,5 @@ std::string PackDataset::fingerprint() const {
   for (const std::string& name : class_names()) hasher.add(name), hasher.add(name.size());
   return hasher.hex();
 }
+
 }  // namespace trainctl::data

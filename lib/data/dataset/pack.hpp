@@ -61,7 +61,7 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges,
                                   std::span<const std::byte> bytes) const override;
 
  private:
-  void check(std::int64_t index, const PackEntry& entry, std::span<const std::byte> bytes) const;
+  /// Compares the checksum the first time. Throws Error(data).
   [[nodiscard]] StoredImage checked_image(std::int64_t index, const PackEntry& entry,
                                           std::span<const std::byte> bytes) const;
   void copy_image(std::int64_t index, std::span<std::byte> out) const;

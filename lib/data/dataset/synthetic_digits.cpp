@@ -2,125 +2,51 @@
 
 #include "base/machine/machine.hpp"
 #include "base/random.hpp"
+#include "data/core/parallel.hpp"
 #include "data/core/registry.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <span>
-#include <system_error>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace trainctl::data {
 namespace {
 
-struct GlyphPoint {
-  std::int8_t x;
-  std::int8_t y;
-};
+/// A connected stroke: straight lines from point to point, each x * 100 + y in a box of 100 x 100
+/// units, y downwards.
+using Stroke = std::vector<int>;
 
-/// A connected stroke: straight lines from point to point.
-using Stroke = std::span<const GlyphPoint>;
+/// One way to write a digit.
+using Glyph = std::vector<Stroke>;
 
-/// One way to write a digit, in a box of 100 x 100 units, y downwards.
-using Glyph = std::span<const Stroke>;
-
-/// The ways to write `digit` (0 to 9), at least two.
-std::span<const Glyph> glyphs_of(int digit);
-
-constexpr GlyphPoint kZeroA[] = {{50, 10}, {68, 15}, {78, 32}, {80, 50}, {78, 68},
-                                 {68, 85}, {50, 90}, {32, 85}, {22, 68}, {20, 50},
-                                 {22, 32}, {32, 15}, {50, 10}};
-constexpr GlyphPoint kZeroB[] = {{56, 10}, {68, 20}, {72, 40}, {68, 64}, {58, 84}, {46, 90},
-                                 {34, 82}, {30, 62}, {33, 38}, {42, 18}, {56, 10}};
-constexpr Stroke kZeroAStrokes[] = {kZeroA};
-constexpr Stroke kZeroBStrokes[] = {kZeroB};
-constexpr Glyph kZero[] = {kZeroAStrokes, kZeroBStrokes};
-
-constexpr GlyphPoint kOneA[] = {{50, 10}, {50, 90}};
-constexpr GlyphPoint kOneB[] = {{34, 28}, {52, 10}, {52, 90}};
-constexpr GlyphPoint kOneC1[] = {{36, 26}, {52, 11}, {52, 90}};
-constexpr GlyphPoint kOneC2[] = {{34, 90}, {70, 90}};
-constexpr Stroke kOneAStrokes[] = {kOneA};
-constexpr Stroke kOneBStrokes[] = {kOneB};
-constexpr Stroke kOneCStrokes[] = {kOneC1, kOneC2};
-constexpr Glyph kOne[] = {kOneAStrokes, kOneBStrokes, kOneCStrokes};
-
-constexpr GlyphPoint kTwoA[] = {{24, 30}, {30, 16}, {45, 10}, {62, 12}, {74, 24},
-                                {74, 38}, {66, 52}, {48, 68}, {24, 90}, {78, 90}};
-constexpr GlyphPoint kTwoB[] = {{26, 22}, {42, 10}, {62, 13}, {70, 28}, {62, 48}, {46, 68},
-                                {30, 84}, {24, 78}, {36, 74}, {56, 86}, {78, 86}};
-constexpr Stroke kTwoAStrokes[] = {kTwoA};
-constexpr Stroke kTwoBStrokes[] = {kTwoB};
-constexpr Glyph kTwo[] = {kTwoAStrokes, kTwoBStrokes};
-
-constexpr GlyphPoint kThreeA[] = {{24, 18}, {40, 10}, {60, 11}, {74, 22}, {73, 36},
-                                  {62, 46}, {46, 49}, {64, 52}, {77, 63}, {76, 78},
-                                  {62, 89}, {42, 90}, {24, 82}};
-constexpr GlyphPoint kThreeB[] = {{24, 12}, {74, 12}, {48, 44}, {66, 50}, {77, 64},
-                                  {74, 80}, {58, 90}, {38, 90}, {23, 80}};
-constexpr Stroke kThreeAStrokes[] = {kThreeA};
-constexpr Stroke kThreeBStrokes[] = {kThreeB};
-constexpr Glyph kThree[] = {kThreeAStrokes, kThreeBStrokes};
-
-constexpr GlyphPoint kFourA[] = {{62, 90}, {62, 10}, {20, 66}, {82, 66}};
-constexpr GlyphPoint kFourB1[] = {{28, 12}, {24, 54}, {78, 54}};
-constexpr GlyphPoint kFourB2[] = {{68, 14}, {65, 90}};
-constexpr Stroke kFourAStrokes[] = {kFourA};
-constexpr Stroke kFourBStrokes[] = {kFourB1, kFourB2};
-constexpr Glyph kFour[] = {kFourAStrokes, kFourBStrokes};
-
-constexpr GlyphPoint kFiveA[] = {{74, 12}, {34, 12}, {30, 46}, {48, 40}, {66, 44},
-                                 {77, 58}, {76, 74}, {62, 88}, {42, 90}, {24, 82}};
-constexpr GlyphPoint kFiveB1[] = {{30, 12}, {28, 46}, {54, 42}, {74, 56},
-                                  {73, 76}, {56, 90}, {26, 85}};
-constexpr GlyphPoint kFiveB2[] = {{30, 12}, {72, 10}};
-constexpr Stroke kFiveAStrokes[] = {kFiveA};
-constexpr Stroke kFiveBStrokes[] = {kFiveB1, kFiveB2};
-constexpr Glyph kFive[] = {kFiveAStrokes, kFiveBStrokes};
-
-constexpr GlyphPoint kSixA[] = {{66, 12}, {46, 22}, {30, 42}, {24, 64}, {30, 82}, {48, 90},
-                                {66, 86}, {76, 72}, {72, 56}, {56, 48}, {38, 52}, {26, 64}};
-constexpr GlyphPoint kSixB[] = {{56, 10}, {38, 36}, {26, 66}, {36, 88}, {58, 90},
-                                {72, 76}, {66, 58}, {46, 54}, {28, 66}};
-constexpr Stroke kSixAStrokes[] = {kSixA};
-constexpr Stroke kSixBStrokes[] = {kSixB};
-constexpr Glyph kSix[] = {kSixAStrokes, kSixBStrokes};
-
-constexpr GlyphPoint kSevenA[] = {{22, 12}, {78, 12}, {46, 90}};
-constexpr GlyphPoint kSevenB1[] = {{22, 12}, {78, 12}, {46, 90}};
-constexpr GlyphPoint kSevenB2[] = {{36, 50}, {70, 50}};
-constexpr GlyphPoint kSevenC[] = {{24, 22}, {26, 13}, {76, 13}, {60, 46}, {50, 90}};
-constexpr Stroke kSevenAStrokes[] = {kSevenA};
-constexpr Stroke kSevenBStrokes[] = {kSevenB1, kSevenB2};
-constexpr Stroke kSevenCStrokes[] = {kSevenC};
-constexpr Glyph kSeven[] = {kSevenAStrokes, kSevenBStrokes, kSevenCStrokes};
-
-constexpr GlyphPoint kEightA[] = {{50, 48}, {34, 42}, {26, 30}, {32, 16}, {50, 10}, {68, 16},
-                                  {74, 30}, {66, 42}, {50, 48}, {30, 56}, {22, 70}, {30, 85},
-                                  {50, 90}, {70, 85}, {78, 70}, {70, 56}, {50, 48}};
-constexpr GlyphPoint kEightB[] = {{70, 20}, {52, 10}, {32, 16}, {30, 32}, {50, 46},
-                                  {72, 62}, {74, 80}, {52, 90}, {28, 82}, {27, 64},
-                                  {50, 46}, {68, 32}, {70, 20}};
-constexpr Stroke kEightAStrokes[] = {kEightA};
-constexpr Stroke kEightBStrokes[] = {kEightB};
-constexpr Glyph kEight[] = {kEightAStrokes, kEightBStrokes};
-
-constexpr GlyphPoint kNineA[] = {{74, 34}, {66, 48}, {48, 52}, {30, 44}, {25, 28}, {34, 14},
-                                 {52, 10}, {68, 16}, {75, 32}, {72, 60}, {60, 90}};
-constexpr GlyphPoint kNineB[] = {{72, 30}, {60, 46}, {38, 46}, {26, 30}, {36, 14},
-                                 {58, 10}, {72, 20}, {73, 30}, {70, 90}};
-constexpr Stroke kNineAStrokes[] = {kNineA};
-constexpr Stroke kNineBStrokes[] = {kNineB};
-constexpr Glyph kNine[] = {kNineAStrokes, kNineBStrokes};
-
-constexpr std::array<std::span<const Glyph>, 10> kDigits{kZero, kOne, kTwo,   kThree, kFour,
-                                                         kFive, kSix, kSeven, kEight, kNine};
-
-std::span<const Glyph> glyphs_of(int digit) { return kDigits[static_cast<std::size_t>(digit)]; }
+/// Returns the ways to write `digit` (0 to 9), at least two.
+const std::vector<Glyph>& glyphs_of(int digit) {
+  static const std::array<std::vector<Glyph>, 10> kDigits{{
+      {{{5010, 6815, 7832, 8050, 7868, 6885, 5090, 3285, 2268, 2050, 2232, 3215, 5010}},
+       {{5610, 6820, 7240, 6864, 5884, 4690, 3482, 3062, 3338, 4218, 5610}}},
+      {{{5010, 5090}}, {{3428, 5210, 5290}}, {{3626, 5211, 5290}, {3490, 7090}}},
+      {{{2430, 3016, 4510, 6212, 7424, 7438, 6652, 4868, 2490, 7890}},
+       {{2622, 4210, 6213, 7028, 6248, 4668, 3084, 2478, 3674, 5686, 7886}}},
+      {{{2418, 4010, 6011, 7422, 7336, 6246, 4649, 6452, 7763, 7678, 6289, 4290, 2482}},
+       {{2412, 7412, 4844, 6650, 7764, 7480, 5890, 3890, 2380}}},
+      {{{6290, 6210, 2066, 8266}}, {{2812, 2454, 7854}, {6814, 6590}}},
+      {{{7412, 3412, 3046, 4840, 6644, 7758, 7674, 6288, 4290, 2482}},
+       {{3012, 2846, 5442, 7456, 7376, 5690, 2685}, {3012, 7210}}},
+      {{{6612, 4622, 3042, 2464, 3082, 4890, 6686, 7672, 7256, 5648, 3852, 2664}},
+       {{5610, 3836, 2666, 3688, 5890, 7276, 6658, 4654, 2866}}},
+      {{{2212, 7812, 4690}}, {{2212, 7812, 4690}, {3650, 7050}}, {{2422, 2613, 7613, 6046, 5090}}},
+      {{{5048, 3442, 2630, 3216, 5010, 6816, 7430, 6642, 5048, 3056, 2270, 3085, 5090, 7085, 7870,
+         7056, 5048}},
+       {{7020, 5210, 3216, 3032, 5046, 7262, 7480, 5290, 2882, 2764, 5046, 6832, 7020}}},
+      {{{7434, 6648, 4852, 3044, 2528, 3414, 5210, 6816, 7532, 7260, 6090}},
+       {{7230, 6046, 3846, 2630, 3614, 5810, 7220, 7330, 7090}}},
+  }};
+  return kDigits[static_cast<std::size_t>(digit)];
+}
 
 using spec::dataset::SyntheticDigits;
 
@@ -128,74 +54,17 @@ constexpr std::int64_t kTrainSamples = 60'000;
 constexpr std::int64_t kTestSamples = 10'000;
 constexpr std::int64_t kSamplesPerThread = 5'000;  // fewer are not worth starting one
 constexpr std::int64_t kMostThreads = 16;
+constexpr std::size_t kDigitsAtOnce = 500;
 
 Facts facts_of(const SyntheticDigits& options) {
   const std::int64_t whole = options.split == spec::Split::train ? kTrainSamples : kTestSamples;
   return MemoryDataset::facts(options.samples.value_or(whole), 10, {kDigitSide, kDigitSide, 1});
 }
 
-class Renderer {
- public:
-  explicit Renderer(const SyntheticDigits& options)
-      : options_(options),
-        facts_(facts_of(options)),
-        pixels_(image_memory(facts_)),
-        labels_(static_cast<std::size_t>(facts_.samples)) {}
-
-  std::shared_ptr<const Dataset> render() {
-    const std::int64_t wished = (facts_.samples + kSamplesPerThread - 1) / kSamplesPerThread;
-    const std::int64_t threads = std::min<std::int64_t>({wished, usable_cores(), kMostThreads});
-    {
-      std::vector<std::jthread> helpers;
-      std::int64_t started = 1;
-      try {
-        for (; started < threads; ++started)
-          helpers.emplace_back([this, started, threads] { render_share(started, threads); });
-      } catch (const std::system_error&) {  // no further thread is to be had
-      }
-      render_share(0, threads);
-      for (std::int64_t i = started; i < threads; ++i) render_share(i, threads);
-    }
-    return std::make_shared<const MemoryDataset>(facts_, std::move(pixels_), std::move(labels_));
-  }
-
- private:
-  void render_share(std::int64_t share, std::int64_t shares) {
-    const auto split = static_cast<std::uint32_t>(options_.split);
-    const auto all =
-        std::span(reinterpret_cast<std::uint8_t*>(pixels_.bytes().data()), pixels_.bytes().size());
-    for (std::int64_t i = facts_.samples * share / shares;
-         i < facts_.samples * (share + 1) / shares; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      const auto image = all.subspan(index * kDigitPixels).first<kDigitPixels>();
-      labels_[index] = render_digit({options_.seed, split, index}, image);
-    }
-  }
-
-  SyntheticDigits options_;
-  Facts facts_;
-  Arena pixels_;
-  std::vector<std::uint8_t> labels_;
-};
-
-}  // namespace
-
-void register_dataset_synthetic_digits(Catalogue& catalogue) {
-  catalogue.datasets["synthetic_digits"] = [](const config::Stage& stage) {
-    return Renderer(stage.as<SyntheticDigits>()).render();
-  };
-  catalogue.facts["synthetic_digits"] = [](const config::Stage& stage) {
-    return facts_of(stage.as<SyntheticDigits>());
-  };
-}
-
-namespace {
-
 // Lengths are in 1/256 pixel, factors in 1/4096.
 constexpr std::int64_t kPixel = 256;
 constexpr std::int64_t kFixedOne = 4096;
-constexpr std::uint64_t kKey =
-    0x64696769747331ULL;  // "digits1"; change it with the look of the digits
+constexpr std::uint64_t kKey = 0x64696769747331ULL;  // "digits1"; changes with the digits' look
 constexpr std::uint16_t kShapeDraws = 0;
 constexpr std::uint16_t kNoiseDraws = 1;
 
@@ -212,7 +81,7 @@ constexpr int kFaint = 120;  // peak brightness
 constexpr int kNoise = 56;
 constexpr int kClutterBrightness = 190;
 
-struct RenderPoint {
+struct Point {
   std::int64_t x = 0;
   std::int64_t y = 0;
 };
@@ -237,7 +106,7 @@ class Draws {
 /// Turn, shear, stretch and shift of a glyph's box onto the picture.
 struct Placement {
   std::int64_t xx, xy, yx, yy;
-  RenderPoint shift;
+  Point shift;
 
   explicit Placement(Draws& draws) {
     const std::int64_t turn = draws.within(kTurn);
@@ -254,7 +123,7 @@ struct Placement {
     shift.y = kDigitSide * kPixel / 2 + draws.within(kShift);
   }
 
-  [[nodiscard]] RenderPoint of(std::int64_t x, std::int64_t y) const {
+  [[nodiscard]] Point of(std::int64_t x, std::int64_t y) const {
     x = (x - 50) * kUnit;
     y = (y - 50) * kUnit;
     return {(xx * x + xy * y) / kFixedOne + shift.x, (yx * x + yy * y) / kFixedOne + shift.y};
@@ -282,8 +151,8 @@ class Canvas {
 
   /// A line with round ends whose edge fades over one pixel; where lines cross, the brighter one
   /// shows.
-  void line(RenderPoint a, RenderPoint b, const Pen& pen) {
-    const RenderPoint along{b.x - a.x, b.y - a.y};
+  void line(Point a, Point b, const Pen& pen) {
+    const Point along{b.x - a.x, b.y - a.y};
     const std::int64_t square = along.x * along.x + along.y * along.y;
     const std::int64_t length = std::max<std::int64_t>(root(square), 1);
     const std::int64_t outer = pen.radius + kPixel / 2;
@@ -293,7 +162,7 @@ class Canvas {
     const auto columns = covered(a.x, b.x, outer);
     for (int row = rows[0]; row <= rows[1]; ++row) {
       for (int column = columns[0]; column <= columns[1]; ++column) {
-        const RenderPoint to{column * kPixel + kPixel / 2 - a.x, row * kPixel + kPixel / 2 - a.y};
+        const Point to{column * kPixel + kPixel / 2 - a.x, row * kPixel + kPixel / 2 - a.y};
         const std::int64_t dot = to.x * along.x + to.y * along.y;
         std::int64_t distance = 0;  // squared
         if (dot <= 0) {
@@ -340,12 +209,12 @@ void draw_glyph(Canvas& canvas, const Glyph& glyph, Draws& draws) {
   const Placement placement(draws);
   const Pen pen{draws.between(kThin, kThick), draws.between(kFaint, 255)};
   for (const Stroke& stroke : glyph) {
-    RenderPoint last;
+    Point last;
     for (std::size_t i = 0; i < stroke.size(); ++i) {
       // Two statements: the order of a call's arguments is the compiler's choice.
-      const std::int64_t x = stroke[i].x + draws.within(kJitter);
-      const std::int64_t y = stroke[i].y + draws.within(kJitter);
-      const RenderPoint point = placement.of(x, y);
+      const std::int64_t x = stroke[i] / 100 + draws.within(kJitter);
+      const std::int64_t y = stroke[i] % 100 + draws.within(kJitter);
+      const Point point = placement.of(x, y);
       if (i > 0) canvas.line(last, point, pen);
       last = point;
     }
@@ -357,18 +226,49 @@ void draw_clutter(Canvas& canvas, Draws& draws) {
   const auto anywhere = [&] {
     return std::int64_t{draws.below(kDigitSide * static_cast<int>(kPixel))};
   };
-  const RenderPoint from{anywhere(), anywhere()};
-  const RenderPoint to{from.x + draws.within(6 * 256), from.y + draws.within(6 * 256)};
+  const Point from{anywhere(), anywhere()};
+  const Point to{from.x + draws.within(6 * 256), from.y + draws.within(6 * 256)};
   canvas.line(from, to,
               {draws.between(kThin, kThick) / 2 + 64, draws.between(40, kClutterBrightness)});
 }
 
+std::shared_ptr<const Dataset> render(const SyntheticDigits& options) {
+  const Facts facts = facts_of(options);
+  Arena pixels = image_memory(facts);
+  std::vector<std::uint8_t> labels(static_cast<std::size_t>(facts.samples));
+  const auto split = static_cast<std::uint32_t>(options.split);
+  const auto all =
+      std::span(reinterpret_cast<std::uint8_t*>(pixels.bytes().data()), pixels.bytes().size());
+  std::atomic<std::size_t> next = 0;
+  const auto render_some = [&] {
+    for (std::size_t first = next.fetch_add(kDigitsAtOnce); first < labels.size();
+         first = next.fetch_add(kDigitsAtOnce)) {
+      for (std::size_t i = first; i < std::min(first + kDigitsAtOnce, labels.size()); ++i) {
+        const auto image = all.subspan(i * kDigitPixels).first<kDigitPixels>();
+        labels[i] = render_digit({options.seed, split, i}, image);
+      }
+    }
+  };
+  const std::int64_t wanted = (facts.samples + kSamplesPerThread - 1) / kSamplesPerThread;
+  run_in_threads(std::min<std::int64_t>({wanted, usable_cores(), kMostThreads}), render_some);
+  return std::make_shared<const MemoryDataset>(facts, std::move(pixels), std::move(labels));
+}
+
 }  // namespace
+
+void register_dataset_synthetic_digits(Catalog& catalog) {
+  catalog.datasets["synthetic_digits"] = [](const config::Stage& stage) {
+    return render(stage.as<SyntheticDigits>());
+  };
+  catalog.facts["synthetic_digits"] = [](const config::Stage& stage) {
+    return facts_of(stage.as<SyntheticDigits>());
+  };
+}
 
 std::uint8_t render_digit(const DigitKey& key, std::span<std::uint8_t, kDigitPixels> pixels) {
   Draws draws(key, kShapeDraws);
   const int digit = draws.below(10);
-  const std::span<const Glyph> ways = glyphs_of(digit);
+  const std::vector<Glyph>& ways = glyphs_of(digit);
   Canvas canvas(pixels);
   draw_clutter(canvas, draws);
   draw_glyph(canvas, ways[static_cast<std::size_t>(draws.below(static_cast<int>(ways.size())))],

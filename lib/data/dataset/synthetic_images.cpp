@@ -1,9 +1,8 @@
-#include "spec/dataset/synthetic_images.hpp"
-
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/random.hpp"
 #include "data/core/registry.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -13,8 +12,7 @@ namespace {
 
 using spec::dataset::SyntheticImages;
 
-constexpr std::int64_t kTilePixels = 1
-                                     << 20;  // that one thread makes in one go, about a millisecond
+constexpr std::int64_t kTilePixels = 1 << 20;  // of one thread in one go: about a millisecond
 
 Facts facts_of(const SyntheticImages& options) {
   const ImageShape shape{options.height, options.width, options.channels};
@@ -95,11 +93,11 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
 
 }  // namespace
 
-void register_dataset_synthetic_images(Catalogue& catalogue) {
-  catalogue.datasets["synthetic_images"] = [](const config::Stage& stage) {
+void register_dataset_synthetic_images(Catalog& catalog) {
+  catalog.datasets["synthetic_images"] = [](const config::Stage& stage) {
     return std::make_shared<const SyntheticImageDataset>(stage.as<SyntheticImages>());
   };
-  catalogue.facts["synthetic_images"] = [](const config::Stage& stage) {
+  catalog.facts["synthetic_images"] = [](const config::Stage& stage) {
     return facts_of(stage.as<SyntheticImages>());
   };
 }

@@ -4,13 +4,14 @@
 #include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
+#include "data/core/parallel.hpp"
 #include "data/core/registry.hpp"
 #include "data/core/run_control.hpp"
 #include "data/formats/cache_file.hpp"
 #include "data/formats/folder_scan.hpp"
 #include "data/image/codec/jpeg.hpp"
 #include "data/remote/tier_folder.hpp"
-#include "spec/dataset/synthetic_photographs.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -20,12 +21,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -33,30 +31,23 @@ namespace {
 using spec::dataset::SyntheticPhotographs;
 
 constexpr int kQuality = 90;
-constexpr std::int64_t kMostThreads = 16;
+constexpr std::int64_t kMaxThreads = 16;
 
 /// Where the files lie. The name has the version of the drawing: another version draws others.
 fs::path folder_of(const SyntheticPhotographs& options) {
-  fs::path parent;
-  if (options.folder) {
-    parent = fs::absolute(*options.folder).lexically_normal();
-  } else {
-    const fs::path cache = cache_root();
-    ENSURE(config, !cache.empty(),
-           "synthetic_photographs keeps its files in a cache folder, and neither HOME nor "
-           "XDG_CACHE_HOME is set; set one, or 'folder' of the data set");
-    parent = cache / "photographs";
-  }
+  const fs::path cache = cache_root();
+  ENSURE(config, options.folder || !cache.empty(),
+         "synthetic_photographs keeps its files in a cache folder, and neither HOME nor "
+         "XDG_CACHE_HOME is set; set one, or 'folder' of the data set");
+  const fs::path parent =
+      options.folder ? fs::absolute(*options.folder).lexically_normal() : cache / "photographs";
   return parent / fmt::format("v1-{}-{}", options.split == spec::Split::train ? "train" : "test",
                               options.samples);
 }
 
 Facts facts_of(const SyntheticPhotographs& options) {
   const auto classes = static_cast<std::int64_t>(photograph_classes().size());
-  return {options.samples,
-          classes,
-          {image_field({0, 0, 3}), Field{"label", Dtype::i64, {}}},
-          photograph_classes()};
+  return {options.samples, classes, ImageFiles{}.facts().layout, photograph_classes()};
 }
 
 /// The files below `folder`; nothing where some are missing or empty, as after a power cut.
@@ -79,8 +70,7 @@ void write_photograph(const fs::path& folder, const PhotographKey& key) {
   const fs::path path =
       folder / photograph_classes()[photograph_class(key)] / fmt::format("{:06}.jpg", key.index);
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  ENSURE(resource, fd.valid(), "cannot write {}: {}", printable(path.string()),
-         std::strerror(errno));
+  ENSURE(resource, fd.valid(), "cannot write {}: {}", shown(path), std::strerror(errno));
   write_all(fd.get(), {reinterpret_cast<const char*>(file.data()), file.size()}, path.string());
 }
 
@@ -88,21 +78,13 @@ void write_photograph(const fs::path& folder, const PhotographKey& key) {
 void write_photographs(const fs::path& folder, const SyntheticPhotographs& options) {
   for (const std::string& name : photograph_classes()) make_folder(folder / name);
   std::atomic<std::int64_t> next = 0;
-  const auto write_some = [&] {
+  run_in_threads(std::min<std::int64_t>(usable_cores(), kMaxThreads), [&] {
     for (std::int64_t i = next++; i < options.samples; i = next++) {
       write_photograph(folder,
                        {static_cast<std::uint32_t>(options.split), static_cast<std::uint64_t>(i)});
       note_progress();
     }
-  };
-  std::vector<std::future<void>> helpers;
-  try {
-    for (std::int64_t i = 1; i < std::min<std::int64_t>(usable_cores(), kMostThreads); ++i)
-      helpers.push_back(std::async(std::launch::async, write_some));
-  } catch (const std::system_error&) {  // this thread writes them all
-  }
-  write_some();
-  for (std::future<void>& helper : helpers) helper.get();
+  });
 }
 
 /// Draws the files unless another process did so meanwhile. They appear under their name at once
@@ -112,7 +94,7 @@ ImageFiles make_files(const fs::path& folder, const SyntheticPhotographs& option
   const fs::path lock_path = folder.string() + ".lock";
   const Fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ENSURE(resource, lock.valid() && lock_file(lock.get(), LOCK_EX), "cannot lock {}: {}",
-         printable(lock_path.string()), std::strerror(errno));
+         shown(lock_path), std::strerror(errno));
   if (auto files = complete_files(folder, options)) return *std::move(files);
   const fs::path unfinished = folder.string() + ".unfinished";
   std::error_code failure;
@@ -125,11 +107,10 @@ ImageFiles make_files(const fs::path& folder, const SyntheticPhotographs& option
   }
   fs::remove_all(folder, failure);
   fs::rename(unfinished, folder, failure);
-  ENSURE(resource, !failure, "cannot rename {} to {}: {}", printable(unfinished.string()),
-         printable(folder.string()), failure.message());
+  ENSURE(resource, !failure, "cannot rename {} to {}: {}", shown(unfinished), shown(folder),
+         failure.message());
   auto files = complete_files(folder, options);
-  ENSURE(resource, files.has_value(), "cannot keep the photographs in {}: files are missing",
-         printable(folder.string()));
+  ENSURE(resource, files, "cannot keep the photographs in {}: files are missing", shown(folder));
   return *std::move(files);
 }
 
@@ -139,19 +120,6 @@ std::shared_ptr<const Dataset> load(const SyntheticPhotographs& options) {
   if (!files) files = make_files(folder, options);
   return image_file_dataset(DataRoot(folder), *std::move(files), [] {});
 }
-
-}  // namespace
-
-void register_dataset_synthetic_photographs(Catalogue& catalogue) {
-  catalogue.datasets["synthetic_photographs"] = [](const config::Stage& stage) {
-    return load(stage.as<SyntheticPhotographs>());
-  };
-  catalogue.facts["synthetic_photographs"] = [](const config::Stage& stage) {
-    return facts_of(stage.as<SyntheticPhotographs>());
-  };
-}
-
-namespace {
 
 constexpr int kHeight = static_cast<int>(kPhotographShape.height);
 constexpr int kWidth = static_cast<int>(kPhotographShape.width);
@@ -205,16 +173,10 @@ struct Plane {
   std::vector<int> values;
 
   Plane(int rows, int columns)
-      : height(rows),
-        width(columns),
-        values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns)) {}
-  int& at(int y, int x) {
-    return values[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
-                  static_cast<std::size_t>(x)];
-  }
+      : height(rows), width(columns), values(static_cast<std::size_t>(rows * columns)) {}
+  int& at(int y, int x) { return values[static_cast<std::size_t>(y * width + x)]; }
   [[nodiscard]] int at(int y, int x) const {
-    return values[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
-                  static_cast<std::size_t>(x)];
+    return values[static_cast<std::size_t>(y * width + x)];
   }
 };
 
@@ -273,8 +235,8 @@ void paint(const Ellipse& ellipse, std::array<Plane, 3>& scene) {
 }
 
 std::array<Plane, 3> draw_scene(const Palette& palette, const Plane& texture, RandomBits& random) {
-  std::array<Plane, 3> scene{Plane(kHeight, kWidth), Plane(kHeight, kWidth),
-                             Plane(kHeight, kWidth)};
+  const Plane empty(kHeight, kWidth);
+  std::array<Plane, 3> scene{empty, empty, empty};
   const int horizon = random.between(kHeight / 4, kHeight * 2 / 3);
   for (int y = 0; y < kHeight; ++y) {
     for (int x = 0; x < kWidth; ++x) {
@@ -297,6 +259,15 @@ std::array<Plane, 3> draw_scene(const Palette& palette, const Plane& texture, Ra
 }
 
 }  // namespace
+
+void register_dataset_synthetic_photographs(Catalog& catalog) {
+  catalog.datasets["synthetic_photographs"] = [](const config::Stage& stage) {
+    return load(stage.as<SyntheticPhotographs>());
+  };
+  catalog.facts["synthetic_photographs"] = [](const config::Stage& stage) {
+    return facts_of(stage.as<SyntheticPhotographs>());
+  };
+}
 
 const std::vector<std::string>& photograph_classes() {
   static const std::vector<std::string> names = [] {

@@ -1,4 +1,4 @@
-#include "spec/dataset/table.hpp"
+#include "data/formats/table.hpp"
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
@@ -8,11 +8,9 @@
 #include "data/formats/csv_reader.hpp"
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
-#include "data/formats/parquet.hpp"
-#include "data/formats/table.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -27,7 +25,7 @@ char delimiter_of(const Csv& options) {
   return text[0];
 }
 
-/// Parsed once, so read and not mapped: a file that becomes shorter meanwhile is an error like any.
+/// Read rather than mapped, so that a file that becomes shorter is an ordinary error.
 std::string text_of(const FileReader& file, const std::string& name) {
   const std::uint64_t most = available_memory() / 2;
   ENSURE(resource, file.size() <= most,
@@ -43,7 +41,7 @@ class CsvRows final : public TableRows {
  public:
   CsvRows(const Csv& options, const std::filesystem::path& path)
       : options_(options),
-        name_(printable(path.string())),
+        name_(shown(path)),
         text_(text_of(FileReader(path), name_)),
         reader_(text_, path.string(), delimiter_of(options)) {
     ENSURE(data, reader_.next(record_), "{} is empty; expected a line of column names", name_);
@@ -55,7 +53,7 @@ class CsvRows final : public TableRows {
   [[nodiscard]] TablePlace where(std::size_t column) const override {
     return {record_[column].line, record_[column].column};
   }
-  [[nodiscard]] std::string told(const TablePlace& place) const override {
+  [[nodiscard]] std::string describe(const TablePlace& place) const override {
     return reader_.place({{}, place.row, place.column});
   }
   [[nodiscard]] std::string end() const override {
@@ -85,8 +83,7 @@ class CsvRows final : public TableRows {
     double value = 0;
     ENSURE(data, parse_finite(text, value),
            "{}: '{}' in column '{}' is no number; if it is a name, list the column under "
-           "'categorical' or leave it out of "
-           "'features'",
+           "'categorical' or leave it out of 'features'",
            place(column), printable(text), printable(columns_[column]));
     return value;
   }
@@ -99,8 +96,7 @@ class CsvRows final : public TableRows {
 
  private:
   [[nodiscard]] bool missing(std::string_view text) const {
-    return std::find(options_.missing_markers.begin(), options_.missing_markers.end(), text) !=
-           options_.missing_markers.end();
+    return std::ranges::count(options_.missing_markers, text) > 0;
   }
 
   const Csv& options_;
@@ -111,42 +107,34 @@ class CsvRows final : public TableRows {
   std::vector<CsvField> record_;
 };
 
-OpenTable open_with(const Csv& options) {
+OpenTable opener_of(const Csv& options) {
   return [&options](const std::filesystem::path& path) {
     return std::make_unique<CsvRows>(options, path);
   };
 }
 
+OpenTable opener_of(const Parquet& /*options*/) { return open_parquet; }
+
+template <class Options>
+void register_table(Catalog& catalog, const char* type) {
+  catalog.datasets[type] = [](const config::Stage& stage) {
+    return load_table(stage.as<Options>(), opener_of(stage.as<Options>()));
+  };
+  catalog.facts[type] = [](const config::Stage& stage) {
+    return table_facts(stage.as<Options>(), opener_of(stage.as<Options>()));
+  };
+  catalog.groups[type] = [](const config::Stage& stage) {
+    return table_groups(stage.as<Options>(), opener_of(stage.as<Options>()));
+  };
+  catalog.columns[type] = [](const config::Stage& stage) {
+    return table_columns(stage.as<Options>(), opener_of(stage.as<Options>()));
+  };
+}
+
 }  // namespace
 
-void register_dataset_csv(Catalogue& catalogue) {
-  catalogue.datasets["csv"] = [](const config::Stage& stage) {
-    return load_table(stage.as<Csv>(), open_with(stage.as<Csv>()));
-  };
-  catalogue.facts["csv"] = [](const config::Stage& stage) {
-    return table_facts(stage.as<Csv>(), open_with(stage.as<Csv>()));
-  };
-  catalogue.groups["csv"] = [](const config::Stage& stage) {
-    return table_groups(stage.as<Csv>(), open_with(stage.as<Csv>()));
-  };
-  catalogue.columns["csv"] = [](const config::Stage& stage) {
-    return table_columns(stage.as<Csv>(), open_with(stage.as<Csv>()));
-  };
-}
+void register_dataset_csv(Catalog& catalog) { register_table<Csv>(catalog, "csv"); }
 
-void register_dataset_parquet(Catalogue& catalogue) {
-  catalogue.datasets["parquet"] = [](const config::Stage& stage) {
-    return load_table(stage.as<Parquet>(), open_parquet);
-  };
-  catalogue.facts["parquet"] = [](const config::Stage& stage) {
-    return table_facts(stage.as<Parquet>(), open_parquet);
-  };
-  catalogue.groups["parquet"] = [](const config::Stage& stage) {
-    return table_groups(stage.as<Parquet>(), open_parquet);
-  };
-  catalogue.columns["parquet"] = [](const config::Stage& stage) {
-    return table_columns(stage.as<Parquet>(), open_parquet);
-  };
-}
+void register_dataset_parquet(Catalog& catalog) { register_table<Parquet>(catalog, "parquet"); }
 
 }  // namespace trainctl::data

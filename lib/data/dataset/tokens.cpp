@@ -1,10 +1,9 @@
-#include "spec/dataset/tokens.hpp"
-
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "data/core/registry.hpp"
 #include "data/formats/mapped_file.hpp"
 #include "data/formats/npy.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <cstring>
 
@@ -63,7 +62,7 @@ class TokenDataset final : public Dataset {
   }
 
  private:
-  /// numpy's header would be read as tokens.
+  /// Refuses a .npy file, whose header would be read as tokens.
   void check_magic() const {
     constexpr std::string_view kNumpy = "\x93NUMPY";
     const auto bytes = file_.bytes();
@@ -114,11 +113,11 @@ class TokenDataset final : public Dataset {
 
 }  // namespace
 
-void register_dataset_tokens(Catalogue& catalogue) {
-  catalogue.datasets["tokens"] = [](const config::Stage& stage) {
+void register_dataset_tokens(Catalog& catalog) {
+  catalog.datasets["tokens"] = [](const config::Stage& stage) {
     return std::make_shared<const TokenDataset>(stage.as<Tokens>());
   };
-  catalogue.facts["tokens"] = [](const config::Stage& stage) {
+  catalog.facts["tokens"] = [](const config::Stage& stage) {
     return TokenDataset(stage.as<Tokens>()).facts();
   };
 }

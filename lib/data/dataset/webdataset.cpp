@@ -7,11 +7,10 @@
 #include "data/core/registry.hpp"
 #include "data/formats/archive.hpp"
 #include "data/formats/cache_file.hpp"
-#include "data/formats/image_files.hpp"
 #include "data/formats/labels.hpp"
 #include "data/formats/manifest.hpp"
 #include "data/remote/local_tier.hpp"
-#include "spec/dataset/webdataset.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -22,56 +21,7 @@ namespace {
 
 using spec::dataset::Webdataset;
 
-/// A range of numbers, or what a list of the folder matches.
-std::vector<fs::path> shards_of(const fs::path& pattern) {
-  if (pattern.filename().string().find_first_of("*?") != std::string::npos)
-    return matching_paths(pattern);
-  return expand_braces(pattern.string());
-}
-
-ImageFiles read_indices(const Webdataset& options) {
-  const SampleRule rule{options.image, options.label, options.label_key};
-  ImageFiles files;
-  std::vector<std::string> labels;
-  for (const fs::path& pattern : options.shards) {
-    for (const fs::path& shard : shards_of(pattern)) {
-      const ShardIndex index = index_shard(shard, rule);
-      for (std::size_t i = 0; i < index.keys.size(); ++i) {
-        files.names.add(index.keys[i]);
-        labels.emplace_back(index.labels[i]);
-      }
-      files.file_of.insert(files.file_of.end(), index.keys.size(),
-                           static_cast<std::uint32_t>(files.files.size()));
-      files.offsets.insert(files.offsets.end(), index.offsets.begin(), index.offsets.end());
-      files.sizes.insert(files.sizes.end(), index.sizes.begin(), index.sizes.end());
-      files.files.add(identity_of(shard));
-      files.stamps.push_back(index.stamp);
-    }
-  }
-  files.labels = class_labels(labels, options.classes, [&](std::size_t i) {
-    return printable(files.files[files.file_of[i]]) + ":" + printable(files.names[i]);
-  });
-  return files;
-}
-
-}  // namespace
-
-void register_dataset_webdataset(Catalogue& catalogue) {
-  catalogue.datasets["webdataset"] = [](const config::Stage& stage) {
-    // The shards are the user's own paths; the names within them are never opened. An index is as
-    // old as its shard, so there is nothing to forget.
-    return image_file_dataset(DataRoot("/", DataRoot::Links::follow),
-                              read_indices(stage.as<Webdataset>()), {});
-  };
-  catalogue.facts["webdataset"] = [](const config::Stage& stage) {
-    return read_indices(stage.as<Webdataset>()).facts();
-  };
-}
-
-namespace {
-
-constexpr std::uint64_t kMostLabel = std::uint64_t{16}
-                                     << 20;  // a json member may hold more than the label
+constexpr std::uint64_t kMostLabel = 16 << 20;  // a json member may hold more than the label
 constexpr std::int64_t kMostShards = 1'000'000;
 
 /// "dir/cat.1.jpg" is the key "dir/cat" with the suffix "1.jpg"; webdataset's rule.
@@ -92,7 +42,7 @@ struct MemberName {
 
 class Indexer {
  public:
-  Indexer(const fs::path& shard, const SampleRule& rule) : shard_(shard), rule_(rule) {}
+  Indexer(const fs::path& shard, const Webdataset& options) : shard_(shard), options_(options) {}
 
   ShardIndex build() {
     index_.stamp = FileReader(shard_).stamp();
@@ -101,15 +51,14 @@ class Indexer {
     TarMember member;
     while (tar.next(member)) add(tar, member);
     finish_sample();
-    ENSURE(data, index_.keys.size() > 0, "{} holds no samples: no member ends in .{}", shown(),
-           join(rule_.image, ", ."));
+    ENSURE(data, index_.keys.size() > 0, "{} holds no samples: no member ends in .{}",
+           shown(shard_), join(options_.image, ", ."));
     return std::move(index_);
   }
 
  private:
-  [[nodiscard]] std::string shown() const { return printable(shard_.string()); }
   [[nodiscard]] std::string sample() const {
-    return fmt::format("{}: sample '{}'", shown(), printable(key_));
+    return fmt::format("{}: sample '{}'", shown(shard_), printable(key_));
   }
 
   void add(TarReader& tar, const TarMember& member) {
@@ -119,11 +68,10 @@ class Indexer {
       finish_sample();
       key_ = name.key;
     }
-    if (name.suffix == rule_.label) {
+    if (name.suffix == options_.label) {
       ENSURE(data, !label_, "{} has two labels, the second at byte {}", sample(), member.offset);
       label_ = label_of(tar.read_text(kMostLabel), member);
-    } else if (std::find(rule_.image.begin(), rule_.image.end(), name.suffix) !=
-               rule_.image.end()) {
+    } else if (std::ranges::count(options_.image, name.suffix) > 0) {
       ENSURE(data, !image_, "{} has two images, the second at byte {}; narrow 'image' down",
              sample(), member.offset);
       image_ = member;
@@ -131,7 +79,7 @@ class Indexer {
   }
 
   std::string label_of(const std::string& text, const TarMember& member) const {
-    if (rule_.label != "json" && !rule_.label.ends_with(".json")) {
+    if (options_.label != "json" && !options_.label.ends_with(".json")) {
       const std::size_t begin = text.find_first_not_of(" \t\r\n");
       const std::size_t end = text.find_last_not_of(" \t\r\n");
       ENSURE(data, begin != std::string::npos, "{} has an empty label at byte {}", sample(),
@@ -141,23 +89,24 @@ class Indexer {
     const Json json = Json::parse(text, nullptr, false);
     ENSURE(data, json.is_object(), "{} has a .json at byte {} that is no JSON object", sample(),
            member.offset);
-    const auto found = json.find(rule_.label_key);
+    const auto found = json.find(options_.label_key);
     ENSURE(data, found != json.end(),
            "{} has a .json at byte {} without '{}'; name the label's key with 'label_key'",
-           sample(), member.offset, rule_.label_key);
+           sample(), member.offset, options_.label_key);
     if (found->is_string()) return found->get<std::string>();
     ENSURE(data, found->is_number_integer(),
            "{} has a .json at byte {} whose '{}' is neither a text nor a whole number", sample(),
-           member.offset, rule_.label_key);
+           member.offset, options_.label_key);
     return found->dump();
   }
 
   void finish_sample() {
     if (image_ || label_) {
-      ENSURE(data, image_, "{} has a label and no image (.{})", sample(), join(rule_.image, ", ."));
+      ENSURE(data, image_, "{} has a label and no image (.{})", sample(),
+             join(options_.image, ", ."));
       ENSURE(data, label_,
              "{} has an image and no label (.{}); name the label's suffix with 'label'", sample(),
-             rule_.label);
+             options_.label);
       index_.keys.add(image_->name);
       index_.labels.add(*label_);
       index_.offsets.push_back(image_->offset);
@@ -168,48 +117,61 @@ class Indexer {
   }
 
   fs::path shard_;
-  const SampleRule& rule_;
+  const Webdataset& options_;
   ShardIndex index_;
   std::string key_;
   std::optional<TarMember> image_;
   std::optional<std::string> label_;
 };
 
-std::string encode(const ShardIndex& index) {
-  ByteWriter out;
-  for (const NameList* list : {&index.keys, &index.labels}) {
-    out.put_text(list->blob());
-    out.put_all(list->ends());
-  }
-  out.put_all(index.offsets);
-  out.put_all(index.sizes);
-  return out.bytes();
-}
-
-std::optional<ShardIndex> decode(const CacheFile::Content& content) {
-  ByteReader head(content.head);
-  ByteReader in(content.body);
+std::optional<ShardIndex> read_cached(const CacheFile& cache) {
+  const auto content = cache.read();
   ShardIndex index;
-  index.stamp = head.get<FileStamp>();
-  for (NameList* list : {&index.keys, &index.labels}) {
-    std::string blob = in.get_text();
-    *list = {std::move(blob), in.get_all<std::uint64_t>()};
-  }
-  index.offsets = in.get_all<std::uint64_t>();
-  index.sizes = in.get_all<std::uint64_t>();
+  if (!content || !decode(content->head, index.stamp) || !decode(content->body, index))
+    return std::nullopt;
   const std::size_t count = index.keys.size();
-  const bool sound = head.ok() && in.ok() && in.at_end() && index.keys.valid() &&
-                     index.labels.valid() && index.labels.size() == count &&
-                     index.offsets.size() == count && index.sizes.size() == count;
-  if (!sound) return std::nullopt;
-  return index;
+  const bool is_sound = index.keys.is_valid() && index.labels.is_valid() &&
+                        index.labels.size() == count && index.offsets.size() == count &&
+                        index.sizes.size() == count;
+  return is_sound ? std::optional(std::move(index)) : std::nullopt;
 }
 
-CacheFile cache_of(const fs::path& shard, const SampleRule& rule) {
+CacheFile cache_of(const fs::path& shard, const Webdataset& options) {
   std::string identity =
-      "webdataset" + identity_of(shard) + '\0' + rule.label + '\0' + rule.label_key;
-  for (const std::string& suffix : rule.image) identity += '\0' + suffix;
+      "webdataset" + identity_of(shard) + '\0' + options.label + '\0' + options.label_key;
+  for (const std::string& suffix : options.image) identity += '\0' + suffix;
   return CacheFile(identity);
+}
+
+/// A range of numbers, or what a list of the folder matches.
+std::vector<fs::path> shards_of(const fs::path& pattern) {
+  if (pattern.filename().string().find_first_of("*?") != std::string::npos)
+    return matching_paths(pattern);
+  return expand_braces(pattern.string());
+}
+
+ImageFiles read_indices(const Webdataset& options) {
+  ImageFiles files;
+  std::vector<std::string> labels;
+  for (const fs::path& pattern : options.shards) {
+    for (const fs::path& shard : shards_of(pattern)) {
+      const ShardIndex index = index_shard(shard, options);
+      for (std::size_t i = 0; i < index.keys.size(); ++i) {
+        files.names.add(index.keys[i]);
+        labels.emplace_back(index.labels[i]);
+      }
+      files.file_of.insert(files.file_of.end(), index.keys.size(),
+                           static_cast<std::uint32_t>(files.files.size()));
+      files.offsets.insert(files.offsets.end(), index.offsets.begin(), index.offsets.end());
+      files.sizes.insert(files.sizes.end(), index.sizes.begin(), index.sizes.end());
+      files.files.add(identity_of(shard));
+      files.stamps.push_back(index.stamp);
+    }
+  }
+  files.labels = class_labels(labels, options.classes, [&](std::size_t i) {
+    return printable(files.files[files.file_of[i]]) + ":" + printable(files.names[i]);
+  });
+  return files;
 }
 
 }  // namespace
@@ -243,22 +205,27 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
   return shards;
 }
 
-ShardIndex index_shard(const fs::path& shard, const SampleRule& rule) {
+ShardIndex index_shard(const fs::path& shard, const Webdataset& options) {
   ENSURE(data, shard.extension() != ".gz" && shard.extension() != ".tgz",
-         "{} is packed, and samples are read in place; unpack it with gunzip",
-         printable(shard.string()));
+         "{} is packed, and samples are read in place; unpack it with gunzip", shown(shard));
   const FileStamp stamp = FileReader(shard).stamp();
-  const CacheFile cache = cache_of(shard, rule);
-  if (const auto content = cache.read()) {
-    if (auto index = decode(*content); index && index->stamp == stamp) return *std::move(index);
-  }
-  ShardIndex index = Indexer(shard, rule).build();
-  if (is_settled(index.stamp.mtime_ns)) {
-    ByteWriter head;
-    head.put(index.stamp);
-    cache.write(head.bytes(), encode(index));
-  }
+  const CacheFile cache = cache_of(shard, options);
+  if (auto kept = read_cached(cache); kept && kept->stamp == stamp) return *std::move(kept);
+  ShardIndex index = Indexer(shard, options).build();
+  if (is_settled(index.stamp.mtime_ns)) cache.write(encode(index.stamp), encode(index));
   return index;
+}
+
+void register_dataset_webdataset(Catalog& catalog) {
+  catalog.datasets["webdataset"] = [](const config::Stage& stage) {
+    // The shards are the user's own paths; the names within them are never opened. An index is as
+    // old as its shard, so there is nothing to forget.
+    return image_file_dataset(DataRoot("/", DataRoot::Links::follow),
+                              read_indices(stage.as<Webdataset>()), {});
+  };
+  catalog.facts["webdataset"] = [](const config::Stage& stage) {
+    return read_indices(stage.as<Webdataset>()).facts();
+  };
 }
 
 }  // namespace trainctl::data

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -18,9 +17,7 @@
 namespace trainctl::data {
 namespace {
 
-std::string named(const fs::path& path) { return printable(path.string()); }
-
-/// Of a remote file its local copy.
+/// A plain file; for a remote path, its local copy.
 class FileSource final : public ByteSource {
  public:
   explicit FileSource(const fs::path& path) : file_(path) {}
@@ -82,22 +79,22 @@ class GzipSource final : public ByteSource {
     stream_.avail_in = static_cast<uInt>(count);
     ENSURE(data, count > 0,
            "{} ends at byte {}, in the middle of its gzip stream: the file is cut off",
-           named(path_), consumed_);
+           shown(path_), consumed_);
   }
 
   void step() {
     const int code = ::inflate(&stream_, Z_NO_FLUSH);
     const std::uint64_t at = consumed_ - stream_.avail_in;
     ENSURE(resource, code != Z_MEM_ERROR, "zlib is out of memory while it unpacks {}",
-           named(path_));
+           shown(path_));
     ENSURE(data, code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END,
-           "{} is not a sound gzip file: {} at byte {}", named(path_),
+           "{} is not a sound gzip file: {} at byte {}", shown(path_),
            stream_.msg != nullptr ? stream_.msg : "bad stream", at);
     if (code != Z_STREAM_END) return;
     ended_ = true;
     ENSURE(data, at == packed_.most(),
            "{} has {} bytes behind the end of its gzip stream, at byte {}; expected none",
-           named(path_), packed_.most() - at, at);
+           shown(path_), packed_.most() - at, at);
   }
 
   fs::path path_;
@@ -108,37 +105,11 @@ class GzipSource final : public ByteSource {
   bool ended_ = false;
 };
 
-}  // namespace
-
-std::uint64_t ByteSource::skip(std::uint64_t count) {
-  std::array<std::byte, 1 << 14> dropped;
-  std::uint64_t done = 0;
-  while (done < count) {
-    const std::size_t piece =
-        static_cast<std::size_t>(std::min<std::uint64_t>(dropped.size(), count - done));
-    const std::size_t got = read(std::span(dropped).first(piece));
-    done += got;
-    if (got < piece) break;
-  }
-  return done;
-}
-
-std::unique_ptr<ByteSource> open_source(const fs::path& path) {
-  if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);
-  return std::make_unique<FileSource>(path);
-}
-
-namespace {
-
 constexpr std::uint64_t kBlock = 512;
 constexpr std::uint64_t kMostExtension = std::uint64_t{1} << 20;  // of a pax header or a long name
 constexpr std::uint64_t kMostSize = std::uint64_t{1} << 62;
 
 using Block = std::array<std::byte, kBlock>;
-
-std::string_view text_of(const Block& block) {
-  return {reinterpret_cast<const char*>(block.data()), block.size()};
-}
 
 std::string_view until_zero(std::string_view field) { return field.substr(0, field.find('\0')); }
 
@@ -174,7 +145,25 @@ std::uint64_t padding_of(std::uint64_t size) { return (kBlock - size % kBlock) %
 
 }  // namespace
 
-/// One header block, checked.
+std::uint64_t ByteSource::skip(std::uint64_t count) {
+  std::array<std::byte, 1 << 14> dropped;
+  std::uint64_t done = 0;
+  while (done < count) {
+    const std::size_t piece =
+        static_cast<std::size_t>(std::min<std::uint64_t>(dropped.size(), count - done));
+    const std::size_t got = read(std::span(dropped).first(piece));
+    done += got;
+    if (got < piece) break;
+  }
+  return done;
+}
+
+std::unique_ptr<ByteSource> open_source(const fs::path& path) {
+  if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);
+  return std::make_unique<FileSource>(path);
+}
+
+/// One header block, whose checksum and size are valid.
 struct TarReader::Header {
   std::string name;
   std::uint64_t size = 0;
@@ -204,7 +193,7 @@ struct TarReader::Header {
   [[nodiscard]] bool has_content() const { return type < '1' || type > '6'; }
 };
 
-/// What extension headers say of the next member.
+/// The name and size that extension headers give the next member.
 struct TarReader::Overrides {
   std::optional<std::string> name;
   std::optional<std::uint64_t> size;
@@ -223,7 +212,7 @@ bool TarReader::next(TarMember& member) {
       read_end();
       return false;
     }
-    const Header header(text_of(block), at, name_);
+    const Header header({reinterpret_cast<const char*>(block.data()), block.size()}, at, name_);
     ENSURE(data, header.type != 'S', "{} has a sparse member at byte {}; pack it without --sparse",
            name_, at);
     if (header.is_extension()) {
@@ -236,7 +225,7 @@ bool TarReader::next(TarMember& member) {
            name_, at, size);
     left_ = size;
     padding_ = padding_of(size);
-    // An old archive says folder by a slash at the end of the name.
+    // In an old archive a slash at the end of the name marks a folder.
     std::string name = overrides.name ? *std::move(overrides.name) : header.name;
     overrides = {};
     if (!header.is_file() || name.ends_with('/')) continue;
@@ -260,7 +249,7 @@ std::string TarReader::read_text(std::uint64_t most) {
   return text;
 }
 
-// False for a zero block.
+// Returns false for a zero block.
 bool TarReader::read_block(std::span<std::byte> block, const char* what) {
   read_exactly(block, what);
   return std::any_of(block.begin(), block.end(), [](std::byte b) { return b != std::byte{0}; });
@@ -314,7 +303,7 @@ void TarReader::extend(const Header& header, Overrides& overrides) {
   } else if (header.type == 'L') {
     overrides.name = std::string(until_zero(read_text(kMostExtension)));
   }
-  // Of 'K', the target of a link, and 'g', defaults for all, nothing concerns us.
+  // 'K', the target of a link, and 'g', defaults for all members, do not matter here.
 }
 
 /// Records "<length> <key>=<value>\n".

@@ -6,7 +6,6 @@
 #include "data/formats/file_reader.hpp"
 
 #include <cstdlib>
-#include <span>
 #include <utility>
 
 namespace trainctl::data {
@@ -25,11 +24,6 @@ struct Prefix {
   Record body;
 };
 
-fs::path manifest_folder() {
-  const fs::path root = cache_root();
-  return root.empty() ? root : root / "manifests";
-}
-
 std::uint64_t digest_of(std::string_view bytes) {
   return hash_bytes(std::as_bytes(std::span(bytes)));
 }
@@ -43,17 +37,22 @@ std::optional<std::string> read_record(const FileReader& file, std::uint64_t off
   return bytes;
 }
 
-/// Opens the cache and reads with `read`; whatever is wrong with it means that it is absent.
-template <class Read>
-auto read_cache(const fs::path& path, Read&& read)
-    -> decltype(read(std::declval<const FileReader&>(), Prefix{})) {
+enum class ReadScope { head, all };
+
+/// Whatever is wrong with the file means that it is absent.
+std::optional<CacheFile::Content> read_parts(const fs::path& path, ReadScope parts) {
   if (path.empty()) return std::nullopt;
   try {
     const FileReader file(path);
     Prefix prefix;
     file.read(0, std::as_writable_bytes(std::span(&prefix, 1)));
     if (prefix.magic != kMagic) return std::nullopt;
-    return read(file, prefix);
+    auto head = read_record(file, sizeof prefix, prefix.head);
+    auto body = parts == ReadScope::head
+                    ? std::string()
+                    : read_record(file, sizeof prefix + prefix.head.size, prefix.body);
+    if (!head || !body) return std::nullopt;
+    return CacheFile::Content{*std::move(head), *std::move(body)};
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -68,26 +67,20 @@ fs::path cache_root() {
   return home != nullptr && *home == '/' ? fs::path(home) / ".cache" / "trainctl" : fs::path();
 }
 
-CacheFile::CacheFile(std::string_view identity) : CacheFile(manifest_folder(), identity) {}
+CacheFile::CacheFile(std::string_view identity)
+    : CacheFile(cache_root().empty() ? fs::path() : cache_root() / "manifests", identity) {}
 
 CacheFile::CacheFile(const fs::path& folder, std::string_view identity) {
   if (!folder.empty()) path_ = folder / to_hex(digest_of(identity));
 }
 
 std::optional<std::string> CacheFile::head() const {
-  return read_cache(path_, [](const FileReader& file, const Prefix& prefix) {
-    return read_record(file, sizeof prefix, prefix.head);
-  });
+  auto content = read_parts(path_, ReadScope::head);
+  return content ? std::optional(std::move(content->head)) : std::nullopt;
 }
 
 std::optional<CacheFile::Content> CacheFile::read() const {
-  return read_cache(path_,
-                    [](const FileReader& file, const Prefix& prefix) -> std::optional<Content> {
-                      auto head = read_record(file, sizeof prefix, prefix.head);
-                      auto body = read_record(file, sizeof prefix + prefix.head.size, prefix.body);
-                      if (!head || !body) return std::nullopt;
-                      return Content{std::move(*head), std::move(*body)};
-                    });
+  return read_parts(path_, ReadScope::all);
 }
 
 void CacheFile::write(std::string_view head, std::string_view body) const {

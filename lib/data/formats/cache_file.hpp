@@ -4,11 +4,10 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -17,13 +16,11 @@ std::filesystem::path cache_root();
 
 /// A file that saves work and may vanish at any time: a short head that tells whether it is still
 /// right, and a body. Both carry a digest; what is damaged, cut off or of another version reads as
-/// absent. Lies in
-/// ${XDG_CACHE_HOME:-~/.cache}/trainctl/manifests.
+/// absent.
 class CacheFile {
  public:
-  /// `identity` says what is cached, as "image_folder\0/data/train".
+  /// In cache_root()/manifests. `identity` says what is cached, as "image_folder\0/data/train".
   explicit CacheFile(std::string_view identity);
-  /// In a folder of its own.
   CacheFile(const std::filesystem::path& folder, std::string_view identity);
 
   struct Content {
@@ -41,76 +38,68 @@ class CacheFile {
   std::filesystem::path path_;  // empty: there is no home for it
 };
 
-/// Appends plain values to a string, in this machine's byte order: for cache files, which stay on
-/// their machine.
-class ByteWriter {
- public:
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void put(const T& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+// Values as bytes in this machine's byte order: plain values as they lie in memory, strings and
+// vectors behind their 64-bit length, and a struct part by part, as its static function parts()
+// lists them for both directions.
 
-  template <class T>
-  void put_all(const std::vector<T>& values) {
-    put(static_cast<std::uint64_t>(values.size()));
-    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+template <class T>
+void put_bytes(const T& value, std::string& bytes) {
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  } else if constexpr (requires { T::parts(value); }) {
+    std::apply([&](const auto&... part) { (put_bytes(part, bytes), ...); }, T::parts(value));
+  } else {
+    using Item = typename T::value_type;
+    put_bytes(std::uint64_t{value.size()}, bytes);
+    if constexpr (std::is_trivially_copyable_v<Item>)
+      bytes.append(reinterpret_cast<const char*>(value.data()), value.size() * sizeof(Item));
+    else
+      for (const Item& item : value) put_bytes(item, bytes);
   }
+}
 
-  void put_text(std::string_view text) {
-    put(static_cast<std::uint64_t>(text.size()));
-    bytes_.append(text);
+/// Takes an empty value off the front of `bytes`. False where they are too few; nothing is
+/// allocated that they could not fill.
+template <class T>
+bool get_bytes(T& value, std::string_view& bytes) {
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    if (bytes.size() < sizeof value) return false;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    bytes.remove_prefix(sizeof value);
+    return true;
+  } else if constexpr (requires { T::parts(value); }) {
+    return std::apply([&](auto&... part) { return (get_bytes(part, bytes) && ...); },
+                      T::parts(value));
+  } else {
+    using Item = typename T::value_type;
+    std::uint64_t count = 0;
+    if (!get_bytes(count, bytes)) return false;
+    if constexpr (std::is_trivially_copyable_v<Item>) {
+      if (count > bytes.size() / sizeof(Item)) return false;
+      value.resize(count);
+      if (count > 0) std::memcpy(value.data(), bytes.data(), count * sizeof(Item));
+      bytes.remove_prefix(count * sizeof(Item));
+      return true;
+    } else {
+      while (count-- > 0) {
+        if (!get_bytes(value.emplace_back(), bytes)) return false;
+      }
+      return true;
+    }
   }
+}
 
-  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+template <class... Values>
+std::string encode(const Values&... values) {
+  std::string bytes;
+  (put_bytes(values, bytes), ...);
+  return bytes;
+}
 
- private:
-  std::string bytes_;
-};
-
-/// Reads them back. Once something does not fit, ok() is false and everything reads as empty.
-class ByteReader {
- public:
-  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
-
-  template <class T>
-  requires std::is_trivially_copyable_v<T> T get() {
-    T value{};
-    const std::string_view taken = take(sizeof value);
-    if (!taken.empty()) std::memcpy(&value, taken.data(), sizeof value);
-    return value;
-  }
-
-  template <class T>
-  std::vector<T> get_all() {
-    const auto count = get<std::uint64_t>();
-    if (count > bytes_.size() / sizeof(T)) return fail(), std::vector<T>{};
-    const std::string_view taken = take(count * sizeof(T));
-    std::vector<T> values(count);
-    if (count > 0) std::memcpy(values.data(), taken.data(), taken.size());
-    return values;
-  }
-
-  std::string get_text() {
-    const auto count = get<std::uint64_t>();
-    return std::string(take(count));
-  }
-
-  [[nodiscard]] bool ok() const { return ok_; }
-  [[nodiscard]] bool at_end() const { return bytes_.empty(); }
-
- private:
-  void fail() {
-    ok_ = false;
-    bytes_ = {};
-  }
-  std::string_view take(std::uint64_t count) {
-    if (count > bytes_.size()) return fail(), std::string_view{};
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return taken;
-  }
-
-  std::string_view bytes_;
-  bool ok_ = true;
-};
+/// Reads empty values back. False where the bytes are not exactly those of such values.
+template <class... Values>
+bool decode(std::string_view bytes, Values&... values) {
+  return (get_bytes(values, bytes) && ...) && bytes.empty();
+}
 
 }  // namespace trainctl::data

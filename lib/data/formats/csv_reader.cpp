@@ -3,8 +3,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 
-#include <utility>
-
 namespace trainctl::data {
 
 CsvReader::CsvReader(std::string_view text, std::string name, char delimiter)
@@ -30,10 +28,14 @@ bool CsvReader::next(std::vector<CsvField>& record) {
 
 void CsvReader::skip_blank_lines() {
   while (at_ < text_.size() && (text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n")) {
-    at_ += text_[at_] == '\n' ? 1 : 2;
-    ++line_;
-    line_start_ = at_;
+    begin_line(text_[at_] == '\n' ? 1 : 2);
   }
+}
+
+void CsvReader::begin_line(std::size_t line_end_bytes) {
+  at_ += line_end_bytes;
+  ++line_;
+  line_start_ = at_;
 }
 
 CsvField CsvReader::field() {
@@ -57,10 +59,9 @@ CsvField CsvReader::quoted(CsvField start) {
   std::size_t copied = begin;
   while (true) {
     if (at_ == text_.size())
-      cut_off(fmt::format("the quotes that open at line {}, column {}", start.line, start.column)
-                  .c_str());
+      cut_off(fmt::format("the quotes that open at line {}, column {}", start.line, start.column));
     const char c = text_[at_++];
-    if (c == '\n') ++line_, line_start_ = at_;
+    if (c == '\n') begin_line(0);
     if (c != '"') continue;
     const bool doubled = at_ < text_.size() && text_[at_] == '"';
     if (!doubled) break;
@@ -77,24 +78,17 @@ CsvField CsvReader::quoted(CsvField start) {
 }
 
 bool CsvReader::ends_record() {
-  if (at_ == text_.size()) {  // the last line needs no line break
-    ++line_;
-    line_start_ = at_;
-    return true;
-  }
+  if (at_ == text_.size()) return begin_line(0), true;  // the last line needs no line break
   const char c = text_[at_];
   if (c == delimiter_) return ++at_, false;
   if (c == '\r') {
     if (at_ + 1 == text_.size()) cut_off("its last line end");
     if (text_[at_ + 1] != '\n')
       fail(here(), "a carriage return that no line feed follows; save it with LF or CRLF lines");
-    ++at_;
   } else if (c != '\n') {
     fail(here(), "text behind a closing quote; double the quotes that belong to the field");
   }
-  ++at_;
-  ++line_;
-  line_start_ = at_;
+  begin_line(c == '\r' ? 2 : 1);
   return true;
 }
 
@@ -110,7 +104,7 @@ void CsvReader::fail(const CsvField& where, const std::string& what) const {
   throw Error(ErrorKind::data, place(where) + ": " + what);
 }
 
-void CsvReader::cut_off(const char* within) const {
+void CsvReader::cut_off(const std::string& within) const {
   throw Error(ErrorKind::data,
               fmt::format("{} ends at byte {} (line {}), within {}; it may be cut off, else end it "
                           "with a line break",

@@ -36,8 +36,9 @@ class CsvReader {
   CsvField field();
   CsvField quoted(CsvField start);
   bool ends_record();
+  void begin_line(std::size_t line_end_bytes);
   [[noreturn]] void fail(const CsvField& where, const std::string& what) const;
-  [[noreturn]] void cut_off(const char* within) const;
+  [[noreturn]] void cut_off(const std::string& within) const;
   [[nodiscard]] CsvField here() const;
 
   std::string_view text_;

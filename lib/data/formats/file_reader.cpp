@@ -1,7 +1,5 @@
 #include "data/formats/file_reader.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/core/run_control.hpp"
 #include "data/remote/local_tier.hpp"
@@ -18,7 +16,6 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -33,18 +30,15 @@ int open_beneath(int folder, const char* name) {
   return static_cast<int>(::syscall(SYS_openat2, folder, name, &how, sizeof how));
 }
 
-/// Whose fault it is that a file cannot be read; only files are skipped as damaged.
-ErrorKind kind_of(int error) {
-  const bool machine = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
-  return machine ? ErrorKind::resource : ErrorKind::data;
-}
-
+/// The file is at fault, and may be skipped as damaged, unless the machine is.
 [[noreturn]] void fail(int error, const std::string& action) {
+  const bool machine = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
   const char* advice = error == EMFILE ? "; raise the limit of open files (ulimit -n)" : "";
-  throw Error(kind_of(error), fmt::format("{}: {}{}", action, std::strerror(error), advice));
+  throw Error(machine ? ErrorKind::resource : ErrorKind::data,
+              fmt::format("{}: {}{}", action, std::strerror(error), advice));
 }
 
-/// Calls `bring` again while there is no room for what it is to bring.
+/// Calls `bring` again, for up to 20 seconds, while the local copies leave no room.
 template <class Bring>
 auto patiently(Bring&& bring) {
   constexpr std::chrono::milliseconds kMostWait{20'000};
@@ -61,11 +55,7 @@ auto patiently(Bring&& bring) {
 }
 
 bool leads_out(const fs::path& name) {
-  if (name.is_absolute()) return true;
-  for (const fs::path& part : name) {
-    if (part == "..") return true;
-  }
-  return false;
+  return name.is_absolute() || std::find(name.begin(), name.end(), "..") != name.end();
 }
 
 bool same_host(const fs::path& a, const fs::path& b) {
@@ -87,7 +77,7 @@ FileReader::FileReader(const fs::path& path) {
     *this = FileReader(Fd(::open(path.c_str(), kReadOnly)), path.string());
     return;
   }
-  name_ = printable(path.string());
+  name_ = shown(path);
   remote_ = patiently([&] { return remote_tier()->open(path); });
   stamp_ = remote_->stamp();
 }
@@ -140,17 +130,17 @@ DataRoot::DataRoot(fs::path folder, fs::path list, Links links)
   if (is_remote(folder_)) return;
   const int cause = errno;
   ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR),
-         "the folder {} does not exist; correct the path", printable(folder_.string()));
-  if (!fd_.valid()) fail(cause, "cannot look into " + printable(folder_.string()));
+         "the folder {} does not exist; correct the path", shown(folder_));
+  if (!fd_.valid()) fail(cause, "cannot look into " + shown(folder_));
 }
 
-/// A list from elsewhere shall not choose what this machine reads or asks.
+/// A remote list must not choose what this machine reads or which servers it asks.
 void DataRoot::check_url(const std::string& name) const {
   if (links_ == Links::follow || !is_remote(list_)) return;
   ENSURE(data, !name.starts_with("file:") && (same_host(name, list_) || same_host(name, folder_)),
          "{} lies elsewhere than the list that names it, {}: a remote list may name files of its "
          "own host only; keep the list on this machine, or write 'follow_links: true'",
-         printable(name), printable(list_.string()));
+         printable(name), shown(list_));
 }
 
 FileReader DataRoot::open(const std::string& name) const {
@@ -158,21 +148,20 @@ FileReader DataRoot::open(const std::string& name) const {
     check_url(name);
     return FileReader(fs::path(name));
   }
-  const std::string shown = (folder_ / name).string();
-  if (is_remote(folder_) && (links_ == Links::follow || !leads_out(name)))
-    return FileReader(fs::path(shown));
-  if (links_ == Links::follow) return {Fd(::openat(fd_.get(), name.c_str(), kReadOnly)), shown};
+  const fs::path path = folder_ / name;
+  if (is_remote(folder_) && (links_ == Links::follow || !leads_out(name))) return FileReader(path);
+  if (links_ == Links::follow)
+    return {Fd(::openat(fd_.get(), name.c_str(), kReadOnly)), path.string()};
   ENSURE(data, !leads_out(name), "{} leads out of the folder {}; only files beneath it are read",
-         printable(name), printable(folder_.string()));
+         printable(name), shown(folder_));
   Fd fd(open_beneath(fd_.get(), name.c_str()));
-  // An old kernel, or a container that does not let the call through: no link at the last step at
-  // least.
+  // An old kernel or a container refuses openat2: at least the last step must not be a link.
   if (!fd.valid() && (errno == ENOSYS || errno == EPERM)) {
     fd = Fd(::openat(fd_.get(), name.c_str(), kReadOnly | O_NOFOLLOW));
   }
   ENSURE(data, fd.valid() || errno != ELOOP,
-         "{} is, or lies behind, a symbolic link; links are not followed here", printable(shown));
-  return {std::move(fd), shown};
+         "{} is, or lies behind, a symbolic link; links are not followed here", shown(path));
+  return {std::move(fd), path.string()};
 }
 
 }  // namespace trainctl::data

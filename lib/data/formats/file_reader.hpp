@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/strings.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 struct stat;
@@ -23,6 +25,18 @@ struct FileStamp {
 };
 
 FileStamp stamp_of(const struct stat& info);
+
+/// A file or folder that something was made from, as it was then.
+struct PathMark {
+  std::string path;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t size = 0;
+  static auto parts(auto& self) { return std::tie(self.path, self.mtime_ns, self.size); }
+  bool operator==(const PathMark&) const = default;
+};
+
+/// The path as messages show it.
+inline std::string shown(const fs::path& path) { return printable(path.string()); }
 
 /// Where the local copies that others read just now leave no room for more: wait some seconds for
 /// them, or fail at once.

@@ -18,8 +18,6 @@
 namespace trainctl::data {
 namespace {
 
-std::string shown(const fs::path& path) { return printable(path.string()); }
-
 struct Entries {
   std::vector<std::string> folders;
   std::vector<std::string> images;
@@ -38,11 +36,10 @@ class Scanner {
     Entries top = look_into("");
     ENSURE(data, !top.folders.empty(), "{} holds no class folders; expected {}/<class>/<image>",
            shown(root_), shown(root_));
-    std::sort(top.folders.begin(), top.folders.end());
     for (const std::string& name : top.folders) add_class(name);
     ENSURE(data, scan_.files.files.size() > 0, "{} holds no images in its {} class folders",
            shown(root_), top.folders.size());
-    finish_labels(std::move(top.folders));
+    scan_.files.labels = numbered_labels(labels_, std::move(top.folders));
     return std::move(scan_);
   }
 
@@ -50,9 +47,7 @@ class Scanner {
     top_images_ = true;
     Entries top = look_into("");
     open_.push_back(top.identity);
-    std::sort(top.images.begin(), top.images.end());
     for (const std::string& image : top.images) add_image(image);
-    std::sort(top.folders.begin(), top.folders.end());
     for (const std::string& name : top.folders) add_files(name);
     return std::move(scan_.files);
   }
@@ -61,10 +56,9 @@ class Scanner {
   void add_files(const std::string& name) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
     walk(name, folders);
-    // As sorted(os.walk(...)): by the folder's whole path.
+    // In the order of sorted(os.walk(...)): by the folder's whole path.
     std::sort(folders.begin(), folders.end());
-    for (auto& [folder, images] : folders) {
-      std::sort(images.begin(), images.end());
+    for (const auto& [folder, images] : folders) {
       for (const std::string& image : images) add_image(folder + "/" + image);
     }
   }
@@ -74,8 +68,7 @@ class Scanner {
     add_files(name);
     ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
            "the class folder {} holds no images (.jpg .jpeg .png .webp .bmp .tif .tiff); remove "
-           "it, or write "
-           "allow_empty: true",
+           "it, or write allow_empty: true",
            shown(root_ / name));
     labels_.resize(scan_.files.files.size(), classes_++);
   }
@@ -91,9 +84,10 @@ class Scanner {
     open_.pop_back();
   }
 
+  /// The entries of a folder, sorted by name.
   Entries look_into(const std::string& folder) {
     const fs::path path = folder.empty() ? root_ : root_ / folder;
-    // Before its entries are read: what is added meanwhile makes the manifest stale.
+    // The time is taken before the entries are read: what is added later makes the manifest stale.
     struct stat info {};
     ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
            std::strerror(errno));
@@ -110,6 +104,8 @@ class Scanner {
     scan_.folders.push_back({fs::absolute(path).lexically_normal().string(),
                              info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
                              entries.count});
+    std::ranges::sort(entries.folders);
+    std::ranges::sort(entries.images);
     return entries;
   }
 
@@ -144,14 +140,6 @@ class Scanner {
     scan_.files.stamps.push_back(stamp_of(info));
   }
 
-  void finish_labels(std::vector<std::string> names) {
-    Labels& labels = scan_.files.labels;
-    labels.rows.resize(labels_.size() * sizeof(std::int64_t));
-    std::memcpy(labels.rows.data(), labels_.data(), labels.rows.size());
-    labels.classes = classes_;
-    labels.class_names = std::move(names);
-  }
-
   fs::path root_;
   ScanOptions options_;
   FolderScan scan_;
@@ -160,6 +148,31 @@ class Scanner {
   std::int64_t classes_ = 0;
   bool top_images_ = false;  // those that lie in no folder count
 };
+
+struct FoundImage {
+  std::string class_name;
+  std::string folder;  // with the class
+  ObjectInfo object;
+};
+
+/// The images in class folders, sorted by class, folder and name.
+std::vector<FoundImage> images_of(std::vector<ObjectInfo> objects) {
+  std::vector<FoundImage> images;
+  for (ObjectInfo& object : objects) {
+    const std::size_t slash = object.name.find('/');
+    if (slash == std::string::npos || slash == 0 || !has_image_suffix(object.name)) continue;
+    images.push_back({object.name.substr(0, slash), object.name.substr(0, object.name.rfind('/')),
+                      std::move(object)});
+  }
+  std::ranges::sort(images, {}, [](const FoundImage& image) {
+    return std::tie(image.class_name, image.folder, image.object.name);
+  });
+  return images;
+}
+
+std::string prefix_of(const fs::path& root) {
+  return root.string() + (root.string().ends_with('/') ? "" : "/");
+}
 
 }  // namespace
 
@@ -171,60 +184,24 @@ ImageFiles scan_pictures(const fs::path& root) {
   return Scanner(root, {.links = DataRoot::Links::follow}).scan_all();
 }
 
-namespace {
-
-struct Found {
-  std::string class_name;
-  std::string folder;  // with the class
-  ObjectInfo object;
-
-  [[nodiscard]] auto order() const { return std::tie(class_name, folder, object.name); }
-};
-
-/// Those that lie in a class folder and are images.
-std::vector<Found> images_of(std::vector<ObjectInfo> objects) {
-  std::vector<Found> images;
-  for (ObjectInfo& object : objects) {
-    const std::size_t slash = object.name.find('/');
-    if (slash == std::string::npos || slash == 0 || !has_image_suffix(object.name)) continue;
-    images.push_back({object.name.substr(0, slash), object.name.substr(0, object.name.rfind('/')),
-                      std::move(object)});
-  }
-  std::sort(images.begin(), images.end(),
-            [](const Found& a, const Found& b) { return a.order() < b.order(); });
-  return images;
-}
-
-std::string prefix_of(const std::filesystem::path& root) {
-  std::string prefix = root.string();
-  if (!prefix.ends_with('/')) prefix += '/';
-  return prefix;
-}
-
-}  // namespace
-
-ImageFiles scan_remote_classes(const std::filesystem::path& root) {
+ImageFiles scan_remote_classes(const fs::path& root) {
   const std::string prefix = prefix_of(root);
-  const std::vector<Found> images = images_of(remote_tier()->list(prefix));
+  const std::vector<FoundImage> images = images_of(remote_tier()->list(prefix));
   ENSURE(data, !images.empty(), "{} holds no images in class folders; expected {}<class>/<image>",
-         printable(root.string()), printable(prefix));
+         shown(root), printable(prefix));
   ImageFiles files;
   std::vector<std::int64_t> labels;
-  for (const Found& image : images) {
-    std::vector<std::string>& names = files.labels.class_names;
+  std::vector<std::string> names;
+  for (const FoundImage& image : images) {
     if (names.empty() || names.back() != image.class_name) names.push_back(image.class_name);
     labels.push_back(std::ssize(names) - 1);
     files.files.add(image.object.name);
     files.stamps.push_back({image.object.size, time_of_etag(image.object.etag)});
   }
-  files.labels.classes = std::ssize(files.labels.class_names);
-  files.labels.rows.resize(labels.size() * sizeof(std::int64_t));
-  std::memcpy(files.labels.rows.data(), labels.data(), files.labels.rows.size());
+  files.labels = numbered_labels(labels, std::move(names));
   return files;
 }
 
-void forget_remote_classes(const std::filesystem::path& root) {
-  remote_tier()->forget_list(prefix_of(root));
-}
+void forget_remote_classes(const fs::path& root) { remote_tier()->forget_list(prefix_of(root)); }
 
 }  // namespace trainctl::data

@@ -4,11 +4,8 @@
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/core/dataset.hpp"
-#include "data/formats/file_reader.hpp"
 #include "data/remote/tier_folder.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
@@ -49,14 +46,11 @@ class ImageFileDataset final : public Dataset,
   [[nodiscard]] Footprint footprint() const override { return {files_.bytes(), 0}; }
 
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
-    ASSERT(
-        rows[0].empty());  // what lies on disk is never of one size: a transform makes the pixels
+    ASSERT(rows[0].empty());  // files differ in size: a transform makes the pixels
     const std::size_t bytes = files_.labels.field.bytes();
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      const std::byte* label =
-          files_.labels.rows.data() + static_cast<std::size_t>(indices[i]) * bytes;
-      std::memcpy(rows[1].data() + i * bytes, label, bytes);
-    }
+    const std::byte* labels = files_.labels.rows.data();
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      std::memcpy(rows[1].data() + i * bytes, labels + indices[i] * bytes, bytes);
   }
 
   [[nodiscard]] StoredImage read(std::int64_t index,
@@ -95,7 +89,7 @@ class ImageFileDataset final : public Dataset,
   std::uint64_t fetch(std::int64_t index) const override {
     const FileReader reader = open(file_of(index));
     const FileRange where = range_in(index, reader.size());
-    // Who reads a sample comes first: it waits for the room that this one takes.
+    // A reader of a sample may be waiting for the room that this one would take.
     reader.need(where.offset, where.bytes, WhenFull::fail);
     return files_.file_of.empty() ? on_disk(where.bytes) + on_disk(1) : where.bytes;  // its notes
   }
@@ -106,15 +100,14 @@ class ImageFileDataset final : public Dataset,
   }
 
   [[nodiscard]] std::string name(std::int64_t index) const override {
-    const fs::path file = files_.files[file_of(index)];
-    const std::string shown = printable((is_remote(file) ? file : root_.folder() / file).string());
-    if (files_.file_of.empty()) return shown;
-    return shown + ":" + printable(files_.names[static_cast<std::size_t>(index)]);
+    const std::string file = printable(object(index));
+    if (files_.file_of.empty()) return file;
+    return file + ":" + printable(files_.names[static_cast<std::size_t>(index)]);
   }
 
   [[nodiscard]] std::string fingerprint() const override { return digest(files_.stamps); }
 
-  /// The fingerprint, as if all files were of one time.
+  /// The fingerprint without the files' times of change.
   [[nodiscard]] std::string membership() const {
     std::vector<FileStamp> stamps = files_.stamps;
     for (FileStamp& stamp : stamps) stamp.mtime_ns = 0;
@@ -172,10 +165,6 @@ class ImageFileDataset final : public Dataset,
 };
 
 }  // namespace
-
-std::int64_t ImageFiles::rows() const {
-  return std::ssize(labels.rows) / static_cast<std::int64_t>(labels.field.bytes());
-}
 
 std::uint64_t ImageFiles::bytes() const {
   std::uint64_t sum = labels.rows.size();

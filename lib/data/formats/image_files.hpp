@@ -4,12 +4,13 @@
 #include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace trainctl::data {
@@ -17,11 +18,6 @@ namespace trainctl::data {
 /// Many names in one piece of memory: a million strings would cost an allocation each.
 class NameList {
  public:
-  NameList() = default;
-  /// As blob() and ends() gave them; throws nothing, valid() tells.
-  NameList(std::string blob, std::vector<std::uint64_t> ends)
-      : blob_(std::move(blob)), ends_(std::move(ends)) {}
-
   void add(std::string_view name) {
     blob_.append(name);
     ends_.push_back(blob_.size());
@@ -31,13 +27,10 @@ class NameList {
     const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
     return std::string_view(blob_).substr(begin, ends_[i] - begin);
   }
-  [[nodiscard]] bool valid() const {
-    std::uint64_t begin = 0;
-    for (const std::uint64_t end : ends_) {
-      if (end < begin) return false;
-      begin = end;
-    }
-    return begin == blob_.size();
+  /// What encode() writes. Decoded bytes need not make a list: is_valid() tells.
+  static auto parts(auto& self) { return std::tie(self.blob_, self.ends_); }
+  [[nodiscard]] bool is_valid() const {
+    return std::ranges::is_sorted(ends_) && blob_.size() == (ends_.empty() ? 0 : ends_.back());
   }
   [[nodiscard]] const std::string& blob() const { return blob_; }
   [[nodiscard]] const std::vector<std::uint64_t>& ends() const { return ends_; }
@@ -53,18 +46,22 @@ struct ImageFiles {
   NameList files;                 // relative to the folder
   std::vector<FileStamp> stamps;  // of each file; an empty one: unknown until it is fetched
   NameList names;                 // of each sample
-  std::vector<std::uint32_t>
-      file_of;  // each sample's file; empty: sample i is the whole of file i, and has its name
+  /// Each sample's file; empty: sample i is the whole of file i, and has its name.
+  std::vector<std::uint32_t> file_of;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> sizes;
   Labels labels;
 
-  [[nodiscard]] std::int64_t samples() const { return labels.rows.empty() ? 0 : rows(); }
+  /// What encode() writes; of the labels their rows, as the others are among the facts.
+  static auto parts(auto& self) {
+    return std::tie(self.files, self.stamps, self.names, self.file_of, self.offsets, self.sizes,
+                    self.labels.rows);
+  }
+  [[nodiscard]] std::int64_t samples() const {
+    return std::ssize(labels.rows) / static_cast<std::int64_t>(labels.field.bytes());
+  }
   [[nodiscard]] Facts facts() const;
   [[nodiscard]] std::uint64_t bytes() const;  // that the lists take
-
- private:
-  [[nodiscard]] std::int64_t rows() const;
 };
 
 /// Whether some of the files are remote, wherever the folder lies.

@@ -9,12 +9,12 @@
 #include <cstring>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 namespace trainctl::data {
 namespace {
 
-constexpr std::size_t kMostNames =
-    100'000;  // far above any set of classes: a column of texts that are no classes
+constexpr std::size_t kMostNames = 100'000;  // more are texts that are no classes
 
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -48,29 +48,38 @@ std::vector<std::string> sorted_names(const std::vector<std::string>& texts) {
 
 }  // namespace
 
+Labels numbered_labels(const std::vector<std::int64_t>& numbers,
+                       std::vector<std::string> class_names) {
+  Labels labels;
+  labels.rows = bytes_of(numbers);
+  labels.classes = std::ssize(class_names);
+  labels.class_names = std::move(class_names);
+  return labels;
+}
+
 Labels class_labels(const std::vector<std::string>& texts, const std::vector<std::string>& names,
                     const std::function<std::string(std::size_t)>& place) {
-  Labels labels;
-  std::vector<std::int64_t> numbers(texts.size());
-  labels.class_names = names;
   for (std::size_t i = 0; i < texts.size(); ++i)
     ENSURE(data, !texts[i].empty(), "{}: the label is empty", place(i));
-  if (names.empty() && !are_numbers(texts, place)) labels.class_names = sorted_names(texts);
+  const bool learns_names = names.empty() && !are_numbers(texts, place);
+  std::vector<std::string> class_names = learns_names ? sorted_names(texts) : names;
   std::unordered_map<std::string, std::int64_t> by_name;
-  for (const std::string& name : labels.class_names) by_name.emplace(name, std::ssize(by_name));
-  labels.classes = std::ssize(labels.class_names);
+  for (const std::string& name : class_names) by_name.emplace(name, std::ssize(by_name));
+  std::vector<std::int64_t> numbers(texts.size());
+  std::int64_t classes = std::ssize(class_names);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (const auto found = by_name.find(texts[i]); found != by_name.end()) {
       numbers[i] = found->second;
       continue;
     }
     const bool is_number = parse_class(texts[i], numbers[i]);
-    ENSURE(data, names.empty() || (is_number && numbers[i] < labels.classes),
+    ENSURE(data, names.empty() || (is_number && numbers[i] < classes),
            "{}: the label '{}' is none of the {} classes; add it to 'classes'", place(i),
-           printable(texts[i]), labels.classes);
-    labels.classes = std::max(labels.classes, numbers[i] + 1);
+           printable(texts[i]), classes);
+    classes = std::max(classes, numbers[i] + 1);
   }
-  labels.rows = bytes_of(numbers);
+  Labels labels = numbered_labels(numbers, std::move(class_names));
+  labels.classes = classes;
   return labels;
 }
 

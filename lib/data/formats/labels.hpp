@@ -19,6 +19,10 @@ struct Labels {
   std::vector<std::string> class_names;
 };
 
+/// Class numbers as the labels of the classes named so.
+Labels numbered_labels(const std::vector<std::int64_t>& numbers,
+                       std::vector<std::string> class_names);
+
 /// Class labels from texts, each a name or a number. `names` fixes the classes and their order;
 /// where it is empty, and not every text is a number, they are the names found, sorted. Numbers
 /// count from 0, and may be written as 2.0. Throws Error(data), too where all are numbers, but not

@@ -6,20 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 namespace trainctl::data {
 
-/// A folder or file that a manifest was made from. As long as its time of change and its size (of a
-/// folder: the number of its entries) are these, the manifest holds.
-struct Dependency {
-  std::string path;
-  std::int64_t mtime_ns = 0;
-  std::uint64_t size = 0;
-  bool operator==(const Dependency&) const = default;
-};
+/// A folder or file that a manifest was made from. As long as it has this mark (the size of a
+/// folder being the number of its entries), the manifest holds.
+using Dependency = PathMark;
 
 /// `path` as it is now. Throws Error(data) where it cannot be read.
 Dependency dependency_on(const std::filesystem::path& path);

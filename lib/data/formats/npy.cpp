@@ -6,20 +6,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
+#include <set>
 
 namespace trainctl::data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::size_t kMostHeader = 1 << 16;  // numpy itself refuses to read more than 10,000
 
-/// The header's text, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", piece by
-/// piece.
+/// Parses the header's text, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }".
 class DictParser {
  public:
   DictParser(std::string_view text, std::size_t at, const std::string& name)
@@ -27,18 +25,17 @@ class DictParser {
 
   void parse(NpyHeader& header) {
     expect('{');
-    bool descr = false;
-    bool order = false;
-    bool shape = false;
+    std::set<std::string_view> keys;
     while (!accept('}')) {
       const std::string_view key = string();
       expect(':');
-      if (key == "descr" && !descr)
-        descr = true, set_type(string(), header);
-      else if (key == "fortran_order" && !order)
-        order = true, set_order(word());
-      else if (key == "shape" && !shape)
-        shape = true, set_shape(header);
+      if (!keys.insert(key).second) fail();
+      if (key == "descr")
+        set_type(string(), header);
+      else if (key == "fortran_order")
+        set_order(word());
+      else if (key == "shape")
+        set_shape(header);
       else
         fail();
       if (!accept(',')) {
@@ -47,7 +44,7 @@ class DictParser {
       }
     }
     skip_blanks();
-    if (used_ != text_.size() || !descr || !order || !shape) fail();
+    if (used_ != text_.size() || keys.size() != 3) fail();
   }
 
  private:
@@ -55,9 +52,7 @@ class DictParser {
     throw Error(ErrorKind::data,
                 fmt::format("{} has a header that is not numpy's, at byte {}", name_, at_ + used_));
   }
-  void skip_blanks() {
-    while (used_ < text_.size() && (text_[used_] == ' ' || text_[used_] == '\n')) ++used_;
-  }
+  void skip_blanks() { used_ = std::min(text_.find_first_not_of(" \n", used_), text_.size()); }
   bool accept(char c) {
     skip_blanks();
     if (used_ == text_.size() || text_[used_] != c) return false;
@@ -85,22 +80,19 @@ class DictParser {
   std::string_view word() {
     skip_blanks();
     const std::size_t begin = used_;
-    while (used_ < text_.size() && text_[used_] != ',' && text_[used_] != ')' &&
-           text_[used_] != '}' && text_[used_] != ' ')
-      ++used_;
+    used_ = std::min(text_.find_first_of(",)} ", used_), text_.size());
     return text_.substr(begin, used_ - begin);
   }
 
   void set_type(std::string_view descr, NpyHeader& header) const {
-    const bool known =
-        descr.size() == 3 && std::string_view("<|=").find(descr[0]) != std::string_view::npos;
+    const bool known = descr.size() == 3 && std::string_view("<|=").find(descr[0]) != descr.npos;
     ENSURE(data, !descr.starts_with('>'),
            "{} holds big-endian numbers ({}); save it with .astype('{}')", name_, printable(descr),
            printable("<" + std::string(descr.substr(1))));
     ENSURE(data, descr.find('O') == std::string_view::npos,
            "{} holds Python objects, which are never unpickled; save an array of numbers", name_);
     constexpr std::string_view kTypes = "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8";
-    ENSURE(data, known && kTypes.find(descr.substr(1)) != std::string_view::npos && descr[2] != ' ',
+    ENSURE(data, known && kTypes.find(descr.substr(1)) != descr.npos && descr[2] != ' ',
            "{} holds items of type '{}'; expected bool, whole numbers or floats of up to 64 bits",
            name_, printable(descr));
     header.kind = descr[1];
@@ -142,7 +134,7 @@ void expect_length(const NpyHeader& header, std::uint64_t file_bytes, const std:
   for (const std::int64_t extent : header.shape) {
     ENSURE(data, extent > 0, "{} has an extent of 0", name);
     const auto factor = static_cast<std::uint64_t>(extent);
-    // More than the file holds is more than enough to refuse it, and cannot overflow.
+    // Multiplication stops above the file's size, so it cannot overflow.
     if (bytes <= file_bytes) bytes *= factor;
   }
   ENSURE(data, header.data_at + bytes == file_bytes || bytes > file_bytes,
@@ -189,9 +181,9 @@ std::vector<std::byte> convert_whole(const NpyHeader& header, std::span<const st
 NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes,
                            const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(front.data()), front.size());
-  ENSURE(data, text.size() >= kMagic.size(), "{} ends at byte {}, within the magic of a .npy file",
-         name, text.size());
-  ENSURE(data, text.starts_with(kMagic), "{} does not begin as a .npy file (\\x93NUMPY)", name);
+  ENSURE(data, text.size() >= kNpyMagic.size(),
+         "{} ends at byte {}, within the magic of a .npy file", name, text.size());
+  ENSURE(data, text.starts_with(kNpyMagic), "{} does not begin as a .npy file (\\x93NUMPY)", name);
   ENSURE(data, text.size() >= 10, "{} ends at byte {}, within its header", name, text.size());
   const int version = text[6];
   ENSURE(data, version >= 1 && version <= 3 && text[7] == 0,

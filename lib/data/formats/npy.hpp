@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace trainctl::data {
@@ -24,7 +23,7 @@ struct NpyHeader {
   [[nodiscard]] std::string type() const { return kind + std::to_string(item_bytes); }
 };
 
-/// Throws Error(data), with the byte where it can be told; `name` is what errors call the file. The
+/// Throws Error(data), with the byte where that is known; `name` is what errors call the file. The
 /// data must end where the file of `file_bytes` ends.
 NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes,
                            const std::string& name);

@@ -2,7 +2,6 @@
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "data/formats/npy.hpp"
-#include "data/formats/parquet.hpp"
 #include "data/formats/table.hpp"
 
 #include <arrow/api.h>
@@ -16,7 +15,7 @@
 namespace trainctl::data {
 namespace {
 
-/// Runs `body`, at the edge of an outside library: its exceptions become Errors.
+/// Runs `body`; an exception of Arrow becomes an Error.
 template <class Body>
 auto guarded(const std::string& name, Body&& body) {
   try {
@@ -48,7 +47,7 @@ double value_at(const arrow::Array& array, std::int64_t row) {
   return static_cast<double>(static_cast<const ArrayType&>(array).Value(row));
 }
 
-/// The number, or nothing where the type holds none.
+/// The number, or nothing where the column's type is not numeric.
 std::optional<double> number_at(const arrow::Array& array, std::int64_t row) {
   switch (array.type_id()) {
     case arrow::Type::BOOL: return value_at<arrow::BooleanArray>(array, row);
@@ -98,7 +97,7 @@ class ParquetRows final : public TableRows {
   [[nodiscard]] TablePlace where(std::size_t column) const override {
     return {first_ + row_, static_cast<std::int64_t>(column)};
   }
-  [[nodiscard]] std::string told(const TablePlace& place) const override {
+  [[nodiscard]] std::string describe(const TablePlace& place) const override {
     return fmt::format("{}: row {}, column '{}'", name_, place.row,
                        printable(columns_.at(static_cast<std::size_t>(place.column))));
   }
@@ -131,7 +130,7 @@ class ParquetRows final : public TableRows {
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
     if (value && std::isnan(*value)) return std::nullopt;
-    // Arrow shows a half as the number of its bits.
+    // Arrow prints a half-precision number as its bits.
     if (value && array.type_id() == arrow::Type::HALF_FLOAT) return fmt::format("{}", *value);
     auto scalar = checked(array.GetScalar(row_), name_);
     if (scalar->type->id() == arrow::Type::DICTIONARY) {

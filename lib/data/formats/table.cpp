@@ -2,9 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
+#include "base/shared_library.hpp"
 #include "base/strings.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/memory_dataset.hpp"
+#include "data/formats/file_reader.hpp"
 #include "data/formats/labels.hpp"
 #include "data/formats/table_columns.hpp"
 
@@ -22,8 +24,7 @@ using spec::dataset::Table;
 
 constexpr std::int64_t kBudgetEvery = 65'536;  // rows
 
-/// Class names fixed by the options or learnt; empty where the labels are numbers, or nobody fixed
-/// them.
+/// Class names from the options or the training table; empty where labels are numbers.
 std::vector<std::string> fixed_classes(const Table& options, const TableColumns& columns) {
   if (!options.classes.empty()) return options.classes;
   std::vector<std::string> names;
@@ -35,7 +36,7 @@ std::vector<std::string> fixed_classes(const Table& options, const TableColumns&
   return numbers ? std::vector<std::string>() : names;
 }
 
-/// Numbered classes where the training table knows the highest: the others may hold no higher.
+/// Checks that numbered classes are within those of the training table.
 void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows& rows) {
   std::int64_t highest = -1;
   for (const auto& [name, ignored] : columns.labels()) {
@@ -49,7 +50,7 @@ void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows
   labels.classes = highest + 1;
 }
 
-/// The label of each row, each different text kept once.
+/// The label of each row; each distinct text is stored once.
 class LabelColumn {
  public:
   void add(const std::string& text, const TableRows& rows, std::size_t column) {
@@ -63,13 +64,13 @@ class LabelColumn {
   }
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// Where the text stands first.
+  /// The first place of the text.
   [[nodiscard]] const TablePlace& place(std::size_t text) const { return places_[text]; }
   [[nodiscard]] std::int64_t size() const { return std::ssize(of_row_); }
   [[nodiscard]] std::uint64_t bytes() const {
     return text_bytes_ + of_row_.capacity() * sizeof(std::int32_t);
   }
-  /// What `labels` are of the different texts, for every row.
+  /// The labels of all rows, from those of the distinct texts.
   [[nodiscard]] std::vector<std::byte> rows(const Labels& labels) const {
     constexpr std::size_t kEach = sizeof(std::int64_t);
     std::vector<std::byte> rows(of_row_.size() * kEach);
@@ -90,7 +91,6 @@ class LabelColumn {
   std::uint64_t text_bytes_ = 0;
 };
 
-/// What is gathered from the rows.
 struct Gathered {
   std::vector<float> features;
   LabelColumn labels;  // of classes
@@ -100,7 +100,7 @@ struct Gathered {
   [[nodiscard]] std::int64_t samples() const {
     return std::max<std::int64_t>(labels.size(), std::ssize(targets));
   }
-  /// With the labels as they will lie in the data set.
+  /// Includes the labels as the data set will store them.
   [[nodiscard]] std::uint64_t bytes() const {
     return features.capacity() * sizeof(float) + targets.capacity() * 2 * sizeof(float) +
            labels.bytes() + static_cast<std::uint64_t>(labels.size()) * sizeof(std::int64_t);
@@ -137,14 +137,14 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
 Labels labels_of(const Table& options, const TableColumns& columns, const Gathered& gathered,
                  const TableRows& rows) {
   if (options.label_type == LabelType::number) return number_labels(gathered.targets, 1);
-  Labels labels = class_labels(gathered.labels.texts(), fixed_classes(options, columns),
-                               [&](std::size_t i) { return rows.told(gathered.labels.place(i)); });
+  Labels labels =
+      class_labels(gathered.labels.texts(), fixed_classes(options, columns),
+                   [&](std::size_t i) { return rows.describe(gathered.labels.place(i)); });
   keep_to_learnt(labels, columns, rows);
   labels.rows = gathered.labels.rows(labels);
   return labels;
 }
 
-/// The groups of the rows that are samples.
 std::vector<std::uint32_t> read_groups(const TableColumns& columns, TableRows& rows) {
   GroupColumn groups;
   const std::size_t column = columns.group_column(rows);
@@ -157,7 +157,7 @@ std::vector<std::uint32_t> read_groups(const TableColumns& columns, TableRows& r
   return groups.take();
 }
 
-/// The class of each row that is a sample; what its features hold is not looked at.
+/// The class of each row that is a sample, without a look at its features.
 std::vector<std::int64_t> read_classes(const Table& options, const TableColumns& columns,
                                        TableRows& rows, std::vector<std::string>& names) {
   Gathered gathered;
@@ -181,8 +181,8 @@ std::int64_t count_samples(const TableColumns& columns, TableRows& rows) {
   return samples;
 }
 
-/// Whether each sample is in train, for a table that dataset.split divides: no other is learned
-/// from. The same parts as those of the finished data set.
+/// Whether each sample of a table that dataset.split divides is in train, as in the finished data
+/// set: statistics are learned from these samples alone.
 std::vector<bool> training_samples(const Table& options, const TableColumns& columns,
                                    const OpenTable& open) {
   const spec::SplitOptions& split = *options.split;
@@ -202,12 +202,9 @@ std::vector<bool> training_samples(const Table& options, const TableColumns& col
   return learned;
 }
 
-struct LoadedTable {
-  std::shared_ptr<const Dataset> dataset;
-  std::vector<std::string> feature_names;
-};
-
-LoadedTable load(const Table& options, const OpenTable& open) {
+/// The data set and the names of its features.
+std::pair<std::shared_ptr<const Dataset>, std::vector<std::string>> load(const Table& options,
+                                                                         const OpenTable& open) {
   const std::unique_ptr<TableRows> rows = open(options.path);
   TableColumns columns(options, *rows);
   if (options.statistics_from)
@@ -230,16 +227,43 @@ LoadedTable load(const Table& options, const OpenTable& open) {
           columns.feature_names()};
 }
 
+struct ParquetModule {
+  ParquetOpen open = nullptr;
+  const char* cause = nullptr;  // why it is missing
+};
+
+const ParquetModule& parquet_module() {
+  static const ParquetModule loaded = [] {
+    ParquetModule found;
+    found.open =
+        reinterpret_cast<ParquetOpen>(find_in_module(kParquetLibrary, kParquetSymbol, found.cause));
+    return found;
+  }();
+  return loaded;
+}
+
 }  // namespace
 
+bool has_parquet() { return parquet_module().open != nullptr; }
+
+std::unique_ptr<TableRows> open_parquet(const std::filesystem::path& path) {
+  const FileReader file(path);
+  ENSURE(config, has_parquet(),
+         "Parquet needs Arrow, and {} cannot be loaded: {}; write the table as CSV and use 'csv', "
+         "or run scripts/setup --arrow and build again",
+         kParquetLibrary, parquet_module().cause);
+  file.need_all();
+  return std::unique_ptr<TableRows>(parquet_module().open(file.fd(), path.c_str()));
+}
+
 std::shared_ptr<const Dataset> load_table(const Table& options, const OpenTable& open) {
-  return load(options, open).dataset;
+  return load(options, open).first;
 }
 
 Facts table_facts(const Table& options, const OpenTable& open) {
-  const LoadedTable table = load(options, open);
-  return {table.dataset->size(), table.dataset->classes(), table.dataset->layout(),
-          table.dataset->class_names(), table.feature_names};
+  const auto [dataset, feature_names] = load(options, open);
+  return {dataset->size(), dataset->classes(), dataset->layout(), dataset->class_names(),
+          feature_names};
 }
 
 std::vector<std::uint32_t> table_groups(const Table& options, const OpenTable& open) {

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "spec/dataset/table.hpp"
+#include "spec/options/dataset.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -55,18 +55,6 @@ bool learns_from_data(const config::Stage& dataset) {
   return dataset.options_type == typeid(Parquet) && learns_from_data(dataset.as<Parquet>());
 }
 
-double FeatureColumn::deviation() const {
-  const double deviation = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
-  return deviation > 0 ? deviation : 1;
-}
-
-void FeatureColumn::learn(double value) {
-  ++count;
-  const double before = value - mean;
-  mean += before / static_cast<double>(count);
-  squares += before * (value - mean);
-}
-
 TableColumns::TableColumns(const Table& options, const TableRows& rows)
     : options_(options), names_(rows.columns()) {
   check_options(options);
@@ -84,11 +72,10 @@ TableColumns::TableColumns(const Table& options, const TableRows& rows)
   label_ = place_of(options.label);
   std::vector<std::string> wanted = options.features;
   if (wanted.empty()) {
-    std::copy_if(names_.begin(), names_.end(), std::back_inserter(wanted),
-                 [&](const std::string& name) {
-                   const bool groups = options.split && options.split->group_by == name;
-                   return name != options.label && !groups;
-                 });
+    for (const std::string& name : names_) {
+      const bool groups = options.split && options.split->group_by == name;
+      if (name != options.label && !groups) wanted.push_back(name);
+    }
   }
   ENSURE(data, !wanted.empty(), "{} has no column but its label", rows.name());
   const NameSet categorical = set_of(options.categorical);
@@ -206,13 +193,13 @@ void TableColumns::take_number(const FeatureColumn& column, const TableRows& row
       "{}: the value of '{}' is missing; say what to do with 'missing: mean', 'constant' or 'drop'",
       rows.place(at), printable(column.name));
   if (!value) value = options_.missing == Missing::mean ? column.mean : options_.missing_value;
-  if (options_.standardize) value = (*value - column.mean) / column.deviation();
+  if (options_.standardize) value = (*value - column.mean) / column.scale();
   out.push_back(static_cast<float>(*value));
   ENSURE(data, std::isfinite(out.back()), "{}: {} does not fit a 32-bit float", rows.place(at),
          *value);
 }
 
-// A missing name sets none of the features.
+/// A missing name sets none of the features.
 void TableColumns::take_category(const FeatureColumn& column, const TableRows& rows, std::size_t at,
                                  std::vector<float>& out) const {
   const std::optional<std::string> text = rows.text(at);

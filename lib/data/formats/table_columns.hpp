@@ -3,7 +3,6 @@
 #include "config/schema/schema.hpp"
 #include "data/formats/table.hpp"
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,23 +14,18 @@ namespace trainctl::data {
 /// from a table of training data.
 bool learns_from_data(const config::Stage& dataset);
 
-/// One feature column of a table and what has been learnt of it.
-struct FeatureColumn {
-  std::string name;
-  bool categorical = false;
-  std::int64_t count = 0;
-  double mean = 0;
-  double squares = 0;                             // sum of squared distances from the mean
+/// One feature column of a table and what has been learned of it.
+struct FeatureColumn : ColumnStats {
   std::map<std::string, std::size_t> categories;  // and the feature each one sets
 
   [[nodiscard]] std::size_t width() const { return categorical ? categories.size() : 1; }
-  /// The population's standard deviation, as scikit-learn's StandardScaler has it; 1 for a constant
+  /// The divisor of standardized values, as scikit-learn's StandardScaler has it: 1 for a constant
   /// column.
-  [[nodiscard]] double deviation() const;
-  void learn(double value);  // Welford
+  [[nodiscard]] double scale() const { return deviation() > 0 ? deviation() : 1; }
 };
 
-/// The columns a data set takes from its table, the rules for what is missing, and what was learnt.
+/// The columns a data set takes from its table, the rules for what is missing, and what was
+/// learned.
 class TableColumns {
  public:
   /// Finds the columns by name. Throws Error(config) for options that contradict each other,
@@ -61,7 +55,7 @@ class TableColumns {
   /// Appends the features of this row and returns its label's text; nothing where the row is
   /// dropped.
   std::optional<std::string> take(const TableRows& rows, std::vector<float>& features) const;
-  /// The class names of the table that was learnt from; empty if none was.
+  /// The class names of the table that was learned from; empty if none was.
   [[nodiscard]] const std::map<std::string, std::size_t>& labels() const { return labels_; }
 
  private:

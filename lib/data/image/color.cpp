@@ -1,14 +1,10 @@
 #include "data/image/color.hpp"
 
 #include "base/error.hpp"
-#include "data/image/image.hpp"
 #include "data/image/pixel_math.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <numeric>
-#include <span>
 
 namespace trainctl::data {
 namespace {
@@ -27,10 +23,6 @@ Table make_table(Function&& value_of) {
 }
 
 /// Looks every byte up; works in place.
-void apply_table(const ImageView& input, const Table& table, ImageTarget& output);
-/// The same with a table for each channel.
-void apply_tables(const ImageView& input, std::span<const Table> tables, ImageTarget& output);
-
 void apply_table(const ImageView& input, const Table& table, ImageTarget& output) {
   output.resize(input.shape);
   const auto bytes = static_cast<std::int64_t>(input.row_bytes());
@@ -41,6 +33,7 @@ void apply_table(const ImageView& input, const Table& table, ImageTarget& output
   }
 }
 
+/// The same with a table for each channel.
 void apply_tables(const ImageView& input, std::span<const Table> tables, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
   ASSERT(std::ssize(tables) == channels);
@@ -57,18 +50,6 @@ void apply_tables(const ImageView& input, std::span<const Table> tables, ImageTa
 const BlendKernels& kernels() {
   static const BlendKernels& fastest = blend_kernels().back();
   return fastest;
-}
-
-/// Calls `change(from, to)` for each pixel.
-template <class Change>
-void each_pixel(const ImageView& input, ImageTarget& output, Change&& change) {
-  const auto [height, width, channels] = input.shape;
-  output.resize(input.shape);
-  for (std::int64_t y = 0; y < height; ++y) {
-    const std::uint8_t* from = input.row(y);
-    std::uint8_t* to = output.row(y);
-    for (std::int64_t x = 0; x < width; ++x, from += channels, to += channels) change(from, to);
-  }
 }
 
 float mean_luma(const ImageView& input) {
@@ -138,7 +119,7 @@ void from_hsv(const Hsv& color, std::uint8_t* pixel) {
 
 void check_colors(const ImageShape& image) {
   ENSURE(config, image.channels == 1 || image.channels == 3,
-         "the images have {} channels, and colours need 1 (grey) or 3 (red, green, blue); remove "
+         "the images have {} channels, and colors need 1 (gray) or 3 (red, green, blue); remove "
          "this transform",
          image.channels);
 }
@@ -170,13 +151,19 @@ void adjust_saturation(const ImageView& input, double factor, ImageTarget& outpu
 void adjust_hue(const ImageView& input, double shift, ImageTarget& output) {
   if (input.shape.channels == 1) return keep(input, output);
   const auto turns = static_cast<float>(shift);
-  each_pixel(input, output, [&](const std::uint8_t* from, std::uint8_t* to) {
-    Hsv color = to_hsv(from);
-    color.h += turns;
-    if (color.h >= 1) color.h -= 1;
-    if (color.h < 0) color.h += 1;
-    from_hsv(color, to);
-  });
+  const auto [height, width, channels] = input.shape;
+  output.resize(input.shape);
+  for (std::int64_t y = 0; y < height; ++y) {
+    const std::uint8_t* from = input.row(y);
+    std::uint8_t* to = output.row(y);
+    for (std::int64_t x = 0; x < width; ++x, from += channels, to += channels) {
+      Hsv color = to_hsv(from);
+      color.h += turns;
+      if (color.h >= 1) color.h -= 1;
+      if (color.h < 0) color.h += 1;
+      from_hsv(color, to);
+    }
+  }
 }
 
 void to_grayscale(const ImageView& input, ImageTarget& output) {
@@ -212,16 +199,14 @@ void by_histogram(const ImageView& input, ImageTarget& output, TableOf&& table_o
   apply_tables(input, std::span(tables).first(channels), output);
 }
 
+bool is_used(std::int64_t count) { return count > 0; }
+
 std::int64_t first_used(const Histogram& counts) {
-  return std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }) -
-         counts.begin();
+  return std::find_if(counts.begin(), counts.end(), is_used) - counts.begin();
 }
 
 std::int64_t last_used(const Histogram& counts) {
-  return counts.rend() -
-         std::find_if(counts.rbegin(), counts.rend(),
-                      [](std::int64_t count) { return count > 0; }) -
-         1;
+  return counts.rend() - std::find_if(counts.rbegin(), counts.rend(), is_used) - 1;
 }
 
 Table stretched(const Histogram& counts) {
@@ -275,30 +260,19 @@ void autocontrast(const ImageView& input, ImageTarget& output) {
 void equalize(const ImageView& input, ImageTarget& output) { by_histogram(input, output, evened); }
 
 void adjust_sharpness(const ImageView& input, double factor, ImageTarget& output) {
-  static const BlendKernels& kernels = blend_kernels().back();
   output.copy(input);
   const auto [height, width, channels] = input.shape;
   const auto other = static_cast<float>(1.0 - factor);
   for (std::int64_t y = 1; y + 1 < height && width > 2; ++y) {
     const RowsToSharpen rows{input.row(y - 1) + channels, input.row(y) + channels,
                              input.row(y + 1) + channels, channels};
-    kernels.sharpen(rows, (width - 2) * channels, other, output.row(y) + channels);
+    kernels().sharpen(rows, (width - 2) * channels, other, output.row(y) + channels);
   }
 }
 
 const BlendKernels& portable_blend() {
-  static constexpr BlendKernels kPortable{
-      "portable",
-      [](const std::uint8_t* from, std::int64_t pixels, const Blend& blend, std::uint8_t* to) {
-        saturate_row(from, pixels, blend, to);
-      },
-      [](const std::uint8_t* from, std::int64_t pixels, std::uint8_t* to) {
-        gray_row(from, pixels, to);
-      },
-      [](const std::uint8_t* from, std::int64_t pixels) { return sum_of_luma_row(from, pixels); },
-      [](const RowsToSharpen& rows, std::int64_t count, float other, std::uint8_t* to) {
-        sharpen_row(rows, count, other, to);
-      }};
+  static constexpr BlendKernels kPortable{"portable", saturate_row, gray_row, sum_of_luma_row,
+                                          sharpen_row};
   return kPortable;
 }
 

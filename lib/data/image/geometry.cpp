@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -112,16 +111,6 @@ std::vector<MirrorKernels> usable_kernels() {
   return kernels;
 }
 
-void mirror_any(const ImageView& input, ImageTarget& output) {
-  const auto [height, width, channels] = input.shape;
-  for (std::int64_t y = 0; y < height; ++y) {
-    const std::uint8_t* from = input.row(y) + (width - 1) * channels;
-    std::uint8_t* to = output.row(y);
-    for (std::int64_t x = 0; x < width; ++x, from -= channels, to += channels)
-      std::copy_n(from, channels, to);
-  }
-}
-
 }  // namespace
 
 std::span<const MirrorKernels> mirror_kernels() {
@@ -133,16 +122,60 @@ void horizontal_flip(const ImageView& input, ImageTarget& output) {
   static const MirrorKernels kernels = mirror_kernels().front();
   output.resize(input.shape);
   const auto [height, width, channels] = input.shape;
-  if (channels != 1 && channels != 3) return mirror_any(input, output);
+  if (channels != 1 && channels != 3)
+    return copy_upright(input, 2, {0, 0, height, width}, output.pixels());
   const MirrorRow mirror = channels == 1 ? kernels.one : kernels.three;
   for (std::int64_t y = 0; y < height; ++y) mirror(input.row(y), width, output.row(y));
 }
 
 void vertical_flip(const ImageView& input, ImageTarget& output) {
   output.resize(input.shape);
-  const std::int64_t height = input.shape.height;
-  for (std::int64_t y = 0; y < height; ++y)
-    std::memcpy(output.row(y), input.row(height - 1 - y), input.row_bytes());
+  copy_upright(input, 4, {0, 0, input.shape.height, input.shape.width}, output.pixels());
+}
+
+namespace {
+
+/// Where the upright image's first row and first column lie in the stored one.
+struct Turn {
+  bool from_right;
+  bool from_below;
+  bool swaps_axes;
+};
+
+constexpr std::array kTurns{Turn{false, false, false}, Turn{true, false, false},
+                            Turn{true, true, false},   Turn{false, true, false},
+                            Turn{false, false, true},  Turn{false, true, true},
+                            Turn{true, true, true},    Turn{true, false, true}};
+
+const Turn& turn_of(int orientation) {
+  ASSERT(orientation >= 1 && orientation <= 8);
+  return kTurns[static_cast<std::size_t>(orientation - 1)];
+}
+
+}  // namespace
+
+Extents upright_extents(const Extents& stored, int orientation) {
+  return turn_of(orientation).swaps_axes ? Extents{stored.width, stored.height} : stored;
+}
+
+void copy_upright(const ImageView& stored, int orientation, const Box& box, std::uint8_t* out) {
+  const Turn& turn = turn_of(orientation);
+  const auto [height, width, channels] = stored.shape;
+  std::int64_t right = turn.from_right ? -channels : channels;
+  std::int64_t down = turn.from_below ? -stored.stride : stored.stride;
+  const std::uint8_t* first =
+      stored.row(turn.from_below ? height - 1 : 0) + (turn.from_right ? (width - 1) * channels : 0);
+  if (turn.swaps_axes) std::swap(right, down);
+  for (std::int64_t y = box.top; y < box.top + box.height; ++y) {
+    const std::uint8_t* from = first + y * down + box.left * right;
+    if (right == channels) {
+      std::memcpy(out, from, static_cast<std::size_t>(box.width * channels));
+      out += box.width * channels;
+      continue;
+    }
+    for (std::int64_t x = 0; x < box.width; ++x, from += right, out += channels)
+      std::copy_n(from, channels, out);
+  }
 }
 
 }  // namespace trainctl::data

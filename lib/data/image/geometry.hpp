@@ -1,15 +1,11 @@
 #pragma once
 
 #include "data/image/image.hpp"
-#include "spec/transform/resampling.hpp"
-
-#include <cstdint>
-#include <span>
-#include <vector>
+#include "spec/experiment/enums.hpp"
 
 namespace trainctl::data {
 
-/// The colour of pixels that come from nowhere: one value for all channels, or one for each.
+/// The color of pixels that come from nowhere: one value for all channels, or one for each.
 class Fill {
  public:
   Fill() : values_{0} {}
@@ -21,7 +17,7 @@ class Fill {
   [[nodiscard]] std::uint8_t operator[](std::int64_t channel) const {
     return values_[uniform() ? 0 : static_cast<std::size_t>(channel)];
   }
-  /// Writes `count` pixels of that colour.
+  /// Writes `count` pixels of that color.
   void paint(std::uint8_t* to, std::int64_t count, std::int64_t channels) const;
 
  private:
@@ -62,8 +58,14 @@ void horizontal_flip(const ImageView& input, ImageTarget& output);
 /// torchvision's vertical_flip. `output` must lie elsewhere.
 void vertical_flip(const ImageView& input, ImageTarget& output);
 
-/// Adds what the CPU offers beyond the scalar kernels, the fastest first: flip_x86.cpp, or nothing
-/// elsewhere.
+/// Extents of an image once it is turned as `orientation` (TIFF's and EXIF's, 1 to 8) says.
+Extents upright_extents(const Extents& stored, int orientation);
+
+/// Writes a box of the image that `stored` is once it is turned; rows without gaps.
+void copy_upright(const ImageView& stored, int orientation, const Box& box, std::uint8_t* out);
+
+/// Adds what the CPU offers beyond the scalar kernels, the fastest first: nothing where it is not
+/// x86.
 void add_vector_kernels(std::vector<MirrorKernels>& kernels);
 
 }  // namespace trainctl::data

@@ -2,11 +2,6 @@
 
 #include "data/core/batch.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Most pixels of an image, whether a file claims it or a transform makes it.
@@ -19,8 +14,7 @@ struct Extents {
   bool operator==(const Extents&) const = default;
 };
 
-/// Shape of a uint8 HWC image. In a shape that stands for all samples, a height or width of 0
-/// means that each sample has its own.
+/// Shape of a uint8 HWC image. A height or width of 0 in a layout: each sample has its own.
 struct ImageShape {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -46,8 +40,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Pixels somewhere in memory; the rows lie `stride` bytes apart, so a window of an image is a view
-/// too.
+/// Pixels somewhere in memory, with rows `stride` bytes apart: also a window of an image.
 struct ImageView {
   const std::uint8_t* pixels = nullptr;
   ImageShape shape;

@@ -1,12 +1,7 @@
 #include "data/image/geometry.hpp"
 #include "data/image/pixel_math.hpp"
-#include "data/image/resize.hpp"
 
 #include <immintrin.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <vector>
 
 #define FMA __attribute__((target("avx2,fma")))
 
@@ -97,18 +92,6 @@ AVX2 void mirror_three_avx2(const std::uint8_t* from, std::int64_t width, std::u
 void add_vector_kernels(std::vector<MirrorKernels>& kernels) {
   if (__builtin_cpu_supports("avx2"))
     kernels.push_back({"avx2", mirror_one_avx2, mirror_three_avx2});
-}
-
-const std::vector<ResizeKernels>& resize_kernels() {
-  static const std::vector<ResizeKernels> all = [] {
-    std::vector<ResizeKernels> found{scalar_resize()};
-    if (__builtin_cpu_supports("sse4.1")) found.push_back(sse4_resize());
-    if (__builtin_cpu_supports("avx2")) found.push_back(avx2_resize());
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
-      found.push_back(avx512_resize());
-    return found;
-  }();
-  return all;
 }
 
 }  // namespace trainctl::data

@@ -16,7 +16,7 @@ struct Blend {
   float other;
 };
 
-/// Three rows of values, the middle one of which is sharpened; neighbours lie `step` apart.
+/// Three rows of values, the middle one of which is sharpened; neighbors lie `step` apart.
 struct RowsToSharpen {
   const std::uint8_t* above;
   const std::uint8_t* here;
@@ -45,13 +45,9 @@ std::span<const BlendKernels> blend_kernels();
 /// The reference, for any CPU.
 const BlendKernels& portable_blend();
 
-}  // namespace trainctl::data
-
 // The loops of the blend kernels, to be inlined into functions for one instruction set each.
 
 #define TRAINCTL_ROW __attribute__((always_inline)) inline
-
-namespace trainctl::data {
 
 TRAINCTL_ROW std::uint8_t clamped(float value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));

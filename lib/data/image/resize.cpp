@@ -6,40 +6,12 @@
 #include <cmath>
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
 
 // A load reads up to 16 bytes behind the last value that counts.
 constexpr std::int64_t kRowSlack = 16;
-
-/// The vertical pass of one output row.
-class Column {
- public:
-  Column(const ImageView& window, const AxisWeights& axis, const ResizeKernels& kernels)
-      : window_(window),
-        axis_(axis),
-        kernels_(kernels),
-        rows_(2 * static_cast<std::size_t>(axis.pairs)) {}
-
-  void make(std::int64_t y, std::int16_t* out) {
-    const auto index = static_cast<std::size_t>(y);
-    for (std::size_t k = 0; k < rows_.size(); ++k) {
-      // The weights behind the last row are 0.
-      const std::int64_t row = axis_.start[index] + static_cast<std::int64_t>(k);
-      rows_[k] = window_.row(std::min(row, window_.shape.height - 1));
-    }
-    kernels_.vertical({rows_.data(), axis_.weights.data() + index * rows_.size(), axis_.pairs,
-                       axis_.precision, window_.shape.width * window_.shape.channels, out});
-  }
-
- private:
-  const ImageView& window_;
-  const AxisWeights& axis_;
-  const ResizeKernels& kernels_;
-  std::vector<const std::uint8_t*> rows_;
-};
 
 }  // namespace
 
@@ -61,7 +33,17 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
   thread_local std::vector<std::int16_t> middle;
   middle.assign(static_cast<std::size_t>(stride * kernels.rows), 0);
 
-  Column column(window, *vertical, kernels);
+  std::vector<const std::uint8_t*> rows(2 * static_cast<std::size_t>(vertical->pairs));
+  const auto make_row = [&](std::int64_t y, std::int16_t* to) {
+    const auto index = static_cast<std::size_t>(y);
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      // The weights behind the last row are 0.
+      const std::int64_t row = vertical->start[index] + static_cast<std::int64_t>(k);
+      rows[k] = window.row(std::min(row, window.shape.height - 1));
+    }
+    kernels.vertical({rows.data(), vertical->weights.data() + index * rows.size(), vertical->pairs,
+                      vertical->precision, window.shape.width * channels, to});
+  };
   HorizontalJob job;
   job.axis = horizontal.get();
   job.channels = channels;
@@ -71,7 +53,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
       // Where the last group is not full, its last row is made twice.
       const std::int64_t row = std::min(y + r, plan.vertical.count - 1);
       std::int16_t* values = middle.data() + r * stride;
-      column.make(row, values);
+      make_row(row, values);
       job.in[static_cast<std::size_t>(r)] = values;
       job.out[static_cast<std::size_t>(r)] = out + row * plan.horizontal.count * channels;
     }
@@ -86,8 +68,12 @@ std::uint64_t resize_scratch_bytes(const ImageShape& input) {
   return static_cast<std::uint64_t>(row * rows) * sizeof(std::int16_t) + kMostWeightsBytes;
 }
 
-void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out) {
-  resize(window, plan, out, resize_kernels().back());
+void resize_whole(const ImageView& image, const Extents& size,
+                  spec::transform::Interpolation interpolation, ImageTarget& output) {
+  const ResizePlan plan{ResizeAxis::whole(image.shape.height, size.height, interpolation),
+                        ResizeAxis::whole(image.shape.width, size.width, interpolation)};
+  resize(image.window(resize_box(plan)), plan,
+         output.resize({size.height, size.width, image.shape.channels}));
 }
 
 namespace {
@@ -136,7 +122,7 @@ int precision_of(double most) {
 }
 
 /// Rounds the running sum instead of each weight, so that they add up to exactly 1.
-void quantise(const std::vector<double>& weights, int precision, std::int16_t* out) {
+void quantize(const std::vector<double>& weights, int precision, std::int16_t* out) {
   const double one = static_cast<double>(1 << precision);
   double sum = 0;
   std::int64_t given = 0;
@@ -169,7 +155,7 @@ AxisWeights make_weights(const ResizeAxis& axis) {
   made.weights.resize(windows.size() * stride + kWeightSlack);
   for (std::size_t i = 0; i < windows.size(); ++i) {
     made.start.push_back(static_cast<std::int32_t>(windows[i].first - made.begin));
-    quantise(windows[i].weights, made.precision, made.weights.data() + i * stride);
+    quantize(windows[i].weights, made.precision, made.weights.data() + i * stride);
   }
   return made;
 }

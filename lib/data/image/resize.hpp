@@ -1,13 +1,10 @@
 #pragma once
 
 #include "data/image/image.hpp"
-#include "spec/transform/resampling.hpp"
+#include "spec/experiment/enums.hpp"
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -25,14 +22,13 @@ struct AxisWeights {
   std::vector<std::int16_t> weights;
 };
 
-/// Bytes of a thread's weights, about: beyond them it begins anew.
+/// About the most bytes of weights that a thread keeps; beyond them its cache is cleared.
 inline constexpr std::size_t kMostWeightsBytes = std::size_t{4} << 20;
 
 /// From this thread's cache, which keeps those in recent use.
 std::shared_ptr<const AxisWeights> axis_weights(const ResizeAxis& axis);
 
-/// Bits behind the point of the values between the passes: a level of 255 still fits into 16 signed
-/// bits.
+/// Bits behind the point of the values between the passes: 255 still fits into 16 signed bits.
 constexpr int kMiddleBits = 7;
 /// Most rows that one call of a horizontal kernel makes.
 constexpr int kMostRows = 4;
@@ -47,8 +43,7 @@ struct VerticalJob {
   std::int16_t* out = nullptr;
 };
 
-/// The weighted sums along as many rows as the kernel makes; behind the last pixel of each lie
-/// enough zeros for any load.
+/// The weighted sums along as many rows as the kernel makes, each followed by zeros for any load.
 struct HorizontalJob {
   std::array<const std::int16_t*, kMostRows> in{};
   std::array<std::uint8_t*, kMostRows> out{};
@@ -104,17 +99,13 @@ Box resize_box(const ResizePlan& plan);
 /// image's resize_box(). Nearest is torchvision's to the byte. Writes rows without gaps. Every path
 /// gives the same bytes.
 void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
-            const ResizeKernels& kernels);
-void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out);
+            const ResizeKernels& kernels = resize_kernels().back());
+
+/// All of an image in another size.
+void resize_whole(const ImageView& image, const Extents& size,
+                  spec::transform::Interpolation interpolation, ImageTarget& output);
 
 /// Bytes that a thread keeps for resizes of images up to that shape.
 std::uint64_t resize_scratch_bytes(const ImageShape& input);
-
-/// Vectors of 16 bytes: needs SSE4.1.
-const ResizeKernels& sse4_resize();
-/// Vectors of 32 bytes: needs AVX2.
-const ResizeKernels& avx2_resize();
-/// Vectors of 64 bytes: needs AVX-512 with its byte (BW) and multiply-add (VNNI) instructions.
-const ResizeKernels& avx512_resize();
 
 }  // namespace trainctl::data

@@ -4,9 +4,6 @@
 #include "base/random.hpp"
 #include "data/image/pixel_math.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <utility>
 
 namespace trainctl::data {
@@ -240,34 +237,12 @@ void warp_perspective(const ImageView& input, const Perspective& perspective,
 
 namespace {
 
-/// Pixel (y, x) of the output is pixel (origin + y down + x right) of the input.
-struct Steps {
-  const std::uint8_t* origin;
-  std::int64_t down;
-  std::int64_t right;
-};
-
-void move_pixels(const ImageShape& shape, const Steps& steps, ImageTarget& output) {
-  output.resize(shape);
-  for (std::int64_t y = 0; y < shape.height; ++y) {
-    const std::uint8_t* from = steps.origin + y * steps.down;
-    std::uint8_t* to = output.row(y);
-    for (std::int64_t x = 0; x < shape.width; ++x, from += steps.right, to += shape.channels) {
-      std::copy_n(from, shape.channels, to);
-    }
-  }
-}
-
-/// A quarter, half or three quarters of a turn, counter-clockwise.
-void turn(const ImageView& input, int quarters, ImageTarget& output) {
+/// Moves the pixels as an EXIF orientation says.
+void turn(const ImageView& input, int orientation, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
-  const std::uint8_t* last_column = input.pixels + (width - 1) * channels;
-  if (quarters == 1)
-    return move_pixels({width, height, channels}, {last_column, -channels, input.stride}, output);
-  const std::uint8_t* last_row = input.row(height - 1);
-  if (quarters == 3)
-    return move_pixels({width, height, channels}, {last_row, channels, -input.stride}, output);
-  move_pixels(input.shape, {last_row + (width - 1) * channels, -input.stride, -channels}, output);
+  const Extents upright = upright_extents({height, width}, orientation);
+  output.resize({upright.height, upright.width, channels});
+  copy_upright(input, orientation, {0, 0, upright.height, upright.width}, output.pixels());
 }
 
 }  // namespace
@@ -279,10 +254,10 @@ void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sa
   if (degrees < 0) degrees += 360;
   if (!rotation.center) {
     if (degrees == 0) return output.copy(input);
-    if (degrees == 180) return turn(input, 2, output);
+    if (degrees == 180) return turn(input, 3, output);
     const bool fits = rotation.frame == Frame::expanded || shape.height == shape.width;
-    if (fits && degrees == 90) return turn(input, 1, output);
-    if (fits && degrees == 270) return turn(input, 3, output);
+    if (fits && degrees == 90) return turn(input, 8, output);
+    if (fits && degrees == 270) return turn(input, 6, output);
   }
   AffineMotion motion{.degrees = -degrees};
   if (rotation.center) {

@@ -2,10 +2,9 @@
 
 #include "data/image/geometry.hpp"
 #include "data/image/image.hpp"
-#include "spec/transform/resampling.hpp"
+#include "spec/experiment/enums.hpp"
 
 #include <array>
-#include <cstdint>
 #include <optional>
 
 namespace trainctl::data {
@@ -13,11 +12,11 @@ namespace trainctl::data {
 /// How a warp reads its input.
 struct Sampling {
   spec::transform::Interpolation interpolation = spec::transform::Interpolation::nearest;
-  std::optional<Fill>
-      fill;  // of pixels from outside; none: black, which bilinear edges then blend with once only
+  /// Of pixels from outside; none: black, which bilinear edges then blend with once only.
+  std::optional<Fill> fill;
 };
 
-/// From a pixel of the output to a place in the input, about the centres of both: x_in = m[0] x +
+/// From a pixel of the output to a place in the input, about the centers of both: x_in = m[0] x +
 /// m[1] y + m[2], y_in = m[3] x + m[4] y + m[5].
 using AffineMatrix = std::array<double, 6>;
 

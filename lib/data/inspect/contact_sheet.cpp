@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace trainctl::data {
@@ -15,11 +13,7 @@ namespace {
 constexpr std::int64_t kLetterWidth = 3;
 constexpr std::int64_t kLetterHeight = 5;
 
-/// Five rows of three dots each, the left one the highest bit. Small letters look like capitals;
-/// what the font has not is a question mark.
-std::array<std::uint8_t, kLetterHeight> letter_dots(char letter);
-
-// A letter and its rows as octal digits.
+// Each entry is a letter and its five rows as octal digits.
 constexpr std::array<std::string_view, 45> kLetters{
     "075557", "126227", "271747", "371317", "455711", "574717", "674757", "771222", "875757",
     "975717", "A25755", "B65656", "C34443", "D65556", "E74647", "F74644", "G34553", "H55755",
@@ -29,6 +23,8 @@ constexpr std::array<std::string_view, 45> kLetters{
 };
 constexpr std::string_view kUnknown = "?71202";
 
+/// Five rows of three dots each, the left one the highest bit. Small letters look like capitals; a
+/// letter without a glyph is a question mark.
 std::array<std::uint8_t, kLetterHeight> letter_dots(char letter) {
   if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
   const auto found = std::ranges::find(kLetters, letter, [](auto text) { return text[0]; });
@@ -72,7 +68,7 @@ class Canvas {
     }
   }
 
-  /// Up to the column `right`.
+  /// Writes up to the column `right`.
   void write(const std::string& text, std::int64_t top, std::int64_t left, std::int64_t right) {
     right = std::min(right, sheet_.shape.width);
     for (const char letter : text) {

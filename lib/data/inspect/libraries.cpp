@@ -1,12 +1,11 @@
 #include "data/inspect/libraries.hpp"
 
 #include "base/shared_library.hpp"
-#include "data/formats/parquet.hpp"
+#include "data/formats/table.hpp"
 #include "data/image/codec/opencv.hpp"
 #include "data/loader/host_memory.hpp"
 #include "data/read_ahead/read_queue.hpp"
 
-// It needs std::FILE before it.
 #include <dlfcn.h>
 #include <jpeglib.h>
 #include <png.h>
@@ -27,7 +26,7 @@ constexpr const char* kJpegVersion = "of unknown version";
 
 constexpr std::size_t kPage = 4096;
 
-/// Of a module of ours, which tells the version of what it is linked with.
+/// Asks one of our modules for the version of the library that it is linked with.
 Library module_of(const char* name, const char* file, const char* symbol) {
   const char* cause = nullptr;
   void* found = find_in_module(file, symbol, cause);

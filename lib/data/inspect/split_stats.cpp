@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 namespace trainctl::data {
 namespace {
@@ -20,7 +19,7 @@ struct ChannelSums {
   std::uint64_t squares = 0;
 };
 
-/// Of one image or of many. Integers: the order in which they are added up does not matter.
+/// Sums over images, in integers, so that their order does not matter.
 struct ImageSums {
   std::vector<ChannelSums> channels;
   std::int64_t pixels = 0;
@@ -52,7 +51,7 @@ struct ImageSums {
   }
 };
 
-/// What a worker leaves of a block of samples.
+/// The rows, image sums and damaged samples of one block.
 struct Block {
   std::int64_t first = 0;
   std::vector<std::vector<std::byte>> fields;  // of the rows; empty: the images
@@ -125,7 +124,7 @@ std::vector<ColumnStats> columns_of(const Field& field) {
   return columns;
 }
 
-/// Adds the blocks up, one after the other in their order.
+/// Adds up the blocks in their order.
 class Totals {
  public:
   Totals(const Dataset& dataset, SplitStats& stats) : layout_(dataset.layout()), stats_(stats) {

@@ -1,6 +1,5 @@
 #include "data/loader/batch_assembler.hpp"
 
-#include "base/error.hpp"
 #include "data/core/image_probe.hpp"
 #include "data/core/transform.hpp"
 #include "data/formats/file_reader.hpp"
@@ -24,12 +23,17 @@ constexpr int kMostDraws = 100;
 constexpr std::size_t kReplacementDraws = 0xFFFF;
 
 std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options) {
-  std::int64_t wished = options.tile_rows > 0 ? options.tile_rows : pipeline.dataset->tile_rows();
+  std::int64_t wanted = options.tile_rows > 0 ? options.tile_rows : pipeline.dataset->tile_rows();
   const Facts facts{.layout = pipeline.dataset->layout()};
   const bool decodes = facts.image() != nullptr && !image_shape(*facts.image()).fixed();
-  if (wished == 0 && decodes) wished = kDecodedTileRows;
-  if (!pipeline.batch_transforms.empty()) wished += wished % 2;  // pairs
-  return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
+  if (wanted == 0 && decodes) wanted = kDecodedTileRows;
+  if (!pipeline.batch_transforms.empty()) wanted += wanted % 2;  // pairs
+  return wanted > 0 ? std::min(wanted, options.batch_size) : options.batch_size;
+}
+
+void copy_to(std::span<std::byte> to, std::span<const std::byte> bytes) {
+  ASSERT(bytes.size() == to.size());
+  std::memcpy(to.data(), bytes.data(), bytes.size());
 }
 
 Layout with_plans(Layout layout, const Pipeline& pipeline) {
@@ -68,7 +72,7 @@ Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options) {
                                            : mixed_layout(std::move(layout), options.batch_size);
 }
 
-TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
+BatchAssembler::BatchAssembler(Pipeline pipeline, const LoaderOptions& options)
     : pipeline_(std::move(pipeline)),
       on_error_(options.on_error),
       skipped_(std::make_unique<SkippedSamples>(
@@ -85,6 +89,7 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
     mixer_.emplace(pipeline_.batch_transforms, seed_, layout_, slot_shape_.offsets);
   }
   image_ = find_field(layout_, "image");
+  if (image_ < layout_.size()) image_bytes_ = slot_layout_[image_].bytes();
   if (!transforms()) return;
   ASSERT(pipeline_.dataset->images() != nullptr && !(pipeline_.held && mixer_));
   shape_ = image_shape(layout_[image_]);
@@ -94,8 +99,8 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
   crop_ = dynamic_cast<const CropTransform*>(steps_.front().transform.get());
 }
 
-/// Neighbours that can be had as one become one; the draws of the others keep their numbers.
-void TileMaker::join_steps() {
+/// Neighbors that can be had as one become one; the draws of the others keep their numbers.
+void BatchAssembler::join_steps() {
   for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
     const auto& transform = pipeline_.transforms[i];
     const auto joined = steps_.empty() ? nullptr : steps_.back().transform->then(*transform);
@@ -107,14 +112,14 @@ void TileMaker::join_steps() {
   }
 }
 
-TileMaker::Scratch TileMaker::scratch() const {
+BatchAssembler::Scratch BatchAssembler::scratch() const {
   Scratch scratch;
   scratch.indices.resize(static_cast<std::size_t>(block_rows_));
   scratch.rows.resize(layout_.size());
   return scratch;
 }
 
-void TileMaker::make(const TileJob& job, Scratch& scratch) const {
+void BatchAssembler::make(const TileJob& job, Scratch& scratch) const {
   if (!mixer_) return make_rows(job, job.tile * tile_rows_, tile_rows_, scratch);
   // A tile makes rows and their partners, so that mixing needs no other tile's pixels.
   const std::int64_t half = batch_size_ / 2;
@@ -126,16 +131,16 @@ void TileMaker::make(const TileJob& job, Scratch& scratch) const {
               {first, count, half, job.extent.rows, job.extent.valid}, job.slot);
 }
 
-void TileMaker::make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
-                          Scratch& scratch) const {
+void BatchAssembler::make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
+                               Scratch& scratch) const {
   const std::int64_t end = std::min(first + count, job.extent.rows);
   for (std::int64_t row = first; row < end; row += block_rows_) {
     fill_block(job, row, std::min(block_rows_, end - row), scratch);
   }
 }
 
-void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
-                           Scratch& scratch) const {
+void BatchAssembler::fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
+                                Scratch& scratch) const {
   for (std::int64_t i = 0; i < count; ++i) {
     scratch.indices[static_cast<std::size_t>(i)] =
         sample_of(job.extent, first + i, scratch.order.get());
@@ -164,8 +169,8 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
 }
 
 /// All but the image, where that is made of transforms.
-void TileMaker::fill_fields(const TileJob& job, std::int64_t first,
-                            std::span<const std::int64_t> indices, Scratch& scratch) const {
+void BatchAssembler::fill_fields(const TileJob& job, std::int64_t first,
+                                 std::span<const std::int64_t> indices, Scratch& scratch) const {
   for (std::size_t field = 0; field < slot_layout_.size(); ++field) {
     const std::size_t bytes = slot_layout_[field].bytes();
     scratch.rows[field] =
@@ -178,12 +183,12 @@ void TileMaker::fill_fields(const TileJob& job, std::int64_t first,
 
 /// Another sample takes the place of a damaged one: drawn by the row's position alone, so any
 /// worker draws the same.
-void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
-                            Scratch& scratch) const {
+void BatchAssembler::replace_row(const RowJob& job, std::int64_t index, Error error,
+                                 Scratch& scratch) const {
   CounterRng rng = draws(job, kReplacementDraws);
   for (int draw = 0; draw < kMostDraws; ++draw) {
     skipped_->note({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, index},
-                   {name(index), error.message()});
+                   {sample_name(*pipeline_.dataset, index), error.message()});
     index =
         static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
     try {
@@ -198,42 +203,31 @@ void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
   throw error;
 }
 
-std::string TileMaker::name(std::int64_t index) const {
-  const ImageStore* images = pipeline_.dataset->images();
-  return images != nullptr ? images->name(index) : fmt::format("sample {}", index);
-}
-
-void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+void BatchAssembler::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
   try {
     if (pipeline_.held) return make_plan(job, index, scratch);
-    const StoredImage stored = stored_image(job, index, scratch);
-    if (!transforms()) return copy(job, stored);
+    std::optional<StoredImage> ahead;
+    if (job.tile.ahead != nullptr) ahead = job.tile.ahead->image(job.row, index, scratch.stored);
+    const StoredImage stored =
+        ahead ? *ahead : pipeline_.dataset->images()->read(index, scratch.stored);
+    if (!transforms()) return copy_to(image_slot(job), stored.bytes);
     if (!stored.raw.fixed())
       return looking_into(*pipeline_.dataset, index, [&] { decode(job, index, stored, scratch); });
     transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
               job, scratch);
   } catch (Error& error) {
-    error.add_frame(name(index));
+    error.add_frame(sample_name(*pipeline_.dataset, index));
     throw;
   }
 }
 
-StoredImage TileMaker::stored_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
-  if (job.tile.ahead != nullptr) {
-    if (const auto image = job.tile.ahead->image(job.row, index, scratch.stored)) return *image;
-  }
-  return pipeline_.dataset->images()->read(index, scratch.stored);
+/// The bytes of a row's image, or of its plan.
+std::span<std::byte> BatchAssembler::image_slot(const RowJob& job) const {
+  return job.tile.slot.subspan(
+      slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * image_bytes_, image_bytes_);
 }
 
-void TileMaker::copy(const RowJob& job, const StoredImage& stored) const {
-  const std::size_t bytes = layout_[image_].bytes();
-  ASSERT(stored.bytes.size() == bytes);
-  std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
-                  static_cast<std::size_t>(job.row) * bytes,
-              stored.bytes.data(), bytes);
-}
-
-void TileMaker::make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+void BatchAssembler::make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const {
   const HeldImages& held = *pipeline_.held;
   if (!held.sound[static_cast<std::size_t>(index)]) {
     (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws what ails it
@@ -247,13 +241,11 @@ void TileMaker::make_plan(const RowJob& job, std::int64_t index, Scratch& scratc
     pipeline_.transforms[i]->apply_to_plan(image, rng);
   }
   const PixelPlan plan = image.plan(index);
-  std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
-                  static_cast<std::size_t>(job.row) * sizeof plan,
-              &plan, sizeof plan);
+  copy_to(image_slot(job), std::as_bytes(std::span(&plan, 1)));
 }
 
-void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
-                       Scratch& scratch) const {
+void BatchAssembler::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
+                            Scratch& scratch) const {
   const ImageShape whole = scratch.decoder.open(stored.bytes);
   CounterRng rng = draws(job, steps_.front().operation);
   const Box box = crop_ != nullptr ? crop_->box(whole, rng) : Box{0, 0, whole.height, whole.width};
@@ -268,22 +260,19 @@ void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage&
   transform(out.view(), 1, job, scratch);
 }
 
-CounterRng TileMaker::draws(const RowJob& job, std::size_t operation) const {
+CounterRng BatchAssembler::draws(const RowJob& job, std::size_t operation) const {
   return {seed_, static_cast<std::uint32_t>(job.tile.epoch), job.position(),
           static_cast<std::uint16_t>(operation)};
 }
 
 /// Where a step writes: the last one into the slot.
-ImageTarget TileMaker::target(const RowJob& job, std::size_t step, Scratch& scratch) const {
+ImageTarget BatchAssembler::target(const RowJob& job, std::size_t step, Scratch& scratch) const {
   if (step + 1 < steps_.size()) return ImageTarget(scratch.between[step % 2]);
-  const std::size_t bytes = shape_.bytes();
-  return {job.tile.slot.subspan(
-              slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * bytes, bytes),
-          shape_};
+  return {image_slot(job), shape_};
 }
 
-void TileMaker::transform(ImageView image, std::size_t first_step, const RowJob& job,
-                          Scratch& scratch) const {
+void BatchAssembler::transform(ImageView image, std::size_t first_step, const RowJob& job,
+                               Scratch& scratch) const {
   for (std::size_t step = first_step; step < steps_.size(); ++step) {
     ImageTarget out = target(job, step, scratch);
     CounterRng rng = draws(job, steps_[step].operation);

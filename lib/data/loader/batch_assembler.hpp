@@ -1,23 +1,15 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "data/batch_transform/mixer.hpp"
+#include "data/batch_transform/mixup.hpp"
 #include "data/cache/device_images.hpp"
 #include "data/image/codec/decoder.hpp"
 #include "data/image/image.hpp"
 #include "data/loader/host_memory.hpp"
-#include "data/loader/loader.hpp"
 #include "data/loader/order.hpp"
 #include "data/loader/skipped_samples.hpp"
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -43,7 +35,7 @@ struct TileJob {
 
 /// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a
 /// Scratch is each thread's own. The same code runs in workers and in the caller.
-class TileMaker {
+class BatchAssembler {
  public:
   struct Scratch {
     std::int64_t epoch = -1;
@@ -57,7 +49,7 @@ class TileMaker {
   };
 
   /// Throws Error(config) where a transform cannot take its input.
-  TileMaker(Pipeline pipeline, const LoaderOptions& options);
+  BatchAssembler(Pipeline pipeline, const LoaderOptions& options);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
   /// The same with plans in place of images that a device keeps.
@@ -96,9 +88,7 @@ class TileMaker {
                    Scratch& scratch) const;
   void replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const;
   void make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const;
-  [[nodiscard]] StoredImage stored_image(const RowJob& job, std::int64_t index,
-                                         Scratch& scratch) const;
-  void copy(const RowJob& job, const StoredImage& stored) const;
+  [[nodiscard]] std::span<std::byte> image_slot(const RowJob& job) const;
   void make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const;
   void decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
               Scratch& scratch) const;
@@ -106,7 +96,6 @@ class TileMaker {
                  Scratch& scratch) const;
   [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
   [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
-  [[nodiscard]] std::string name(std::int64_t index) const;
   [[nodiscard]] bool transforms() const { return pipeline_.held || !pipeline_.transforms.empty(); }
   /// Images come from the store one by one, and not from the data set's fill().
   [[nodiscard]] bool makes_images(const TileJob& job) const {
@@ -122,8 +111,9 @@ class TileMaker {
   std::uint64_t seed_;
   Layout layout_;
   Layout slot_layout_;
-  std::size_t image_ = 0;  // its field
-  ImageShape shape_;       // after the transforms
+  std::size_t image_ = 0;        // its field
+  std::size_t image_bytes_ = 0;  // of a row in the slot
+  ImageShape shape_;             // after the transforms
   SlotShape slot_shape_;
   std::optional<Mixer> mixer_;
   std::int64_t batch_size_;
@@ -132,11 +122,10 @@ class TileMaker {
   int tiles_;
 };
 
-/// The layout behind the transforms. Throws Error(config) where one does not fit, or where images
-/// would be left that differ in size.
+/// The layout after the transforms. Throws Error(config) where one does not fit or sizes differ.
 Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
 
-/// The layout of the batches: behind the transforms of samples and of batches.
+/// The layout of the batches, after the transforms of samples and of batches.
 Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options);
 
 }  // namespace trainctl::data

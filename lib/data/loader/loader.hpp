@@ -1,72 +1,16 @@
 #pragma once
 
 #include "base/state_archive.hpp"
-#include "data/core/batch.hpp"
-#include "data/core/dataset.hpp"
-#include "data/core/transform.hpp"
-#include "data/loader/sampling.hpp"
-#include "data/loader/skipped_samples.hpp"
+#include "data/loader/batch_assembler.hpp"
+#include "data/loader/ring.hpp"
+#include "data/read_ahead/read_ahead.hpp"
+#include "data/remote/fetch_ahead.hpp"
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include <condition_variable>
+#include <stop_token>
+#include <thread>
 
 namespace trainctl::data {
-
-/// Which share of the global order this rank loads. Rank r of R takes the positions p with p mod R
-/// = r.
-struct Shard {
-  int rank = 0;
-  int world_size = 1;
-};
-
-enum class Order { sequential, shuffled };
-enum class LastBatch { keep, drop };
-/// Of the loader's threads: below_trainer where they share cores with the training.
-enum class Priority { normal, below_trainer };
-
-struct LoaderOptions {
-  std::int64_t batch_size = 64;  // per rank
-  int num_workers = 0;           // threads; 0: in the caller
-  int prefetch_factor = 2;
-  Priority priority = Priority::normal;
-  std::vector<int> cores;  // that its threads and its memory keep to; empty: any
-  Order order = Order::shuffled;
-  std::optional<ClassSampling> sampling;  // instead of the order: drawn with replacement
-  LastBatch last_batch = LastBatch::keep;
-  std::uint64_t seed = 0;
-  Shard shard;
-  std::optional<std::int64_t> limit_batches;  // a prefix of each epoch
-  double limit_fraction = 1.0;  // the same as a share of the batches; at least one batch is left
-  std::int64_t tile_rows = 0;   // samples a thread makes in one go; 0: the data set's choice
-  OnError on_error = OnError::fail;            // a sample that cannot be read: Error(data)
-  std::optional<std::int64_t> max_skipped;     // of this loader; default: default_max_skipped()
-  std::optional<std::uint64_t> memory_budget;  // bytes of the ring and of what is read ahead;
-                                               // default: half of the available memory
-  std::optional<int> read_ahead;  // batches; 0: none; default: what the disk needs, while the data
-                                  // is not in the page cache
-};
-
-struct HeldImages;
-
-/// A data set with its transforms, ready to be loaded.
-struct Pipeline {
-  std::shared_ptr<const Dataset> dataset;
-  std::vector<std::shared_ptr<const Transform>> transforms;
-  /// Place of the first of them in the config's list, which their draws are keyed by; the ones
-  /// before are done already.
-  std::size_t first_operation = 0;
-  std::optional<Normalization> normalization;
-  std::vector<std::shared_ptr<const BatchTransform>>
-      batch_transforms;            // one of them for each batch
-  std::vector<std::string> names;  // of the transforms, where they have any
-  /// The images where a device keeps them: a batch then has, as its image field, one PixelPlan a
-  /// row. All transforms can be planned.
-  std::shared_ptr<const HeldImages> held;
-};
 
 /// What a row of a batch was made of.
 struct RowSample {
@@ -77,7 +21,7 @@ struct RowSample {
 /// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and
 /// prefetch depth. Owns the ring of slots and the threads, which live as long as the loader; one
 /// consumer. Workers expect epoch e + 1 behind epoch e and start on it early; any other epoch
-/// begins the ring anew.
+/// restarts the ring.
 class Loader {
  public:
   /// Throws Error(config) where no batch comes out or a transform does not fit, Error(resource)
@@ -88,20 +32,26 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// After the transforms: of the samples, even where a batch has plans in place of their images.
-  [[nodiscard]] const Layout& layout() const;
+  [[nodiscard]] const Layout& layout() const { return assembler_.layout(); }
   /// Null where the batches have the pixels themselves.
-  [[nodiscard]] const std::shared_ptr<const HeldImages>& held() const;
-  [[nodiscard]] const std::optional<Normalization>& normalization() const;
-  [[nodiscard]] std::int64_t classes() const;
-  [[nodiscard]] std::int64_t samples() const;            // of an epoch
-  [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
+  [[nodiscard]] const std::shared_ptr<const HeldImages>& held() const {
+    return assembler_.pipeline().held;
+  }
+  [[nodiscard]] const std::optional<Normalization>& normalization() const {
+    return assembler_.pipeline().normalization;
+  }
+  [[nodiscard]] std::int64_t classes() const { return assembler_.pipeline().dataset->classes(); }
+  /// Of an epoch.
+  [[nodiscard]] std::int64_t samples() const { return orders_.positions(); }
+  /// The same on every rank.
+  [[nodiscard]] std::int64_t batches_per_epoch() const { return plan_.batches(); }
   /// The damaged samples of the batches that next() has given, each once.
-  [[nodiscard]] std::vector<SkippedSample> skipped() const;
+  [[nodiscard]] std::vector<SkippedSample> skipped() const { return assembler_.skipped().list(); }
   /// Which samples count as damaged; those of an earlier process are not among skipped().
   void serialize(StateArchive& archive);
 
   /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the
-  /// epoch goes on there, with the same bytes as if it had begun at 0: (epoch, batch) is all the
+  /// epoch resumes there, with the same bytes as if it had begun at 0: (epoch, batch) is all the
   /// state there is.
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the
@@ -109,7 +59,7 @@ class Loader {
   const Batch* next();
 
   /// No batch is wanted for now: the workers end the tiles under way and take no others. The batch
-  /// that next() gave is no longer held; start_epoch() begins the ring anew.
+  /// that next() gave is no longer held; start_epoch() restarts the ring.
   void rest();
 
   /// The samples of the rows of a batch that count. One that could not be read is named though
@@ -117,16 +67,68 @@ class Loader {
   [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch) const;
 
   /// The whole ring, for a layer above that page-locks it; every batch's fields lie in it.
-  [[nodiscard]] std::span<const std::byte> memory() const;
+  [[nodiscard]] std::span<const std::byte> memory() const { return arena_.bytes(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
+  std::unique_ptr<ReadAhead> make_ahead();
+  void make_threads();
+  void join_threads();
+  void run_worker(BatchAssembler::Scratch& scratch);
+  void finish_tile(const Ring::Ticket& ticket, BatchAssembler::Scratch& scratch);
+  void run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
+                BatchAssembler::Scratch& scratch);
+  void help(std::uint64_t number);
+  void make_inline(std::uint64_t number);
+  void make_or_await(std::uint64_t number);
+  void charge_skipped(std::uint64_t number);
+  void fill_in(std::uint64_t number);
+  void restart(std::int64_t epoch, std::int64_t first_batch);
+  void stop_workers();
+  void start_workers();
+  [[nodiscard]] Sequence sequence_from(std::int64_t epoch, std::int64_t first_batch);
 
-/// Digest of a batch's valid rows: the sum, modulo 2^64, of a hash of each row and its position. So
-/// the digests of the batches of an epoch, or of several ranks, add up to the same value however
-/// the positions are split. Of pixels, not of plans.
-std::uint64_t digest(const Batch& batch, const Layout& layout);
+  [[nodiscard]] std::int64_t epoch_of(std::uint64_t number) const {
+    return base_epoch_ + (base_batch_ + static_cast<std::int64_t>(number)) / plan_.batches();
+  }
+  [[nodiscard]] std::int64_t batch_of(std::uint64_t number) const {
+    return (base_batch_ + static_cast<std::int64_t>(number)) % plan_.batches();
+  }
+  [[nodiscard]] std::span<std::byte> slot(std::uint64_t number) {
+    return arena_.bytes().subspan(
+        static_cast<std::size_t>(ring_.slot_of(number)) * assembler_.slot_shape().bytes,
+        assembler_.slot_shape().bytes);
+  }
+
+  LoaderOptions options_;
+  BatchAssembler assembler_;
+  Orders orders_;
+  BatchPlan plan_;
+  FetchAhead fetches_;  // of a remote data set
+  Ring ring_;
+  Arena arena_;
+  std::unique_ptr<ReadAhead> ahead_;  // null: nothing is read ahead
+  // The caller makes batches rather than wait, where a tile is a whole batch of rows that are
+  // merely copied (a decoded tile may take longer than the wait), and the workers leave it a core
+  // (else it may be put to sleep in the middle of a batch, and all would wait for that one).
+  const bool helps_;
+
+  // The consumer's: batches are numbered from base_batch_ of base_epoch_, across epochs.
+  std::int64_t base_epoch_ = -1;
+  std::int64_t base_batch_ = 0;
+  std::uint64_t epoch_end_ = 0;
+  std::uint64_t next_ = 0;
+  std::optional<std::uint64_t> lent_;  // the batch that the caller may be reading
+  Batch batch_;
+  BatchAssembler::Scratch inline_scratch_;
+
+  std::stop_source stop_;  // of transfers that a worker waits for
+  // Starting and parking the threads; never touched while batches flow.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t round_ = 0;
+  int running_ = 0;
+  bool quit_ = false;
+  std::vector<std::thread> threads_;
+};
 
 }  // namespace trainctl::data

@@ -13,10 +13,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -110,71 +107,51 @@ namespace {
 constexpr double kSeconds = 0.25;  // after which no new tile begins
 constexpr std::size_t kMostTiles = 2000;
 
-/// The first tiles of epoch 0, each timed.
-class TileProbe {
- public:
-  TileProbe(const Pipeline& pipeline, const LoaderOptions& options, const Clock& clock)
-      : clock_(clock),
-        maker_(pipeline, options),
-        orders_(*pipeline.dataset, options),
-        plan_(orders_.positions(), options),
-        slot_(maker_.slot_shape().bytes),
-        scratch_(maker_.scratch()) {
-    scratch_.epoch = 0;
-    scratch_.order = orders_.get(0);
-  }
-
-  /// Seconds for a row, of each tile.
-  std::vector<double> run() {
-    const double begin = clock_.now();
-    try {
-      for (std::int64_t batch = 0; batch < plan_.batches(); ++batch) {
-        for (int tile = 0; tile < maker_.tiles(); ++tile) {
-          add(batch, tile);
-          if (clock_.now() - begin > kSeconds || seconds_.size() == kMostTiles) return seconds_;
+/// Seconds for a row of each of the first tiles of epoch 0.
+std::vector<double> time_tiles(const BatchAssembler& maker, const LoaderOptions& options,
+                               const Clock& clock) {
+  const Orders orders(*maker.pipeline().dataset, options);
+  const BatchPlan plan(orders.positions(), options);
+  Arena slot(maker.slot_shape().bytes);
+  BatchAssembler::Scratch scratch = maker.scratch();
+  scratch.epoch = 0;
+  scratch.order = orders.get(0);
+  std::vector<double> seconds;
+  const double begin = clock.now();
+  try {
+    for (std::int64_t batch = 0; batch < plan.batches(); ++batch) {
+      const Extent extent = plan.extent(batch);
+      for (int tile = 0; tile < maker.tiles(); ++tile) {
+        const std::int64_t rows =
+            std::min(maker.tile_rows(), extent.rows - tile * maker.tile_rows());
+        if (rows > 0) {
+          const double start = clock.now();
+          maker.make({0, batch, extent, tile, slot.bytes()}, scratch);
+          seconds.push_back((clock.now() - start) / static_cast<double>(rows));
         }
+        if (clock.now() - begin > kSeconds || seconds.size() == kMostTiles) return seconds;
       }
-    } catch (const Error&) {  // the loader meets it too, and knows what is to be done
     }
-    return seconds_;
+  } catch (const Error&) {  // the loader meets it too, and knows what is to be done
   }
-
-  [[nodiscard]] int tiles() const { return maker_.tiles(); }
-
- private:
-  void add(std::int64_t batch, int tile) {
-    const Extent extent = plan_.extent(batch);
-    const std::int64_t rows = std::min(maker_.tile_rows(), extent.rows - tile * maker_.tile_rows());
-    if (rows <= 0) return;
-    const double begin = clock_.now();
-    maker_.make({0, batch, extent, tile, slot_.bytes()}, scratch_);
-    seconds_.push_back((clock_.now() - begin) / static_cast<double>(rows));
-  }
-
-  const Clock& clock_;
-  TileMaker maker_;
-  Orders orders_;
-  BatchPlan plan_;
-  Arena slot_;
-  TileMaker::Scratch scratch_;
-  std::vector<double> seconds_;
-};
+  return seconds;
+}
 
 }  // namespace
 
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
                                       const Clock& clock) {
-  TileProbe probe(pipeline, options, clock);
-  std::vector<double> rows = probe.run();
+  const BatchAssembler maker(pipeline, options);
+  std::vector<double> rows = time_tiles(maker, options, clock);
   if (rows.empty()) return std::nullopt;
   if (rows.size() > 1) rows.erase(rows.begin());  // tables and memory are made in the first
   BatchCost cost;
-  cost.whole = probe.tiles() == 1;
+  cost.whole = maker.tiles() == 1;
   cost.seconds = median(rows) * static_cast<double>(options.batch_size);
   const double average = mean(rows);
   // A batch is the mean of its tiles, and so much the steadier.
   if (average > 0)
-    cost.spread = 1 + (quantile(rows, 0.99) / average - 1) / std::sqrt(probe.tiles());
+    cost.spread = 1 + (quantile(rows, 0.99) / average - 1) / std::sqrt(maker.tiles());
   return cost;
 }
 
@@ -208,6 +185,11 @@ namespace {
 
 constexpr int kMostSlots = 256;
 
+int wanted_slots(const LoaderOptions& options) {
+  if (options.num_workers == 0) return 1;
+  return std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
+}
+
 /// Two epochs are in use at a time; samplers hold their samples by class.
 std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
   constexpr std::uint64_t kEach = sizeof(Permutation::value_type);
@@ -220,7 +202,7 @@ std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
 }
 
 /// The stored image, its pixels where it must be decoded, what lies between the transforms, and
-/// what those keep. Neighbours may be joined: then this is more than is taken.
+/// what those keep. Neighbors may be joined: then this is more than is taken.
 std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
   std::array<std::uint64_t, 2> between{};
   std::uint64_t kept = 0;
@@ -239,11 +221,6 @@ std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
 
 std::uint64_t ring_budget(const LoaderOptions& options) {
   return options.memory_budget.value_or(available_memory() / 2);
-}
-
-int wanted_slots(const LoaderOptions& options) {
-  if (options.num_workers == 0) return 1;
-  return std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
 }
 
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {

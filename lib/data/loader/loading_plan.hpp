@@ -5,11 +5,6 @@
 #include "data/loader/loader.hpp"
 #include "spec/experiment/experiment.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace trainctl::data {
 
 /// What was measured at the start of a run.
@@ -48,7 +43,7 @@ int most_auto_workers(const LoadingLimits& limits);
 LoadingChoice choose_loading(const spec::Loader& wish, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes);
 
-/// So many threads beside steps of `least_step_s` or longer.
+/// The number of threads for steps of `least_step_s` or longer.
 struct AutoWorkers {
   double least_step_s = 0;
   int num_workers = 0;
@@ -65,9 +60,8 @@ struct BatchCost {
 };
 
 /// Times the first tiles of epoch 0 in the calling thread, for about a quarter of a second and at
-/// least one tile. A loader knows nothing of it: neither order nor skipped samples change, and what
-/// a cache keeps meanwhile it would have kept anyway. Nothing where no sample could be made; the
-/// loader will tell why.
+/// least one tile. Loaders are not affected. Nothing where no sample could be made; the loader
+/// reports why.
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
                                       const Clock& clock);
 
@@ -103,17 +97,14 @@ struct MemoryPlan {
   }
 };
 
-/// Of a pipeline without its cache. What the cache takes is taken from the budget. What does not
-/// fit is told by `refusal`.
+/// `pipeline` has no cache yet; what the cache takes is subtracted from the budget.
 MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options, CacheBudget& budget);
 
 /// Bytes that the ring of these options may take.
 std::uint64_t ring_budget(const LoaderOptions& options);
 
-/// Slots of the ring that the options ask for.
-int wanted_slots(const LoaderOptions& options);
-/// The same, fewer where memory is short. Throws Error(resource) where not even the least would
-/// fit.
+/// Slots of the ring: those that the options ask for, or fewer where memory is short. Throws
+/// Error(resource) where not even the least would fit.
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes);
 
 /// Bytes for images that are read ahead, out of what the ring leaves of the budget; 0: none are.

@@ -10,12 +10,9 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <optional>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -26,43 +23,6 @@ double process_cpu_s() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// The batches of epoch after epoch.
-class Stream {
- public:
-  Stream(Loader& loader, std::int64_t epoch) : loader_(loader), epoch_(epoch) {
-    loader_.start_epoch(epoch);
-  }
-
-  const Batch& next() {
-    while (true) {
-      if (const Batch* batch = loader_.next()) return touched(*batch);
-      loader_.start_epoch(++epoch_);
-    }
-  }
-
- private:
-  // The labels are the last field of every layout.
-  const Batch& touched(const Batch& batch) {
-    const auto labels = batch.fields.back();
-    const auto add = [](unsigned sum, std::byte byte) {
-      return sum + std::to_integer<unsigned>(byte);
-    };
-    sink_ = std::accumulate(labels.begin(), labels.end(), sink_, add);
-    return batch;
-  }
-
-  Loader& loader_;
-  std::int64_t epoch_;
-  volatile unsigned sink_ = 0;
-};
-
-std::uint64_t warm_up(Loader& loader) {
-  std::uint64_t sum = 0;
-  loader.start_epoch(0);
-  while (const Batch* batch = loader.next()) sum += digest(*batch, loader.layout());
-  return sum;
-}
-
 }  // namespace
 
 LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
@@ -70,9 +30,23 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
                              const Consumer& consumer) {
   Loader loader(pipeline, options);
   LoaderFigures figures;
-  figures.digest = warm_up(loader);
-  Stream stream(loader, 1);
-  for (int ready = options.num_workers * options.prefetch_factor; ready > 0; --ready) stream.next();
+  loader.start_epoch(0);  // the warm-up
+  while (const Batch* batch = loader.next()) figures.digest += digest(*batch, loader.layout());
+  std::int64_t epoch = 1;
+  loader.start_epoch(epoch);
+  volatile unsigned sink = 0;
+  const auto next_batch = [&]() -> const Batch& {
+    const Batch* batch = loader.next();
+    for (; batch == nullptr; batch = loader.next()) loader.start_epoch(++epoch);
+    // The labels are the last field of every layout.
+    const auto labels = batch->fields.back();
+    const auto add = [](unsigned sum, std::byte byte) {
+      return sum + std::to_integer<unsigned>(byte);
+    };
+    sink = std::accumulate(labels.begin(), labels.end(), sink, add);
+    return *batch;
+  };
+  for (int ready = options.num_workers * options.prefetch_factor; ready > 0; --ready) next_batch();
 
   const auto wanted =
       static_cast<std::size_t>(length.epochs.value_or(0) * loader.batches_per_epoch());
@@ -82,7 +56,7 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
   const double start = clock.now();
   double last = start;
   while (length.epochs ? intervals_ms.size() < wanted : last - start < length.seconds) {
-    const Batch& batch = stream.next();
+    const Batch& batch = next_batch();
     if (consumer) consumer(batch);
     samples += batch.valid;
     const double now = clock.now();

@@ -3,15 +3,11 @@
 #include "base/clock.hpp"
 #include "data/loader/loader.hpp"
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::data {
 
-/// How long to measure, behind an epoch of warm-up.
+/// How long to measure, after an epoch of warm-up.
 struct MeasureLength {
   std::optional<std::int64_t> epochs;  // whole epochs, or else
   double seconds = 1;                  // in whole batches
@@ -30,8 +26,8 @@ struct LoaderFigures {
 /// What is done with each batch, in the caller's thread.
 using Consumer = std::function<void(const Batch&)>;
 
-/// Loads with a consumer that reads nothing but labels, unless one is given. What the workers had
-/// ready when the measurement began is not counted.
+/// Loads and reads the labels, and calls the consumer, if any. Batches that the workers had ready
+/// when the measurement began are not counted.
 LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
                              const MeasureLength& length, const Clock& clock,
                              const Consumer& consumer = {});
@@ -45,22 +41,19 @@ struct Limit {
   bool per_thread = true;  // false where one thread may already fill the memory bus
 };
 
-/// Measures for about `seconds` on one thread, behind an epoch that fills the cache, where the
-/// pipeline has one. Gathering is the limit of what lies raw in memory,
-/// unless it is resized on the way.
+/// Measures for about `seconds` on one thread, after an epoch that fills the cache, if any. Images
+/// that lie raw in memory are gathered, unless they are resized.
 Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
                     const Clock& clock);
 
-/// Digests of whole epochs: the same for any number of workers, any prefetch depth and any split
-/// over ranks.
+/// Digests of whole epochs: the same for any number of workers, prefetch depth and ranks.
 struct EpochDigests {
   std::uint64_t digest = 0;  // of all epochs in their order
   std::vector<std::uint64_t> epochs;
   std::vector<SkippedSample> skipped;  // damaged samples that others took the place of, each once
 };
 
-/// Loads `epochs` epochs on each of options.shard.world_size ranks, one after the other, and adds
-/// their digests up.
+/// Loads `epochs` epochs on each of options.shard.world_size ranks and adds their digests up.
 EpochDigests digest_epochs(const Pipeline& pipeline, LoaderOptions options, std::int64_t epochs);
 
 }  // namespace trainctl::data

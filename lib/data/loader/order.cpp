@@ -1,13 +1,11 @@
 #include "data/loader/order.hpp"
 
 #include "base/error.hpp"
-#include "data/loader/sampling.hpp"
 #include "spec/experiment/value_types.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::data {
 
@@ -60,19 +58,19 @@ Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
   if (options.sampling) sampler_.emplace(dataset, *options.sampling);
 }
 
-std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) {
+std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) const {
   if (!sampler_ && kind_ == Order::sequential) return nullptr;
   const std::lock_guard lock(mutex_);
   Kept& kept = kept_[epoch % 2];
-  if (kept.epoch != epoch) kept = {epoch, std::make_shared<const Permutation>(make(epoch))};
+  if (kept.epoch == epoch) return kept.order;
+  Permutation order(sampler_ ? 0 : static_cast<std::size_t>(samples_));
+  if (sampler_) {
+    order = sampler_->draw(seed_, epoch);
+  } else {
+    shuffle(order, seed_, epoch);
+  }
+  kept = {epoch, std::make_shared<const Permutation>(std::move(order))};
   return kept.order;
-}
-
-Permutation Orders::make(std::int64_t epoch) const {
-  if (sampler_) return sampler_->draw(seed_, epoch);
-  Permutation order(static_cast<std::size_t>(samples_));
-  shuffle(order, seed_, epoch);
-  return order;
 }
 
 }  // namespace trainctl::data

@@ -1,18 +1,43 @@
 #pragma once
 
-#include "data/loader/loader.hpp"
+#include "data/core/parallel.hpp"
 #include "data/loader/sampling.hpp"
-
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <vector>
+#include "data/loader/skipped_samples.hpp"
 
 namespace trainctl::data {
 
-/// Fisher-Yates over Philox counters: a pure function of (count, seed, epoch), the same on every
-/// machine.
+/// The share of the global order that a rank loads: rank r of R, the positions p with p mod R = r.
+struct Shard {
+  int rank = 0;
+  int world_size = 1;
+};
+
+enum class Order { sequential, shuffled };
+enum class LastBatch { keep, drop };
+
+struct LoaderOptions {
+  std::int64_t batch_size = 64;  // per rank
+  int num_workers = 0;           // threads; 0: in the caller
+  int prefetch_factor = 2;
+  Priority priority = Priority::normal;
+  std::vector<int> cores;  // that its threads and its memory keep to; empty: any
+  Order order = Order::shuffled;
+  std::optional<ClassSampling> sampling;  // instead of the order: drawn with replacement
+  LastBatch last_batch = LastBatch::keep;
+  std::uint64_t seed = 0;
+  Shard shard;
+  std::optional<std::int64_t> limit_batches;  // a prefix of each epoch
+  double limit_fraction = 1.0;  // the same as a share of the batches; at least one batch is left
+  std::int64_t tile_rows = 0;   // samples a thread makes in one go; 0: the data set's choice
+  OnError on_error = OnError::fail;         // a sample that cannot be read: Error(data)
+  std::optional<std::int64_t> max_skipped;  // of this loader; default: default_max_skipped()
+  /// Bytes of the ring and of what is read ahead; default: half of the available memory.
+  std::optional<std::uint64_t> memory_budget;
+  /// Batches; 0: none; default: what the disk needs, while the data is not in the page cache.
+  std::optional<int> read_ahead;
+};
+
+/// Fisher-Yates over Philox counters: a pure function of (count, seed, epoch) on every machine.
 void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch);
 
 /// Where a rank's batch lies in the global order: row i is position `first + i * step`.
@@ -54,11 +79,9 @@ class Orders {
   [[nodiscard]] std::int64_t positions() const { return sampler_ ? sampler_->size() : samples_; }
 
   /// The order of `epoch`; null for the sequential one.
-  std::shared_ptr<const Permutation> get(std::int64_t epoch);
+  std::shared_ptr<const Permutation> get(std::int64_t epoch) const;
 
  private:
-  [[nodiscard]] Permutation make(std::int64_t epoch) const;
-
   struct Kept {
     std::int64_t epoch = -1;
     std::shared_ptr<const Permutation> order;
@@ -68,8 +91,8 @@ class Orders {
   Order kind_;
   std::uint64_t seed_;
   std::optional<ClassSampler> sampler_;
-  std::mutex mutex_;
-  Kept kept_[2];  // of even and of odd epochs
+  mutable std::mutex mutex_;
+  mutable Kept kept_[2];  // of even and of odd epochs
 };
 
 }  // namespace trainctl::data

@@ -3,12 +3,8 @@
 #include "base/random.hpp"
 #include "data/core/dataset.hpp"
 
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace trainctl::data {
 
@@ -42,11 +38,10 @@ class ClassSampler {
   std::vector<double> cumulative_;      // shares of the classes, summed up
 };
 
-/// The labels of all samples, read without their images. The layout must have a label that is one
-/// number.
+/// The labels of all samples, each one number, read without their images.
 std::vector<std::int64_t> read_labels(const Dataset& dataset);
 
-/// What the draws of a whole epoch are for; each purpose has a stream of its own.
+/// The purposes of draws for a whole epoch; each has a separate stream.
 enum class EpochStream : std::uint32_t { shuffle = 0, sampling = 1, split = 2 };
 
 /// Random words of one (seed, epoch), one after the other. No sample has this upper half of a

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ using spec::OnError;
 struct SkippedSample {
   std::string name;
   std::string reason;
+  static auto parts(auto& self) { return std::tie(self.name, self.reason); }  // for encode()
 };
 
 /// Who met a sample that cannot be read: a row of a batch, made in a tile.
@@ -39,8 +41,7 @@ class SkippedSamples {
  public:
   explicit SkippedSamples(std::int64_t most) : most_(most) {}
 
-  /// Throws Error(data) where its tile alone has met more than the budget allows: there is no use
-  /// in looking for others.
+  /// Throws Error(data) where its tile alone has met more than the budget allows.
   void note(const SkipPlace& place, SkippedSample sample);
   /// What that batch has met counts. Throws Error(data) where it is more than the budget allows.
   void charge(std::int64_t epoch, std::int64_t batch);

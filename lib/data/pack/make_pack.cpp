@@ -13,36 +13,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 namespace trainctl::data {
 namespace {
 
-/// Turns the images of a data set into what a pack holds. Called from several threads.
-class ImagePacker {
- public:
-  /// Throws Error(config) where the images do not suit the mode.
-  ImagePacker(const Dataset& dataset, const PackOptions& options);
-
-  /// All but the label. Throws Error(data) naming the image.
-  void make(std::int64_t index, PackedImage& out) const;
-
- private:
-  struct Workspace {
-    std::vector<std::byte> stored;
-    PixelReader reader;
-    std::vector<std::uint8_t> resized;
-  };
-
-  void keep(const StoredImage& stored, Workspace& work, PackedImage& out) const;
-  void convert(const StoredImage& stored, Workspace& work, PackedImage& out) const;
-
-  const Dataset& dataset_;
-  PackOptions options_;
-  mutable Pool<Workspace> pool_;
-};
-
-/// As torchvision's Resize(size), but never larger than the image.
+/// The shape that torchvision's Resize(size) gives, but never larger than the image.
 ImageShape shrunk(const ImageShape& shape, std::optional<std::int64_t> size) {
   const std::int64_t shorter = std::min(shape.height, shape.width);
   if (!size || shorter <= *size) return shape;
@@ -58,8 +33,8 @@ ImageView resized(const ImageView& image, const ImageShape& to, std::vector<std:
   return {out.data(), to};
 }
 
-/// The header's shape; nothing of a file that no decoder can read.
-ImageShape told_shape(const StoredImage& stored, PixelReader& reader) {
+/// The shape in the file's header; empty where no decoder can read it.
+ImageShape header_shape(const StoredImage& stored, PixelReader& reader) {
   try {
     return reader.shape(stored);
   } catch (const Error&) {
@@ -67,55 +42,72 @@ ImageShape told_shape(const StoredImage& stored, PixelReader& reader) {
   }
 }
 
-ImagePacker::ImagePacker(const Dataset& dataset, const PackOptions& options)
-    : dataset_(dataset), options_(options) {
-  const Facts facts{.layout = dataset.layout()};
-  const std::int64_t channels = image_shape(*facts.image()).channels;
-  ENSURE(config, options.mode != PackMode::resize || channels == 3,
-         "mode 'resize' writes JPEGs, which are read with 3 channels, and these images have {}; "
-         "use mode 'raw'",
-         channels);
-}
-
-void ImagePacker::make(std::int64_t index, PackedImage& out) const {
-  const ImageStore& images = *dataset_.images();
-  Pool<Workspace>::Lease work(pool_);
-  out.name = images.name(index);
-  in_context(out.name, [&] {
-    const StoredImage stored = images.read(index, work->stored);
-    const bool keeps = options_.mode == PackMode::keep || options_.mode == PackMode::baseline;
-    keeps ? keep(stored, *work, out) : convert(stored, *work, out);
-  });
-}
-
-void ImagePacker::keep(const StoredImage& stored, Workspace& work, PackedImage& out) const {
-  const bool file = !stored.raw.fixed();
-  if (options_.on_error == OnError::skip) (void)work.reader.read(stored);  // else it is as it is
-  out.shape = told_shape(stored, work.reader);
-  out.format = file ? PackFormat::file : PackFormat::raw;
-  out.bytes.clear();
-  if (options_.mode != PackMode::keep && file && is_jpeg(stored.bytes))
-    out.bytes = baseline_jpeg(stored.bytes);
-  if (out.bytes.empty()) out.bytes.assign(stored.bytes.begin(), stored.bytes.end());
-}
-
-void ImagePacker::convert(const StoredImage& stored, Workspace& work, PackedImage& out) const {
-  const ImageShape shape = work.reader.shape(stored);
-  const ImageShape to = shrunk(shape, options_.size);
-  // A second lossy compression would only lose.
-  if (options_.mode == PackMode::resize && to == shape && !stored.raw.fixed())
-    return keep(stored, work, out);
-  const ImageView image = resized(work.reader.read(stored), to, work.resized);
-  out.shape = to;
-  if (options_.mode == PackMode::resize) {
-    out.format = PackFormat::file;
-    out.bytes = write_jpeg(image, options_.quality);
-    return;
+/// Turns the images of a data set into what a pack holds. Called from several threads.
+class ImagePacker {
+ public:
+  /// Throws Error(config) where the images do not suit the mode.
+  ImagePacker(const Dataset& dataset, const PackOptions& options)
+      : dataset_(dataset), options_(options) {
+    const Facts facts{.layout = dataset.layout()};
+    const std::int64_t channels = image_shape(*facts.image()).channels;
+    ENSURE(config, options.mode != PackMode::resize || channels == 3,
+           "mode 'resize' writes JPEGs, which are read with 3 channels, and these images have {}; "
+           "use mode 'raw'",
+           channels);
   }
-  out.format = PackFormat::raw;
-  const auto* pixels = reinterpret_cast<const std::byte*>(image.pixels);
-  out.bytes.assign(pixels, pixels + to.bytes());
-}
+
+  /// Fills all of `out` but the label. Throws Error(data) naming the image.
+  void make(std::int64_t index, PackedImage& out) const {
+    const ImageStore& images = *dataset_.images();
+    Pool<Workspace>::Lease work(pool_);
+    out.name = images.name(index);
+    in_context(out.name, [&] {
+      const StoredImage stored = images.read(index, work->stored);
+      const bool keeps = options_.mode == PackMode::keep || options_.mode == PackMode::baseline;
+      keeps ? keep(stored, *work, out) : convert(stored, *work, out);
+    });
+  }
+
+ private:
+  struct Workspace {
+    std::vector<std::byte> stored;
+    PixelReader reader;
+    std::vector<std::uint8_t> resized;
+  };
+
+  void keep(const StoredImage& stored, Workspace& work, PackedImage& out) const {
+    const bool file = !stored.raw.fixed();
+    if (options_.on_error == OnError::skip) (void)work.reader.read(stored);  // else it is as it is
+    out.shape = header_shape(stored, work.reader);
+    out.format = file ? PackFormat::file : PackFormat::raw;
+    out.bytes.clear();
+    if (options_.mode != PackMode::keep && file && is_jpeg(stored.bytes))
+      out.bytes = baseline_jpeg(stored.bytes);
+    if (out.bytes.empty()) out.bytes.assign(stored.bytes.begin(), stored.bytes.end());
+  }
+
+  void convert(const StoredImage& stored, Workspace& work, PackedImage& out) const {
+    const ImageShape shape = work.reader.shape(stored);
+    const ImageShape to = shrunk(shape, options_.size);
+    // A second lossy compression would only lose quality.
+    if (options_.mode == PackMode::resize && to == shape && !stored.raw.fixed())
+      return keep(stored, work, out);
+    const ImageView image = resized(work.reader.read(stored), to, work.resized);
+    out.shape = to;
+    if (options_.mode == PackMode::resize) {
+      out.format = PackFormat::file;
+      out.bytes = write_jpeg(image, options_.quality);
+      return;
+    }
+    out.format = PackFormat::raw;
+    const auto* pixels = reinterpret_cast<const std::byte*>(image.pixels);
+    out.bytes.assign(pixels, pixels + to.bytes());
+  }
+
+  const Dataset& dataset_;
+  PackOptions options_;
+  mutable Pool<Workspace> pool_;
+};
 
 constexpr std::int64_t kAheadOfEach = 8;
 
@@ -133,7 +125,7 @@ std::string described(const Layout& layout) {
   return fmt::format("{}", fmt::join(fields, " and "));
 }
 
-/// What the header says before anything is written.
+/// The header before anything is written.
 PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   const Layout& layout = dataset.layout();
   const Facts facts{.layout = layout};
@@ -159,11 +151,10 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   return head;
 }
 
-/// The pack that is there already; nothing where none is. Another file in its place is not
-/// overwritten.
+/// Reports the pack that exists already, if any. Another file in its place is not overwritten.
 std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key, OnError on_error) {
   if (!fs::exists(path)) return std::nullopt;
-  const std::string name = printable(path.string());
+  const std::string name = shown(path);
   PackHeader found;
   std::vector<SkippedSample> left_out;
   try {
@@ -177,8 +168,7 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
   }
   ENSURE(config, found.key == key,
          "{} was made ({}) from other samples or with other options: the data has changed, or "
-         "another pack is meant; "
-         "remove the file or choose another name with --out",
+         "another pack is meant; remove the file or choose another name with --out",
          name, printable(found.recipe_text()));
   ENSURE(config, left_out.empty() || on_error == OnError::skip,
          "{} was made without {} damaged sample(s), the first of them {}; mend them and remove the "
@@ -187,7 +177,6 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
   return PackReport{found.samples, found.samples, 0, std::move(left_out), fs::file_size(path)};
 }
 
-/// One sample on its way into the pack.
 struct Slot {
   PackedImage image;
   std::optional<SkippedSample> failure;
@@ -203,7 +192,7 @@ void make_sample(const ImagePacker& packer, std::int64_t index, OnError on_error
   }
 }
 
-/// Those that an interrupted run has left out count, too.
+/// Counts the samples that an interrupted run has left out.
 void count_left_out(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
   const std::vector<SkippedSample> before = writer.left_out();
   ENSURE(data, before.empty() || on_error == OnError::skip,

@@ -5,7 +5,6 @@
 #include "data/formats/cache_file.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 
 namespace trainctl::data {
@@ -26,8 +25,7 @@ std::uint64_t hash_of(std::span<const std::byte> page) {
   return hash_bytes(copy);
 }
 
-/// Whether header and index fill the file exactly. Each part is compared before it is added:
-/// nothing wraps.
+/// Checks that header and index fill the file exactly, without an addition that could wrap.
 void check_length(const PackHeader& header, std::uint64_t size, const std::string& name) {
   const std::uint64_t behind_header = size - kPackPage;
   const auto samples = static_cast<std::uint64_t>(header.samples);
@@ -44,11 +42,6 @@ void check_length(const PackHeader& header, std::uint64_t size, const std::strin
 }
 
 }  // namespace
-
-std::string_view PackHeader::recipe_text() const {
-  return {recipe.data(),
-          static_cast<std::size_t>(std::find(recipe.begin(), recipe.end(), '\0') - recipe.begin())};
-}
 
 std::string header_page(PackHeader header) {
   std::string page(kPackPage, '\0');
@@ -95,6 +88,12 @@ PackHeader PackView::head(std::span<const std::byte> file, const std::string& na
          "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name,
          header.height, header.width, header.channels, header.classes);
   return header;
+}
+
+PackNotes decode_notes(std::string_view bytes, const std::string& name) {
+  PackNotes notes;
+  ENSURE(data, decode(bytes, notes), "{} is damaged: its notes contradict themselves", name);
+  return notes;
 }
 
 PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& header,
@@ -161,46 +160,6 @@ std::string_view PackView::name(std::int64_t index) const {
       header_.index_offset() + static_cast<std::uint64_t>(header_.samples) * sizeof(PackEntry);
   return {reinterpret_cast<const char*>(file_.data() + names + begin),
           entry(index).name_end - begin};
-}
-
-std::string encode_notes(const PackNotes& notes) {
-  ByteWriter out;
-  out.put(std::uint64_t{notes.class_names.size()});
-  for (const std::string& name : notes.class_names) out.put_text(name);
-  out.put(std::uint64_t{notes.left_out.size()});
-  for (const SkippedSample& sample : notes.left_out) {
-    out.put_text(sample.name);
-    out.put_text(sample.reason);
-  }
-  out.put_text(notes.origin.stage);
-  out.put(std::uint64_t{notes.origin.marks.size()});
-  for (const PathMark& mark : notes.origin.marks) {
-    out.put_text(mark.path);
-    out.put(mark.mtime_ns);
-    out.put(mark.size);
-  }
-  return out.bytes();
-}
-
-PackNotes decode_notes(std::string_view bytes, const std::string& name) {
-  ByteReader in(bytes);
-  PackNotes notes;
-  for (auto left = in.get<std::uint64_t>(); left > 0 && in.ok(); --left)
-    notes.class_names.push_back(in.get_text());
-  for (auto left = in.get<std::uint64_t>(); left > 0 && in.ok(); --left) {
-    SkippedSample& sample = notes.left_out.emplace_back();
-    sample.name = in.get_text();
-    sample.reason = in.get_text();
-  }
-  notes.origin.stage = in.get_text();
-  for (auto left = in.get<std::uint64_t>(); left > 0 && in.ok(); --left) {
-    PathMark& mark = notes.origin.marks.emplace_back();
-    mark.path = in.get_text();
-    mark.mtime_ns = in.get<std::int64_t>();
-    mark.size = in.get<std::uint64_t>();
-  }
-  ENSURE(data, in.ok() && in.at_end(), "{} is damaged: its notes contradict themselves", name);
-  return notes;
 }
 
 }  // namespace trainctl::data

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "data/formats/file_reader.hpp"
 #include "data/image/image.hpp"
 #include "data/loader/skipped_samples.hpp"
 
@@ -7,36 +8,35 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace trainctl::data {
 
-/// A file or folder of a source as it was when it was packed.
-struct PathMark {
-  std::string path;
-  std::int64_t mtime_ns = 0;
-  std::uint64_t size = 0;  // of a folder: 0
-  bool operator==(const PathMark&) const = default;
-};
-
 /// What a pack was made from.
 struct PackOrigin {
-  std::string stage;            // the data set's options, as YAML
-  std::vector<PathMark> marks;  // the paths it names come first; empty: nothing can be compared
+  std::string stage;  // the data set's options, as YAML
+  /// The paths it names come first; the size of a folder is 0. Empty: nothing can be compared.
+  std::vector<PathMark> marks;
 };
 
-/// What a pack tells beside its samples.
+/// What a pack holds next to its samples.
 struct PackNotes {
   std::vector<std::string> class_names;  // empty where nobody named them
   std::vector<SkippedSample> left_out;   // samples of the source that could not be read
   PackOrigin origin;
+
+  static auto parts(auto& self) {
+    return std::tie(self.class_names, self.left_out, self.origin.stage, self.origin.marks);
+  }
 };
 
-std::string encode_notes(const PackNotes& notes);
-/// Throws Error(data) where the bytes are none; `name` is what errors call the file.
+/// Reads what encode() wrote. Throws Error(data) where the bytes are damaged; `name` is what errors
+/// call the file.
 PackNotes decode_notes(std::string_view bytes, const std::string& name);
 
 // A pack file: one page of header; the images one behind the other; one entry for each; their names
@@ -50,6 +50,21 @@ constexpr std::uint32_t kPackVersion = 2;
 constexpr std::int64_t kMostSide = 1 << 20;
 constexpr std::int64_t kMostChannels = 4;
 constexpr std::size_t kPackPage = 4096;  // the header's page; the data begins behind it
+
+enum class PackFormat : std::uint16_t { file = 0, raw = 1 };
+
+struct PackEntry {
+  std::uint64_t offset = 0;
+  std::uint64_t hash = 0;
+  std::int64_t label = 0;
+  std::uint64_t name_end = 0;  // of all names; a name begins where the one before it ends
+  std::uint32_t bytes = 0;
+  std::uint32_t height = 0;  // 0: not known
+  std::uint32_t width = 0;
+  std::uint16_t channels = 0;
+  PackFormat format = PackFormat::file;
+};
+static_assert(sizeof(PackEntry) == 48);
 
 struct PackHeader {
   std::array<char, 8> magic = kPackMagic;
@@ -71,30 +86,15 @@ struct PackHeader {
 
   [[nodiscard]] ImageShape shape() const { return {height, width, channels}; }
   [[nodiscard]] std::uint64_t index_offset() const { return kPackPage + data_bytes; }
-  [[nodiscard]] std::uint64_t index_bytes() const;  // of entries and names
+  [[nodiscard]] std::uint64_t index_bytes() const {  // of entries and names
+    return static_cast<std::uint64_t>(samples) * sizeof(PackEntry) + names_bytes;
+  }
   [[nodiscard]] std::uint64_t notes_offset() const { return index_offset() + index_bytes(); }
-  [[nodiscard]] std::string_view recipe_text() const;
+  [[nodiscard]] std::string_view recipe_text() const {
+    return {recipe.data(), ::strnlen(recipe.data(), recipe.size())};
+  }
 };
 static_assert(sizeof(PackHeader) == 232);
-
-enum class PackFormat : std::uint16_t { file = 0, raw = 1 };
-
-struct PackEntry {
-  std::uint64_t offset = 0;
-  std::uint64_t hash = 0;
-  std::int64_t label = 0;
-  std::uint64_t name_end = 0;  // of all names; a name begins where the one before it ends
-  std::uint32_t bytes = 0;
-  std::uint32_t height = 0;  // 0: not known
-  std::uint32_t width = 0;
-  std::uint16_t channels = 0;
-  PackFormat format = PackFormat::file;
-};
-static_assert(sizeof(PackEntry) == 48);
-
-inline std::uint64_t PackHeader::index_bytes() const {
-  return static_cast<std::uint64_t>(samples) * sizeof(PackEntry) + names_bytes;
-}
 
 /// Whether a pack can hold such a raw image beside others of so many channels.
 inline bool fits_pack(const ImageShape& shape, std::int64_t channels) {
@@ -116,7 +116,7 @@ class PackView {
   /// Error(data).
   static PackHeader head(std::span<const std::byte> file, const std::string& name);
 
-  /// What stands behind the index, of a file whose header is `header`. Throws Error(data).
+  /// The notes behind the index of a file whose header is `header`. Throws Error(data).
   static PackNotes notes(std::span<const std::byte> file, const PackHeader& header,
                          const std::string& name);
 

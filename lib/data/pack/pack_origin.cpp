@@ -33,7 +33,6 @@ void add_texts(const config::Node& node, std::vector<fs::path>& paths) {
   for (const config::Node& item : node.items) add_texts(item, paths);
 }
 
-/// The paths that the options name.
 std::vector<fs::path> paths_of(const config::Stage& stage) {
   using config::ValueType;
   std::vector<fs::path> paths;
@@ -45,7 +44,7 @@ std::vector<fs::path> paths_of(const config::Stage& stage) {
   return paths;
 }
 
-/// Folders and files beneath those paths.
+/// The marks of the named paths and of what lies beneath them.
 struct Found {
   std::vector<PathMark> named;  // by the options themselves
   std::vector<PathMark> folders;
@@ -73,8 +72,8 @@ struct Found {
   }
 };
 
-/// The source's fingerprint as it is now; nothing where it cannot be had.
-std::optional<std::string> fingerprint_now(const std::string& stage, const Catalogue& catalogue) {
+/// The source's current fingerprint, if the source can be opened.
+std::optional<std::string> fingerprint_now(const std::string& stage, const Catalog& catalog) {
   config::Diagnostics problems;
   const config::Node tree =
       config::parse_yaml(config::make_source("the pack", stage), stage, problems);
@@ -86,7 +85,7 @@ std::optional<std::string> fingerprint_now(const std::string& stage, const Catal
       problems.error_count() > 0)
     return std::nullopt;
   try {
-    return catalogue.datasets.at(source.type)(source)->fingerprint();
+    return catalog.datasets.at(source.type)(source)->fingerprint();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
     return std::nullopt;
@@ -115,8 +114,8 @@ PackOrigin record_origin(const config::Stage& source) {
   return origin;
 }
 
-void check_pack_origin(const PackHeader& header, const PackOrigin& origin,
-                       const Catalogue& catalogue, const std::string& file) {
+void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const Catalog& catalog,
+                       const std::string& file) {
   const PathMark* changed = nullptr;
   std::size_t left = 0;
   for (const PathMark& mark : origin.marks) {
@@ -124,10 +123,10 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin,
     if (now) ++left;
     if (now != mark) changed = &mark;  // the last: files stand behind their folders
   }
-  // A folder alone may be where another disk was mounted.
+  // A folder that alone is left may be the mount point of another disk.
   const bool gone = left == 0 || (left == 1 && origin.marks.size() > 1);
   if (changed == nullptr || gone) return;
-  const auto fingerprint = fingerprint_now(origin.stage, catalogue);
+  const auto fingerprint = fingerprint_now(origin.stage, catalog);
   ENSURE(data, fingerprint && hash_of(*fingerprint) == header.source,
          "{} is stale: {}, which it was made from ({}), has changed since; make it anew with "
          "'trainctl data pack', or write 'on_stale: ignore' to use it as it is",

@@ -2,8 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
-#include "base/strings.hpp"
-#include "data/formats/file_reader.hpp"
+#include "data/formats/cache_file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -33,7 +32,7 @@ std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// Entry, name and a hash of both.
+/// An entry of the journal: the index entry, the name and a hash of both.
 std::string record_of(const PackEntry& entry, std::string_view name) {
   std::string record(bytes_of(entry));
   record += name;
@@ -45,18 +44,16 @@ std::string record_of(const PackEntry& entry, std::string_view name) {
 void cut(const Fd& fd, std::uint64_t length, const fs::path& path) {
   const bool done =
       ::ftruncate(fd.get(), static_cast<off_t>(length)) == 0 && ::lseek(fd.get(), 0, SEEK_END) >= 0;
-  ENSURE(resource, done, "cannot write {}: {}", printable(path.string()), std::strerror(errno));
+  ENSURE(resource, done, "cannot write {}: {}", shown(path), std::strerror(errno));
 }
 
 void sync_data(const Fd& fd, const fs::path& path) {
-  ENSURE(resource, ::fdatasync(fd.get()) == 0, "cannot write {}: {}", printable(path.string()),
+  ENSURE(resource, ::fdatasync(fd.get()) == 0, "cannot write {}: {}", shown(path),
          std::strerror(errno));
 }
 
-/// Of a record for a sample that is left out: it has no bytes, and its name tells the reason, too.
+/// Marks the record of a sample that is left out: no bytes, and the reason behind the name.
 constexpr auto kLeftOut = static_cast<PackFormat>(0xFFFF);
-
-std::string text_of(const SkippedSample& sample) { return sample.name + '\0' + sample.reason; }
 
 SkippedSample skipped_of(std::string_view text) {
   const std::size_t end = std::min(text.find('\0'), text.size());
@@ -64,14 +61,19 @@ SkippedSample skipped_of(std::string_view text) {
           std::string(text.substr(std::min(end + 1, text.size())))};
 }
 
-fs::path beside(const fs::path& path, const char* suffix) { return path.string() + suffix; }
+bool has_name(const Fd& fd, const fs::path& path) {
+  struct stat mine {};
+  struct stat named {};
+  return ::fstat(fd.get(), &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+}
 
 }  // namespace
 
 PackWriter::PackWriter(fs::path path, const PackHeader& head, const Progress& checked)
     : path_(std::move(path)),
-      partial_path_(beside(path_, ".partial")),
-      journal_path_(beside(path_, ".journal")),
+      partial_path_(path_.string() + ".partial"),
+      journal_path_(path_.string() + ".journal"),
       head_(head),
       partial_(open_locked(partial_path_)),
       journal_(open_locked(journal_path_)) {
@@ -79,16 +81,16 @@ PackWriter::PackWriter(fs::path path, const PackHeader& head, const Progress& ch
 }
 
 PackWriter::~PackWriter() {
-  // A disk tells each descriptor once that it lost bytes: a second try would seem to succeed.
+  // A disk reports lost bytes to each descriptor once: a second try would seem to succeed.
   if (failed_ || !partial_.valid()) return;
   try {
     save();
   } catch (const Error&) {
-    // What is not saved is made again.
+    // The next run makes the images again.
   }
 }
 
-/// Nothing that is sound is written anew: a crash here costs nothing.
+/// Writes nothing again that is valid, so a crash here loses nothing.
 void PackWriter::resume(const Progress& checked) {
   read_journal();
   const auto on_disk =
@@ -118,13 +120,13 @@ void PackWriter::read_journal() {
   ENSURE(config, (found == JournalHead{.key = head_.key}),
          "{} was begun from other samples, with other options or by another version; remove it and "
          "{} to begin again",
-         printable(partial_path_.string()), printable(journal_path_.string()));
+         shown(partial_path_), shown(journal_path_));
   journal_end_ = sizeof found;
   while (done() < head_.samples && take_record(std::string_view(journal).substr(journal_end_)))
     continue;
 }
 
-/// Takes the first record of what is left; false where it is none that follows the ones before it.
+/// Takes the next record; returns false where it does not follow the ones before it.
 bool PackWriter::take_record(std::string_view journal) {
   if (journal.size() < sizeof(PackEntry)) return false;
   PackEntry entry;
@@ -147,7 +149,7 @@ bool PackWriter::take_record(std::string_view journal) {
   return true;
 }
 
-/// How many of the first entries have the bytes that the journal says.
+/// The number of leading entries whose bytes match the journal.
 std::size_t PackWriter::sound_entries(std::uint64_t on_disk, const Progress& checked) const {
   std::vector<std::byte> bytes;
   const FileReader file(partial_path_);
@@ -211,7 +213,7 @@ void PackWriter::append(const PackedImage& image) {
 void PackWriter::leave_out(const SkippedSample& sample) {
   ASSERT(done() < head_.samples);
   left_out_.push_back({entries_.size(), sample});
-  const std::string text = text_of(sample);
+  const std::string text = sample.name + '\0' + sample.reason;
   PackEntry entry;
   entry.offset = end_;
   entry.name_end = names_.size() + text.size();
@@ -253,14 +255,14 @@ PackHeader PackWriter::finish(PackNotes notes) {
                     entries_.size() * sizeof(PackEntry));
   index += names_;
   head_.index_hash = hash_bytes(std::as_bytes(std::span(index)));
-  const std::string told = encode_notes(notes);
-  head_.notes_bytes = told.size();
-  head_.notes_hash = hash_bytes(std::as_bytes(std::span(told)));
+  const std::string encoded = encode(notes);
+  head_.notes_bytes = encoded.size();
+  head_.notes_hash = hash_bytes(std::as_bytes(std::span(encoded)));
   failed_ = true;  // what follows is no image
-  write_all(partial_.get(), index + told, partial_path_.string());
+  write_all(partial_.get(), index + encoded, partial_path_.string());
   const std::string page = header_page(head_);
   ENSURE(resource, ::lseek(partial_.get(), 0, SEEK_SET) == 0, "cannot write {}",
-         printable(partial_path_.string()));
+         shown(partial_path_));
   write_all(partial_.get(), page, partial_path_.string());
   publish(partial_path_, partial_.get(), path_);
   partial_.reset();
@@ -269,25 +271,14 @@ PackHeader PackWriter::finish(PackNotes notes) {
   return head_;
 }
 
-namespace {
-
-bool has_name(const Fd& fd, const fs::path& path) {
-  struct stat mine {};
-  struct stat named {};
-  return ::fstat(fd.get(), &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
-}
-
-}  // namespace
-
 Fd open_locked(const fs::path& path, const std::function<void()>& opened) {
   while (true) {
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     ENSURE(resource, fd.valid(), "cannot write {}: {}; choose a writable folder with --out",
-           printable(path.string()), std::strerror(errno));
+           shown(path), std::strerror(errno));
     if (opened) opened();
     ENSURE(resource, ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0,
-           "another process is writing {}: wait for its end", printable(path.string()));
+           "another process is writing {}: wait for its end", shown(path));
     if (has_name(fd, path)) return fd;
   }
 }

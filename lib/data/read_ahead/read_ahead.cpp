@@ -20,7 +20,7 @@ constexpr std::int64_t kLooks = 32;                           // into the page c
 constexpr std::uint64_t kLeastBytes = 1 << 20;                // less is not worth a thread
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of one image
 
-/// With room for batches that are larger than others.
+/// Leaves room for batches that are larger than others.
 std::uint64_t batch_bytes(const ImageRanges& ranges, std::int64_t samples, std::int64_t rows) {
   const std::uint64_t each = ranges.bytes() / static_cast<std::uint64_t>(samples) + kReadPage;
   return each * static_cast<std::uint64_t>(rows) / 8 * 9;
@@ -30,6 +30,10 @@ const ImageRanges* ranges_of(const Dataset& dataset) {
   return dataset.images() != nullptr ? dataset.images()->ranges() : nullptr;
 }
 
+constexpr std::uint64_t kLargeSample = 64 << 10;  // the disk reads those as fast at any place
+constexpr std::size_t kMostFiles = 64;
+constexpr std::uint64_t kChunk = 1 << 20;
+
 }  // namespace
 
 std::uint64_t ahead_bytes(const Dataset& dataset, const LoaderOptions& options,
@@ -37,11 +41,11 @@ std::uint64_t ahead_bytes(const Dataset& dataset, const LoaderOptions& options,
   const ImageRanges* ranges = ranges_of(dataset);
   if (ranges == nullptr || options.read_ahead == 0) return 0;
   const std::uint64_t batch = batch_bytes(*ranges, dataset.size(), options.batch_size);
-  const std::uint64_t wished = options.read_ahead
+  const std::uint64_t wanted = options.read_ahead
                                    ? batch * static_cast<std::uint64_t>(*options.read_ahead)
                                    : std::max(batch, kWindowBytes);
   const std::uint64_t whole = batch_bytes(*ranges, dataset.size(), dataset.size());
-  const std::uint64_t window = std::min(wished, whole) / kReadPage * kReadPage + kReadPage;
+  const std::uint64_t window = std::min(wanted, whole) / kReadPage * kReadPage + kReadPage;
   const std::uint64_t room = left / ReadAhead::kWindows / kReadPage * kReadPage;
   if (room < std::min(kLeastBytes, window)) return 0;
   return std::min(window, room) * ReadAhead::kWindows;
@@ -78,7 +82,7 @@ ReadAhead::ReadAhead(const Shared& shared, const LoaderOptions& options, std::ui
     : shared_(shared),
       ranges_(*ranges_of(shared.dataset)),
       batch_size_(options.batch_size),
-      wished_batches_(options.read_ahead),
+      requested_batches_(options.read_ahead),
       takes_most_(shared.plan.batches() * options.batch_size * options.shard.world_size * 2 >=
                   shared.dataset.size()),
       arena_(bytes, Touch::on_use) {
@@ -89,7 +93,7 @@ ReadAhead::ReadAhead(const Shared& shared, const LoaderOptions& options, std::ui
 ReadAhead::~ReadAhead() {
   stop();
   stream_.reset();
-  // What is still read must not come into memory that has become another's.
+  // Pending reads must not write into memory that is reused: it is leaked.
   if (broken_) (void)new Arena(std::move(arena_));
 }
 
@@ -143,7 +147,7 @@ void ReadAhead::run() {
   try {
     read_windows();
   } catch (const std::exception&) {
-    // Then every tile reads for itself, and tells what is wrong.
+    // Every tile then reads for itself, and reports the error.
   }
   broken_ = reader_ && !reader_->drain();
   reader_.reset();
@@ -169,13 +173,13 @@ void ReadAhead::read_windows() {
   }
 }
 
-/// False where there is no window to fill, or no more to do.
+/// Returns false where there is no window to fill, or no more to do.
 bool ReadAhead::plan_next(Wait wait) {
   Window* window = free_window(wait);
   if (window == nullptr) return false;
   choose_batches(*window);
-  if (wished_batches_ || !is_cached(*window)) {
-    if (!wished_batches_) stream_files();
+  if (requested_batches_ || !is_cached(*window)) {
+    if (!requested_batches_) stream_files();
     choose_rows(*window);
     window->plan_reads();
   }
@@ -208,12 +212,12 @@ Window* ReadAhead::free_window(Wait wait) {
 void ReadAhead::choose_batches(Window& window) {
   window.clear(planned_);
   const std::int64_t most =
-      wished_batches_.value_or(std::max<std::int64_t>(1, kWindowRows / batch_size_));
+      requested_batches_.value_or(std::max<std::int64_t>(1, kWindowRows / batch_size_));
   window.end = window.first + static_cast<std::uint64_t>(std::min(most, next_batches_));
   next_batches_ = std::min(most, 2 * next_batches_);
 }
 
-/// By a look at some of its rows: in the page cache even to list all of them would show.
+/// Looks at some of the rows: where all are cached, even listing all of them would cost time.
 bool ReadAhead::is_cached(const Window& window) {
   const std::int64_t batches = shared_.plan.batches();
   const std::int64_t rows = static_cast<std::int64_t>(window.end - window.first) * batch_size_;
@@ -231,7 +235,7 @@ bool ReadAhead::is_cached(const Window& window) {
   return in_page_cache(ranges, ranges_);
 }
 
-/// Once, at the first window that is not in the page cache.
+/// Starts the stream once, at the first window that is not in the page cache.
 void ReadAhead::stream_files() {
   if (stream_ || !takes_most_) return;
   stream_.emplace(ranges_, parts_to_stream(ranges_, shared_.dataset.size(), available_memory()));
@@ -247,8 +251,8 @@ void ReadAhead::choose_rows(Window& window) {
   }
 }
 
-/// False where the batch is one too many for the window. The rows of a first batch that do not fit
-/// are left to its tiles.
+/// Returns false where the batch does not fit the window. Rows of a first batch that do not fit are
+/// left to its tiles.
 bool ReadAhead::add_batch(Window& window, const Extent& extent, const Permutation* order) {
   const std::size_t rows = window.samples.size();
   const std::size_t ranges = window.ranges.size();
@@ -278,21 +282,13 @@ bool ReadAhead::add_batch(Window& window, const Extent& extent, const Permutatio
   return true;
 }
 
-namespace {
-
-constexpr std::uint64_t kLargeSample = 64 << 10;  // the disk reads those as fast at any place
-constexpr std::size_t kMostFiles = 64;
-constexpr std::uint64_t kChunk = 1 << 20;
-
-}  // namespace
-
 FileStream::FileStream(const ImageRanges& ranges, std::vector<FileRange> parts)
     : ranges_(ranges), parts_(std::move(parts)) {
   if (parts_.empty()) return;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    // Then every sample is read at its turn.
+    // Every sample is then read at its turn.
   }
 }
 
@@ -307,7 +303,7 @@ void FileStream::run() {
   try {
     for (const FileRange& part : parts_) read(part, buffer);
   } catch (const std::exception&) {
-    // Who needs what could not be read tells the error.
+    // The reader of the sample reports the error.
   }
 }
 

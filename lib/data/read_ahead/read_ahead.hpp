@@ -116,7 +116,7 @@ class ReadAhead {
   Shared shared_;
   const ImageRanges& ranges_;
   std::int64_t batch_size_;
-  std::optional<int> wished_batches_;
+  std::optional<int> requested_batches_;
   bool takes_most_;  // of the samples, all ranks of an epoch together
   std::optional<FileStream> stream_;
   Arena arena_;

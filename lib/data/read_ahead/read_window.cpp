@@ -16,9 +16,9 @@ namespace trainctl::data {
 namespace {
 
 constexpr unsigned kDepth = 64;
-constexpr unsigned kThreads = 32;     // in the place of io_uring
-constexpr std::size_t kLooks = 32;    // into the page cache
-constexpr std::size_t kMostCold = 1;  // of them in what counts as warm
+constexpr unsigned kThreads = 32;         // in the place of io_uring
+constexpr std::size_t kProbedPages = 32;  // into the page cache
+constexpr std::size_t kMostCold = 1;      // of them in what counts as warm
 
 bool is_cached(const FileReader& file, std::uint64_t offset) {
   std::byte byte{};
@@ -26,10 +26,13 @@ bool is_cached(const FileReader& file, std::uint64_t offset) {
   return ::preadv2(file.fd(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
 }
 
-/// What lies behind the range of a read is another sample's, somewhere in the epoch.
+/// Turns the kernel's read-ahead off: the bytes after a range belong to an unrelated sample.
 void expect_random_reads(const FileReader& file) {
   (void)::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_RANDOM);
 }
+
+constexpr std::uint64_t kGap = 64 << 10;
+constexpr std::uint64_t kMostJoined = 1 << 20;  // so that the first samples of it need not wait
 
 }  // namespace
 
@@ -80,7 +83,7 @@ bool in_page_cache(const std::vector<FileRange>& ranges, const ImageRanges& file
       number = range.file;
       cold += is_cached(*open, range.offset) ? 0 : 1;
     } catch (const Error&) {
-      // A file that cannot be opened is the tile's to tell.
+      // The tile reports a file that cannot be opened.
     }
   }
   return cold <= std::min(kMostCold, ranges.size() / 2);
@@ -109,7 +112,7 @@ bool WindowReader::drain() {
 void WindowReader::step() {
   begin_some();
   if (in_flight_ == 0) return;
-  // Some at a time while there is more to do: each wake-up costs as much as several reads.
+  // Waits for several reads while there is more to do: a wake-up costs as much as several reads.
   const std::size_t least = all_begun() ? 1 : std::max<std::size_t>(1, in_flight_ / 4);
   results_.clear();
   queue_->collect(static_cast<unsigned>(least), results_);
@@ -170,24 +173,13 @@ void WindowReader::finish(const ReadResult& result) {
   --in_flight_;
 }
 
-namespace {
-
-constexpr std::uint64_t kGap = 64 << 10;
-constexpr std::uint64_t kMostJoined = 1 << 20;  // so that the first samples of it need not wait
-
-}  // namespace
-
 void ReadPlan::make(const std::vector<FileRange>& ranges, std::uint64_t capacity) {
   reads.clear();
   places.resize(ranges.size());
   order.resize(ranges.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const auto key = [&](std::uint32_t i) {
-      return std::tuple(ranges[i].file, ranges[i].offset, i);
-    };
-    return key(a) < key(b);
-  });
+  std::ranges::sort(
+      order, {}, [&](std::uint32_t i) { return std::tuple(ranges[i].file, ranges[i].offset, i); });
   std::uint64_t wanted = 0;
   for (const FileRange& range : ranges) wanted += in_pages(range);
   ASSERT(wanted <= capacity);

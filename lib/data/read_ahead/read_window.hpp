@@ -42,7 +42,7 @@ struct ReadPlan {
   std::vector<RangePlace> places;    // of each range
   std::vector<std::uint32_t> order;  // of the ranges, by file and offset
 
-  /// Neighbours become one read where the gap between them is small and the buffer has room for
+  /// Neighbors become one read where the gap between them is small and the buffer has room for
   /// it. All ranges in_pages() fit `capacity`.
   void make(const std::vector<FileRange>& ranges, std::uint64_t capacity);
 };

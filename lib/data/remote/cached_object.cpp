@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/formats/file_reader.hpp"
+#include "data/core/parallel.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -15,11 +15,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <exception>
-#include <mutex>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace trainctl::data {
@@ -27,14 +24,14 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x0131'7265'6974'6374;  // "tctier1" and the version
 constexpr std::uint64_t kMostNotes = std::uint64_t{1} << 16;
-constexpr std::size_t kConnections = 4;
+constexpr std::int64_t kConnections = 4;
 constexpr std::size_t kHashedAtOnce = 1 << 16;
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
   return hash_bytes(std::as_bytes(std::span(text)), seed);
 }
 
-/// Never 0: that stands for a block that is not there.
+/// Never 0, which stands for a missing block.
 std::uint64_t checksum_of(std::uint64_t hash) { return std::max<std::uint64_t>(hash, 1); }
 
 bool write_at(int fd, std::string_view bytes, std::uint64_t offset) {
@@ -60,7 +57,7 @@ bool read_at(int fd, void* out, std::size_t size, std::uint64_t offset) {
   return true;
 }
 
-/// A file that goes away again unless it is published.
+/// A file that is removed again unless it is published.
 class NewFile {
  public:
   explicit NewFile(const fs::path& path)
@@ -96,10 +93,10 @@ class CountedBytes {
     folder_.take(bytes_);
   }
   ~CountedBytes() {
-    if (written_)
-      folder_.settle(bytes_);
-    else
-      give_back();
+    try {
+      written_ ? folder_.settle(bytes_) : folder_.give_back(bytes_);
+    } catch (const Error&) {  // then the count is too high until the next eviction
+    }
   }
   CountedBytes(const CountedBytes&) = delete;
   CountedBytes& operator=(const CountedBytes&) = delete;
@@ -107,13 +104,6 @@ class CountedBytes {
   void written() { written_ = true; }
 
  private:
-  void give_back() noexcept {
-    try {
-      folder_.give_back(bytes_);
-    } catch (const Error&) {  // then the count is too high until the next eviction
-    }
-  }
-
   TierFolder& folder_;
   std::uint64_t bytes_;
   bool written_ = false;
@@ -185,18 +175,13 @@ CachedObject::CachedObject(const Place& place, Url url, Fd data, Fd notes, const
   note_use();
 }
 
-/// For the eviction. The kernel's own time of change moves in steps of some milliseconds, in which
-/// many objects are used; only the owner of a file may set a finer one.
+/// Sets the time of use for the eviction. The kernel's own time moves in steps of milliseconds, in
+/// which many objects are used; only the owner of a file may set a finer one.
 void CachedObject::note_use() const {
   std::array<timespec, 2> times{};
   ::clock_gettime(CLOCK_REALTIME, times.data());
   times[1] = times[0];
   if (::futimens(data_.get(), times.data()) != 0) ::futimens(data_.get(), nullptr);
-}
-
-bool CachedObject::is_begun(const TierFolder& folder, const Url& url) {
-  std::error_code failure;
-  return fs::exists(folder.files(url.text).data, failure);
 }
 
 std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& url) {
@@ -210,19 +195,21 @@ std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& 
   return create(place, url, *first);
 }
 
-/// Null where it is damaged, too: only who has the object's lock may take it away.
+/// Returns null for a damaged copy, too, which only the holder of the object's lock removes.
 std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& url) {
   const ObjectFiles files = place.folder->files(url.text);
+  const auto open_existing = [](const fs::path& path) {
+    Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    ENSURE(resource, fd.valid() || errno == ENOENT, "cannot open {}: {}", shown(path),
+           std::strerror(errno));
+    return fd;
+  };
   while (true) {
-    Fd data(::open(files.data.c_str(), O_RDWR | O_CLOEXEC));
-    ENSURE(resource, data.valid() || errno == ENOENT, "cannot open {}: {}",
-           printable(files.data.string()), std::strerror(errno));
+    Fd data = open_existing(files.data);
     if (!data.valid()) return nullptr;
-    ENSURE(resource, lock_file(data.get(), LOCK_SH), "cannot lock {}: {}",
-           printable(files.data.string()), std::strerror(errno));
-    Fd notes(::open(files.notes.c_str(), O_RDWR | O_CLOEXEC));
-    ENSURE(resource, notes.valid() || errno == ENOENT, "cannot open {}: {}",
-           printable(files.notes.string()), std::strerror(errno));
+    ENSURE(resource, lock_file(data.get(), LOCK_SH), "cannot lock {}: {}", shown(files.data),
+           std::strerror(errno));
+    Fd notes = open_existing(files.notes);
     struct stat info {};
     if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0) continue;  // it was just removed
     const auto content = notes.valid() ? Notes::read(notes.get()) : std::nullopt;
@@ -234,7 +221,7 @@ std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& 
   }
 }
 
-/// The notes come to their name first: whoever finds the content finds them, too.
+/// Publishes the notes first, so that whoever finds the content finds them, too.
 std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url& url,
                                                    const Piece& first) {
   const ObjectFiles files = place.folder->files(url.text);
@@ -249,7 +236,7 @@ std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url
          write_at(notes.get(), content.encoded(), 0) &&
              ::ftruncate(data.get(), static_cast<off_t>(first.total)) == 0 &&
              lock_file(data.get(), LOCK_SH),
-         "cannot write {}: {}", printable(files.data.string()), std::strerror(errno));
+         "cannot write {}: {}", shown(files.data), std::strerror(errno));
   std::shared_ptr<CachedObject> made(
       new CachedObject(place, url, std::move(data), std::move(notes), content));
   if (first.total > 0) made->store_block(0, first.bytes);
@@ -272,33 +259,19 @@ std::uint64_t CachedObject::mark_of(std::size_t block) const {
 
 void CachedObject::need(std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t end = std::min(offset + size, this->size());
-  for (std::uint64_t at = offset / kBlock * kBlock; at < end; at += kBlock) {
-    bring(static_cast<std::size_t>(at / kBlock));
-  }
+  for (std::uint64_t block = offset / kBlock; block * kBlock < end; ++block) bring(block);
 }
 
 void CachedObject::fetch() {
   std::atomic<std::size_t> next = 0;
-  std::exception_ptr error;
-  std::mutex mutex;
-  const auto work = [&] {
+  run_in_threads(std::min<std::int64_t>(kConnections, std::ssize(ready_)), [&] {
     try {
       for (std::size_t block = next++; block < blocks(); block = next++) bring(block);
     } catch (...) {
-      const std::lock_guard guard(mutex);
       next = blocks();
-      error = std::current_exception();
+      throw;
     }
-  };
-  std::vector<std::jthread> helpers;
-  try {
-    for (std::size_t i = 1; i < std::min(kConnections, blocks()); ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // Fewer do too.
-  }
-  work();
-  helpers.clear();
-  if (error) std::rethrow_exception(error);
+  });
 }
 
 void CachedObject::bring(std::size_t block) {
@@ -344,7 +317,6 @@ bool CachedObject::is_sound(std::size_t block) const {
   return checksum_of(hasher.value()) == expected;
 }
 
-/// False where the object is another by now.
 bool CachedObject::download(std::size_t block) {
   std::optional<CountedBytes> space;  // of a damaged block it is counted already
   if (noted(block) == 0) space.emplace(*place_.folder, block_bytes(block));

@@ -27,10 +27,8 @@ class CachedObject {
   };
 
   /// The copy, begun if there is none yet; null where the store has no such object. A copy that was
-  /// left unfinished goes on with the next block, or begins anew where the object has changed.
+  /// left unfinished goes on with the next block, or begins again where the object has changed.
   static std::shared_ptr<CachedObject> open(const Place& place, const Url& url);
-  /// Whether some of it is here; asks nobody.
-  static bool is_begun(const TierFolder& folder, const Url& url);
 
   ~CachedObject() = default;
   CachedObject(const CachedObject&) = delete;
@@ -46,7 +44,7 @@ class CachedObject {
   void need(std::uint64_t offset, std::uint64_t size);
   /// All of it, several blocks at a time.
   void fetch();
-  /// Takes this copy away, so that the next open() begins anew.
+  /// Takes this copy away, so that the next open() begins again.
   void forget() const;
 
  private:

@@ -1,6 +1,5 @@
 #include "data/remote/fetch_ahead.hpp"
 
-#include "base/error.hpp"
 #include "data/core/parallel.hpp"
 #include "data/core/run_control.hpp"
 #include "data/remote/local_tier.hpp"
@@ -14,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 8;                  // they wait for answers
 constexpr std::int64_t kMostAhead = 16'384;  // samples
-// Of the budget, for what is not used yet: what was used longest ago gives way before it.
+// A quarter of the budget is for samples that are not used yet.
 constexpr std::uint64_t kShare = 4;
 
 }  // namespace
@@ -28,11 +27,14 @@ FetchAhead::FetchAhead(std::shared_ptr<const Dataset> dataset, int readers)
   try {
     for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
   } catch (const std::exception&) {
-    // Fewer do too; without any, whoever needs a sample fetches it.
+    // Fewer are enough; without any, the reader of a sample fetches it.
   }
 }
 
-FetchAhead::~FetchAhead() { join_threads(); }
+FetchAhead::~FetchAhead() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
 
 void FetchAhead::stop() {
   stop_.request_stop();
@@ -41,11 +43,6 @@ void FetchAhead::stop() {
     quit_ = true;
   }
   changed_.notify_all();
-}
-
-void FetchAhead::join_threads() {
-  stop();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 std::uint64_t FetchAhead::memory(const Dataset& dataset, int readers) {

@@ -50,7 +50,6 @@ class FetchAhead {
   static std::uint64_t memory(const Dataset& dataset, int readers);
 
  private:
-  void join_threads();
   void run();
   [[nodiscard]] std::uint64_t fetch(std::int64_t sample) const;
   [[nodiscard]] bool has_work() const;

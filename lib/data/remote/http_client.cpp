@@ -13,12 +13,10 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <ctime>
-#include <map>
 #include <new>
 #include <string_view>
 
-// The macros of its header that check types would hide our pointers of the same names.
+// The header's type-checking macros would hide our pointers of the same names.
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
@@ -29,64 +27,61 @@ constexpr const char* kLibrary = "libcurl.so.4";
 constexpr long kConnectTimeoutMs = 15'000;
 constexpr long kMostRedirects = 5;
 constexpr std::size_t kMostOfAPage = std::size_t{64} << 10;  // of words about an error
-constexpr std::string_view kBytes = "bytes=";                // libcurl adds it
 
-/// The functions of libcurl that are used.
-struct Curl {
-  decltype(&::curl_global_init) global_init;
-  decltype(&::curl_easy_init) init;
-  decltype(&::curl_easy_cleanup) cleanup;
-  decltype(&::curl_easy_reset) reset;
-  decltype(&::curl_easy_setopt) set;
-  decltype(&::curl_easy_perform) perform;
-  decltype(&::curl_easy_getinfo) info;
-  decltype(&::curl_easy_strerror) text;
-  decltype(&::curl_slist_append) append;
-  decltype(&::curl_slist_free_all) free_list;
+/// A function of libcurl, which is looked up when its pointer is set.
+struct CurlSymbol {
+  void* library;
+  const char* name;
+
+  template <class Function>
+  operator Function() const {
+    void* symbol = ::dlsym(library, name);
+    ENSURE(resource, symbol != nullptr, "{} has no {}; install libcurl 7.85 or newer", kLibrary,
+           name);
+    return reinterpret_cast<Function>(symbol);
+  }
 };
 
-template <class Function>
-void find(void* library, const char* name, Function& out) {
-  void* symbol = ::dlsym(library, name);
-  ENSURE(resource, symbol != nullptr, "{} has no {}; install libcurl 7.85 or newer", kLibrary,
-         name);
-  out = reinterpret_cast<Function>(symbol);
-}
-
-Curl load() {
+void* load_curl() {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   const char* cause = library == nullptr ? ::dlerror() : nullptr;
   ENSURE(resource, library != nullptr,
          "http and s3 paths need libcurl, and it cannot be loaded: {}; install it (Debian: "
          "libcurl4)",
          cause == nullptr ? "unknown cause" : cause);
-  Curl curl{};
-  find(library, "curl_global_init", curl.global_init);
-  find(library, "curl_easy_init", curl.init);
-  find(library, "curl_easy_cleanup", curl.cleanup);
-  find(library, "curl_easy_reset", curl.reset);
-  find(library, "curl_easy_setopt", curl.set);
-  find(library, "curl_easy_perform", curl.perform);
-  find(library, "curl_easy_getinfo", curl.info);
-  find(library, "curl_easy_strerror", curl.text);
-  find(library, "curl_slist_append", curl.append);
-  find(library, "curl_slist_free_all", curl.free_list);
-  ENSURE(resource, curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl cannot start");
-  return curl;
+  return library;
 }
 
+struct Curl {
+  void* library = load_curl();
+  decltype(&::curl_global_init) global_init = CurlSymbol{library, "curl_global_init"};
+  decltype(&::curl_easy_init) init = CurlSymbol{library, "curl_easy_init"};
+  decltype(&::curl_easy_cleanup) cleanup = CurlSymbol{library, "curl_easy_cleanup"};
+  decltype(&::curl_easy_reset) reset = CurlSymbol{library, "curl_easy_reset"};
+  decltype(&::curl_easy_setopt) set = CurlSymbol{library, "curl_easy_setopt"};
+  decltype(&::curl_easy_perform) perform = CurlSymbol{library, "curl_easy_perform"};
+  decltype(&::curl_easy_getinfo) info = CurlSymbol{library, "curl_easy_getinfo"};
+  decltype(&::curl_easy_strerror) text = CurlSymbol{library, "curl_easy_strerror"};
+  decltype(&::curl_slist_append) append = CurlSymbol{library, "curl_slist_append"};
+  decltype(&::curl_slist_free_all) free_list = CurlSymbol{library, "curl_slist_free_all"};
+
+  Curl() { ENSURE(resource, global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl cannot start"); }
+};
+
 const Curl& curl() {
-  static const Curl functions = load();
+  static const Curl functions;
   return functions;
 }
 
+struct CurlDeleter {
+  void operator()(CURL* easy) const { curl().cleanup(easy); }
+  void operator()(curl_slist* list) const { curl().free_list(list); }
+};
+
 /// One easy handle: it keeps its connection between requests.
 struct Handle {
-  CURL* easy = curl().init();
-  Handle() { ENSURE(resource, easy != nullptr, "libcurl cannot start: out of memory"); }
-  ~Handle() { curl().cleanup(easy); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
+  std::unique_ptr<CURL, CurlDeleter> easy{curl().init()};
+  Handle() { ENSURE(resource, easy, "libcurl cannot start: out of memory"); }
 };
 
 /// Why our own functions broke off; none may throw through libcurl.
@@ -144,7 +139,7 @@ void add_header(std::string_view line, Answer& answer) {
   answer.response.headers[name] = trimmed(line.substr(colon + 1));
 }
 
-/// What libcurl calls: it breaks off where not all is taken.
+/// The callback of libcurl, which breaks off where not all bytes are taken.
 template <void (*kAdd)(std::string_view, Answer&)>
 std::size_t take(char* bytes, std::size_t, std::size_t count, void* user) noexcept {
   auto& answer = *static_cast<Answer*>(user);
@@ -160,47 +155,31 @@ int look_for_stop(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcep
   return stop_wanted() ? 1 : 0;
 }
 
-/// Headers for one request.
-class HeaderList {
- public:
-  HeaderList() = default;
-  ~HeaderList() { curl().free_list(list_); }
-  HeaderList(const HeaderList&) = delete;
-  HeaderList& operator=(const HeaderList&) = delete;
+using HeaderList = std::unique_ptr<curl_slist, CurlDeleter>;
 
-  void add(const std::string& line) {
-    curl_slist* longer = curl().append(list_, line.c_str());
-    ENSURE(resource, longer != nullptr, "libcurl cannot go on: out of memory");
-    list_ = longer;
-  }
-  [[nodiscard]] curl_slist* get() const { return list_; }
+void add(const std::string& line, HeaderList& headers) {
+  curl_slist* longer = curl().append(headers.get(), line.c_str());
+  ENSURE(resource, longer != nullptr, "libcurl cannot go on: out of memory");
+  (void)headers.release();
+  headers.reset(longer);
+}
 
- private:
-  curl_slist* list_ = nullptr;
-};
-
-/// A handle that goes back to its pool points to nothing of the request.
-class Reset {
- public:
-  explicit Reset(CURL* easy) : easy_(easy) {}
-  ~Reset() { curl().reset(easy_); }
-  Reset(const Reset&) = delete;
-  Reset& operator=(const Reset&) = delete;
-
- private:
-  CURL* easy_;
+/// Clears a handle before it goes back to its pool, since it points into the request.
+struct Reset {
+  CURL* easy;
+  ~Reset() { curl().reset(easy); }
 };
 
 /// Of the code's two meanings; the other is an answer that does not begin as one of HTTP does, as
 /// where the one before it on the same connection was longer than announced.
-bool is_refused_redirect(CURLcode code, std::string_view told) {
-  return code == CURLE_UNSUPPORTED_PROTOCOL && told.find("HTTP/0.9") == std::string_view::npos;
+bool is_refused_redirect(CURLcode code, std::string_view text) {
+  return code == CURLE_UNSUPPORTED_PROTOCOL && text.find("HTTP/0.9") == std::string_view::npos;
 }
 
-/// What a further try would meet again.
-bool is_lasting(CURLcode code, std::string_view told) {
+/// Whether another try would fail again.
+bool is_lasting(CURLcode code, std::string_view text) {
   switch (code) {
-    case CURLE_UNSUPPORTED_PROTOCOL: return is_refused_redirect(code, told);
+    case CURLE_UNSUPPORTED_PROTOCOL: return is_refused_redirect(code, text);
     case CURLE_URL_MALFORMAT:
     case CURLE_TOO_MANY_REDIRECTS:
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -209,12 +188,17 @@ bool is_lasting(CURLcode code, std::string_view told) {
   }
 }
 
-std::string words_of(CURLcode code, const char* told) {
-  if (is_refused_redirect(code, told))
+std::string words_of(CURLcode code, const char* text) {
+  if (is_refused_redirect(code, text))
     return "the server redirects to where it may not lead, as from https to http";
   if (code == CURLE_TOO_MANY_REDIRECTS)
     return fmt::format("the server redirects more than {} times", kMostRedirects);
-  return *told != '\0' ? told : curl().text(code);
+  return *text != '\0' ? text : curl().text(code);
+}
+
+/// First and last byte; a header "Range" has "bytes=" before it.
+std::string range_text(const ByteRange& range) {
+  return fmt::format("{}-{}", range.offset, range.offset + range.size - 1);
 }
 
 class CurlClient final : public HttpClient {
@@ -227,15 +211,16 @@ class CurlClient final : public HttpClient {
     Answer answer{response, request.most};
     std::array<char, CURL_ERROR_SIZE> text{};
     HeaderList headers;
-    const Reset reset(handle->easy);
-    set_up(handle->easy, request, answer);
-    curl().set(handle->easy, CURLOPT_ERRORBUFFER, text.data());
-    add_headers(handle->easy, request, headers);
-    const CURLcode code = curl().perform(handle->easy);
+    CURL* const easy = handle->easy.get();
+    const Reset reset{easy};
+    set_up(easy, request, answer);
+    curl().set(easy, CURLOPT_ERRORBUFFER, text.data());
+    add_headers(easy, request, headers);
+    const CURLcode code = curl().perform(easy);
     ENSURE(resource, answer.broken_off != BrokenOff::no_memory,
            "out of memory for an answer of the network; free some, or lower loader.num_workers");
     long status = 0;
-    curl().info(handle->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl().info(easy, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     if (code == CURLE_OK || answer.broken_off == BrokenOff::error_page) return response;
     response.failure = words_of(code, text.data());
@@ -260,7 +245,7 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_USERAGENT, "trainctl");
     api.set(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
     api.set(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout_s * 1000) + 1);
-    // A name that is being looked up is not waited for either.
+    // Does not wait for a name that is being looked up either.
     api.set(easy, CURLOPT_QUICK_EXIT, 1L);
     api.set(easy, CURLOPT_NOPROGRESS, 0L);
     api.set(easy, CURLOPT_XFERINFOFUNCTION, look_for_stop);
@@ -268,26 +253,19 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_WRITEDATA, &answer);
     api.set(easy, CURLOPT_HEADERFUNCTION, take<add_header>);
     api.set(easy, CURLOPT_HEADERDATA, &answer);
-    if (request.range)
-      api.set(easy, CURLOPT_RANGE, range_value(request).substr(kBytes.size()).c_str());
+    if (request.range) api.set(easy, CURLOPT_RANGE, range_text(*request.range).c_str());
   }
 
   static void add_headers(CURL* easy, const HttpRequest& request, HeaderList& headers) {
-    headers.add("Accept-Encoding: identity");
+    add("Accept-Encoding: identity", headers);
     if (request.signing) {
-      for (const std::string& line : sigv4_headers(request, std::time(nullptr))) headers.add(line);
+      for (const std::string& line : sigv4_headers(request, std::time(nullptr))) add(line, headers);
     }
     curl().set(easy, CURLOPT_HTTPHEADER, headers.get());
   }
 
   Pool<Handle> handles_;
 };
-
-}  // namespace
-
-std::unique_ptr<HttpClient> curl_client() { return std::make_unique<CurlClient>(); }
-
-namespace {
 
 std::string utc(std::time_t time, const char* format) {
   std::tm parts{};
@@ -300,21 +278,18 @@ std::string utc(std::time_t time, const char* format) {
 /// A URL as the signature takes it apart.
 struct Target {
   std::string_view host;  // with its port
-  std::string_view path;
+  std::string_view path = "/";
   std::string_view query;
-};
 
-Target target_of(std::string_view url) {
-  url.remove_prefix(url.find("://") + 3);
-  Target target;
-  target.host = url.substr(0, url.find_first_of("/?"));
-  url.remove_prefix(target.host.size());
-  target.path = url.substr(0, url.find('?'));
-  url.remove_prefix(target.path.size());
-  if (!url.empty()) target.query = url.substr(1);
-  if (target.path.empty()) target.path = "/";
-  return target;
-}
+  explicit Target(std::string_view url) {
+    url.remove_prefix(url.find("://") + 3);
+    host = url.substr(0, url.find_first_of("/?"));
+    url.remove_prefix(host.size());
+    const std::size_t path_bytes = std::min(url.find('?'), url.size());
+    if (path_bytes > 0) path = url.substr(0, path_bytes);
+    if (path_bytes < url.size()) query = url.substr(path_bytes + 1);
+  }
+};
 
 Sha256 signing_key(const Signing& signing, const std::string& day) {
   Sha256 key = hmac_sha256("AWS4" + signing.secret_key, day);
@@ -326,23 +301,19 @@ Sha256 signing_key(const Signing& signing, const std::string& day) {
 
 }  // namespace
 
-std::string range_value(const HttpRequest& request) {
-  if (!request.range) return {};
-  const auto [offset, size] = *request.range;
-  return fmt::format("bytes={}-{}", offset, offset + size - 1);
-}
+std::unique_ptr<HttpClient> curl_client() { return std::make_unique<CurlClient>(); }
 
 std::vector<std::string> sigv4_headers(const HttpRequest& request, std::time_t now) {
   ASSERT(request.signing);
   const Signing& signing = *request.signing;
-  const Target target = target_of(request.url);
+  const Target target(request.url);
   const std::string time = utc(now, "%Y%m%dT%H%M%SZ");
   const std::string day = time.substr(0, 8);
   const std::string nothing = to_hex(sha256(""));  // the body of a GET
 
   std::map<std::string, std::string> headers{
       {"host", std::string(target.host)}, {"x-amz-content-sha256", nothing}, {"x-amz-date", time}};
-  if (request.range) headers["range"] = range_value(request);
+  if (request.range) headers["range"] = "bytes=" + range_text(*request.range);
   if (!signing.session_token.empty()) headers["x-amz-security-token"] = signing.session_token;
   std::string lines;
   std::string names;

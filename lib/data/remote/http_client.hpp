@@ -68,7 +68,4 @@ std::unique_ptr<HttpClient> curl_client();
 /// its other headers, `Range` is signed.
 std::vector<std::string> sigv4_headers(const HttpRequest& request, std::time_t now);
 
-/// The value of the header of that name; empty: a whole object.
-std::string range_value(const HttpRequest& request);
-
 }  // namespace trainctl::data

@@ -1,11 +1,8 @@
 #include "data/remote/local_tier.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
-#include "data/formats/cache_file.hpp"
-#include "data/remote/object_store.hpp"
 #include "data/remote/transfers.hpp"
 
 #include <fnmatch.h>
@@ -13,38 +10,8 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
-#include <optional>
-#include <utility>
 
 namespace trainctl::data {
-namespace {
-
-std::string encode(const std::vector<ObjectInfo>& objects) {
-  ByteWriter out;
-  out.put(std::uint64_t{objects.size()});
-  for (const ObjectInfo& object : objects) {
-    out.put_text(object.name);
-    out.put(object.size);
-    out.put_text(object.etag);
-  }
-  return out.bytes();
-}
-
-std::optional<std::vector<ObjectInfo>> decode(std::string_view bytes) {
-  ByteReader in(bytes);
-  std::vector<ObjectInfo> objects;
-  for (auto left = in.get<std::uint64_t>(); left > 0 && in.ok(); --left) {
-    ObjectInfo& object = objects.emplace_back();
-    object.name = in.get_text();
-    object.size = in.get<std::uint64_t>();
-    object.etag = in.get_text();
-  }
-  if (!in.ok() || !in.at_end()) return std::nullopt;
-  return objects;
-}
-
-}  // namespace
-
 LocalTier::LocalTier(fs::path folder, const spec::Budget& budget, Stores stores)
     : folder_(std::make_shared<TierFolder>(std::move(folder), budget)),
       stores_(std::move(stores)) {}
@@ -57,7 +24,7 @@ const std::shared_ptr<ObjectStore>& LocalTier::store_of(const Url& url) const {
 
 std::shared_ptr<CachedObject> LocalTier::open(const fs::path& path) {
   auto object = find(path);
-  ENSURE(data, object, "{} does not exist; correct the path", printable(path.string()));
+  ENSURE(data, object, "{} does not exist; correct the path", shown(path));
   return object;
 }
 
@@ -67,7 +34,8 @@ std::shared_ptr<CachedObject> LocalTier::find(const fs::path& path) {
 }
 
 bool LocalTier::is_begun(const fs::path& path) const {
-  return CachedObject::is_begun(*folder_, parse_url(path));
+  std::error_code failure;
+  return fs::exists(folder_->files(parse_url(path).text).data, failure);
 }
 
 std::vector<ObjectInfo> LocalTier::list(const std::string& prefix) {
@@ -75,7 +43,10 @@ std::vector<ObjectInfo> LocalTier::list(const std::string& prefix) {
   const CacheFile cache = list_cache(url);
   const auto kept = [&]() -> std::optional<std::vector<ObjectInfo>> {
     const auto content = cache.read();
-    return content && content->head == url.text ? decode(content->body) : std::nullopt;
+    std::vector<ObjectInfo> objects;
+    if (!content || content->head != url.text || !decode(content->body, objects))
+      return std::nullopt;
+    return objects;
   };
   if (auto objects = kept()) return *std::move(objects);
   const Fd guard = folder_->lock(hash_bytes(std::as_bytes(std::span(url.text)), 1));
@@ -102,7 +73,7 @@ struct Mount {
 };
 
 Mount& mount() {
-  // Never taken down: what libcurl uses may be gone before it, at the end of the program.
+  // Never destroyed: at the end of the program, what libcurl uses may be gone before it.
   static Mount& one = *new Mount;
   return one;
 }
@@ -115,7 +86,7 @@ fs::path default_folder() {
   return cache / "remote";
 }
 
-/// Starts libcurl with the first request: a tier that holds everything needs none.
+/// Makes its store at the first request: a tier that holds everything needs no libcurl.
 class LateStore final : public ObjectStore {
  public:
   using Make = std::function<std::unique_ptr<ObjectStore>()>;
@@ -166,8 +137,7 @@ bool there_is(const fs::path& path) {
   if (is_remote(path)) return remote_tier()->find(path) != nullptr;
   std::error_code failure;
   const bool there = fs::exists(path, failure);
-  ENSURE(data, !failure, "cannot look into {}: {}", printable(path.parent_path().string()),
-         failure.message());
+  ENSURE(data, !failure, "cannot look into {}: {}", shown(path.parent_path()), failure.message());
   return there;
 }
 
@@ -182,7 +152,7 @@ std::vector<std::string> names_beneath(const fs::path& folder) {
   fs::directory_iterator entry(folder, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
     names.push_back(entry->path().filename().string());
-  ENSURE(data, !failure, "cannot look into {}: {}", printable(folder.string()), failure.message());
+  ENSURE(data, !failure, "cannot look into {}: {}", shown(folder), failure.message());
   return names;
 }
 
@@ -228,7 +198,7 @@ std::vector<fs::path> matching_paths(const fs::path& pattern) {
     if (::fnmatch(wanted.c_str(), name.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
       found.push_back(folder / name);
   }
-  ENSURE(data, !found.empty(), "no file matches {}", printable(pattern.string()));
+  ENSURE(data, !found.empty(), "no file matches {}", shown(pattern));
   return found;
 }
 

@@ -58,18 +58,18 @@ std::string etag_of(const FileStamp& stamp) {
   return fmt::format("{}-{}", stamp.size, stamp.mtime_ns);
 }
 
-/// Nothing for a folder. A list that left out what a link leads to would be short without a word.
+/// Nothing for a folder. Links are errors, since a list without their targets would be incomplete.
 std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
   std::error_code ignored;
   const bool link = entry.is_symlink(ignored);
   struct stat info {};
   const bool there = ::stat(entry.path().c_str(), &info) == 0;
   ENSURE(data, there || !link, "{} is a symbolic link that leads nowhere; remove it",
-         printable(entry.path().string()));
+         shown(entry.path()));
   ENSURE(data, !link || !S_ISDIR(info.st_mode),
          "{} is a symbolic link to a folder, which file:// does not follow; put the folder in its "
          "place, or leave file:// out and write follow_links: true",
-         printable(entry.path().string()));
+         shown(entry.path()));
   if (!there || !S_ISREG(info.st_mode)) return std::nullopt;
   return stamp_of(info);
 }
@@ -99,19 +99,11 @@ class FileStore final : public ObjectStore {
       if (const auto stamp = stamp_of_entry(*entry))
         found.push_back({path.substr(prefix.path.size()), stamp->size, etag_of(*stamp)});
     }
-    ENSURE(data, !failure, "cannot look into {}: {}", printable(folder.string()),
-           failure.message());
-    std::sort(found.begin(), found.end(),
-              [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
+    ENSURE(data, !failure, "cannot look into {}: {}", shown(folder), failure.message());
+    std::ranges::sort(found, {}, &ObjectInfo::name);
     return found;
   }
 };
-
-}  // namespace
-
-std::unique_ptr<ObjectStore> file_store() { return std::make_unique<FileStore>(); }
-
-namespace {
 
 class HttpStore final : public ObjectStore {
  public:
@@ -119,7 +111,7 @@ class HttpStore final : public ObjectStore {
 
   std::optional<Piece> read(const Url& url, const ByteRange& range) override {
     HttpRequest request;
-    // What is encoded already stays; a name from a list may need it.
+    // Keeps what is encoded already; a name from a list may need encoding.
     request.url = url.scheme + "://" + url.host + percent_encoded(url.path, "/%:@!$&'()*+,;=");
     return transfers_->read(std::move(request), range, url.text);
   }
@@ -135,14 +127,6 @@ class HttpStore final : public ObjectStore {
  private:
   std::shared_ptr<Transfers> transfers_;
 };
-
-}  // namespace
-
-std::unique_ptr<ObjectStore> http_store(std::shared_ptr<Transfers> transfers) {
-  return std::make_unique<HttpStore>(std::move(transfers));
-}
-
-namespace {
 
 constexpr std::size_t kMostEmptyPages = 1000;
 
@@ -196,7 +180,7 @@ class S3Store final : public ObjectStore {
 
   S3Page read_page(const Url& prefix, const std::string& token) {
     HttpRequest request = request_of(prefix);
-    // In alphabetical order, as the signature wants it.
+    // The signature needs alphabetical order.
     request.url += token.empty() ? "?" : "?continuation-token=" + percent_encoded(token, "") + "&";
     request.url += "list-type=2&prefix=" + percent_encoded(prefix.key(), "");
     const auto answer = transfers_->get(std::move(request), prefix.text);
@@ -214,14 +198,6 @@ class S3Store final : public ObjectStore {
   S3Options options_;
 };
 
-}  // namespace
-
-std::unique_ptr<ObjectStore> s3_store(std::shared_ptr<Transfers> transfers, S3Options options) {
-  return std::make_unique<S3Store>(std::move(transfers), std::move(options));
-}
-
-namespace {
-
 std::optional<ObjectInfo> object_of(const pugi::xml_node& contents) {
   const auto size = parse_number<decltype(ObjectInfo::size)>(contents.child_value("Size"));
   if (!contents.child("Key") || !size) return std::nullopt;
@@ -229,6 +205,16 @@ std::optional<ObjectInfo> object_of(const pugi::xml_node& contents) {
 }
 
 }  // namespace
+
+std::unique_ptr<ObjectStore> file_store() { return std::make_unique<FileStore>(); }
+
+std::unique_ptr<ObjectStore> http_store(std::shared_ptr<Transfers> transfers) {
+  return std::make_unique<HttpStore>(std::move(transfers));
+}
+
+std::unique_ptr<ObjectStore> s3_store(std::shared_ptr<Transfers> transfers, S3Options options) {
+  return std::make_unique<S3Store>(std::move(transfers), std::move(options));
+}
 
 std::string plain_etag(std::string text) {
   if (text.starts_with("W/")) text.erase(0, 2);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace trainctl::data {
@@ -44,6 +45,7 @@ struct ObjectInfo {
   std::string name;  // behind the prefix that was listed
   std::uint64_t size = 0;
   std::string etag;
+  static auto parts(auto& self) { return std::tie(self.name, self.size, self.etag); }
 };
 
 /// An ETag without its quotes and its mark of weakness: servers differ in them between answers.

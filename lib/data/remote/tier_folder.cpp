@@ -1,7 +1,7 @@
 #include "data/remote/tier_folder.hpp"
 
 #include "base/hash.hpp"
-#include "base/strings.hpp"
+#include "data/formats/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
+#include <ctime>
 #include <vector>
 
 namespace trainctl::data {
@@ -31,19 +31,11 @@ struct Kept {
   std::uint64_t bytes = 0;
 };
 
-std::string shown(const fs::path& path) { return printable(path.string()); }
-
-std::int64_t now_s() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec;
-}
-
 std::uint64_t disk_bytes(const struct stat& info) {
   return static_cast<std::uint64_t>(info.st_blocks) * 512;
 }
 
-/// Every object of the folder; what creators that were killed have left is removed on the way.
+/// Lists the objects of the folder, and removes what killed processes left unfinished.
 std::vector<Kept> look_through(const fs::path& folder) {
   std::vector<Kept> found;
   std::error_code failure;
@@ -53,7 +45,7 @@ std::vector<Kept> look_through(const fs::path& folder) {
     const fs::path& path = entry->path();
     if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (path.extension() == kUnfinished) {
-      if (info.st_mtim.tv_sec + kAbandonedAfter < now_s()) ::unlink(path.c_str());
+      if (info.st_mtim.tv_sec + kAbandonedAfter < std::time(nullptr)) ::unlink(path.c_str());
       continue;
     }
     if (path.extension() != kData) continue;
@@ -66,7 +58,7 @@ std::vector<Kept> look_through(const fs::path& folder) {
   return found;
 }
 
-/// False where a reader has it open.
+/// Returns false where a reader has it open.
 bool remove_unused(const fs::path& data) {
   const Fd fd(::open(data.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return errno == ENOENT;
@@ -175,7 +167,7 @@ void TierFolder::remember(std::uint64_t mark) {
   known_.insert(mark);
 }
 
-/// May be too high after a process was killed; evict_to() counts anew.
+/// May be too high after a process was killed; evict_to() counts again.
 std::uint64_t TierFolder::counted() const {
   std::uint64_t bytes = 0;
   const Fd fd(::open((folder_ / "used").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -193,8 +185,7 @@ void TierFolder::count(std::uint64_t bytes) const {
 std::uint64_t TierFolder::evict_to(std::uint64_t most) const {
   const std::uint64_t pending = pending_;  // before: what is settled meanwhile counts twice at most
   std::vector<Kept> kept = look_through(folder_);
-  std::sort(kept.begin(), kept.end(),
-            [](const Kept& a, const Kept& b) { return a.used_ns < b.used_ns; });
+  std::ranges::sort(kept, {}, &Kept::used_ns);
   std::uint64_t held = sum_of(kept) + pending;
   for (const Kept& one : kept) {
     if (held <= most) break;

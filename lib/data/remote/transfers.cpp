@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "data/core/run_control.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,29 +20,30 @@ bool is_transient(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-/// "bytes 0-99/1234", or "bytes */1234" where nothing of the range is there.
+bool is_absent(const HttpResponse& response) {
+  return response.status == 404 || response.status == 410;
+}
+
+/// The extent of an answer: where its body begins, and the size of the object.
 struct ContentRange {
   std::uint64_t first = 0;
   std::uint64_t total = 0;
-
-  static std::optional<ContentRange> of(std::string_view text) {
-    if (!text.starts_with("bytes ")) return std::nullopt;
-    text.remove_prefix(6);
-    const auto total =
-        parse_number<std::uint64_t>(text.substr(std::min(text.find('/'), text.size() - 1) + 1));
-    if (!total) return std::nullopt;
-    const auto first = text.starts_with('*')
-                           ? *total
-                           : parse_number<std::uint64_t>(text.substr(0, text.find('-')));
-    if (!first) return std::nullopt;
-    return ContentRange{*first, *total};
-  }
 };
 
-/// Size of the object and where the body begins; nothing where the answer does not tell.
+/// Reads "bytes 0-99/1234", or "bytes */1234" where nothing of the range is there. Nothing where
+/// the answer does not tell.
 std::optional<ContentRange> extent_of(const HttpResponse& response) {
   if (response.status == 200) return ContentRange{0, response.body.size()};
-  return ContentRange::of(response.header("content-range"));
+  const std::string header = response.header("content-range");
+  std::string_view text = header;
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  text.remove_prefix(6);
+  const auto total =
+      parse_number<std::uint64_t>(text.substr(std::min(text.find('/'), text.size() - 1) + 1));
+  const auto first =
+      text.starts_with('*') ? total : parse_number<std::uint64_t>(text.substr(0, text.find('-')));
+  if (!first || !total) return std::nullopt;
+  return ContentRange{*first, *total};
 }
 
 /// HTTP/1 may end a body by ending the connection: then nothing tells whether it was cut off.
@@ -72,7 +72,7 @@ std::string etag_of(const HttpResponse& response) {
   return tag.empty() ? response.header("last-modified") : tag;
 }
 
-/// Whether the file itself is packed so, and the server only says what its name says.
+/// Whether the file itself is compressed, so that a Content-Encoding only repeats its name.
 bool is_packed_file(const std::string& name) {
   constexpr std::array<const char*, 6> kSuffixes{".gz", ".tgz", ".Z", ".bz2", ".xz", ".zst"};
   return std::any_of(kSuffixes.begin(), kSuffixes.end(),
@@ -94,7 +94,7 @@ void expect_answered(const HttpResponse& response, const std::string& name) {
          "dataset.remote.access_key, secret_key and region are right, and this machine's clock",
          printable(name), response.status);
   const bool served = response.status == 200 || response.status == 206 || response.status == 416;
-  ENSURE(data, served || response.status == 404 || response.status == 410,
+  ENSURE(data, served || is_absent(response),
          "the server answers {} for {}; check the path, and for s3 dataset.remote.endpoint and "
          "region",
          response.status, printable(name));
@@ -105,15 +105,11 @@ void expect_answered(const HttpResponse& response, const std::string& name) {
   if (response.status == 200 || response.status == 206) expect_unpacked(response, name);
 }
 
-/// What went wrong on the way, or will be over soon.
+/// The failure of the connection, or of a server that may recover; empty: none.
 std::string fault_of_way(const HttpResponse& response) {
   if (!response.failure.empty() && !response.too_long) return response.failure;
   if (is_transient(response.status)) return fmt::format("the server answers {}", response.status);
   return {};
-}
-
-bool is_absent(const HttpResponse& response) {
-  return response.status == 404 || response.status == 410;
 }
 
 }  // namespace
@@ -167,7 +163,7 @@ HttpResponse Transfers::send(const HttpRequest& request, const std::string& name
 }
 
 void Transfers::pause(int attempt, const HttpResponse& response) const {
-  // Clients that failed together shall not come back together.
+  // Clients that failed together must not retry together.
   thread_local std::minstd_rand random{std::random_device{}()};
   const double longest =
       std::min(kLongestPause, kFirstPause * static_cast<double>(1 << std::min(attempt, 16)));

@@ -3,12 +3,11 @@
 #include "base/error.hpp"
 #include "data/core/registry.hpp"
 #include "data/transform/parameters.hpp"
-#include "spec/transform/color.hpp"
+#include "spec/options/transform.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -44,8 +43,6 @@ class ColorJitter final : public Transform {
     return input;
   }
 
-  [[nodiscard]] bool random() const override { return true; }
-
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     std::array<std::size_t, 4> order{0, 1, 2, 3};
     for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[rng.below(i + 1)]);
@@ -77,8 +74,6 @@ class RandomGrayscale final : public Transform {
     return input;
   }
 
-  [[nodiscard]] bool random() const override { return true; }
-
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     if (!rng.coin(probability_)) return output.copy(input);
     to_grayscale(input, output);
@@ -90,20 +85,17 @@ class RandomGrayscale final : public Transform {
 
 }  // namespace
 
-void register_transform_color_jitter(Catalogue& catalogue) {
-  catalogue.transforms["color_jitter"] = [](const config::Stage& stage) {
-    return std::make_shared<const ColorJitter>(stage.as<spec::transform::ColorJitter>());
-  };
+void register_transform_color_jitter(Catalog& catalog) {
+  catalog.transforms["color_jitter"] = maker<ColorJitter, spec::transform::ColorJitter>();
 }
 
-void register_transform_random_grayscale(Catalogue& catalogue) {
-  catalogue.transforms["random_grayscale"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomGrayscale>(stage.as<spec::transform::RandomGrayscale>());
-  };
+void register_transform_random_grayscale(Catalog& catalog) {
+  catalog.transforms["random_grayscale"] =
+      maker<RandomGrayscale, spec::transform::RandomGrayscale>();
 }
 
-void register_transform_normalize(Catalogue& catalogue) {
-  catalogue.normalizations["normalize"] = [](const config::Stage& stage) {
+void register_transform_normalize(Catalog& catalog) {
+  catalog.normalizations["normalize"] = [](const config::Stage& stage) {
     const auto& options = stage.as<spec::transform::Normalize>();
     ENSURE(config, options.mean.size() == options.std.size(),
            "mean has {} values and std has {}; give one of each a channel", options.mean.size(),

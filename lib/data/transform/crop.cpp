@@ -6,52 +6,13 @@
 #include "data/image/geometry.hpp"
 #include "data/image/resize.hpp"
 #include "data/transform/parameters.hpp"
-#include "spec/transform/crop.hpp"
+#include "spec/options/transform.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
 namespace trainctl::data {
-
-Middle middle_of(std::int64_t extent, std::int64_t crop) {
-  if (crop > extent) return {0, extent, (crop - extent) / 2};
-  const std::int64_t over = extent - crop;
-  const std::int64_t half = over / 2;
-  return {half + (over % 2) * (half % 2), crop, 0};
-}
-
-Box CenterCrop::box(const ImageShape& input, CounterRng&) const {
-  const Middle rows = middle_of(input.height, size_.height);
-  const Middle columns = middle_of(input.width, size_.width);
-  return {rows.first, columns.first, rows.count, columns.count};
-}
-
-void CenterCrop::apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
-                              CounterRng&) const {
-  const Middle rows = middle_of(whole.height, size_.height);
-  const Middle columns = middle_of(whole.width, size_.width);
-  output.resize({size_.height, size_.width, window.shape.channels});
-  if (rows.count < size_.height || columns.count < size_.width) {
-    std::memset(output.pixels(), 0, output.shape().bytes());
-  }
-  for (std::int64_t y = 0; y < rows.count; ++y) {
-    std::memcpy(output.row(rows.before + y) + columns.before * window.shape.channels, window.row(y),
-                window.row_bytes());
-  }
-}
-
-std::optional<Paint> CenterCrop::paints(const ImageShape& input) const {
-  const bool pads = size_.height > input.height || size_.width > input.width;
-  return pads ? Paint{.outside = Fill()} : Paint();
-}
-
-void CenterCrop::apply_to_plan(PlannedImage& image, CounterRng&) const {
-  const Middle rows = middle_of(image.shape().height, size_.height);
-  const Middle columns = middle_of(image.shape().width, size_.width);
-  image.crop({rows.first - rows.before, columns.first - columns.before, size_.height, size_.width});
-}
 
 namespace {
 
@@ -62,11 +23,6 @@ struct Added {
   std::int64_t before = 0;
   std::int64_t after = 0;
 };
-
-/// Places of a crop along one axis, counted from the first; one of them is drawn.
-std::int64_t place(std::int64_t padded, std::int64_t size, CounterRng& rng) {
-  return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(padded - size + 1)));
-}
 
 /// Draws: top, then left, in places of the padded image; where there is one place only, they are
 /// drawn all the same.
@@ -92,8 +48,6 @@ class PaddedCrop final : public Transform {
     return {size_.height, size_.width, input.channels};
   }
 
-  [[nodiscard]] bool random() const override { return true; }
-
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     check<ErrorKind::data>(input.shape);
     crop_padded(input, window(input.shape, rng), outside_, output);
@@ -108,48 +62,52 @@ class PaddedCrop final : public Transform {
   }
 
  private:
-  [[nodiscard]] Box window(const ImageShape& image, CounterRng& rng) const {
+  /// An image with what is added to it.
+  struct Padded {
+    Added rows;
+    Added columns;
+    std::int64_t height = 0;
+    std::int64_t width = 0;
+  };
+  [[nodiscard]] Padded padded(const ImageShape& image) const {
     const Added rows = added(down_, image.height, size_.height);
     const Added columns = added(across_, image.width, size_.width);
-    const std::int64_t top =
-        place(image.height + rows.before + rows.after, size_.height, rng) - rows.before;
-    const std::int64_t left =
-        place(image.width + columns.before + columns.after, size_.width, rng) - columns.before;
-    return {top, left, size_.height, size_.width};
+    return {rows, columns, image.height + rows.before + rows.after,
+            image.width + columns.before + columns.after};
   }
-
   [[nodiscard]] Added added(const Added& padding, std::int64_t extent, std::int64_t size) const {
     const std::int64_t missing = size - (extent + padding.before + padding.after);
     if (!pad_if_needed_ || missing <= 0) return padding;
     return {padding.before + missing, padding.after + missing};
   }
 
+  [[nodiscard]] Box window(const ImageShape& image, CounterRng& rng) const {
+    const Padded all = padded(image);
+    const std::int64_t top = draw_place(all.height, size_.height, rng) - all.rows.before;
+    const std::int64_t left = draw_place(all.width, size_.width, rng) - all.columns.before;
+    return {top, left, size_.height, size_.width};
+  }
+
   template <ErrorKind kind>
   void check(const ImageShape& image) const {
-    const Added rows = added(down_, image.height, size_.height);
-    const Added columns = added(across_, image.width, size_.width);
-    const std::int64_t height = image.height + rows.before + rows.after;
-    const std::int64_t width = image.width + columns.before + columns.after;
+    const auto [rows, columns, height, width] = padded(image);
     if (size_.height > height || size_.width > width) {
-      throw Error(
-          kind,
-          fmt::format(
-              "a crop of {}x{} pixels does not fit into an image of {}x{}, padded to {}x{}; set "
-              "size to at most [{}, {}], or pad_if_needed: true, or resize first",
-              size_.height, size_.width, image.height, image.width, height, width, height, width));
+      throw Error(kind, fmt::format("a crop of {}x{} pixels does not fit into an image of {}x{}, "
+                                    "padded to {}x{}; set size to at most [{}, {}], or "
+                                    "pad_if_needed: true, or resize first",
+                                    size_.height, size_.width, image.height, image.width, height,
+                                    width, height, width));
     }
     const std::int64_t most = outside_.mode == PaddingMode::reflect ? 1 : 0;
     const bool mirrors =
         outside_.mode == PaddingMode::reflect || outside_.mode == PaddingMode::symmetric;
     if (mirrors && (std::max(rows.before, rows.after) > image.height - most ||
                     std::max(columns.before, columns.after) > image.width - most)) {
-      throw Error(
-          kind,
-          fmt::format(
-              "an image of {}x{} cannot be mirrored by {} and {} pixels at its rows and columns; "
-              "pad less, or set padding_mode to edge or constant",
-              image.height, image.width, std::max(rows.before, rows.after),
-              std::max(columns.before, columns.after)));
+      throw Error(kind, fmt::format("an image of {}x{} cannot be mirrored by {} and {} pixels at "
+                                    "its rows and columns; pad less, or set padding_mode to edge "
+                                    "or constant",
+                                    image.height, image.width, std::max(rows.before, rows.after),
+                                    std::max(columns.before, columns.after)));
     }
   }
 
@@ -169,15 +127,13 @@ class PlainCrop final : public CropTransform {
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return fitting_.output(input);
   }
-  [[nodiscard]] bool random() const override { return true; }
-
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     ENSURE(data, size_.height <= input.height && size_.width <= input.width,
            "a crop of {}x{} pixels does not fit into this image of {}x{}; set pad_if_needed: true, "
            "or resize first",
            size_.height, size_.width, input.height, input.width);
-    const std::int64_t top = place(input.height, size_.height, rng);
-    return {top, place(input.width, size_.width, rng), size_.height, size_.width};
+    const std::int64_t top = draw_place(input.height, size_.height, rng);
+    return {top, draw_place(input.width, size_.width, rng), size_.height, size_.width};
   }
 
   void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
@@ -219,7 +175,6 @@ class RandomResizedCrop final : public CropTransform {
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return {size_.height, size_.width, input.channels};
   }
-  [[nodiscard]] bool random() const override { return true; }
   [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
     return resize_scratch_bytes(input);
   }
@@ -232,21 +187,15 @@ class RandomResizedCrop final : public CropTransform {
       const std::int64_t width = rounded(std::sqrt(part * ratio));
       const std::int64_t height = rounded(std::sqrt(part / ratio));
       if (width < 1 || width > input.width || height < 1 || height > input.height) continue;
-      const auto top = static_cast<std::int64_t>(
-          rng.below(static_cast<std::uint64_t>(input.height - height + 1)));
-      const auto left =
-          static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(input.width - width + 1)));
-      return {top, left, height, width};
+      const std::int64_t top = draw_place(input.height, height, rng);
+      return {top, draw_place(input.width, width, rng), height, width};
     }
     return middle(input);
   }
 
   void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
                     CounterRng&) const override {
-    const ResizePlan plan{ResizeAxis::whole(window.shape.height, size_.height, interpolation_),
-                          ResizeAxis::whole(window.shape.width, size_.width, interpolation_)};
-    resize(window.window(resize_box(plan)), plan,
-           output.resize({size_.height, size_.width, window.shape.channels}));
+    resize_whole(window, size_, interpolation_, output);
   }
 
  private:
@@ -273,15 +222,15 @@ class RandomResizedCrop final : public CropTransform {
 
 }  // namespace
 
-void register_transform_center_crop(Catalogue& catalogue) {
-  catalogue.transforms["center_crop"] = [](const config::Stage& stage) {
+void register_transform_center_crop(Catalog& catalog) {
+  catalog.transforms["center_crop"] = [](const config::Stage& stage) {
     return std::make_shared<const CenterCrop>(
         size_of_options(stage.as<spec::transform::CenterCrop>().size.values));
   };
 }
 
-void register_transform_random_crop(Catalogue& catalogue) {
-  catalogue.transforms["random_crop"] =
+void register_transform_random_crop(Catalog& catalog) {
+  catalog.transforms["random_crop"] =
       [](const config::Stage& stage) -> std::shared_ptr<const Transform> {
     const auto& options = stage.as<spec::transform::RandomCrop>();
     const std::vector<int>& padding = options.padding.values;
@@ -292,11 +241,9 @@ void register_transform_random_crop(Catalogue& catalogue) {
   };
 }
 
-void register_transform_random_resized_crop(Catalogue& catalogue) {
-  catalogue.transforms["random_resized_crop"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomResizedCrop>(
-        stage.as<spec::transform::RandomResizedCrop>());
-  };
+void register_transform_random_resized_crop(Catalog& catalog) {
+  catalog.transforms["random_resized_crop"] =
+      maker<RandomResizedCrop, spec::transform::RandomResizedCrop>();
 }
 
 }  // namespace trainctl::data

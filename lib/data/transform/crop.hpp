@@ -2,10 +2,11 @@
 
 #include "data/core/transform.hpp"
 
+#include <cstring>
+
 namespace trainctl::data {
 
-/// The middle of one axis: the pixels [first, first + count) of the image, with `before` pixels of
-/// margin in front.
+/// The middle of one axis: the pixels [first, first + count), behind `before` pixels of margin.
 struct Middle {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -14,22 +15,49 @@ struct Middle {
 
 /// torchvision's arithmetic: the crop begins at the half of what is left over, rounded to even; a
 /// margin that is odd is wider behind.
-Middle middle_of(std::int64_t extent, std::int64_t crop);
+inline Middle middle_of(std::int64_t extent, std::int64_t crop) {
+  if (crop > extent) return {0, extent, (crop - extent) / 2};
+  const std::int64_t over = extent - crop;
+  const std::int64_t half = over / 2;
+  return {half + (over % 2) * (half % 2), crop, 0};
+}
 
 class CenterCrop final : public CropTransform {
  public:
   explicit CenterCrop(const Extents& size) : size_(size) {}
 
-  [[nodiscard]] const Extents& size() const { return size_; }
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return {size_.height, size_.width, input.channels};
   }
   [[nodiscard]] bool random() const override { return false; }
-  [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override;
+
+  [[nodiscard]] Box box(const ImageShape& input, CounterRng&) const override {
+    const Middle rows = middle_of(input.height, size_.height);
+    const Middle columns = middle_of(input.width, size_.width);
+    return {rows.first, columns.first, rows.count, columns.count};
+  }
   void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
-                    CounterRng& rng) const override;
-  [[nodiscard]] std::optional<Paint> paints(const ImageShape& input) const override;
-  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override;
+                    CounterRng&) const override {
+    const Middle rows = middle_of(whole.height, size_.height);
+    const Middle columns = middle_of(whole.width, size_.width);
+    output.resize({size_.height, size_.width, window.shape.channels});
+    if (rows.count < size_.height || columns.count < size_.width)
+      std::memset(output.pixels(), 0, output.shape().bytes());
+    for (std::int64_t y = 0; y < rows.count; ++y)
+      std::memcpy(output.row(rows.before + y) + columns.before * window.shape.channels,
+                  window.row(y), window.row_bytes());
+  }
+
+  [[nodiscard]] std::optional<Paint> paints(const ImageShape& input) const override {
+    const bool pads = size_.height > input.height || size_.width > input.width;
+    return pads ? Paint{.outside = Fill()} : Paint();
+  }
+  void apply_to_plan(PlannedImage& image, CounterRng&) const override {
+    const Middle rows = middle_of(image.shape().height, size_.height);
+    const Middle columns = middle_of(image.shape().width, size_.width);
+    image.crop(
+        {rows.first - rows.before, columns.first - columns.before, size_.height, size_.width});
+  }
 
  private:
   Extents size_;

@@ -5,13 +5,9 @@
 #include "data/core/registry.hpp"
 #include "data/image/pixel_math.hpp"
 #include "data/transform/parameters.hpp"
-#include "spec/transform/gaussian_blur.hpp"
+#include "spec/options/transform.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <span>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -67,12 +63,10 @@ class GaussianBlur final : public Transform {
     const auto width = static_cast<std::int64_t>(across_) / 2;
     const auto height = static_cast<std::int64_t>(down_) / 2;
     if (width < image.width && height < image.height) return;
-    throw Error(
-        kind,
-        fmt::format(
-            "a kernel of {}x{} pixels is too large for an image {} wide and {} high: half of it "
-            "must fit; set kernel_size smaller, or resize first",
-            across_, down_, image.width, image.height));
+    throw Error(kind, fmt::format("a kernel of {}x{} pixels is too large for an image {} wide and "
+                                  "{} high: half of it must fit; set kernel_size smaller, or "
+                                  "resize first",
+                                  across_, down_, image.width, image.height));
   }
 
   std::size_t across_ = 1;
@@ -83,10 +77,8 @@ class GaussianBlur final : public Transform {
 
 }  // namespace
 
-void register_transform_gaussian_blur(Catalogue& catalogue) {
-  catalogue.transforms["gaussian_blur"] = [](const config::Stage& stage) {
-    return std::make_shared<const GaussianBlur>(stage.as<spec::transform::GaussianBlur>());
-  };
+void register_transform_gaussian_blur(Catalog& catalog) {
+  catalog.transforms["gaussian_blur"] = maker<GaussianBlur, spec::transform::GaussianBlur>();
 }
 
 namespace {
@@ -105,8 +97,7 @@ void widen_row(const std::uint8_t* from, const ImageShape& shape, std::int64_t r
   }
 }
 
-/// sums += weight * from. The order of the additions is the caller's: vectors or not, the bits are
-/// the same.
+/// sums += weight * from. The caller sets the order of additions: the bits are always the same.
 void add_scaled(const float* __restrict from, float weight, float* __restrict sums,
                 std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] += weight * from[i];

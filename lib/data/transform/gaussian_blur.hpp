@@ -2,9 +2,6 @@
 
 #include "data/image/image.hpp"
 
-#include <span>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Weights of a Gauss curve over `size` pixels (odd), which add up to 1.

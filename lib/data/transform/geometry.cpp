@@ -5,7 +5,7 @@
 #include "data/core/registry.hpp"
 #include "data/image/warp.hpp"
 #include "data/transform/parameters.hpp"
-#include "spec/transform/geometry.hpp"
+#include "spec/options/transform.hpp"
 
 #include <cmath>
 
@@ -41,8 +41,6 @@ class RandomAffine final : public Transform {
     sampling_.fill->check(input.channels);
     return input;
   }
-
-  [[nodiscard]] bool random() const override { return true; }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     const auto width = static_cast<double>(input.shape.width);
@@ -95,8 +93,6 @@ class RandomRotation final : public Transform {
     return {side, side, input.channels};
   }
 
-  [[nodiscard]] bool random() const override { return true; }
-
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     rotate(input, {draw_between(rng, degrees_.low, degrees_.high), frame_, center_}, sampling_,
            output);
@@ -124,8 +120,6 @@ class RandomPerspective final : public Transform {
     sampling_.fill->check(input.channels);
     return input;
   }
-
-  [[nodiscard]] bool random() const override { return true; }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     if (!rng.coin(probability_)) return output.copy(input);
@@ -159,44 +153,24 @@ class RandomPerspective final : public Transform {
   Sampling sampling_;
 };
 
-/// Draws: one coin.
-class RandomHorizontalFlip final : public Transform {
- public:
-  explicit RandomHorizontalFlip(double probability) : probability_(probability) {}
+enum class Flip { horizontal, vertical };
 
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return input; }
-  [[nodiscard]] bool random() const override { return true; }
+/// Draws: one coin.
+template <Flip kFlip>
+class RandomFlip final : public Transform {
+ public:
+  template <class Options>
+  explicit RandomFlip(const Options& options) : probability_(options.p) {}
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     if (!rng.coin(probability_)) return output.copy(input);
-    horizontal_flip(input, output);
+    kFlip == Flip::horizontal ? horizontal_flip(input, output) : vertical_flip(input, output);
   }
 
   [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override { return Paint(); }
   void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
-    if (rng.coin(probability_)) image.mirror_columns();
-  }
-
- private:
-  double probability_;
-};
-
-/// Draws: one coin.
-class RandomVerticalFlip final : public Transform {
- public:
-  explicit RandomVerticalFlip(double probability) : probability_(probability) {}
-
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return input; }
-  [[nodiscard]] bool random() const override { return true; }
-
-  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
-    if (!rng.coin(probability_)) return output.copy(input);
-    vertical_flip(input, output);
-  }
-
-  [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override { return Paint(); }
-  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
-    if (rng.coin(probability_)) image.mirror_rows();
+    if (!rng.coin(probability_)) return;
+    kFlip == Flip::horizontal ? image.mirror_columns() : image.mirror_rows();
   }
 
  private:
@@ -205,37 +179,27 @@ class RandomVerticalFlip final : public Transform {
 
 }  // namespace
 
-void register_transform_random_affine(Catalogue& catalogue) {
-  catalogue.transforms["random_affine"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomAffine>(stage.as<spec::transform::RandomAffine>());
-  };
+void register_transform_random_affine(Catalog& catalog) {
+  catalog.transforms["random_affine"] = maker<RandomAffine, spec::transform::RandomAffine>();
 }
 
-void register_transform_random_rotation(Catalogue& catalogue) {
-  catalogue.transforms["random_rotation"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomRotation>(stage.as<spec::transform::RandomRotation>());
-  };
+void register_transform_random_rotation(Catalog& catalog) {
+  catalog.transforms["random_rotation"] = maker<RandomRotation, spec::transform::RandomRotation>();
 }
 
-void register_transform_random_perspective(Catalogue& catalogue) {
-  catalogue.transforms["random_perspective"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomPerspective>(
-        stage.as<spec::transform::RandomPerspective>());
-  };
+void register_transform_random_perspective(Catalog& catalog) {
+  catalog.transforms["random_perspective"] =
+      maker<RandomPerspective, spec::transform::RandomPerspective>();
 }
 
-void register_transform_random_horizontal_flip(Catalogue& catalogue) {
-  catalogue.transforms["random_horizontal_flip"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomHorizontalFlip>(
-        stage.as<spec::transform::RandomHorizontalFlip>().p);
-  };
+void register_transform_random_horizontal_flip(Catalog& catalog) {
+  catalog.transforms["random_horizontal_flip"] =
+      maker<RandomFlip<Flip::horizontal>, spec::transform::RandomHorizontalFlip>();
 }
 
-void register_transform_random_vertical_flip(Catalogue& catalogue) {
-  catalogue.transforms["random_vertical_flip"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomVerticalFlip>(
-        stage.as<spec::transform::RandomVerticalFlip>().p);
-  };
+void register_transform_random_vertical_flip(Catalog& catalog) {
+  catalog.transforms["random_vertical_flip"] =
+      maker<RandomFlip<Flip::vertical>, spec::transform::RandomVerticalFlip>();
 }
 
 }  // namespace trainctl::data

@@ -4,19 +4,15 @@
 #include "base/random.hpp"
 #include "data/image/image.hpp"
 
-#include <cstddef>
-#include <vector>
-
 namespace trainctl::data {
 
-/// What a number is drawn from.
+/// The range a number is drawn from.
 struct Range {
   double low = 0;
   double high = 0;
 };
 
-/// torchvision's way to give angles: x for -x to x, or the smallest and the largest, from `first`
-/// on.
+/// torchvision's angles: x for -x to x, or the smallest and the largest, from `first` on.
 inline Range angles(const char* name, const std::vector<double>& values, std::size_t first = 0) {
   if (values.size() == 1) {
     ENSURE(config, values[0] >= 0,
@@ -42,6 +38,11 @@ inline Extents size_of_options(const std::vector<int>& values) {
 /// One draw in [low, high), or `low` where the two are equal.
 inline double draw_between(CounterRng& rng, double low, double high) {
   return low + static_cast<double>(rng.uniform()) * (high - low);
+}
+
+/// Draws where a part of `size` pixels begins along an axis of `extent` pixels.
+inline std::int64_t draw_place(std::int64_t extent, std::int64_t size, CounterRng& rng) {
+  return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(extent - size + 1)));
 }
 
 }  // namespace trainctl::data

@@ -1,10 +1,9 @@
-#include "spec/transform/random_erasing.hpp"
-
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "data/core/registry.hpp"
 #include "data/image/geometry.hpp"
 #include "data/transform/parameters.hpp"
+#include "spec/options/transform.hpp"
 
 #include <cmath>
 
@@ -32,8 +31,6 @@ class RandomErasing final : public Transform {
     return input;
   }
 
-  [[nodiscard]] bool random() const override { return true; }
-
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     Box box;
     if (!rng.coin(options_.p) || !draw_box(input.shape, rng, box)) return output.copy(input);
@@ -57,10 +54,8 @@ class RandomErasing final : public Transform {
       box.height = std::llrint(std::sqrt(area * ratio));
       box.width = std::llrint(std::sqrt(area / ratio));
       if (box.height >= image.height || box.width >= image.width) continue;
-      box.top = static_cast<std::int64_t>(
-          rng.below(static_cast<std::uint64_t>(image.height - box.height + 1)));
-      box.left = static_cast<std::int64_t>(
-          rng.below(static_cast<std::uint64_t>(image.width - box.width + 1)));
+      box.top = draw_place(image.height, box.height, rng);
+      box.left = draw_place(image.width, box.width, rng);
       return true;
     }
     return false;
@@ -73,10 +68,8 @@ class RandomErasing final : public Transform {
 
 }  // namespace
 
-void register_transform_random_erasing(Catalogue& catalogue) {
-  catalogue.transforms["random_erasing"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomErasing>(stage.as<spec::transform::RandomErasing>());
-  };
+void register_transform_random_erasing(Catalog& catalog) {
+  catalog.transforms["random_erasing"] = maker<RandomErasing, spec::transform::RandomErasing>();
 }
 
 }  // namespace trainctl::data

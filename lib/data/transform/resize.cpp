@@ -4,11 +4,10 @@
 #include "data/core/registry.hpp"
 #include "data/transform/crop.hpp"
 #include "data/transform/parameters.hpp"
-#include "spec/transform/resize.hpp"
+#include "spec/options/transform.hpp"
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -115,11 +114,7 @@ class Resize final : public Transform {
   }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng&) const override {
-    const Extents size = size_.of(input.shape);
-    const ResizePlan plan{ResizeAxis::whole(input.shape.height, size.height, size_.interpolation),
-                          ResizeAxis::whole(input.shape.width, size.width, size_.interpolation)};
-    resize(input.window(resize_box(plan)), plan,
-           output.resize({size.height, size.width, input.shape.channels}));
+    resize_whole(input, size_.of(input.shape), size_.interpolation, output);
   }
 
   [[nodiscard]] std::shared_ptr<const Transform> then(const Transform& next) const override {
@@ -133,10 +128,8 @@ class Resize final : public Transform {
 
 }  // namespace
 
-void register_transform_resize(Catalogue& catalogue) {
-  catalogue.transforms["resize"] = [](const config::Stage& stage) {
-    return std::make_shared<const Resize>(stage.as<spec::transform::Resize>());
-  };
+void register_transform_resize(Catalog& catalog) {
+  catalog.transforms["resize"] = maker<Resize, spec::transform::Resize>();
 }
 
 }  // namespace trainctl::data

@@ -1,8 +1,6 @@
 #include "engine/resolve/activation_checkpointing.hpp"
 
-#include "base/error.hpp"
 #include "base/machine/machine.hpp"
-#include "device/device.hpp"
 #include "engine/failure.hpp"
 #include "engine/resolve/model_meter.hpp"
 #include "train/state/weights.hpp"
@@ -17,19 +15,7 @@ namespace {
 
 using spec::ActivationCheckpointing;
 
-constexpr std::int64_t kFewRows = 2;  // normalisation over a batch needs two
-
-ActivationCheckpointing wish_of(const RecomputeContext& context) {
-  return context.setup.experiment.trainer.activation_checkpointing;
-}
-
-bool is_auto(const RecomputeContext& context) {
-  return wish_of(context) == ActivationCheckpointing::automatic;
-}
-
-train::RecomputeChoice asked(const RecomputeContext& context) {
-  return {wish_of(context) == ActivationCheckpointing::blocks, ""};
-}
+constexpr std::int64_t kFewRows = 2;  // normalization over a batch needs two
 
 std::int64_t free_bytes(const RecomputeContext& context) {
   if (const auto bytes = device::cuda_available_memory(context.setup.device)) return *bytes;
@@ -78,13 +64,11 @@ train::RecomputeChoice decide(const RecomputeContext& context, std::int64_t free
 
 }  // namespace
 
-train::RecomputeChoice decide_recompute(const RecomputeContext& context) {
-  return is_auto(context) ? decide(context, free_bytes(context)) : asked(context);
-}
-
 train::RecomputeChoice decide_recompute(const RecomputeContext& context,
                                         dist::Communicator& communicator) {
-  if (!is_auto(context)) return asked(context);
+  const ActivationCheckpointing asked = context.setup.experiment.trainer.activation_checkpointing;
+  if (asked != ActivationCheckpointing::automatic)
+    return {asked == ActivationCheckpointing::blocks, ""};
   train::RecomputeChoice choice{false, "rank 0's choice"};
   const std::int64_t free = train::least_of_ranks(free_bytes(context), communicator);
   if (communicator.place().rank == 0) choice = decide(context, free);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "data/loader/loader.hpp"
-#include "dist/communicator.hpp"
 #include "engine/tasks/tasks.hpp"
 #include "train/measure/auto_settings.hpp"
 
@@ -17,11 +15,9 @@ struct RecomputeContext {
   std::uint64_t still_taken = 0;  // bytes of the host that loading is going to take
 };
 
-/// trainer.activation_checkpointing; for `auto` what steps with few samples tell, which only a
-/// model of blocks takes, and why. Draws random numbers: seed afterwards.
-train::RecomputeChoice decide_recompute(const RecomputeContext& context);
-
-/// The same on several ranks: rank 0 measures for all, against the least memory that one has.
+/// Returns trainer.activation_checkpointing; for `auto` what steps with few samples tell, which
+/// only a model of blocks takes, and why. Rank 0 measures for all, against the least memory that
+/// one has. Draws random numbers: seed afterwards.
 train::RecomputeChoice decide_recompute(const RecomputeContext& context,
                                         dist::Communicator& communicator);
 

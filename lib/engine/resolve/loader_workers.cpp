@@ -1,19 +1,16 @@
 #include "engine/resolve/loader_workers.hpp"
 
-#include "base/error.hpp"
 #include "base/machine/gpus.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
 #include "base/machine/resource_usage.hpp"
 #include "data/core/pipeline.hpp"
-#include "data/loader/loading_plan.hpp"
 #include "engine/failure.hpp"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <exception>
 
@@ -46,7 +43,6 @@ data::LoaderOptions options_for(const LoadingContext& context, data::Role role) 
   return options;
 }
 
-/// Bytes that the batches of this process may take.
 std::uint64_t ring_bytes(const LoadingContext& context) {
   return available_memory() / 2 / static_cast<std::uint64_t>(context.run.local_world_size);
 }
@@ -62,19 +58,28 @@ double time_of_step(const LoadingContext& context) {
 }
 
 data::LoadingChoice probe(const LoadingContext& context) {
-  const spec::Loader& wish = context.run.experiment.loader;
+  const spec::Loader& asked = context.run.experiment.loader;
   double step_s = 0;
-  if (wish.num_workers.is_auto())
+  if (asked.num_workers.is_auto())
     step_s = context.step_s > 0 ? context.step_s : time_of_step(context);
   data::LoaderOptions options = options_for(context, data::Role::train);
   options.memory_budget = ring_bytes(context);
   const CoreUseMeter others;
-  data::LoadingChoice choice = data::decide_loading(
-      wish, context.data.train, options, limits_of(context, options.cores), step_s, steady_clock());
-  const double taken = wish.num_workers.is_auto() ? others.taken() : 0;
+  data::LoadingChoice choice =
+      data::decide_loading(asked, context.data.train, options, limits_of(context, options.cores),
+                           step_s, steady_clock());
+  const double taken = asked.num_workers.is_auto() ? others.taken() : 0;
   if (taken > 0)
     choice.why += fmt::format(", while others took {:.0f} % of the cores", 100 * taken);
   return choice;
+}
+
+data::LoaderOptions options_with(const LoadingContext& context, data::Role role,
+                                 const data::LoadingChoice& choice, std::uint64_t memory_budget) {
+  data::LoaderOptions options = options_for(context, role);
+  options = with_choice(options, choice, limits_of(context, options.cores));
+  options.memory_budget = memory_budget;
+  return options;
 }
 
 }  // namespace
@@ -95,9 +100,8 @@ data::LoadingChoice choose_loading(const LoadingContext& context,
 
 std::unique_ptr<data::Loader> build_evaluation_loader(const LoadingContext& context,
                                                       const data::LoadingChoice& choice) {
-  data::LoaderOptions options = options_for(context, data::Role::evaluate);
-  options = with_choice(options, choice, limits_of(context, options.cores));
-  options.memory_budget = ring_bytes(context);
+  const data::LoaderOptions options =
+      options_with(context, data::Role::evaluate, choice, ring_bytes(context));
   return std::make_unique<data::Loader>(context.data.train, options);
 }
 
@@ -105,10 +109,8 @@ RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoic
   RunLoaders loaders;
   std::uint64_t left = ring_bytes(context);
   const auto build = [&](const data::Pipeline& pipeline, data::Role role) {
-    data::LoaderOptions options = options_for(context, role);
-    options = with_choice(options, choice, limits_of(context, options.cores));
-    options.memory_budget = left;
-    auto loader = std::make_unique<data::Loader>(pipeline, options);
+    auto loader =
+        std::make_unique<data::Loader>(pipeline, options_with(context, role, choice, left));
     left -= std::min(left, loader->memory().size());
     return loader;
   };

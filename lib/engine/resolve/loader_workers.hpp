@@ -1,7 +1,6 @@
 #pragma once
 
 #include "data/loader/loading_plan.hpp"
-#include "dist/communicator.hpp"
 #include "engine/resolve/step_probe.hpp"
 #include "engine/setup/run_components.hpp"
 
@@ -9,7 +8,7 @@ namespace trainctl::engine {
 
 /// What decides how the batches of this process are made.
 struct LoadingContext {
-  const ThreadContext& run;
+  const ProbeContext& run;
   const RunData& data;
   double step_s = 0;  // of a training step, where it was measured; else a throwaway model tells
   int local_rank = 0;

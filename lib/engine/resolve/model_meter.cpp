@@ -1,14 +1,10 @@
 #include "engine/resolve/model_meter.hpp"
 
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
 #include "data/core/run_control.hpp"
 #include "engine/resolve/step_probe.hpp"
-#include "engine/setup/run_components.hpp"
-#include "spec/experiment/run_size.hpp"
-#include "train/measure/resource_counters.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/state/weights.hpp"
 
@@ -16,7 +12,6 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace trainctl::engine {
 namespace {
@@ -35,19 +30,13 @@ std::int64_t gradient_bytes(const stage::Model& model) {
   return bytes;
 }
 
-stage::ModelContext shape_of(const data::Pipeline& pipeline) {
-  RunData data;
-  data.train = pipeline;
-  return data.model_context();
-}
-
-RunStages stages_of(const TaskSetup& setup, const stage::Catalogue& catalogue,
+RunStages stages_of(const TaskSetup& setup, const stage::Catalog& catalog,
                     const data::Pipeline& pipeline, dist::Communicator& communicator) {
   spec::Experiment experiment = setup.experiment;
   experiment.weights.reset();  // their values change nothing
   at::manual_seed(experiment.seed);
   const std::int64_t samples = pipeline.dataset->size();
-  return build_stages({experiment, catalogue, shape_of(pipeline), setup.device,
+  return build_stages({experiment, catalog, model_context_of(pipeline), setup.device,
                        spec::schedule_length(experiment, samples, 1), setup.request.run_dir,
                        &communicator});
 }
@@ -59,35 +48,19 @@ train::Options options_of(const TaskSetup& setup) {
   return options;
 }
 
-/// With accumulation the gradients of a window add up; those of several ranks lie in buckets.
-bool keeps_gradients(const spec::Trainer& trainer) {
-  return trainer.accumulate_grad_batches > 1 ||
-         spec::placement_of(trainer, read_machine()).ranks > 1;
-}
-
-/// Whether the run goes on after a step that is not finite.
-bool may_leave_out(const spec::Trainer& trainer) {
-  return trainer.precision == spec::Precision::fp16_mixed ||
-         trainer.skip_nonfinite_steps.value_or(0) > 0;
-}
-
 train::Session session_of(RunStages& stages, data::Loader& loader, dist::Communicator& communicator,
                           const spec::Distributed& exchange) {
   return {.model = *stages.model,
           .loss = *stages.loss,
           .optimizer = *stages.optimizer,
           .scheduler = *stages.scheduler,
-          .stopper = nullptr,
           .metrics = stages.metrics,
           .train = loader,
-          .validation = nullptr,
           .batch_size = 1,
           .communicator = communicator,
           .buckets = buckets_of(exchange),
           .clock = steady_clock(),
           .emit = [](const events::Event&) {},
-          .heartbeat = nullptr,
-          .stop_signal = nullptr,
           .run_dir = {}};
 }
 
@@ -98,27 +71,20 @@ ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
     : device_(setup.device),
       memory_(std::make_unique<train::MemoryMeter>(setup.device)),
       loader_(pipeline, {.batch_size = 1}),
-      shape_(shape_of(pipeline)),
-      catalogue_(catalogue_in_use()),
+      shape_(model_context_of(pipeline)),
+      catalog_(catalog_in_use()),
       communicator_(std::move(communicator)),
-      stages_(stages_of(setup, catalogue_, pipeline, *communicator_)),
+      stages_(stages_of(setup, catalog_, pipeline, *communicator_)),
       options_(options_of(setup)),
       session_(session_of(stages_, loader_, *communicator_, setup.experiment.distributed)),
       timer_(steady_clock(), nullptr),
       sync_(train::synchronize(session_, options_)),
       runner_(session_, options_, timer_, *sync_),
-      gradients_stay_(keeps_gradients(setup.experiment.trainer)),
-      may_leave_out_(may_leave_out(setup.experiment.trainer)) {
+      gradients_stay_(setup.experiment.trainer.accumulate_grad_batches > 1 ||
+                      spec::placement_of(setup.experiment.trainer, read_machine()).ranks > 1),
+      may_leave_out_(setup.experiment.trainer.precision == spec::Precision::fp16_mixed ||
+                     setup.experiment.trainer.skip_nonfinite_steps.value_or(0) > 0) {
   stages_.model->set_mode(stage::RunMode::train);
-}
-
-device::DeviceBatch ModelMeter::batch_of(std::int64_t rows) const {
-  const MadeUpBatch made = made_up_batch(shape_, rows, device_);
-  device::DeviceBatch batch;
-  batch.inputs = made.inputs;
-  batch.targets = made.targets;
-  batch.valid = batch.global_valid = rows;
-  return batch;
 }
 
 void ModelMeter::run_one(const train::MicroBatch& micro) {
@@ -150,13 +116,6 @@ std::int64_t ModelMeter::peak_of(const device::DeviceBatch& batch, Window window
   return memory_->peak() - memory_->live();
 }
 
-void ModelMeter::count_kept(std::int64_t batch_bytes) {
-  kept_.weights = bytes_of(train::weights_of(*stages_.model));
-  kept_.gradients = gradient_bytes(*stages_.model);
-  kept_.optimizer =
-      std::max<std::int64_t>(memory_->live() - kept_.weights - kept_.gradients - batch_bytes, 0);
-}
-
 // One that looks at the flag on the host needs no copies.
 std::int64_t ModelMeter::copies_on_gpu() const {
   const stage::Optimizer& optimizer = *stages_.optimizer;
@@ -168,7 +127,7 @@ std::int64_t ModelMeter::copies_on_gpu() const {
 }
 
 StepCost ModelMeter::step(std::int64_t rows) {
-  const device::DeviceBatch batch = batch_of(rows);
+  const device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   const Window window = gradients_stay_ ? Window::stacked : Window::single;
   (void)peak_of(batch, window);  // makes the optimizer's state
   StepCost cost;
@@ -177,13 +136,16 @@ StepCost ModelMeter::step(std::int64_t rows) {
   const double begin = steady_clock().now();
   cost.activation_bytes = peak_of(batch, window);
   cost.seconds = steady_clock().now() - begin;
-  count_kept(cost.batch_bytes);
+  kept_.weights = bytes_of(train::weights_of(*stages_.model));
+  kept_.gradients = gradient_bytes(*stages_.model);
+  const std::int64_t others = kept_.weights + kept_.gradients + cost.batch_bytes;
+  kept_.optimizer = std::max<std::int64_t>(memory_->live() - others, 0);
   return cost;
 }
 
 StepCost ModelMeter::stacked_step(std::int64_t rows) {
   StepCost cost = step(rows);
-  cost.stacked_bytes = peak_of(batch_of(rows), Window::stacked);
+  cost.stacked_bytes = peak_of(made_up_batch(shape_, rows, device_), Window::stacked);
   return cost;
 }
 
@@ -206,7 +168,7 @@ StepCost ModelMeter::extrapolated(const StepCost& less, const StepCost& more,
 }
 
 SampleFlops ModelMeter::flops(std::int64_t rows) {
-  const device::DeviceBatch batch = batch_of(rows);
+  const device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   SampleFlops flops;
   {
     const train::FlopCounter counter;
@@ -237,7 +199,7 @@ TimedStep ModelMeter::time(std::int64_t rows) {
   constexpr double kLongStepS = 1;
   memory_.reset();  // its reports take time
   const std::int64_t global_rows = rows * communicator_->place().world_size;
-  device::DeviceBatch batch = batch_of(rows);
+  device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   batch.global_valid = global_rows;
   const train::MicroBatch micro{.batch = batch, .window_rows = global_rows};
   (void)mean_step_s(micro, 1);  // allocates

@@ -1,8 +1,5 @@
 #pragma once
 
-#include "data/loader/loader.hpp"
-#include "device/feed.hpp"
-#include "dist/communicator.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
 #include "train/measure/resource_counters.hpp"
@@ -71,12 +68,10 @@ class ModelMeter {
   /// As of the last step.
   [[nodiscard]] const KeptBytes& kept() const { return kept_; }
   [[nodiscard]] const stage::Model& model() const { return *stages_.model; }
-  [[nodiscard]] const stage::Catalogue& catalogue() const { return catalogue_; }
+  [[nodiscard]] const stage::Catalog& catalog() const { return catalog_; }
   [[nodiscard]] const stage::ModelContext& shape() const { return shape_; }
   /// Copies of weights and state that the optimizer would keep on a GPU so as to leave a step out.
   [[nodiscard]] std::int64_t copies_on_gpu() const;
-  /// Whether they are there in the forward pass of the run's steps.
-  [[nodiscard]] bool gradients_stay() const { return gradients_stay_; }
   /// The most that all tensors have taken at once.
   [[nodiscard]] std::int64_t most_bytes() const { return most_bytes_; }
   /// The most that the allocator of a GPU has held; 0 on a CPU.
@@ -91,14 +86,12 @@ class ModelMeter {
   std::int64_t peak_of(const device::DeviceBatch& batch, Window window);
   /// Seconds of a step, the mean of so many and of all ranks.
   double mean_step_s(const train::MicroBatch& micro, std::int64_t steps);
-  [[nodiscard]] device::DeviceBatch batch_of(std::int64_t rows) const;
-  void count_kept(std::int64_t batch_bytes);
 
   at::Device device_;
   std::unique_ptr<train::MemoryMeter> memory_;  // before all that it counts
   data::Loader loader_;                         // the session has one; it is never started
   stage::ModelContext shape_;
-  stage::Catalogue catalogue_;
+  stage::Catalog catalog_;
   std::unique_ptr<dist::Communicator> communicator_;  // before the optimizer, which may use it
   RunStages stages_;
   train::Options options_;
@@ -106,8 +99,8 @@ class ModelMeter {
   train::PartTimer timer_;
   std::unique_ptr<dist::GradSync> sync_;
   train::StepRunner runner_;
-  bool gradients_stay_;
-  bool may_leave_out_;
+  bool gradients_stay_;  // of a window with accumulation, and those of several ranks in buckets
+  bool may_leave_out_;   // the run continues after a step that is not finite
   KeptBytes kept_;
   std::int64_t most_bytes_ = 0;
 };

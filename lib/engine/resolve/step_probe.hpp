@@ -1,7 +1,6 @@
 #pragma once
 
-#include "dist/communicator.hpp"
-#include "spec/experiment/experiment.hpp"
+#include "device/feed.hpp"
 #include "stage/registry.hpp"
 #include "train/measure/auto_settings.hpp"
 
@@ -13,50 +12,40 @@
 
 namespace trainctl::engine {
 
-/// What decides the number of CPU threads of this process.
-struct ThreadContext {
+/// The choices of the run that is resumed or evaluated. They decide the order of additions, and so
+/// the bits of its numbers.
+struct EarlierChoices {
+  std::optional<int> threads;
+  std::optional<bool> channels_last;
+};
+
+/// The inputs of the choices of this process: its number of CPU threads and a memory format.
+struct ProbeContext {
   const spec::Experiment& experiment;
-  const stage::Catalogue& catalogue;
+  const stage::Catalog& catalog;
   stage::ModelContext model;
   at::Device device = at::kCPU;
   int local_world_size = 1;
-  std::optional<int> before = {};  // of the run that goes on
+  EarlierChoices before = {};
+  bool trains = true;  // else a CPU is not probed for its memory format
 };
 
 /// Samples that the model takes, and targets that its loss does, of random numbers.
-struct MadeUpBatch {
-  at::Tensor inputs;
-  at::Tensor targets;
-};
-MadeUpBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows, at::Device device);
+device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows,
+                                  at::Device device);
 
 /// Forward and backward of a throwaway model on made-up data of the run's shape, to be timed; ends
 /// when the device is done. Draws random numbers: seed afterwards.
-std::function<void()> throwaway_step(const ThreadContext& context);
+std::function<void()> throwaway_step(const ProbeContext& context);
 
-/// trainer.num_threads, or for `auto` what the run had before where the cores suffice, else what a
-/// short probe with a throwaway model finds; sets it.
-/// Rank 0 probes for all: the number decides the order of additions, so every rank computes with
-/// the same one. Draws random numbers, too.
-train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator);
+/// Sets and returns trainer.num_threads, or for `auto` what the run had before where the cores
+/// suffice, else what a short probe with a throwaway model finds. Rank 0 probes for all, since the
+/// number decides the order of additions. Draws random numbers, too.
+train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicator& communicator);
 
-/// The inputs of the choice of a memory format.
-struct LayoutContext {
-  const spec::Experiment& experiment;
-  const stage::Catalogue& catalogue;
-  stage::ModelContext model;
-  at::Device device = at::kCPU;
-  std::optional<bool> before = {};  // the choice of the run that is resumed or evaluated
-  bool trains = true;               // else a CPU is not probed
-};
-
-/// Returns trainer.channels_last; for `auto` the choice of the run that is resumed, else on a GPU
-/// that of train::choose_layout(), from the operations of one forward pass of a throwaway model,
-/// and on a CPU that of train::probe_layout(), with the number of threads that is set. Draws random
-/// numbers: seed afterwards.
-train::LayoutChoice choose_layout(const LayoutContext& context);
-
-/// The same on several ranks: rank 0 chooses for all.
-train::LayoutChoice choose_layout(const LayoutContext& context, dist::Communicator& communicator);
+/// Returns trainer.channels_last; for `auto` the choice of the run that is resumed, else that of
+/// train::choose_layout() on a GPU and of train::probe_layout() on a CPU, with the number of
+/// threads that is set. Rank 0 chooses for all. Draws random numbers: seed afterwards.
+train::LayoutChoice choose_layout(const ProbeContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

@@ -4,6 +4,7 @@
 #include "base/hash.hpp"
 #include "base/machine/machine.hpp"
 #include "base/numbers.hpp"
+#include "base/strings.hpp"
 #include "base/version.hpp"
 #include "device/device.hpp"
 #include "dist/communicator.hpp"
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t kMostConfigBytes = 4 << 20;
 
-/// Those that decide numbers, and what messages call them.
 struct Fact {
   const char* key;
   const char* called;
@@ -32,26 +32,10 @@ constexpr std::array<Fact, 7> kFacts{{{"torch", "libtorch"},
                                       {"cpu", "the CPU"},
                                       {"cpu_features", "what the CPU can do"}}};
 
-std::string fact(const checkpoint::Manifest& manifest, const char* key) {
+std::string fact(const checkpoint::Manifest& manifest, const std::string& key) {
   const auto found = manifest.facts.find(key);
   return found == manifest.facts.end() ? "" : found->second;
 }
-
-class Differences {
- public:
-  void compare(const char* called, const std::string& before, const std::string& now) {
-    if (before == now) return;
-    const bool is_long = before.size() + now.size() > 60;
-    text_ +=
-        fmt::format("{}{} {}", text_.empty() ? "" : "; ", called,
-                    is_long ? "is another one" : fmt::format("was '{}' and is '{}'", before, now));
-  }
-  void add(const char* what) { text_ += std::string(text_.empty() ? "" : "; ") + what; }
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 }  // namespace
 
@@ -70,11 +54,9 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
                   {"cpu_features", fmt::format("{}", fmt::join(machine.cpu_features, " "))},
                   {"config", config}};
   if (context.device.is_cuda()) {
-    origin.facts["gpu"] =
-        fmt::format("{}, compute capability {}", device::cuda_device_name(context.device),
-                    device::cuda_capability(context.device));
-    origin.facts["cuda"] =
-        fmt::format("{}, NCCL {}", device::cuda_versions(context.device), dist::nccl_version());
+    const device::GpuInfo gpu = device::gpu_info(context.device);
+    origin.facts["gpu"] = fmt::format("{}, compute capability {}", gpu.name, gpu.capability);
+    origin.facts["cuda"] = fmt::format("{}, NCCL {}", gpu.versions, dist::nccl_version());
   }
   for (const auto& [split, fingerprint] : context.data_fingerprints)
     origin.facts["data." + split] = fingerprint;
@@ -92,32 +74,37 @@ std::optional<bool> channels_last_of(const checkpoint::Manifest& saved) {
 }
 
 std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Manifest& now) {
-  std::string text;
-  for (const char* split : {"train", "val"}) {
-    const std::string key = std::string("data.") + split;
-    const std::string before = fact(saved, key.c_str());
-    const std::string after = fact(now, key.c_str());
-    if (before.empty() || after.empty() || before == after) continue;
-    text += fmt::format("{}dataset.{}: {} -> {}", text.empty() ? "" : ", ", split, before, after);
+  std::vector<std::string> changes;
+  for (const std::string split : {"train", "val"}) {
+    const std::string before = fact(saved, "data." + split);
+    const std::string after = fact(now, "data." + split);
+    if (!before.empty() && !after.empty() && before != after)
+      changes.push_back(fmt::format("dataset.{}: {} -> {}", split, before, after));
   }
-  return text;
+  return join(changes, ", ");
 }
 
 std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {
-  Differences differences;
-  differences.compare("the world size", std::to_string(saved.world_size),
-                      std::to_string(now.world_size));
-  differences.compare("trainctl", saved.version, now.origin.version);
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* called, const std::string& before,
+                           const std::string& after) {
+    if (before == after) return;
+    const bool is_long = before.size() + after.size() > 60;
+    differences.push_back(is_long ? fmt::format("{} is another one", called)
+                                  : fmt::format("{} was '{}' and is '{}'", called, before, after));
+  };
+  compare("the world size", std::to_string(saved.world_size), std::to_string(now.world_size));
+  compare("trainctl", saved.version, now.origin.version);
   for (const Fact& one : kFacts)
-    differences.compare(one.called, fact(saved, one.key), fact(now.origin, one.key));
+    compare(one.called, fact(saved, one.key), fact(now.origin, one.key));
   if (channels_last_of(saved))
-    differences.compare("trainer.channels_last", fact(saved, "channels_last"),
-                        fact(now.origin, "channels_last"));
+    compare("trainer.channels_last", fact(saved, "channels_last"),
+            fact(now.origin, "channels_last"));
   if (saved.world_size == now.world_size)
-    differences.compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
+    compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
   if (now.local_sgd && saved.reason == "max_steps")
-    differences.add("the ranks of local_sgd met where max_steps had cut an epoch");
-  return differences.text();
+    differences.emplace_back("the ranks of local_sgd met where max_steps had cut an epoch");
+  return join(differences, "; ");
 }
 
 }  // namespace trainctl::engine

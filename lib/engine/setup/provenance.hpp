@@ -19,11 +19,9 @@ struct OriginContext {
   const std::map<std::string, std::string>& data_fingerprints;
 };
 
-/// What the manifests of a run tell of it: version, config_hash, and as facts "torch", "threads",
-/// "channels_last", "device", "cpu" (the model), "cpu_features", on a GPU "gpu" (name and compute
-/// capability) and "cuda" (the libraries), "data.train", "data.val", "data.split" (how
-/// dataset.split divides the data) and "config", the text of config.resolved.yaml. The trainer adds
-/// "buckets", "samples_in_epoch" and "weights_only".
+/// What the manifests of a run tell of it: version, config_hash and facts: "torch", "threads",
+/// "channels_last", "device", "cpu", "cpu_features", "gpu" and "cuda" on a GPU, "data.train",
+/// "data.val", "data.split" (how dataset.split divides the data), "config" (config.resolved.yaml).
 checkpoint::Manifest origin_of(const OriginContext& context);
 
 /// The threads with which a checkpoint was computed; nothing where it does not tell.

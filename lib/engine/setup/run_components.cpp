@@ -5,7 +5,6 @@
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/cache/image_cache.hpp"
-#include "data/core/batch.hpp"
 #include "data/core/dataset_split.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/core/unlabeled_split.hpp"
@@ -13,22 +12,17 @@
 #include "data/loader/batch_assembler.hpp"
 #include "data/remote/local_tier.hpp"
 #include "device/device.hpp"
-#include "dist/communicator.hpp"
-#include "launch/rendezvous/store.hpp"
 #include "log/log.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/task.hpp"
+#include "spec/options/scheduler.hpp"
 #include "spec/plugins.hpp"
-#include "spec/scheduler/schedule.hpp"
 #include "stage/plugin_entry.hpp"
 #include "stages/builtin.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weights.hpp"
 #include "train/step/forward.hpp"
 #include "weights/import.hpp"
-
-#include <filesystem>
-#include <utility>
 
 namespace trainctl::engine {
 namespace {
@@ -59,13 +53,13 @@ data::Progress logged(const char* split) {
 }
 
 /// From the file itself, or from what the supervisor has made of it.
-void load_weights(const StageSetup& setup, const spec::Weights& wish, const stage::Model& model,
+void load_weights(const StageSetup& setup, const spec::Weights& asked, const stage::Model& model,
                   events::WeightsSet& told) {
   const std::filesystem::path imported = setup.run_dir / weights::kImportedName;
   const bool was_imported = std::filesystem::exists(imported);
-  told.path = wish.path.string();
+  told.path = asked.path.string();
   told.format = was_imported ? "torch" : "safetensors";
-  const std::filesystem::path& file = was_imported ? imported : wish.path;
+  const std::filesystem::path& file = was_imported ? imported : asked.path;
   if (was_imported) {
     const safetensors::File header(file);
     const auto notes = header.metadata().find(weights::kNotesKey);
@@ -73,8 +67,8 @@ void load_weights(const StageSetup& setup, const spec::Weights& wish, const stag
       told.notes = split(notes->second, '\n');
   }
   train::load_weights(model, file,
-                      {.strict = wish.strict,
-                       .renaming = {.prefix = wish.prefix, .key_map = wish.key_map},
+                      {.strict = asked.strict,
+                       .renaming = {.prefix = asked.prefix, .key_map = asked.key_map},
                        .last_layer = {},
                        .outputs = setup.model.outputs},
                       told);
@@ -83,9 +77,9 @@ void load_weights(const StageSetup& setup, const spec::Weights& wish, const stag
 std::optional<events::WeightsSet> start_model(const StageSetup& setup, const stage::Model& model) {
   if (!setup.experiment.weights && setup.experiment.freeze.empty()) return std::nullopt;
   events::WeightsSet told;
-  if (const auto& wish = setup.experiment.weights) {
-    in_context("weights: " + printable(wish->path.string()),
-               [&] { load_weights(setup, *wish, model, told); });
+  if (const auto& asked = setup.experiment.weights) {
+    in_context("weights: " + printable(asked->path.string()),
+               [&] { load_weights(setup, *asked, model, told); });
   }
   told.frozen = train::freeze(model, setup.experiment.freeze);
   return told;
@@ -95,13 +89,10 @@ std::optional<events::WeightsSet> start_model(const StageSetup& setup, const sta
 std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
                                                   const stage::Model& model) {
   const spec::Experiment& experiment = setup.experiment;
-  stage::OptimizerContext trained;
-  for (const stage::NamedTensor& parameter : model.parameters()) {
-    if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
-  }
+  stage::OptimizerContext trained{train::trained_parameters(model)};
   const config::Stage optimizer =
       spec::with_scheduled_momentum(experiment.optimizer, experiment.scheduler);
-  const auto build = [&] { return setup.catalogue.optimizers.build(optimizer, trained); };
+  const auto build = [&] { return setup.catalog.optimizers.build(optimizer, trained); };
   const dist::Place place = setup.communicator ? setup.communicator->place() : dist::Place{};
   if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
   trained.owned =
@@ -110,11 +101,11 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
                                                    buckets_of(experiment.distributed).cap_bytes);
 }
 
-data::Pipeline build_unlabelled(const spec::Experiment& experiment,
-                                const std::filesystem::path& input) {
-  const data::Unlabelled found =
-      data::unlabelled_split(input, spec::evaluating_transforms(experiment));
-  return data::build_pipeline(found.split, found.catalogue);
+data::Pipeline build_unlabeled(const spec::Experiment& experiment,
+                               const std::filesystem::path& input) {
+  const data::Unlabeled found =
+      data::unlabeled_split(input, spec::evaluating_transforms(experiment));
+  return data::build_pipeline(found.split, found.catalog);
 }
 
 /// Throws if `dataset.split` no longer gives the training samples that the weights were trained on:
@@ -136,15 +127,17 @@ void expect_same_division(const spec::Experiment& experiment, const spec::Task& 
 stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task) {
   if (const auto& input = task.model_input) return {input->shape, input->outputs, input->kind};
   data::mount_remote(experiment.dataset);
-  RunData data;
-  data.train =
-      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); });
-  return data.model_context();
+  return model_context_of(
+      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); }));
+}
+
+stage::ModelContext model_context_of(const data::Pipeline& pipeline) {
+  const data::Roles roles = data::roles_of(layout_of(pipeline));
+  return {roles.input_shape, roles.outputs(pipeline.dataset->classes()), roles.kind};
 }
 
 stage::ModelContext RunData::model_context() const {
-  const data::Roles roles = data::roles_of(layout_of(train));
-  stage::ModelContext model{roles.input_shape, roles.outputs(train.dataset->classes()), roles.kind};
+  stage::ModelContext model = model_context_of(train);
   if (learnt) {
     model.outputs = learnt->outputs;
     model.kind.targets = learnt->targets;
@@ -185,7 +178,7 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
   const bool is_part = task.input.empty();
   in_context(is_part ? "dataset." + task.split : "predict", [&] {
     out.train = is_part ? data::build_pipeline(spec::evaluated_split(experiment, task.split))
-                        : build_unlabelled(experiment, task.input);
+                        : build_unlabeled(experiment, task.input);
     const bool as_training = !is_part || task.split == "train";
     for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
       ENSURE(config, !as_training || !out.train.transforms[i]->random(),
@@ -201,7 +194,7 @@ std::string changed_statistics(const spec::Experiment& experiment, const spec::T
       !data::learns_from_data(spec::split_called(experiment, task.split).dataset))
     return {};
   const std::string now = in_context("dataset.train", [&] {
-    return data::build_dataset(experiment.dataset.train, data::catalogue_in_use())->fingerprint();
+    return data::build_dataset(experiment.dataset.train, data::catalog_in_use())->fingerprint();
   });
   if (now == task.trained_on) return {};
   return fmt::format(
@@ -213,9 +206,9 @@ std::string changed_statistics(const spec::Experiment& experiment, const spec::T
 
 RunStages build_stages(const StageSetup& setup) {
   const spec::Experiment& experiment = setup.experiment;
-  const stage::Catalogue& catalogue = setup.catalogue;
+  const stage::Catalog& catalog = setup.catalog;
   RunStages stages;
-  stages.model = catalogue.models.build(experiment.model, setup.model);
+  stages.model = catalog.models.build(experiment.model, setup.model);
   stages.model->to(setup.device);
   stages.start = start_model(setup, *stages.model);
   if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks) {
@@ -224,17 +217,17 @@ RunStages build_stages(const StageSetup& setup) {
            experiment.model.type);
   }
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
-  stages.loss = catalogue.losses.build(
-      experiment.loss, {setup.model.outputs, setup.device, setup.model.kind.targets});
+  stages.loss = catalog.losses.build(experiment.loss,
+                                     {setup.model.outputs, setup.device, setup.model.kind.targets});
   stages.optimizer = build_optimizer(setup, *stages.model);
   const spec::RunLength& length = setup.schedule;
-  stages.scheduler = catalogue.schedulers.build(
+  stages.scheduler = catalog.schedulers.build(
       experiment.scheduler,
       {stages.optimizer->initial_lr(), length.epochs, length.steps_per_epoch, length.steps});
   if (experiment.early_stopping)
-    stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
+    stages.stopper = catalog.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {
-    stages.metrics.push_back(catalogue.metrics.build(
+    stages.metrics.push_back(catalog.metrics.build(
         metric, {setup.model.outputs, setup.device, setup.model.kind.targets}));
   }
   return stages;
@@ -277,11 +270,11 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
 
 namespace {
 
-stage::Catalogue stages_of(const std::filesystem::path& library) {
+stage::Catalog stages_of(const std::filesystem::path& library) {
   const auto* entry = static_cast<const stage::PluginEngineEntry*>(
       spec::plugin_symbol(library, "trainctl_plugin_engine"));
   spec::check_stamp(library, {entry->layout, entry->abi}, stage::PluginEngineEntry{}.abi);
-  stage::Catalogue own;
+  stage::Catalog own;
   if (entry->add_stages != nullptr) {
     in_context("plug-in '" + printable(library.string()) + "'", [&] { entry->add_stages(own); });
   }
@@ -290,8 +283,8 @@ stage::Catalogue stages_of(const std::filesystem::path& library) {
 
 }  // namespace
 
-stage::Catalogue catalogue_in_use() {
-  stage::Catalogue all = stages::builtin_catalogue();
+stage::Catalog catalog_in_use() {
+  stage::Catalog all = stages::builtin_catalog();
   for (const spec::Plugin& plugin : spec::plugins_in_use()) {
     if (plugin.entry->engine == nullptr) continue;
     all.merge(stages_of(plugin.library.parent_path() / plugin.entry->engine));

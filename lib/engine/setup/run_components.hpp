@@ -3,7 +3,6 @@
 #include "data/loader/loader.hpp"
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
-#include "events/heartbeat.hpp"
 #include "events/records.hpp"
 #include "spec/experiment/run_size.hpp"
 #include "spec/experiment/task.hpp"
@@ -28,6 +27,9 @@ struct RunData {
   [[nodiscard]] stage::ModelContext model_context() const;
 };
 
+/// One sample of a pipeline as the model sees it.
+stage::ModelContext model_context_of(const data::Pipeline& pipeline);
+
 /// What the model of the experiment is built for: as the task says, or as dataset.train does, which
 /// is opened then. Throws Error(data).
 stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task);
@@ -36,10 +38,9 @@ stage::ModelContext model_context(const spec::Experiment& experiment, const spec
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
                   at::Device device);
 
-/// One split, or the input of the task, for an evaluation: it stands in the place of the training
-/// data, without its batch transforms, and is not cached, since it is read once. Throws
-/// Error(config) where that of training would have random transforms, Error(checkpoint) where
-/// `dataset.split` divides the data in another way than the run that made the weights.
+/// Opens one split, or the input of the task, for an evaluation, in the place of the training data:
+/// without batch transforms, and not cached. Throws Error(config) for random transforms,
+/// Error(checkpoint) where `dataset.split` divides other data than the run that made the weights.
 RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard);
 
 /// A sentence if what the split learns from training data, such as means, is not what the run that
@@ -65,7 +66,7 @@ struct RunStages {
 
 struct StageSetup {
   const spec::Experiment& experiment;
-  const stage::Catalogue& catalogue;
+  const stage::Catalog& catalog;
   stage::ModelContext model;
   at::Device device = at::kCPU;
   spec::RunLength schedule;
@@ -90,6 +91,6 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
 /// The stages of stages.def, and those of the plug-ins that the experiment uses. Throws
 /// Error(config) where the engine library of one cannot be loaded, or was built for another
 /// trainctl or libtorch.
-stage::Catalogue catalogue_in_use();
+stage::Catalog catalog_in_use();
 
 }  // namespace trainctl::engine

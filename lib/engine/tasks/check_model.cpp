@@ -3,34 +3,14 @@
 #include "base/json.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
-#include "spec/experiment/task.hpp"
 #include "train/state/weights.hpp"
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace trainctl::engine {
 namespace {
-
-/// Runs the checks one after the other and collects what they throw.
-class ProblemList {
- public:
-  template <class Check>
-  void collect(const char* key, Check check) {
-    try {
-      check();
-    } catch (const Error& error) {
-      problems_.push_back(
-          {{"key", key}, {"kind", static_cast<int>(error.kind())}, {"message", error.what()}});
-    }
-  }
-  [[nodiscard]] const Json& json() const { return problems_; }
-
- private:
-  Json problems_ = Json::array();
-};
 
 /// The tensors of the file of weights, as the front half read them from its header.
 std::vector<weights::Entry> offered_in(const std::filesystem::path& run_dir) {
@@ -60,24 +40,28 @@ int check_model(const TaskSetup& setup) {
   const std::filesystem::path run_dir = setup.request.run_dir;
   const spec::Experiment& experiment = setup.experiment;
   const stage::ModelContext shape = model_context(experiment, spec::read_task(run_dir));
-  const stage::Catalogue catalogue = catalogue_in_use();
-  ProblemList problems;
-  problems.collect("model", [&] {
-    const auto model = catalogue.models.build(experiment.model, shape);
-    if (experiment.weights) {
-      problems.collect("weights",
-                       [&] { check_weights(*experiment.weights, *model, shape.outputs, run_dir); });
+  const stage::Catalog catalog = catalog_in_use();
+  Json problems = Json::array();
+  const auto collect = [&problems](const char* key, const auto& check) {
+    try {
+      check();
+    } catch (const Error& error) {
+      problems.push_back(
+          {{"key", key}, {"kind", static_cast<int>(error.kind())}, {"message", error.what()}});
     }
-    problems.collect("freeze", [&] { train::freeze(*model, experiment.freeze); });
-    problems.collect("optimizer", [&] {
-      stage::OptimizerContext trained;
-      for (const stage::NamedTensor& parameter : model->parameters()) {
-        if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
-      }
-      (void)catalogue.optimizers.build(experiment.optimizer, trained);
+  };
+  collect("model", [&] {
+    const auto model = catalog.models.build(experiment.model, shape);
+    if (experiment.weights) {
+      collect("weights",
+              [&] { check_weights(*experiment.weights, *model, shape.outputs, run_dir); });
+    }
+    collect("freeze", [&] { train::freeze(*model, experiment.freeze); });
+    collect("optimizer", [&] {
+      (void)catalog.optimizers.build(experiment.optimizer, {train::trained_parameters(*model)});
     });
   });
-  write_atomically(run_dir / spec::kProblemsFile, to_line(problems.json()));
+  write_atomically(run_dir / spec::kProblemsFile, to_line(problems));
   setup.emit(events::Finished{0, 0, {}, {}, "checked"});
   return 0;
 }

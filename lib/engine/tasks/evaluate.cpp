@@ -1,22 +1,12 @@
-#include "base/clock.hpp"
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/folder.hpp"
 #include "checkpoint/verify.hpp"
-#include "data/core/batch.hpp"
-#include "data/loader/loader.hpp"
 #include "engine/resolve/loader_workers.hpp"
-#include "engine/resolve/step_probe.hpp"
 #include "engine/setup/provenance.hpp"
-#include "engine/setup/run_components.hpp"
 #include "engine/worker.hpp"
-#include "spec/experiment/task.hpp"
-#include "train/loop/evaluator.hpp"
 #include "train/parallel/stop_consensus.hpp"
 #include "train/state/weights.hpp"
-#include "train/step/forward.hpp"
 #include "weights/import.hpp"
 
 #include <ATen/Context.h>
@@ -35,27 +25,65 @@
 namespace trainctl::engine {
 namespace {
 
-/// What is predicted.
+namespace fs = std::filesystem;
+
 struct Predicted {
   const data::Dataset& dataset;
   const data::Layout& layout;  // of its batches
   std::int64_t outputs = 0;    // of the model, for each sample
-  bool labelled = true;        // its targets are written, too
+  bool labeled = true;         // its targets are written, too
 };
+
+/// Data sets that lie in arrays call their samples "sample 0", ...
+bool has_names(const data::Dataset& dataset) {
+  return dataset.images() != nullptr && dataset.size() > 0 &&
+         dataset.images()->name(0) != "sample 0";
+}
 
 /// Writes what one rank predicts into its part files of the run folder (spec::part_file): the rows
 /// of its batches that count, in their order.
 class PartWriter {
  public:
-  PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted);
+  PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted)
+      : dataset_(predicted.dataset),
+        roles_(data::roles_of(predicted.layout)),
+        outputs_(predicted.outputs),
+        target_bytes_(predicted.layout[roles_.target].bytes()) {
+    make_folder(spec::part_file(run_dir, "logits", rank).parent_path());
+    logits_ = open(spec::part_file(run_dir, "logits", rank));
+    if (predicted.labeled) targets_ = open(spec::part_file(run_dir, "targets", rank));
+    if (has_names(dataset_)) names_ = open(spec::part_file(run_dir, "names", rank));
+  }
 
   /// Whether the samples have names of their own, not their numbers alone.
   [[nodiscard]] bool named() const { return names_.file.valid(); }
+
   /// `logits`: [rows, outputs], of the batch. Throws Error(config) for a model of another shape,
   /// Error(resource) where the disk is full.
-  void add(const data::Batch& batch, const at::Tensor& logits);
+  void add(const data::Batch& batch, const at::Tensor& logits) {
+    ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
+           "predict writes a row of {} numbers for each sample, as dataset.train has it: "
+           "the model was to give [{}, {}] for a batch and gave [{}]",
+           outputs_, batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
+    const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
+    append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+    if (targets_.file.valid()) {
+      const auto* targets = reinterpret_cast<const char*>(batch.fields[roles_.target].data());
+      append(targets_, {targets, static_cast<std::size_t>(batch.valid) * target_bytes_});
+    }
+    if (!named()) return;
+    for (std::int64_t row = 0; row < batch.valid; ++row) {
+      const std::int64_t position = batch.position + row * batch.position_step;
+      append(names_, to_line(Json(dataset_.images()->name(position))) + "\n");
+    }
+  }
+
   /// Writes what is left; once, at the end.
-  void close();
+  void close() {
+    flush(logits_);
+    if (targets_.file.valid()) flush(targets_);
+    if (named()) flush(names_);
+  }
 
  private:
   struct Part {
@@ -63,9 +91,25 @@ class PartWriter {
     std::string label;
     std::string text;  // not written yet
   };
-  static Part open(const fs::path& path);
-  static void append(Part& part, std::string_view bytes);
-  static void flush(Part& part);
+
+  static Part open(const fs::path& path) {
+    Part part{Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)),
+              path.string(),
+              {}};
+    ENSURE(resource, part.file.valid(), "cannot write {}: {}", part.label, std::strerror(errno));
+    return part;
+  }
+
+  static void append(Part& part, std::string_view bytes) {
+    constexpr std::size_t kChunk = 1 << 20;
+    part.text += bytes;
+    if (part.text.size() >= kChunk) flush(part);
+  }
+
+  static void flush(Part& part) {
+    write_all(part.file.get(), part.text, part.label);
+    part.text.clear();
+  }
 
   const data::Dataset& dataset_;
   data::Roles roles_;
@@ -75,67 +119,6 @@ class PartWriter {
   Part targets_;  // not open: there are none
   Part names_;    // the same
 };
-
-/// Data sets that lie in arrays call their samples so.
-bool has_names(const data::Dataset& dataset) {
-  return dataset.images() != nullptr && dataset.size() > 0 &&
-         dataset.images()->name(0) != "sample 0";
-}
-
-PartWriter::PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted)
-    : dataset_(predicted.dataset),
-      roles_(data::roles_of(predicted.layout)),
-      outputs_(predicted.outputs),
-      target_bytes_(predicted.layout[roles_.target].bytes()) {
-  make_folder(spec::part_file(run_dir, "logits", rank).parent_path());
-  logits_ = open(spec::part_file(run_dir, "logits", rank));
-  if (predicted.labelled) targets_ = open(spec::part_file(run_dir, "targets", rank));
-  if (has_names(dataset_)) names_ = open(spec::part_file(run_dir, "names", rank));
-}
-
-PartWriter::Part PartWriter::open(const fs::path& path) {
-  Part part{
-      Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)), path.string(), {}};
-  ENSURE(resource, part.file.valid(), "cannot write {}: {}", part.label, std::strerror(errno));
-  return part;
-}
-
-void PartWriter::append(Part& part, std::string_view bytes) {
-  constexpr std::size_t kChunk = 1 << 20;
-  part.text += bytes;
-  if (part.text.size() >= kChunk) flush(part);
-}
-
-void PartWriter::flush(Part& part) {
-  write_all(part.file.get(), part.text, part.label);
-  part.text.clear();
-}
-
-void PartWriter::add(const data::Batch& batch, const at::Tensor& logits) {
-  ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
-         "predict writes a row of {} numbers for each sample, as dataset.train has it: "
-         "the model was to give [{}, {}] for a batch and gave [{}]",
-         outputs_, batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
-  const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
-  append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
-  if (targets_.file.valid()) {
-    const auto* targets = reinterpret_cast<const char*>(batch.fields[roles_.target].data());
-    append(targets_, {targets, static_cast<std::size_t>(batch.valid) * target_bytes_});
-  }
-  if (!named()) return;
-  for (std::int64_t row = 0; row < batch.valid; ++row) {
-    const std::int64_t position = batch.position + row * batch.position_step;
-    append(names_, to_line(Json(dataset_.images()->name(position))) + "\n");
-  }
-}
-
-void PartWriter::close() {
-  flush(logits_);
-  if (targets_.file.valid()) flush(targets_);
-  if (named()) flush(names_);
-}
-
-namespace fs = std::filesystem;
 
 /// Each sample of the split once, in its order: limits, samplers and the like are those of
 /// training. A prediction is of the sample in its place or of none.
@@ -151,36 +134,28 @@ spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Task& 
   return experiment;
 }
 
-/// What measures, and what is measured.
-struct Judged {
-  std::unique_ptr<stage::Model> model;
-  std::unique_ptr<stage::Loss> loss;
-  std::vector<std::unique_ptr<stage::Metric>> metrics;
-};
-
-void load_checkpoint(const stage::Model& model, const fs::path& run_dir, const fs::path& named) {
-  const fs::path imported = run_dir / weights::kImportedName;
-  events::WeightsSet told;
-  in_context("--checkpoint: " + printable(named.string()), [&] {
-    train::load_weights(model, fs::exists(imported) ? imported : named, {.whole = true}, told);
-  });
-}
-
-Judged build_judged(const ThreadContext& run, const fs::path& run_dir, const fs::path& checkpoint) {
+/// Builds the model with the weights of the checkpoint, the loss and the metrics.
+RunStages build_evaluated(const ProbeContext& run, const fs::path& run_dir,
+                          const fs::path& checkpoint) {
   const spec::Experiment& experiment = run.experiment;
   at::manual_seed(experiment.seed);
-  Judged judged;
-  judged.model = run.catalogue.models.build(experiment.model, run.model);
-  judged.model->to(run.device);
-  load_checkpoint(*judged.model, run_dir, checkpoint);
-  if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*judged.model);
-  judged.loss = run.catalogue.losses.build(experiment.loss,
-                                           {run.model.outputs, run.device, run.model.kind.targets});
+  RunStages stages;
+  stages.model = run.catalog.models.build(experiment.model, run.model);
+  stages.model->to(run.device);
+  const fs::path imported = run_dir / weights::kImportedName;
+  in_context("--checkpoint: " + printable(checkpoint.string()), [&] {
+    events::WeightsSet told;
+    train::load_weights(*stages.model, fs::exists(imported) ? imported : checkpoint,
+                        {.whole = true}, told);
+  });
+  if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
+  stages.loss = run.catalog.losses.build(experiment.loss,
+                                         {run.model.outputs, run.device, run.model.kind.targets});
   for (const config::Stage& metric : experiment.metrics) {
-    judged.metrics.push_back(run.catalogue.metrics.build(
-        metric, {run.model.outputs, run.device, run.model.kind.targets}));
+    stages.metrics.push_back(
+        run.catalog.metrics.build(metric, {run.model.outputs, run.device, run.model.kind.targets}));
   }
-  return judged;
+  return stages;
 }
 
 /// The memory format in which a checkpoint of the program was trained; none of other files.
@@ -189,14 +164,12 @@ std::optional<bool> recorded_layout(const fs::path& weights) {
   return channels_last_of(checkpoint::read_manifest(weights));
 }
 
-bool is_labelled(const spec::Task& task) { return !task.learnt || task.learnt->labelled; }
-
 events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
                            const stage::ModelContext& model) {
   const auto target = static_cast<std::size_t>(model.kind.targets);
   events::Evaluated told;
   told.split = task.input.empty() ? task.split : "input";
-  told.labelled = is_labelled(task);
+  told.labeled = !task.learnt || task.learnt->labeled;
   told.checkpoint = task.weights.string();
   told.samples = loader.samples();
   told.outputs = model.outputs;
@@ -217,34 +190,37 @@ int Worker::run_evaluation() {
     if (std::string changed = changed_statistics(experiment, task); !changed.empty())
       emit_(events::Warning{std::move(changed), {}});
   }
-  const stage::Catalogue catalogue = catalogue_in_use();
+  const stage::Catalog catalog = catalog_in_use();
   const stage::ModelContext shape = data.model_context();
   const bool predicts = task.kind == spec::TaskKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
          "predict writes one row for each sample, and this model gives one for each token");
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
-  experiment.trainer.channels_last.value =
-      choose_layout({experiment, catalogue, shape, place.device, recorded_layout(task.weights),
-                     /*trains=*/false},
-                    *communicator)
-          .channels_last;
-  const ThreadContext run{experiment, catalogue, shape, place.device, request_.local_world_size};
+  const ProbeContext run{.experiment = experiment,
+                         .catalog = catalog,
+                         .model = shape,
+                         .device = place.device,
+                         .local_world_size = request_.local_world_size,
+                         .before = {.threads = {}, .channels_last = recorded_layout(task.weights)},
+                         .trains = false};
+  experiment.trainer.channels_last.value = choose_layout(run, *communicator).channels_last;
   const train::ThreadChoice threads = choose_threads(run, *communicator);
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};
   const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));
-  Judged judged = build_judged(run, run_dir, task.weights);
+  RunStages evaluated = build_evaluated(run, run_dir, task.weights);
 
   events::Evaluated told = describe(task, *loader, shape);
   std::optional<PartWriter> parts;
   if (predicts) {
     parts.emplace(run_dir, request_.rank,
-                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, told.labelled});
+                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, told.labeled});
   }
   told.named = parts && parts->named();
-  train::Evaluator evaluator({*judged.model, *judged.loss, judged.metrics, *loader, told.split,
-                              experiment.loader.batch_size, *communicator, told.labelled},
-                             train::options_from(experiment, place.device));
+  train::Evaluator evaluator(
+      {*evaluated.model, *evaluated.loss, evaluated.metrics, *loader, told.split,
+       experiment.loader.batch_size, *communicator, told.labeled},
+      train::options_from(experiment, place.device));
   const double begun = steady_clock().now();
   const auto metrics =
       evaluator.run(std::nullopt, watch_batches(*communicator, place, loader->batches_per_epoch()),
@@ -261,7 +237,7 @@ int Worker::run_evaluation() {
   enter(events::Phase::shutdown);
   const events::Finished finished{
       .global_step = global_step_,
-      .parameter_digest = train::digest_weights(train::weights_of(*judged.model)),
+      .parameter_digest = train::digest_weights(train::weights_of(*evaluated.model)),
       .stop_reason = metrics ? "end_of_split" : "signal"};
   emit_(finished);
   return exit_code_for(finished);

@@ -1,14 +1,12 @@
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "engine/failure.hpp"
 #include "engine/resolve/step_probe.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
-#include "spec/experiment/task.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/ops/allclose.h>
-#include <c10/util/Exception.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -33,12 +31,6 @@ namespace jit = torch::jit;
               fmt::format("cannot export the model as TorchScript: {}; export its weights as "
                           ".safetensors or .pth",
                           cause));
-}
-
-std::string first_line(const std::exception& error) {
-  const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
-  return printable(text.substr(0, text.find('\n')));
 }
 
 /// The modules of a script by their dotted names: "layer1.0" of "layer1.0.conv1.weight".
@@ -103,7 +95,6 @@ void collect(jit::Block* block, std::vector<jit::Node*>& nodes) {
   }
 }
 
-/// A trace with a number of rows.
 struct Trace {
   std::int64_t rows = 0;
   std::shared_ptr<jit::Graph> graph;
@@ -115,7 +106,6 @@ struct Trace {
   }
 };
 
-/// The batch size as a value of the graph, before everything else.
 jit::Value* batch_size_in(jit::Graph& graph, jit::Value* input) {
   const jit::WithInsertPoint at(*graph.nodes().begin());
   jit::Value* dimension = graph.insertConstant(0);
@@ -163,8 +153,6 @@ void check_script(stage::Model& model, const stage::ModelContext& shape, jit::Mo
   }
 }
 
-}  // namespace
-
 void write_script(stage::Model& model, const stage::ModelContext& shape,
                   const std::filesystem::path& path) {
   constexpr std::array<std::int64_t, 2> kRows{3, 4};
@@ -190,18 +178,20 @@ void write_script(stage::Model& model, const stage::ModelContext& shape,
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    refuse(first_line(error));
+    refuse(cause_of(error));
   }
   write_atomically(path, bytes.str());
 }
+
+}  // namespace
 
 int export_script(const TaskSetup& setup) {
   const std::filesystem::path run_dir = setup.request.run_dir;
   const spec::Task task = spec::read_task(run_dir);
   const stage::ModelContext shape = model_context(setup.experiment, task);
   at::manual_seed(setup.experiment.seed);
-  const stage::Catalogue catalogue = catalogue_in_use();
-  const auto model = catalogue.models.build(setup.experiment.model, shape);
+  const stage::Catalog catalog = catalog_in_use();
+  const auto model = catalog.models.build(setup.experiment.model, shape);
   model->to(at::kCPU);
   events::WeightsSet loaded;
   train::load_weights(*model, task.weights, {.whole = true}, loaded);

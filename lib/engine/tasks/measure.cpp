@@ -3,15 +3,9 @@
 #include "base/machine/resource_usage.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/remote/local_tier.hpp"
-#include "device/device.hpp"
 #include "engine/resolve/activation_checkpointing.hpp"
 #include "engine/resolve/model_meter.hpp"
 #include "engine/resolve/step_probe.hpp"
-#include "engine/setup/run_components.hpp"
-#include "engine/tasks/tasks.hpp"
-#include "spec/experiment/run_size.hpp"
-#include "spec/experiment/task.hpp"
-#include "train/loop/options.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -43,19 +37,10 @@ std::int64_t resident(std::string_view key) {
   return 0;
 }
 
-/// VmHWM begins anew.
-void restart_resident_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
-
-/// What small batches left behind is no part of what a large one takes.
+/// Restarts VmHWM: what small batches left behind is no part of what a large one takes.
 void forget_peak() {
   ::malloc_trim(0);
-  restart_resident_peak();
-}
-
-/// What the process has grown by on the host, less the memory that batches have given back.
-std::int64_t settled_growth(std::int64_t before) {
-  ::malloc_trim(0);
-  return std::max<std::int64_t>(resident("VmRSS:") - before, 0);
+  std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 /// Half of what there is, on the GPU where that computes: a run may be using the rest.
@@ -69,7 +54,6 @@ struct Steps {
   std::vector<std::int64_t> measured;  // batches
 };
 
-/// Within the bytes and the seconds.
 bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, double seconds) {
   const std::int64_t needed =
       kept.weights + kept.gradients + kept.optimizer + cost.batch_bytes + cost.activation_bytes;
@@ -134,7 +118,6 @@ void count_parameters(const stage::Model& model, events::Measured& measured) {
   }
 }
 
-/// In which products are computed.
 std::string precision_of(const spec::Trainer& trainer, at::Device device) {
   const bool full = trainer.precision == spec::Precision::full;
   const bool exact = trainer.float32_matmul_precision == spec::MatmulPrecision::highest;
@@ -165,7 +148,7 @@ void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& mea
   const auto alone = dist::make_single();
   const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
   measured.num_threads =
-      choose_threads({experiment, meter.catalogue(), meter.shape(), setup.device, ranks}, *alone)
+      choose_threads({experiment, meter.catalog(), meter.shape(), setup.device, ranks}, *alone)
           .threads;
   const CoreUseMeter others;
   const TimedStep step = meter.time(rows);
@@ -188,7 +171,7 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
 
   events::Measured measured;
   measured.device = setup.device.str();
-  measured.device_name = device::cuda_device_name(setup.device);
+  measured.device_name = device::gpu_info(setup.device).name;
   measured.precision = precision_of(experiment.trainer, setup.device);
   count_parameters(meter.model(), measured);
   measured.weight_bytes = meter.kept().weights;
@@ -203,7 +186,11 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   measured.batch_bytes = steps.cost.batch_bytes;
   measured.kernel_bytes = steps.cost.kernel_bytes;
   // CUDA and its libraries, and the model, which is built on the host before it is moved.
-  if (on_gpu) measured.process_bytes = settled_growth(before) + measured.weight_bytes;
+  if (on_gpu) {
+    ::malloc_trim(0);  // what batches have given back does not count
+    measured.process_bytes =
+        std::max<std::int64_t>(resident("VmRSS:") - before, 0) + measured.weight_bytes;
+  }
   measured.forward_flops = flops.forward;
   measured.step_flops = flops.step;
   measured.batch_size = batch_size;
@@ -213,13 +200,10 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   return measured;
 }
 
-/// As a run would choose it.
-bool layout_of(const TaskSetup& setup, const data::Pipeline& pipeline) {
-  const stage::Catalogue catalogue = catalogue_in_use();
-  RunData data;
-  data.train = pipeline;
-  return choose_layout({setup.experiment, catalogue, data.model_context(), setup.device})
-      .channels_last;
+data::Pipeline training_samples(const spec::Experiment& experiment) {
+  data::mount_remote(experiment.dataset);
+  const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
+  return in_context("dataset.train", [&] { return data::build_pipeline(split); });
 }
 
 }  // namespace
@@ -229,16 +213,17 @@ int measure(const TaskSetup& setup) {
   const std::int64_t process_bytes = resident("VmRSS:");
   if (experiment.trainer.num_threads.value)
     at::set_num_threads(*experiment.trainer.num_threads.value);
-  data::mount_remote(experiment.dataset);
-  const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
-  const data::Pipeline pipeline =
-      in_context("dataset.train", [&] { return data::build_pipeline(split); });
+  const data::Pipeline pipeline = training_samples(experiment);
   const std::int64_t before = resident("VmRSS:");
-  experiment.trainer.channels_last.value = layout_of(setup, pipeline);
+  const auto alone = dist::make_single();
+  const stage::Catalog catalog = catalog_in_use();
+  experiment.trainer.channels_last.value =
+      choose_layout({setup.experiment, catalog, model_context_of(pipeline), setup.device}, *alone)
+          .channels_last;
   const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
   const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
   const train::RecomputeChoice recompute =
-      decide_recompute({.setup = resolved, .train = pipeline, .ranks_here = ranks});
+      decide_recompute({.setup = resolved, .train = pipeline, .ranks_here = ranks}, *alone);
   experiment.trainer.activation_checkpointing = mode_of(recompute);
   forget_peak();
   events::Measured measured = measured_on(resolved, pipeline, before);
@@ -251,18 +236,6 @@ int measure(const TaskSetup& setup) {
 }
 
 namespace {
-
-data::Pipeline training_samples(const spec::Experiment& experiment) {
-  data::mount_remote(experiment.dataset);
-  const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
-  return in_context("dataset.train", [&] { return data::build_pipeline(split); });
-}
-
-stage::ModelContext context_of(const data::Pipeline& pipeline) {
-  RunData data;
-  data.train = pipeline;
-  return data.model_context();
-}
 
 events::Measured described(const TaskSetup& setup, const TimedStep& step, int num_threads) {
   events::Measured measured;
@@ -285,12 +258,11 @@ int measure_shared_steps(const TaskSetup& setup) {
   const data::Pipeline pipeline = training_samples(experiment);
   auto communicator =
       build_communicator(setup.request, experiment.distributed, setup.device, nullptr);
-  const stage::Catalogue catalogue = catalogue_in_use();
-  const stage::ModelContext shape = context_of(pipeline);
-  const train::ThreadChoice threads = choose_threads(
-      {experiment, catalogue, shape, setup.device, setup.request.local_world_size}, *communicator);
-  experiment.trainer.channels_last.value =
-      choose_layout({experiment, catalogue, shape, setup.device}, *communicator).channels_last;
+  const stage::Catalog catalog = catalog_in_use();
+  const ProbeContext probe{experiment, catalog, model_context_of(pipeline), setup.device,
+                           setup.request.local_world_size};
+  const train::ThreadChoice threads = choose_threads(probe, *communicator);
+  experiment.trainer.channels_last.value = choose_layout(probe, *communicator).channels_last;
   const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
   ModelMeter meter(resolved, pipeline, std::move(communicator));
   const CoreUseMeter others;

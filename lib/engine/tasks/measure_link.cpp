@@ -1,17 +1,15 @@
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "device/device.hpp"
-#include "dist/communicator.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
-#include "events/records.hpp"
 
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace trainctl::engine {
@@ -45,63 +43,45 @@ double shared(dist::Communicator& communicator, double value) {
   return *sum.const_data_ptr<double>() / communicator.place().world_size;
 }
 
-/// Ranks that meet in each sum have to stop at the same one.
-class Probe {
- public:
-  Probe(const LinkSetup& setup, dist::Communicator& communicator)
-      : setup_(setup), communicator_(communicator) {
-    measured_.backend = setup.device.is_cuda() ? "nccl" : "gloo";
-    measured_.device = setup.device.str();
-    measured_.device_name = device::cuda_device_name(setup.device);
-    measured_.ranks = communicator.place().world_size;
-  }
-
-  /// False: a signal asks some rank to stop.
-  bool measure() {
-    for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= kGrowth) {
-      if (shared(communicator_, stop_signal(setup_.request)) > 0) return false;
-      measure(bytes);
-    }
-    return true;
-  }
-
-  [[nodiscard]] const events::LinkMeasured& measured() const { return measured_; }
-
- private:
-  void measure(std::int64_t bytes) {
+/// Returns nothing after a signal: ranks that meet in each sum have to stop at the same one.
+std::optional<events::LinkMeasured> measured_sums(const TrainctlEngineRequest& request,
+                                                  at::Device device,
+                                                  dist::Communicator& communicator) {
+  events::LinkMeasured measured;
+  measured.backend = device.is_cuda() ? "nccl" : "gloo";
+  measured.device = device.str();
+  measured.device_name = device::gpu_info(device).name;
+  measured.ranks = communicator.place().world_size;
+  for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= kGrowth) {
+    if (shared(communicator, stop_signal(request)) > 0) return std::nullopt;
     // Sums of zeros stay what they are.
-    const at::Tensor tensor =
-        at::zeros({bytes / static_cast<std::int64_t>(sizeof(float))},
-                  at::TensorOptions().dtype(at::kFloat).device(setup_.device));
-    (void)timed_sum(communicator_, tensor);
-    const double warm_s = shared(communicator_, timed_sum(communicator_, tensor));
+    const at::Tensor tensor = at::zeros({bytes / static_cast<std::int64_t>(sizeof(float))},
+                                        at::TensorOptions().dtype(at::kFloat).device(device));
+    (void)timed_sum(communicator, tensor);
+    const double warm_s = shared(communicator, timed_sum(communicator, tensor));
     const auto sums =
         static_cast<std::int64_t>(std::clamp(kSecondsOfASize / warm_s, kFewestSums, kMostSums));
     std::vector<double> seconds;
-    for (std::int64_t i = 0; i < sums; ++i) seconds.push_back(timed_sum(communicator_, tensor));
-    measured_.bytes.push_back(bytes);
-    measured_.seconds.push_back(shared(communicator_, median(seconds)));
-    measured_.repeats.push_back(sums);
+    for (std::int64_t i = 0; i < sums; ++i) seconds.push_back(timed_sum(communicator, tensor));
+    measured.bytes.push_back(bytes);
+    measured.seconds.push_back(shared(communicator, median(seconds)));
+    measured.repeats.push_back(sums);
   }
-
-  const LinkSetup& setup_;
-  dist::Communicator& communicator_;
-  events::LinkMeasured measured_;
-};
+  return measured;
+}
 
 }  // namespace
 
-int measure_link(const LinkSetup& setup) {
-  const TrainctlEngineRequest& request = setup.request;
+int measure_link(const TrainctlEngineRequest& request, at::Device device,
+                 const train::EventSink& emit) {
   ENSURE(config, request.world_size >= 2, "a link is measured between two ranks or more");
   spec::Distributed options;
   options.timeout_s = kTimeoutS;
-  const auto communicator = build_communicator(request, options, setup.device, nullptr);
-  Probe probe(setup, *communicator);
-  const bool whole = probe.measure();
-  if (whole && request.rank == 0) setup.emit(probe.measured());
-  setup.emit(events::Finished{0, 0, {}, {}, whole ? "measured" : "signal"});
-  if (whole) return 0;
+  const auto communicator = build_communicator(request, options, device, nullptr);
+  const auto measured = measured_sums(request, device, *communicator);
+  if (measured && request.rank == 0) emit(*measured);
+  emit(events::Finished{0, 0, {}, {}, measured ? "measured" : "signal"});
+  if (measured) return 0;
   return static_cast<int>(stop_signal(request) == SIGINT ? ErrorKind::interrupted
                                                          : ErrorKind::terminated);
 }

@@ -3,7 +3,6 @@
 #include "base/strings.hpp"
 #include "engine/setup/run_components.hpp"
 #include "engine/tasks/tasks.hpp"
-#include "spec/experiment/task.hpp"
 #include "train/debug/numerics_file.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/loop/options.hpp"
@@ -20,7 +19,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace trainctl::engine {
@@ -45,56 +43,38 @@ stage::ModelContext shape_of(const StepRecord& record) {
 }
 
 /// The model with the weights of the dump.
-class Subject {
- public:
-  Subject(const TaskSetup& setup, const Numerics& numerics)
-      : catalogue_(catalogue_in_use()), shape_(shape_of(numerics.record)) {
-    const spec::Experiment& experiment = setup.experiment;
-    at::manual_seed(experiment.seed);
-    model_ = catalogue_.models.build(experiment.model, shape_);
-    model_->to(setup.device);
-    train::freeze(*model_, experiment.freeze);
-    if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks)
-      model_->checkpoint_activations();
-    take_weights(numerics);
-    if (experiment.trainer.channels_last.value_or(numerics.record.channels_last))
-      train::lay_out_channels_last(*model_);
-    model_->set_mode(stage::RunMode::train);
-    loss_ = catalogue_.losses.build(experiment.loss,
-                                    {shape_.outputs, setup.device, shape_.kind.targets});
-  }
-
-  [[nodiscard]] stage::Model& model() const { return *model_; }
-  [[nodiscard]] stage::Loss& loss() const { return *loss_; }
-  [[nodiscard]] const std::vector<std::string>& drawn() const { return drawn_; }
-  [[nodiscard]] const stage::Catalogue& catalogue() const { return catalogue_; }
-
- private:
-  void take_weights(const Numerics& numerics) {
-    const at::NoGradGuard guard;
-    for (const auto& [name, tensor] : train::weights_of(*model_)) {
-      const auto found = std::ranges::find(numerics.weights, name, &stage::NamedTensor::name);
-      if (found != numerics.weights.end() && found->tensor.sizes() == tensor.sizes()) {
-        tensor.copy_(found->tensor);
-      } else {
-        drawn_.push_back(name);
-      }
-    }
-  }
-
-  stage::Catalogue catalogue_;
-  stage::ModelContext shape_;
-  std::unique_ptr<stage::Model> model_;
-  std::unique_ptr<stage::Loss> loss_;
-  std::vector<std::string> drawn_;
+struct Subject {
+  stage::Catalog catalog;
+  std::unique_ptr<stage::Model> model;
+  std::unique_ptr<stage::Loss> loss;
+  std::vector<std::string> drawn;  // weights that the dump does not have
 };
 
-device::DeviceBatch moved(const device::DeviceBatch& batch, at::Device device) {
-  const auto move = [device](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device) : tensor;
-  };
-  return {move(batch.inputs), move(batch.targets), move(batch.targets_b),
-          move(batch.lambda), batch.valid,         batch.global_valid};
+Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
+  const spec::Experiment& experiment = setup.experiment;
+  const stage::ModelContext shape = shape_of(numerics.record);
+  Subject subject{catalog_in_use(), nullptr, nullptr, {}};
+  at::manual_seed(experiment.seed);
+  subject.model = subject.catalog.models.build(experiment.model, shape);
+  subject.model->to(setup.device);
+  train::freeze(*subject.model, experiment.freeze);
+  if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks)
+    subject.model->checkpoint_activations();
+  for (const auto& [name, tensor] : train::weights_of(*subject.model)) {
+    const at::NoGradGuard guard;
+    const auto found = std::ranges::find(numerics.weights, name, &stage::NamedTensor::name);
+    if (found != numerics.weights.end() && found->tensor.sizes() == tensor.sizes()) {
+      tensor.copy_(found->tensor);
+    } else {
+      subject.drawn.push_back(name);
+    }
+  }
+  if (experiment.trainer.channels_last.value_or(numerics.record.channels_last))
+    train::lay_out_channels_last(*subject.model);
+  subject.model->set_mode(stage::RunMode::train);
+  subject.loss = subject.catalog.losses.build(experiment.loss,
+                                              {shape.outputs, setup.device, shape.kind.targets});
+  return subject;
 }
 
 /// Why the bits may be others; empty where nothing is known of.
@@ -132,23 +112,21 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
 std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
                            const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};
-  stage::OptimizerContext trained;
+  const stage::OptimizerContext trained{train::trained_parameters(*subject.model)};
   std::vector<at::Tensor> gradients;
-  for (const auto& [name, parameter] : subject.model().parameters()) {
-    if (!parameter.requires_grad()) continue;
-    trained.parameters.push_back({name, parameter});
+  for (const auto& [name, parameter] : trained.parameters) {
     const auto found = std::ranges::find(step.gradients, name, &stage::NamedTensor::name);
     if (found == step.gradients.end()) continue;
     gradients.push_back(found->tensor);
     parameter.mutable_grad() = found->tensor;
   }
-  const auto optimizer = subject.catalogue().optimizers.build(setup.experiment.optimizer, trained);
+  const auto optimizer = subject.catalog.optimizers.build(setup.experiment.optimizer, trained);
   const spec::Trainer& trainer = setup.experiment.trainer;
   if (trainer.gradient_clip_val)
     train::Clipper(*trainer.gradient_clip_val, trainer.gradient_clip_algorithm)(gradients);
   optimizer->set_lr(optimizer->initial_lr());
   optimizer->step();
-  return train::not_finite(subject.model().parameters());
+  return train::not_finite(subject.model->parameters());
 }
 
 events::Replayed described(const Numerics& numerics) {
@@ -181,24 +159,25 @@ int replay(const TaskSetup& setup) {
   const auto& threads = setup.experiment.trainer.num_threads.value;
   at::set_num_threads(
       threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));
-  const Subject subject(setup, numerics);
+  const Subject subject = build_subject(setup, numerics);
   events::Replayed told = described(numerics);
-  told.drawn = subject.drawn();
+  told.drawn = subject.drawn;
   told.why_not = what_differs(setup, record);
   set_random(setup, numerics, told.notes);
 
-  const device::DeviceBatch batch = moved(numerics.batch, setup.device);
+  const device::DeviceBatch batch = device::with_tensors(
+      numerics.batch, [&](const at::Tensor& tensor) { return tensor.to(setup.device); });
   train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
   forward.channels_last =
       setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
-  const train::RepeatedStep step = train::repeat_step({subject.model(), subject.loss()}, batch,
+  const train::RepeatedStep step = train::repeat_step({*subject.model, *subject.loss}, batch,
                                                       {forward, scales ? record.loss_scale : 1});
   told.loss = step.loss.item<double>();
   told.first = step.first;
   told.bitwise = record.repeated && train::digests_of(step) == record.digests;
   told.layers = step.layers;
-  told.tensors = train::summaries_of(subject.model(), batch, step);
+  told.tensors = train::summaries_of(*subject.model, batch, step);
   numerics.row_losses = step.row_losses;
   told.bad_rows = train::bad_rows(numerics);
   told.spoilt = spoilt_by_step(setup, subject, step);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <utility>
 #include <variant>
 
 namespace trainctl::launch {

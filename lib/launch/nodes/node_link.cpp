@@ -5,18 +5,14 @@
 #include "base/strings.hpp"
 #include "events/codec.hpp"
 #include "events/fields.hpp"
-#include "events/json_fields.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <optional>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace trainctl::launch {
 namespace {
@@ -104,7 +100,7 @@ void NodeLink::lose(std::string why) {
   if (!lost_) lost_ = std::move(why);
 }
 
-// The fields of each message, for writing and for reading (events/json_fields.hpp).
+// The fields of each message, for writing and for reading (events/fields.hpp).
 
 using events::Like;
 
@@ -222,33 +218,12 @@ RankEvent read_message(const Json& document) {
   return message;
 }
 
-// ---- Names.
-
-template <class Message>
-struct Name;
-// clang-format off
-template <> struct Name<Beat> { static constexpr auto kText = "beat"; };
-template <> struct Name<NodeHello> { static constexpr auto kText = "hello"; };
-template <> struct Name<RankEvent> { static constexpr auto kText = "event"; };
-template <> struct Name<NodePulses> { static constexpr auto kText = "pulses"; };
-template <> struct Name<RankEnded> { static constexpr auto kText = "ended"; };
-template <> struct Name<StopAsked> { static constexpr auto kText = "stop_asked"; };
-template <> struct Name<NodeFinished> { static constexpr auto kText = "finished"; };
-template <> struct Name<NodeLeaves> { static constexpr auto kText = "leaves"; };
-template <> struct Name<Welcome> { static constexpr auto kText = "welcome"; };
-template <> struct Name<StopRanks> { static constexpr auto kText = "stop"; };
-template <> struct Name<KillRanks> { static constexpr auto kText = "kill"; };
-template <> struct Name<WriteStacks> { static constexpr auto kText = "stacks"; };
-template <> struct Name<Refused> { static constexpr auto kText = "refused"; };
-template <> struct Name<RunOver> { static constexpr auto kText = "over"; };
-// clang-format on
-
 template <class... Messages>
 NodeMessage decode_as(const std::string& name, const Json& document,
                       const std::variant<Messages...>* /*list*/) {
   std::optional<NodeMessage> found;
   const auto try_one = [&]<class Message>(const Message* /*tag*/) {
-    if (name == Name<Message>::kText) found = read_message<Message>(document);
+    if (name == Message::kName) found = read_message<Message>(document);
   };
   (try_one(static_cast<const Messages*>(nullptr)), ...);
   ENSURE(unexpected, found.has_value(), "there is no message '{}'", printable(name));
@@ -270,7 +245,7 @@ std::string encode(const NodeMessage& message) {
                        events::encode(told->event));
   return std::visit(
       []<class Message>(const Message& one) {
-        Json document{{"message", Name<Message>::kText}};
+        Json document{{"message", Message::kName}};
         if constexpr (!std::is_same_v<Message, RankEvent>) document.update(events::value_of(one));
         return to_line(document);
       },

@@ -16,7 +16,8 @@
 #include <variant>
 #include <vector>
 
-// What the supervisors of several nodes say to each other, one line of JSON each.
+// What the supervisors of several nodes say to each other, one line of JSON each, with the name of
+// the message in it.
 
 namespace trainctl::launch {
 
@@ -24,12 +25,15 @@ namespace trainctl::launch {
 inline constexpr std::size_t kMaxNodeLineBytes = (std::size_t{1} << 20) + 256;
 
 /// Either way, every few seconds: this side lives.
-struct Beat {};
+struct Beat {
+  static constexpr auto kName = "beat";
+};
 
 // ---- From a joined node to the head.
 
 /// Its first word.
 struct NodeHello {
+  static constexpr auto kName = "hello";
   int node = 0;
   int first_rank = 0;
   int ranks = 0;
@@ -40,6 +44,7 @@ struct NodeHello {
 };
 
 struct RankEvent {
+  static constexpr auto kName = "event";
   int rank = 0;
   events::Event event;
 };
@@ -55,25 +60,31 @@ struct RankPulse {
   bool in_collective = false;
 };
 struct NodePulses {
+  static constexpr auto kName = "pulses";
   std::vector<RankPulse> ranks;
 };
 
 /// How a rank ended; its number, place and host are in it.
 struct RankEnded {
+  static constexpr auto kName = "ended";
   RankEnd end;
 };
 
 /// A stop signal has come to the node. at_once: a second one.
 struct StopAsked {
+  static constexpr auto kName = "stop_asked";
   int signal = 0;
   bool at_once = false;
 };
 
 /// None of the attempt's ranks is left on the node.
-struct NodeFinished {};
+struct NodeFinished {
+  static constexpr auto kName = "finished";
+};
 
 /// The node cannot take part, and why.
 struct NodeLeaves {
+  static constexpr auto kName = "leaves";
   int kind = 1;  // ErrorKind as its exit code
   std::string reason;
 };
@@ -82,6 +93,7 @@ struct NodeLeaves {
 
 /// An attempt begins: start the ranks.
 struct Welcome {
+  static constexpr auto kName = "welcome";
   std::string run_dir;  // absolute
   std::string mark;     // what its file .lock says: two folders may have the same name
   int attempt = 1;
@@ -89,15 +101,21 @@ struct Welcome {
 
 /// SIGTERM to the ranks. signal: what the job was asked by; 0: a rank has failed.
 struct StopRanks {
+  static constexpr auto kName = "stop";
   int signal = 0;
 };
 /// SIGKILL to the ranks.
-struct KillRanks {};
+struct KillRanks {
+  static constexpr auto kName = "kill";
+};
 /// Stacks of all threads of the ranks go to the log folder.
-struct WriteStacks {};
+struct WriteStacks {
+  static constexpr auto kName = "stacks";
+};
 
 /// The node may not take part; the connection closes.
 struct Refused {
+  static constexpr auto kName = "refused";
   int kind = 2;
   std::string reason;
   std::string run_dir;  // not empty where the configs differ: with the head's
@@ -105,6 +123,7 @@ struct Refused {
 
 /// The run has ended, and how.
 struct RunOver {
+  static constexpr auto kName = "over";
   int exit_code = 0;
   std::string verdict;
   std::string message;

@@ -2,17 +2,13 @@
 
 #include "base/clock.hpp"
 #include "launch/nodes/node_link.hpp"
+#include "launch/supervise/job_ranks.hpp"
 #include "launch/supervise/supervisor.hpp"
 
-#include <functional>
 #include <optional>
 #include <string>
 
 namespace trainctl::launch {
-
-/// A store connection for a rank of this node: Head's listener has it at the other end. Throws
-/// Error.
-using ConnectRank = std::function<Fd(int rank)>;
 
 /// What became of an attempt on a joined node.
 struct NodeAttempt {

@@ -10,18 +10,15 @@
 
 namespace trainctl::launch {
 
-/// What is left to a process that reads what others wrote.
+/// What is left to a process that reads what others wrote: it can compute, take memory, and read
+/// and write what is open; it opens no file, starts no process and reaches no network. Limits hold
+/// everywhere, the filter of system calls where the kernel has seccomp.
 struct Sandbox {
   std::vector<int> descriptors;    // that stay open, beside stderr
   std::uint64_t memory_bytes = 0;  // beyond what it has mapped already
   std::uint64_t file_bytes = 0;    // longest file it may write
   std::uint64_t cpu_s = 60;
 };
-
-/// From here on this process can compute, take memory, and read and write what is open; it opens no
-/// file, starts no process and reaches no network. Limits hold everywhere, the filter of system
-/// calls where the kernel has seccomp.
-void enter_sandbox(const Sandbox& sandbox);
 
 struct IsolatedResult {
   std::string text;                  // what the body returned
@@ -43,5 +40,8 @@ struct NotStarted : Error {
 /// here as an Error of its kind; a child that a signal ended is Error(resource) where it was
 /// killed, else Error(unexpected).
 IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how = {});
+
+/// Reads a pipe or socket until the other side closes it, or an error ends it.
+std::string read_to_end(int fd);
 
 }  // namespace trainctl::launch

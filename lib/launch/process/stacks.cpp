@@ -24,10 +24,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -136,7 +134,7 @@ std::string stacks_of(const StackSource& source, Moment until) {
 }
 
 // Not synced: what is wrong may be the disk.
-void write_text(const std::filesystem::path& path, const std::string& text) {
+void write_text(const fs::path& path, const std::string& text) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   ENSURE(resource, fd.valid(), "cannot write {}: {}", printable(path.string()),
          std::strerror(errno));
@@ -145,17 +143,16 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-std::filesystem::path stacks_path(const std::filesystem::path& log_folder, int rank) {
+fs::path stacks_path(const fs::path& log_folder, int rank) {
   return log_folder / fmt::format("rank_{}.stacks.txt", rank);
 }
 
-void remove_stacks(const std::filesystem::path& log_folder, int rank) {
+void remove_stacks(const fs::path& log_folder, int rank) {
   std::error_code ignored;
-  std::filesystem::remove(stacks_path(log_folder, rank), ignored);
+  fs::remove(stacks_path(log_folder, rank), ignored);
 }
 
-std::vector<int> write_stacks(const std::filesystem::path& log_folder,
-                              std::span<const StackSource> sources) {
+std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackSource> sources) {
   const Moment until = Clockwork::now() + kAllThreads;
   std::vector<int> written;
   for (const StackSource& source : sources) {
@@ -224,8 +221,6 @@ void answer_with_stacks(int fd) {
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 bool holds_stack_signal(std::string_view hex) {
   std::uint64_t mask = 0;

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "base/files.hpp"
+
 #include <sys/types.h>
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,9 +21,9 @@ struct StackSource {
 };
 
 /// logs/rank_N.stacks.txt.
-std::filesystem::path stacks_path(const std::filesystem::path& log_folder, int rank);
+fs::path stacks_path(const fs::path& log_folder, int rank);
 /// Removes the one of an earlier run in the same folder.
-void remove_stacks(const std::filesystem::path& log_folder, int rank);
+void remove_stacks(const fs::path& log_folder, int rank);
 
 /// Writes for each process the name, state, kernel function and system call of its threads, and
 /// their frames where they answer within 0.2 s; a stopped process is continued first. All together
@@ -30,8 +31,7 @@ void remove_stacks(const std::filesystem::path& log_folder, int rank);
 /// block the signal, and those of a process that has no handler for it, have their states only. At
 /// most 512 threads and 1 MiB a file. Returns the ranks whose file was written; a failure is
 /// logged.
-std::vector<int> write_stacks(const std::filesystem::path& log_folder,
-                              std::span<const StackSource> sources);
+std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackSource> sources);
 
 // The worker's side of launch/stacks.hpp.
 

@@ -1,15 +1,12 @@
 #include "launch/rendezvous/address.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/strings.hpp"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +16,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <memory>
-#include <vector>
 
 namespace trainctl::launch {
 namespace {
@@ -159,28 +155,12 @@ struct Interface {
   int family = AF_INET;
 };
 
-std::string numeric(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* bytes = nullptr;
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
-  if (address->sa_family == AF_INET) {
-    std::memcpy(&v4, address, sizeof v4);
-    bytes = &v4.sin_addr;
-  } else {
-    std::memcpy(&v6, address, sizeof v6);
-    bytes = &v6.sin6_addr;
-  }
-  return ::inet_ntop(address->sa_family, bytes, text.data(), text.size()) == nullptr ? ""
-                                                                                     : text.data();
-}
-
-// An address that is good on one link only cannot be given to others without that link.
-bool is_link_local(const sockaddr* address) {
-  if (address->sa_family != AF_INET6) return false;
-  sockaddr_in6 v6{};
-  std::memcpy(&v6, address, sizeof v6);
-  return IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr);
+/// Of IPv4 or IPv6.
+Address address_of(const sockaddr* info) {
+  Address address;
+  address.size = info->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::memcpy(&address.storage, info, address.size);
+  return address;
 }
 
 std::vector<Interface> interfaces() {
@@ -192,8 +172,11 @@ std::vector<Interface> interfaces() {
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr) continue;
     const int family = each->ifa_addr->sa_family;
-    if ((family != AF_INET && family != AF_INET6) || is_link_local(each->ifa_addr)) continue;
-    found.push_back({each->ifa_name, numeric(each->ifa_addr), family});
+    if (family != AF_INET && family != AF_INET6) continue;
+    const Address address = address_of(each->ifa_addr);
+    // One that is good on one link only cannot be given to others without that link.
+    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(address).sin6_addr)) continue;
+    found.push_back({each->ifa_name, endpoint_of(address).host, family});
   }
   return found;
 }
@@ -206,24 +189,15 @@ int family_of(const std::string& address) {
 
 // 127.0.0.2 is no interface's, and yet this machine's.
 bool is_ours(const std::string& address, int family) {
-  const Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid()) return false;
-  sockaddr_storage place{};
-  place.ss_family = static_cast<sa_family_t>(family);
-  if (family == AF_INET) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    ::inet_pton(AF_INET, address.c_str(), &v4.sin_addr);
-    std::memcpy(&place, &v4, sizeof v4);
-  } else {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    ::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr);
-    std::memcpy(&place, &v6, sizeof v6);
-  }
-  const auto* pointer = static_cast<const sockaddr*>(static_cast<const void*>(&place));
-  return ::bind(socket.get(), pointer,
-                family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)) == 0;
+  Address place;
+  place.storage.ss_family = static_cast<sa_family_t>(family);
+  place.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  void* bytes = family == AF_INET
+                    ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(place.storage).sin_addr)
+                    : &reinterpret_cast<sockaddr_in6&>(place.storage).sin6_addr;
+  ::inet_pton(family, address.c_str(), bytes);
+  const Fd socket = tcp_socket(place);
+  return socket.valid() && ::bind(socket.get(), place.get(), place.size) == 0;
 }
 
 std::string list_of(const std::vector<Interface>& all) {

@@ -61,6 +61,20 @@ std::vector<std::string> interface_addresses();
 /// The interface that has this address; empty where none says so.
 std::string interface_of(const std::string& address);
 
+// The socket of the head.
+
+struct Listening {
+  Fd socket;
+  Address address;  // with the real port
+};
+
+/// It is written as a number, not as a name.
+bool is_numeric(const std::string& host);
+
+/// A listening socket on the first address of the endpoint that will do, and on no other; waits for
+/// a port that is taken. Errors as Listener's.
+Listening listen_at(const Listener::Options& options);
+
 /// What this machine calls itself; "this machine" where it does not tell.
 std::string host_name();
 

@@ -2,12 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "launch/rendezvous/rendezvous.hpp"
 #include "launch/rendezvous/wire.hpp"
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace trainctl::launch {
 namespace {

@@ -106,119 +106,112 @@ class Joining {
  public:
   Joining(const Join& request, double end) : request_(request), end_(end) {}
 
-  Attempt attempt();
+  Attempt attempt() {
+    const Resolved resolved = resolve(request_.endpoint);
+    if (resolved.addresses.empty()) return {{}, unknown_name(resolved.failure)};
+    std::optional<Setback> first;
+    for (const Address& address : resolved.addresses) {
+      Fd socket;
+      auto setback = connect(address, socket);
+      if (!setback) return converse(std::move(socket));
+      if (!first) first = std::move(setback);
+    }
+    return {{}, std::move(first)};
+  }
+
   /// False: the time is over.
-  bool pause(double seconds);
+  bool pause(double seconds) {
+    const double until = std::min(steady_clock().now() + seconds, end_);
+    while (true) {
+      check_whether_to_give_up();
+      const double left = until - steady_clock().now();
+      if (left <= 0) return !is_over();
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kSliceS)));
+    }
+  }
+
   [[nodiscard]] bool is_over() const { return steady_clock().now() >= end_; }
 
  private:
-  std::optional<Setback> connect(const Address& address, Fd& socket);
-  Attempt converse(Fd socket);
-  bool exchange(const Fd& socket, JoinHandshake& handshake, double end);
-  bool wait(const Fd& socket, short event, double end);
-  void check_whether_to_give_up() const;
+  std::optional<Setback> connect(const Address& address, Fd& socket) {
+    socket = tcp_socket(address);
+    if (!socket.valid() && errno == EAFNOSUPPORT) return nobody_listens(std::strerror(errno));
+    ENSURE(resource, socket.valid(), "cannot connect to {}: {}", to_text(endpoint_of(address)),
+           std::strerror(errno));
+    int failure = ::connect(socket.get(), address.get(), address.size) == 0 ? 0 : errno;
+    if (failure == EINPROGRESS) {
+      const double end = std::min(end_, steady_clock().now() + kConnectS);
+      if (!wait(socket, POLLOUT, end)) return nobody_listens("no answer");
+      socklen_t size = sizeof failure;
+      if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
+    }
+    if (failure != 0) return nobody_listens(std::strerror(failure));
+    // Where nobody listens, a socket may meet itself at a port that it was given for its own end.
+    if (local_address(socket) == address) return nobody_listens("it met itself");
+    make_lively(socket);
+    return std::nullopt;
+  }
+
+  Attempt converse(Fd socket) {
+    JoinHandshake handshake(request_, make_nonce());
+    try {
+      const double end = std::min(end_, steady_clock().now() + kHandshakeS);
+      if (!exchange(socket, handshake, end)) return {{}, silence()};
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unexpected) throw;
+      return {{}, stranger(error)};
+    }
+    if (!handshake.answer()) return {{}, hung_up(handshake)};
+    if (auto setback = setback_of(*handshake.answer())) return {{}, std::move(setback)};
+    const int flags = ::fcntl(socket.get(), F_GETFL);
+    ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK);
+    std::string host = endpoint_of(local_address(socket)).host;
+    return {Joined{std::move(socket), std::move(host)}, {}};
+  }
+
+  /// False: `end` has come. Without an answer afterwards, the other side has closed the connection.
+  bool exchange(const Fd& socket, JoinHandshake& handshake, double end) {
+    std::string output;
+    while (handshake.wanted() > 0) {
+      output += handshake.take_output();
+      while (!output.empty()) {
+        const ssize_t sent = ::send(socket.get(), output.data(), output.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR) return true;
+        if (sent > 0) output.erase(0, static_cast<std::size_t>(sent));
+        if (sent < 0 && !wait(socket, POLLOUT, end)) return false;
+      }
+      if (!wait(socket, POLLIN, end)) return false;
+      std::array<char, kMaxHandshakeBytes> buffer;
+      const std::size_t most = std::min(buffer.size(), handshake.wanted());
+      const ssize_t count = ::recv(socket.get(), buffer.data(), most, 0);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (count <= 0) return true;
+      handshake.take({buffer.data(), static_cast<std::size_t>(count)});
+    }
+    return true;
+  }
+
+  /// False: `end` has come. The caller's next system call tells of errors.
+  bool wait(const Fd& socket, short event, double end) {
+    while (true) {
+      check_whether_to_give_up();
+      const double left = end - steady_clock().now();
+      if (left <= 0) return false;
+      pollfd ready{socket.get(), event, 0};
+      const double slice_ms = std::ceil(std::min(left, kSliceS) * 1000);
+      if (::poll(&ready, 1, static_cast<int>(slice_ms)) > 0) return true;
+    }
+  }
+
+  void check_whether_to_give_up() const {
+    ENSURE(interrupted, !request_.give_up || !request_.give_up(),
+           "stopped while it joined {} as {}", printable(to_text(request_.endpoint)),
+           to_text(request_.claim));
+  }
 
   const Join& request_;
   double end_;
 };
-
-void Joining::check_whether_to_give_up() const {
-  ENSURE(interrupted, !request_.give_up || !request_.give_up(), "stopped while it joined {} as {}",
-         printable(to_text(request_.endpoint)), to_text(request_.claim));
-}
-
-bool Joining::pause(double seconds) {
-  const double until = std::min(steady_clock().now() + seconds, end_);
-  while (true) {
-    check_whether_to_give_up();
-    const double left = until - steady_clock().now();
-    if (left <= 0) return !is_over();
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kSliceS)));
-  }
-}
-
-/// False: `end` has come. The caller's next system call tells of errors.
-bool Joining::wait(const Fd& socket, short event, double end) {
-  while (true) {
-    check_whether_to_give_up();
-    const double left = end - steady_clock().now();
-    if (left <= 0) return false;
-    pollfd ready{socket.get(), event, 0};
-    const double slice_ms = std::ceil(std::min(left, kSliceS) * 1000);
-    if (::poll(&ready, 1, static_cast<int>(slice_ms)) > 0) return true;
-  }
-}
-
-Attempt Joining::attempt() {
-  const Resolved resolved = resolve(request_.endpoint);
-  if (resolved.addresses.empty()) return {{}, unknown_name(resolved.failure)};
-  std::optional<Setback> first;
-  for (const Address& address : resolved.addresses) {
-    Fd socket;
-    auto setback = connect(address, socket);
-    if (!setback) return converse(std::move(socket));
-    if (!first) first = std::move(setback);
-  }
-  return {{}, std::move(first)};
-}
-
-std::optional<Setback> Joining::connect(const Address& address, Fd& socket) {
-  socket = tcp_socket(address);
-  if (!socket.valid() && errno == EAFNOSUPPORT) return nobody_listens(std::strerror(errno));
-  ENSURE(resource, socket.valid(), "cannot connect to {}: {}", to_text(endpoint_of(address)),
-         std::strerror(errno));
-  int failure = ::connect(socket.get(), address.get(), address.size) == 0 ? 0 : errno;
-  if (failure == EINPROGRESS) {
-    const double end = std::min(end_, steady_clock().now() + kConnectS);
-    if (!wait(socket, POLLOUT, end)) return nobody_listens("no answer");
-    socklen_t size = sizeof failure;
-    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
-  }
-  if (failure != 0) return nobody_listens(std::strerror(failure));
-  // Where nobody listens, a socket may meet itself at a port that it was given for its own end.
-  if (local_address(socket) == address) return nobody_listens("it met itself");
-  make_lively(socket);
-  return std::nullopt;
-}
-
-Attempt Joining::converse(Fd socket) {
-  JoinHandshake handshake(request_, make_nonce());
-  try {
-    const double end = std::min(end_, steady_clock().now() + kHandshakeS);
-    if (!exchange(socket, handshake, end)) return {{}, silence()};
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::unexpected) throw;
-    return {{}, stranger(error)};
-  }
-  if (!handshake.answer()) return {{}, hung_up(handshake)};
-  if (auto setback = setback_of(*handshake.answer())) return {{}, std::move(setback)};
-  const int flags = ::fcntl(socket.get(), F_GETFL);
-  ::fcntl(socket.get(), F_SETFL, flags & ~O_NONBLOCK);
-  std::string host = endpoint_of(local_address(socket)).host;
-  return {Joined{std::move(socket), std::move(host)}, {}};
-}
-
-/// False: `end` has come. Without an answer afterwards, the other side has closed the connection.
-bool Joining::exchange(const Fd& socket, JoinHandshake& handshake, double end) {
-  std::string output;
-  while (handshake.wanted() > 0) {
-    output += handshake.take_output();
-    while (!output.empty()) {
-      const ssize_t sent = ::send(socket.get(), output.data(), output.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno != EAGAIN && errno != EINTR) return true;
-      if (sent > 0) output.erase(0, static_cast<std::size_t>(sent));
-      if (sent < 0 && !wait(socket, POLLOUT, end)) return false;
-    }
-    if (!wait(socket, POLLIN, end)) return false;
-    std::array<char, kMaxHandshakeBytes> buffer;
-    const std::size_t most = std::min(buffer.size(), handshake.wanted());
-    const ssize_t count = ::recv(socket.get(), buffer.data(), most, 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) return true;
-    handshake.take({buffer.data(), static_cast<std::size_t>(count)});
-  }
-  return true;
-}
 
 [[noreturn]] void fail(const Join& request, const Setback& setback, double tried_s) {
   throw Error(setback.kind,

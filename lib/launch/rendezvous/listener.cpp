@@ -2,7 +2,6 @@
 #include "base/strings.hpp"
 #include "launch/rendezvous/address.hpp"
 #include "launch/rendezvous/handshake.hpp"
-#include "launch/rendezvous/listening_socket.hpp"
 #include "launch/rendezvous/rendezvous.hpp"
 
 #include <fmt/format.h>
@@ -20,14 +19,32 @@
 namespace trainctl::launch {
 namespace {
 
+constexpr double kPeriodS = 10;
+constexpr int kMostInPeriod = 8;
+constexpr std::size_t kMostKept = 64;  // where nobody takes them
+
 /// Sentences about strangers, for a log that they cannot flood: a few in ten seconds, and then how
 /// many there were besides.
 class Refusals {
  public:
-  void add(std::string sentence, double now);
+  void add(std::string sentence, double now) {
+    see(now);
+    if (in_period_ == 0) period_end_ = now + kPeriodS;
+    if (++in_period_ <= kMostInPeriod && sentences_.size() < kMostKept)
+      sentences_.push_back(std::move(sentence));
+  }
+
   /// Closes a period that is over.
-  void see(double now);
-  std::vector<std::string> take();
+  void see(double now) {
+    if (in_period_ == 0 || now < period_end_) return;
+    const int besides = in_period_ - kMostInPeriod;
+    in_period_ = 0;
+    if (besides <= 0 || sentences_.size() >= kMostKept) return;
+    sentences_.push_back(fmt::format("{} more connections were turned away within {:g} s",
+                                     with_thousands(besides), kPeriodS));
+  }
+
+  std::vector<std::string> take() { return std::exchange(sentences_, {}); }
 
  private:
   std::vector<std::string> sentences_;
@@ -35,31 +52,9 @@ class Refusals {
   int in_period_ = 0;
 };
 
-constexpr double kPeriodS = 10;
-constexpr int kMostInPeriod = 8;
-constexpr std::size_t kMostKept = 64;  // where nobody takes them
-
-void Refusals::add(std::string sentence, double now) {
-  see(now);
-  if (in_period_ == 0) period_end_ = now + kPeriodS;
-  if (++in_period_ <= kMostInPeriod && sentences_.size() < kMostKept)
-    sentences_.push_back(std::move(sentence));
-}
-
-void Refusals::see(double now) {
-  if (in_period_ == 0 || now < period_end_) return;
-  const int besides = in_period_ - kMostInPeriod;
-  in_period_ = 0;
-  if (besides <= 0 || sentences_.size() >= kMostKept) return;
-  sentences_.push_back(fmt::format("{} more connections were turned away within {:g} s",
-                                   with_thousands(besides), kPeriodS));
-}
-
-std::vector<std::string> Refusals::take() { return std::exchange(sentences_, {}); }
-
 constexpr std::size_t kMaxGuests = 1024;
 constexpr std::size_t kMaxAcceptedAtOnce = 64;
-constexpr double kHandshakeS = 5;
+constexpr double kGuestHandshakeS = 5;
 constexpr double kNoDescriptorPauseS = 1;
 
 bool try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -136,107 +131,104 @@ struct Listener::State {
   double accepts_from = 0;
   bool accepting = true;
 
-  void note_limits();
-  void accept_some(double now);
-  bool serve(Guest& guest, double now);
-  bool converse(Guest& guest, double now);
-  [[nodiscard]] Answer judge(const Claim& claim) const;
-  void receive_arrival(Guest& guest);
+  // A machine's own name often stands for 127.0.1.1, by which no other finds it.
+  void note_limits() {
+    const std::string& host = options.endpoint.host;
+    const bool is_local = reach_of(local_address(socket)) == Reach::this_machine;
+    if (!is_local || is_numeric(host) || host == "localhost" || options.nodes < 2) return;
+    refusals.add(
+        fmt::format("{} is {} here, which no other machine can reach: nodes on others need "
+                    "an address of the network in --rdzv-endpoint",
+                    printable(host), endpoint.host),
+        0);
+  }
+
+  void accept_some(double now) {
+    for (std::size_t i = 0; i < kMaxAcceptedAtOnce && guests.size() < most; ++i) {
+      Address peer;
+      Fd fresh(::accept4(socket.get(), peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!fresh.valid() &&
+          (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        // It stays ready for poll(): without a pause the supervisor would do nothing else.
+        accepts_from = now + kNoDescriptorPauseS;
+        refusals.add(fmt::format("a connection has to wait: {}; `ulimit -n` sets the limit",
+                                 std::strerror(errno)),
+                     now);
+        return;
+      }
+      if (!fresh.valid() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (!fresh.valid()) continue;  // it was gone before it was accepted
+      make_lively(fresh);
+      guests.push_back({std::move(fresh),
+                        to_text(endpoint_of(peer)),
+                        now,
+                        HeadHandshake(options.token, options.run_id, make_nonce()),
+                        {}});
+    }
+  }
+
+  // False: the guest is gone, or has become an arrival.
+  bool serve(Guest& guest, double now) {
+    bool stays = false;
+    try {
+      stays = converse(guest, now);
+    } catch (const Error& error) {
+      turn_away(guest, error.message(), now);
+    }
+    if (stays && now - guest.since > kGuestHandshakeS) {
+      turn_away(guest, fmt::format("it has not proved the token within {:g} s", kGuestHandshakeS),
+                now);
+      stays = false;
+    }
+    if (!stays && guest.welcome && has_connection(guest))
+      taken.erase(*guest.handshake.proved());  // the answer could not be sent
+    return stays;
+  }
+
+  bool converse(Guest& guest, double now) {
+    const bool connected = receive(guest);
+    if (guest.handshake.proved() && !guest.answered) {
+      const Claim claim = *guest.handshake.proved();
+      const Answer answer = judge(claim);
+      guest.answered = true;
+      guest.welcome = answer.verdict == Verdict::welcome;
+      guest.handshake.answer(answer);
+      if (guest.welcome) taken[claim] = guest.peer;
+      if (!guest.welcome) turn_away(guest, answer.reason, now);
+    }
+    if (!connected || !send(guest)) {
+      if (!guest.answered) turn_away(guest, "it hung up before it had proved the token", now);
+      return false;
+    }
+    if (!guest.answered || !guest.output.empty()) return true;
+    if (guest.welcome) receive_arrival(guest);
+    return false;
+  }
+
+  [[nodiscard]] Answer judge(const Claim& claim) const {
+    const int ranks_of_node = options.world_size / options.nodes;
+    const bool is_rank = claim.role == Role::rank;
+    const int first = is_rank ? ranks_of_node : 1;
+    const int end = is_rank ? options.world_size : options.nodes;
+    if (claim.number < first || claim.number >= end)
+      return {Verdict::out_of_range,
+              fmt::format("{} cannot join: of the {} of this run {}", to_text(claim),
+                          fmt::format("{} {}", end, is_rank ? "ranks" : "nodes"),
+                          joining_part(first, end - 1))};
+    const auto found = taken.find(claim);
+    if (found == taken.end()) return {};
+    return {Verdict::taken,
+            fmt::format("{} is taken already, by {}", to_text(claim), found->second)};
+  }
+
+  void receive_arrival(Guest& guest) {
+    arrivals.push_back({*guest.handshake.proved(), std::move(guest.socket), guest.peer});
+  }
+
   void turn_away(const Guest& guest, std::string_view why, double now) {
     refusals.add(fmt::format("{} was turned away: {}", guest.peer, why), now);
   }
 };
-
-// A machine's own name often stands for 127.0.1.1, by which no other finds it.
-void Listener::State::note_limits() {
-  const std::string& host = options.endpoint.host;
-  const bool is_local = reach_of(local_address(socket)) == Reach::this_machine;
-  if (!is_local || is_numeric(host) || host == "localhost" || options.nodes < 2) return;
-  refusals.add(fmt::format("{} is {} here, which no other machine can reach: nodes on others need "
-                           "an address of the network in --rdzv-endpoint",
-                           printable(host), endpoint.host),
-               0);
-}
-
-void Listener::State::accept_some(double now) {
-  for (std::size_t i = 0; i < kMaxAcceptedAtOnce && guests.size() < most; ++i) {
-    Address peer;
-    Fd fresh(::accept4(socket.get(), peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fresh.valid() &&
-        (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-      // It stays ready for poll(): without a pause the supervisor would do nothing else.
-      accepts_from = now + kNoDescriptorPauseS;
-      refusals.add(fmt::format("a connection has to wait: {}; `ulimit -n` sets the limit",
-                               std::strerror(errno)),
-                   now);
-      return;
-    }
-    if (!fresh.valid() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (!fresh.valid()) continue;  // it was gone before it was accepted
-    make_lively(fresh);
-    guests.push_back({std::move(fresh),
-                      to_text(endpoint_of(peer)),
-                      now,
-                      HeadHandshake(options.token, options.run_id, make_nonce()),
-                      {}});
-  }
-}
-
-// False: the guest is gone, or has become an arrival.
-bool Listener::State::serve(Guest& guest, double now) {
-  bool stays = false;
-  try {
-    stays = converse(guest, now);
-  } catch (const Error& error) {
-    turn_away(guest, error.message(), now);
-  }
-  if (stays && now - guest.since > kHandshakeS) {
-    turn_away(guest, fmt::format("it has not proved the token within {:g} s", kHandshakeS), now);
-    stays = false;
-  }
-  if (!stays && guest.welcome && has_connection(guest))
-    taken.erase(*guest.handshake.proved());  // the answer could not be sent
-  return stays;
-}
-
-bool Listener::State::converse(Guest& guest, double now) {
-  const bool connected = receive(guest);
-  if (guest.handshake.proved() && !guest.answered) {
-    const Claim claim = *guest.handshake.proved();
-    const Answer answer = judge(claim);
-    guest.answered = true;
-    guest.welcome = answer.verdict == Verdict::welcome;
-    guest.handshake.answer(answer);
-    if (guest.welcome) taken[claim] = guest.peer;
-    if (!guest.welcome) turn_away(guest, answer.reason, now);
-  }
-  if (!connected || !send(guest)) {
-    if (!guest.answered) turn_away(guest, "it hung up before it had proved the token", now);
-    return false;
-  }
-  if (!guest.answered || !guest.output.empty()) return true;
-  if (guest.welcome) receive_arrival(guest);
-  return false;
-}
-
-void Listener::State::receive_arrival(Guest& guest) {
-  arrivals.push_back({*guest.handshake.proved(), std::move(guest.socket), guest.peer});
-}
-
-Answer Listener::State::judge(const Claim& claim) const {
-  const int ranks_of_node = options.world_size / options.nodes;
-  const bool is_rank = claim.role == Role::rank;
-  const int first = is_rank ? ranks_of_node : 1;
-  const int end = is_rank ? options.world_size : options.nodes;
-  if (claim.number < first || claim.number >= end)
-    return {Verdict::out_of_range,
-            fmt::format("{} cannot join: of the {} of this run {}", to_text(claim),
-                        fmt::format("{} {}", end, is_rank ? "ranks" : "nodes"),
-                        joining_part(first, end - 1))};
-  const auto found = taken.find(claim);
-  if (found == taken.end()) return {};
-  return {Verdict::taken, fmt::format("{} is taken already, by {}", to_text(claim), found->second)};
-}
 
 Listener::Listener(Options options) {
   check(options);

@@ -1,5 +1,3 @@
-#include "launch/rendezvous/listening_socket.hpp"
-
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
@@ -15,7 +13,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,10 +20,6 @@
 
 namespace trainctl::launch {
 namespace {
-
-/// Who holds that address and port on this machine, as far as /proc tells: "process 4711
-/// (python3)", "a process of user id 1000"; empty: nobody that can be seen.
-std::string owner_of_port(const Address& address);
 
 struct Holder {
   std::string user;
@@ -100,6 +93,8 @@ std::string process_with(const std::string& inode) {
   return {};
 }
 
+/// Who holds that address and port on this machine, as far as /proc tells: "process 4711
+/// (python3)", "a process of user id 1000"; empty: nobody that can be seen.
 std::string owner_of_port(const Address& address) {
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     const auto holder = holder_in(table, address);
@@ -121,7 +116,7 @@ struct Obstacle {
   std::optional<Address> taken;  // whose owner is of interest
 };
 
-struct Attempt {
+struct BindAttempt {
   std::optional<Listening> listening;
   Obstacle obstacle;
 };
@@ -173,7 +168,7 @@ int bind_and_listen(const Fd& socket, const Address& address) {
   return ::listen(socket.get(), kBacklog) == 0 ? 0 : errno;
 }
 
-Attempt attempt_at(const Address& address, const Listener::Options& options) {
+BindAttempt attempt_at(const Address& address, const Listener::Options& options) {
   if (auto obstacle = forbidden(address, options)) return {{}, std::move(*obstacle)};
   Fd socket = tcp_socket(address);
   const int cause = socket.valid() ? bind_and_listen(socket, address) : errno;
@@ -214,7 +209,7 @@ Resolved resolved_for(const Listener::Options& options) {
 }
 
 // The obstacle is the first that may pass, else the first.
-Attempt attempt(const Listener::Options& options) {
+BindAttempt attempt(const Listener::Options& options) {
   const Resolved resolved = resolved_for(options);
   if (resolved.addresses.empty())
     return {{},
@@ -223,7 +218,7 @@ Attempt attempt(const Listener::Options& options) {
              .may_pass = resolve(options.endpoint).addresses.empty()}};
   std::optional<Obstacle> worst;
   for (const Address& address : resolved.addresses) {
-    Attempt one = attempt_at(address, options);
+    BindAttempt one = attempt_at(address, options);
     if (one.listening) return one;
     if (!worst || (one.obstacle.may_pass && !worst->may_pass)) worst = std::move(one.obstacle);
   }
@@ -252,7 +247,7 @@ bool is_numeric(const std::string& host) {
 Listening listen_at(const Listener::Options& options) {
   const double end = steady_clock().now() + options.port_wait_s;
   while (true) {
-    Attempt one = attempt(options);
+    BindAttempt one = attempt(options);
     if (one.listening) return std::move(*one.listening);
     if (!one.obstacle.may_pass || steady_clock().now() >= end) fail(one.obstacle, options);
     ENSURE(interrupted, !options.give_up || !options.give_up(),

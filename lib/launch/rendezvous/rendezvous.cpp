@@ -18,14 +18,14 @@ namespace trainctl::launch {
 namespace {
 
 constexpr std::size_t kMaxHostBytes = 253;  // of a name in DNS
-constexpr std::size_t kShownBytes = 80;
+constexpr std::size_t kShownEndpointBytes = 80;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw Error(
-      ErrorKind::config,
-      fmt::format("'{}'{} is no endpoint: {} (HOST:PORT, as node1:{} or [fd00::1]:{})",
-                  printable(text.substr(0, kShownBytes)), text.size() > kShownBytes ? "..." : "",
-                  why, kRendezvousPort, kRendezvousPort));
+  throw Error(ErrorKind::config,
+              fmt::format("'{}'{} is no endpoint: {} (HOST:PORT, as node1:{} or [fd00::1]:{})",
+                          printable(text.substr(0, kShownEndpointBytes)),
+                          text.size() > kShownEndpointBytes ? "..." : "", why, kRendezvousPort,
+                          kRendezvousPort));
 }
 
 bool is_letter_or_digit(char c) {
@@ -51,8 +51,8 @@ bool may_be_ipv6(std::string_view host) {
 std::uint16_t parse_port(std::string_view port, std::string_view text) {
   const auto value = parse_number<std::uint16_t>(port).value_or(0);
   if (value == 0)
-    refuse(text,
-           fmt::format("the port is '{}', not 1 to 65535", printable(port.substr(0, kShownBytes))));
+    refuse(text, fmt::format("the port is '{}', not 1 to 65535",
+                             printable(port.substr(0, kShownEndpointBytes))));
   return value;
 }
 

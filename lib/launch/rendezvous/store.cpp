@@ -1,13 +1,11 @@
 #include "launch/rendezvous/store.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "launch/rendezvous/wire.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -204,7 +202,7 @@ struct StoreClient::State {
   std::uint32_t last_id = 0;
   std::string input;
 
-  // The reply, or nothing when the time is over; a late reply is recognised by its id and dropped.
+  // The reply, or nothing when the time is over; a late reply is recognized by its id and dropped.
   std::optional<Reply> ask(Request request, Milliseconds timeout) {
     const auto end = std::chrono::steady_clock::now() + timeout;
     const std::lock_guard lock(mutex);

@@ -82,8 +82,6 @@ std::string log_tail(const fs::path& log) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // "oom_kill 3" among other lines.
 std::optional<std::uint64_t> counter(const fs::path& path) {
   std::ifstream file(path);

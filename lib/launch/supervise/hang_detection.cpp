@@ -15,7 +15,7 @@ namespace {
 using events::Phase;
 
 constexpr double kShortestLimit = 60;
-constexpr double kSteps = 10;
+constexpr double kHangSteps = 10;
 constexpr double kOtherLimit = 600;  // of what is no step
 constexpr double kLoads = 10;
 constexpr double kStarts = 10;
@@ -84,7 +84,7 @@ double Pulse::step_s() const {
 }
 
 double Pulse::step_limit_s() const {
-  return hang_timeout_s_ ? *hang_timeout_s_ : std::max(kShortestLimit, kSteps * step_s());
+  return hang_timeout_s_ ? *hang_timeout_s_ : std::max(kShortestLimit, kHangSteps * step_s());
 }
 
 std::optional<double> Pulse::limit_s() const {

@@ -5,7 +5,6 @@
 #include "launch/nodes/coordinator.hpp"
 #include "launch/process/stacks.hpp"
 #include "launch/rendezvous/address.hpp"
-#include "launch/supervise/failure_evidence.hpp"
 #include "launch/supervise/shutdown.hpp"
 #include "log/log.hpp"
 
@@ -21,9 +20,11 @@
 namespace trainctl::launch {
 namespace {
 
-// A worker that has said Finished may hang in the destructors of its libraries: its results are
-// safe.
-constexpr double kExitS = 10;
+/// "; stacks of its threads: logs/rank_2.stacks.txt".
+std::string stacks_note(const LaunchSpec& spec, int rank) {
+  const auto file = spec.log_folder.filename() / stacks_path("", rank);
+  return "; stacks of its threads: " + file.string();
+}
 
 // A worker's end of a new store socket; the other is the server's.
 Fd connect_store(StoreServer& store, int rank) {
@@ -36,48 +37,79 @@ Fd connect_store(StoreServer& store, int rank) {
 
 }  // namespace
 
+void LocalRanks::start(const sigset_t& mask, const ConnectRank& connect) {
+  for (int rank = spec_.first_rank(); rank < spec_.first_rank() + spec_.ranks_here(); ++rank) {
+    ranks_.push_back(std::make_unique<Rank>(Rank::Start{spec_, mask}, rank, connect(rank)));
+    log::get().debug("rank {} is process {}", rank, ranks_.back()->end().pid);
+  }
+}
+
+void LocalRanks::append_to(std::vector<pollfd>& polls) const {
+  for (const auto& rank : ranks_) rank->append_to(polls);
+}
+
+void LocalRanks::read_events(const EventHandler& on_event, int round) {
+  for (const auto& rank : ranks_) rank->read_events(on_event, round);
+}
+
+void LocalRanks::reap(const EventHandler& on_event, int round,
+                      const std::function<void(Rank& rank)>& on_end) {
+  for (const auto& rank : ranks_) {
+    if (!rank->is_alive()) continue;
+    rank->reap(on_event, round);
+    if (rank->is_alive()) continue;
+    const RankEnd end = rank->end();
+    if (end.signal == SIGKILL && !end.killed_by_us)
+      rank->hint_at_memory(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
+    on_end(*rank);
+  }
+}
+
+void LocalRanks::terminate() {
+  for (const auto& rank : ranks_) rank->terminate();
+}
+
+void LocalRanks::kill() {
+  for (const auto& rank : ranks_) rank->kill();
+}
+
+// Its libraries' destructors may hang a worker that has said Finished: its results are safe.
+void LocalRanks::kill_finished() {
+  constexpr double kExitS = 10;
+  const double now = clock_.now();
+  for (const auto& rank : ranks_) {
+    if (!rank->is_alive() || !rank->said_finished()) continue;
+    const double finished_at = finished_at_.try_emplace(rank.get(), now).first->second;
+    if (now - finished_at > kExitS) rank->kill();
+  }
+}
+
+bool LocalRanks::none_alive() const {
+  return std::ranges::none_of(ranks_, [](const auto& rank) { return rank->is_alive(); });
+}
+
+std::vector<StackSource> LocalRanks::stack_sources(const RankState* first) const {
+  std::vector<StackSource> sources;
+  for (const auto& rank : ranks_) {
+    if (!rank->is_alive()) continue;
+    const bool is_first = rank.get() == first;
+    sources.insert(is_first ? sources.begin() : sources.end(), rank->stack_source());
+  }
+  return sources;
+}
+
 // Also where a handler has thrown: no node goes on alone.
 JobRanks::~JobRanks() {
   if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
 
 void JobRanks::start(const sigset_t& mask, StoreServer& store) {
-  for (int rank = spec_.first_rank(); rank < spec_.first_rank() + spec_.ranks_here(); ++rank) {
-    const Fd socket = spec_.world_size > 1 ? connect_store(store, rank) : Fd();
-    here_.push_back(std::make_unique<Rank>(Rank::Start{spec_, mask}, rank, socket));
-  }
-  for (const auto& rank : here_) {
-    log::get().debug("rank {} is process {}", rank->end().rank, rank->end().pid);
-    all_.push_back(rank.get());
-  }
-  finished_at_.resize(here_.size());
+  here_.start(mask,
+              [&](int rank) { return spec_.world_size > 1 ? connect_store(store, rank) : Fd(); });
+  for (const auto& rank : here_.ranks()) all_.push_back(rank.get());
   if (spec_.head == nullptr) return;
   spec_.head->begin(spec_, clock_.now());
   for (const auto& rank : spec_.head->nodes().ranks()) all_.push_back(rank.get());
-}
-
-void JobRanks::append_to(std::vector<pollfd>& polls) const {
-  for (const auto& rank : here_) rank->append_to(polls);
-}
-
-void JobRanks::read_events(const EventHandler& on_event, int round) {
-  for (const auto& rank : here_) rank->read_events(on_event, round);
-}
-
-void JobRanks::reap(const EventHandler& on_event, int round,
-                    const std::function<void(const RankEnd& end)>& on_end) {
-  for (const auto& rank : here_) {
-    if (!rank->is_alive()) continue;
-    rank->reap(on_event, round);
-    if (rank->is_alive()) continue;
-    const RankEnd end = rank->end();
-    log::get().debug("rank {} has gone: {}", end.rank,
-                     end.exit_code ? fmt::format("exit code {}", *end.exit_code)
-                                   : fmt::format("signal {}", end.signal.value_or(0)));
-    if (end.signal == SIGKILL && !end.killed_by_us)
-      rank->hint_at_memory(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
-    on_end(end);
-  }
 }
 
 bool JobRanks::none_alive() const {
@@ -108,35 +140,22 @@ std::string JobRanks::start_hint() const {
 }
 
 void JobRanks::terminate(int signal) {
-  for (const auto& rank : here_) rank->terminate();
+  here_.terminate();
   if (spec_.head != nullptr) spec_.head->nodes().stop(signal, clock_.now());
 }
 
 void JobRanks::kill() {
-  for (const auto& rank : here_) rank->kill();
+  here_.kill();
   if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
 
-void JobRanks::kill_finished() {
-  for (std::size_t i = 0; i < here_.size(); ++i) {
-    if (!here_[i]->is_alive() || !here_[i]->said_finished()) continue;
-    if (!finished_at_[i]) finished_at_[i] = clock_.now();
-    if (clock_.now() - *finished_at_[i] > kExitS) here_[i]->kill();
-  }
-}
-
 // The one to blame comes first: for the others the time may run out. Other nodes write theirs
-// meanwhile, before they heed the order to end.
+// meanwhile, before they follow the order to end.
 std::string JobRanks::write_stacks(const RankState& blamed) {
   if (spec_.head != nullptr) spec_.head->nodes().ask_for_stacks(clock_.now());
-  std::vector<StackSource> sources;
-  for (const auto& rank : here_) {
-    if (!rank->is_alive()) continue;
-    const bool is_blamed = rank.get() == &blamed;
-    sources.insert(is_blamed ? sources.begin() : sources.end(), rank->stack_source());
-  }
   const int number = blamed.number();
-  const std::vector<int> written = launch::write_stacks(spec_.log_folder, sources);
+  const std::vector<int> written =
+      launch::write_stacks(spec_.log_folder, here_.stack_sources(&blamed));
   if (std::ranges::find(written, number) != written.end()) return stacks_note(spec_, number);
   if (number >= spec_.first_rank() + spec_.ranks_here()) asked_for_stacks_ = number;
   return "";
@@ -162,11 +181,6 @@ RankEnd told_end(const JobState& job, const RankState& rank) {
 }
 
 }  // namespace
-
-std::string stacks_note(const LaunchSpec& spec, int rank) {
-  const auto file = spec.log_folder.filename() / stacks_path("", rank);
-  return "; stacks of its threads: " + file.string();
-}
 
 Outcome conclude(const JobState& job) {
   JobEnd end;

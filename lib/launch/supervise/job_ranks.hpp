@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,12 +19,43 @@
 
 namespace trainctl::launch {
 
-/// All ranks of a job: those of this node, which it starts and owns, and those of other nodes as
-/// their supervisors tell of them. What is asked of all reaches both. At its end none is left, on
-/// any node.
+/// Gives the end of a store connection that a rank of this node inherits. Throws Error.
+using ConnectRank = std::function<Fd(int rank)>;
+
+/// The ranks of this node: starts and owns their processes. At its end none is left.
+class LocalRanks {
+ public:
+  LocalRanks(const LaunchSpec& spec, const Clock& clock) : spec_(spec), clock_(clock) {}
+
+  /// Starts them with the signal mask.
+  void start(const sigset_t& mask, const ConnectRank& connect);
+  void append_to(std::vector<pollfd>& polls) const;
+  void read_events(const EventHandler& on_event, int round);
+  /// Calls `on_end` for each process that has gone since the last call.
+  void reap(const EventHandler& on_event, int round, const std::function<void(Rank& rank)>& on_end);
+  void terminate();
+  void kill();
+  /// Kills those that have said Finished and do not end.
+  void kill_finished();
+  [[nodiscard]] bool none_alive() const;
+  /// Those alive whose threads can be asked for their stacks; `first`, if it is one, comes first.
+  [[nodiscard]] std::vector<StackSource> stack_sources(const RankState* first = nullptr) const;
+  [[nodiscard]] const std::vector<std::unique_ptr<Rank>>& ranks() const { return ranks_; }
+
+ private:
+  const LaunchSpec& spec_;
+  const Clock& clock_;
+  MemoryWatch memory_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::map<const Rank*, double> finished_at_;
+};
+
+/// All ranks of a job: those of this node, and those of other nodes as their supervisors tell of
+/// them. What is asked of all reaches both. At its end none is left, on any node.
 class JobRanks {
  public:
-  JobRanks(const LaunchSpec& spec, const Clock& clock) : spec_(spec), clock_(clock) {}
+  JobRanks(const LaunchSpec& spec, const Clock& clock)
+      : spec_(spec), clock_(clock), here_(spec, clock) {}
   ~JobRanks();
   JobRanks(const JobRanks&) = delete;
   JobRanks& operator=(const JobRanks&) = delete;
@@ -31,12 +63,8 @@ class JobRanks {
   /// Starts those of this node, with the signal mask, as clients of the store.
   void start(const sigset_t& mask, StoreServer& store);
 
-  void append_to(std::vector<pollfd>& polls) const;
-  void read_events(const EventHandler& on_event, int round);
-  /// Calls `on_end` for each process of this node that has gone since the last call.
-  void reap(const EventHandler& on_event, int round,
-            const std::function<void(const RankEnd& end)>& on_end);
-
+  /// Those of this node.
+  [[nodiscard]] LocalRanks& here() { return here_; }
   /// By number, those of other nodes last.
   [[nodiscard]] std::span<RankState* const> all() const { return all_; }
   [[nodiscard]] bool none_alive() const;
@@ -48,8 +76,6 @@ class JobRanks {
   /// `signal`: what the job was asked by; 0: a rank has failed.
   void terminate(int signal);
   void kill();
-  /// Those that have said Finished, and do not end.
-  void kill_finished();
 
   /// Writes the stacks of all of this node, and asks the other nodes for theirs; returns what is
   /// said of those of `blamed`.
@@ -60,10 +86,8 @@ class JobRanks {
  private:
   const LaunchSpec& spec_;
   const Clock& clock_;
-  MemoryWatch memory_;
-  std::vector<std::unique_ptr<Rank>> here_;
+  LocalRanks here_;
   std::vector<RankState*> all_;
-  std::vector<std::optional<double>> finished_at_;  // of those here
   std::optional<int> asked_for_stacks_;
 };
 
@@ -78,8 +102,5 @@ struct JobState {
 /// Judges the end of the job; what ranks have left in the log folder speaks for them: a last word
 /// where nothing else tells the reason, stacks, the tail of a log.
 Outcome conclude(const JobState& job);
-
-/// "; stacks of its threads: logs/rank_2.stacks.txt".
-std::string stacks_note(const LaunchSpec& spec, int rank);
 
 }  // namespace trainctl::launch

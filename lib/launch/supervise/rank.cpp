@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/machine/procfs.hpp"
 #include "events/codec.hpp"
-#include "launch/process/stacks.hpp"
 #include "launch/supervise/failure_evidence.hpp"
 
 #include <fcntl.h>
@@ -18,8 +17,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <variant>

@@ -42,29 +42,192 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  void start();
-  Outcome run();
+  void start() {
+    make_folder(spec_.log_folder);
+    job_.start(signals_.child_mask(), store_);
+    started_at_ = clock_.now();
+  }
+
+  Outcome run() {
+    while (!is_over()) turn();
+    return conclude({spec_, job_.all(), ending_.signal(), job_.asked_for_stacks()});
+  }
 
  private:
-  void turn();
-  int wait();
-  void tick();
-  void take_signals();
-  void serve_store();
-  void serve_nodes();
-  void follow_nodes();
-  void follow_asked(const StopAsked& asked);
-  void check_start();
-  void check_pulses();
-  void check_deadlines();
-  void check_failures();
-  void follow(const RankEnd& end);
-  void begin_stop(int signal);
-  void terminate_all();
-  void kill_all();
-  void report_cuts();
-  void blame_for_hang(RankState& rank, const std::string& sentence);
-  [[nodiscard]] bool is_over() const;
+  // Nothing here waits but poll; whoever is not ready answers EAGAIN.
+  void turn() {
+    const int ready = wait();
+    job_.here().reap(on_event_, round_, [this](Rank& rank) { note_end(rank.end()); });
+    job_.here().read_events(on_event_, round_);
+    serve_nodes();
+    serve_store();
+    check_start();
+    job_.here().kill_finished();
+    check_pulses();
+    check_failures();
+    // Late, since a launcher sends signals because of a failure, which is to come first.
+    take_signals();
+    follow_nodes();
+    if (!killed_at_ && ending_.is_due(clock_.now())) kill_all();
+    if (ready == 0 || clock_.now() >= next_tick_) tick();
+    ++round_;
+  }
+
+  int wait() {
+    std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
+    job_.here().append_to(polls);
+    store_.append_to(polls);
+    if (spec_.head != nullptr) spec_.head->append_to(polls);
+    const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
+    return ::poll(polls.data(), polls.size(), static_cast<int>(std::ceil(left * 1000)));
+  }
+
+  void tick() {
+    next_tick_ = clock_.now() + kTickS;
+    if (on_tick_) on_tick_();
+  }
+
+  void take_signals() {
+    for (const int signal : signals_.take()) {
+      const double allowed_s = job_.allowance_s();
+      switch (ending_.ask(signal, clock_.now(), allowed_s)) {
+        case Ending::Demand::stop:
+          log::get().info(
+              "{}: the run is asked to save and to end within {}; a second signal ends "
+              "it at once",
+              signal_name(signal), human_duration(allowed_s));
+          terminate_all();
+          break;
+        case Ending::Demand::kill: kill_all(); break;
+        case Ending::Demand::nothing: break;
+      }
+    }
+  }
+
+  void serve_store() {
+    if (spec_.head != nullptr) {
+      for (Head::RankArrival& arrival : spec_.head->take_rank_arrivals())
+        store_.add_client(arrival.rank, std::move(arrival.socket));
+    }
+    store_.serve();
+    report_cuts();
+  }
+
+  void serve_nodes() {
+    if (spec_.head == nullptr) return;
+    RemoteNodes& nodes = spec_.head->nodes();
+    spec_.head->serve(clock_.now(), round_, on_event_);
+    for (const RankEnd& end : nodes.take_ended()) {
+      log::get().debug("rank {} on {} has gone", end.rank, printable(end.host));
+      follow(end);
+    }
+  }
+
+  void follow_nodes() {
+    if (spec_.head == nullptr) return;
+    for (const StopAsked& asked : spec_.head->nodes().take_asked()) follow_asked(asked);
+  }
+
+  // Whoever stops another node's supervisor stops the job.
+  void follow_asked(const StopAsked& asked) {
+    if (!ending_.has_begun()) {
+      log::get().info("{} on another node: the run is asked to save and to end",
+                      signal_name(asked.signal));
+      begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
+    }
+    if (asked.at_once) kill_all();
+  }
+
+  void begin_stop(int signal) {
+    ending_.follow(signal, clock_.now(), job_.allowance_s());
+    terminate_all();
+  }
+
+  void note_end(const RankEnd& end) {
+    log::get().debug("rank {} has gone: {}", end.rank,
+                     end.exit_code ? fmt::format("exit code {}", *end.exit_code)
+                                   : fmt::format("signal {}", end.signal.value_or(0)));
+    follow(end);
+  }
+
+  // Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
+  void follow(const RankEnd& end) {
+    const auto signal = stop_signal_of(end);
+    if (!signal) return;
+    if (!ending_.has_begun()) begin_stop(*signal);
+    if (left_unsaved(end)) ending_.hurry(clock_.now());
+  }
+
+  void check_start() {
+    if (all_started_ || ending_.has_begun()) return;
+    std::vector<std::string> missing;
+    RankState* first = nullptr;
+    for (RankState* rank : job_.all()) {
+      if (rank->said_hello()) continue;
+      missing.push_back(std::to_string(rank->number()));
+      if (first == nullptr) first = rank;
+    }
+    all_started_ = missing.empty();
+    if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
+    blame_for_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
+                                       plural(missing.size()), trainctl::join(missing, ", "),
+                                       job_.all().size(), human_duration(spec_.init_timeout_s),
+                                       job_.start_hint()));
+  }
+
+  void check_pulses() {
+    const double now = clock_.now();
+    for (RankState* rank : job_.all()) {
+      rank->feel_pulse(now);
+      if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
+    }
+    // Once a rank has failed, the others are silent because of it.
+    const bool failed =
+        std::ranges::any_of(job_.all(), [](const auto* rank) { return rank->has_failed(); });
+    const auto silent = silent_rank(job_.all(), now);
+    if (!silent || failed || ending_.has_begun() || hangs_) return;
+    blame_for_hang(*silent->rank, sentence_of(silent->silence));
+  }
+
+  void blame_for_hang(RankState& rank, const std::string& sentence) {
+    hangs_ = true;
+    rank.keep_place();
+    rank.blame({static_cast<int>(ErrorKind::hang), sentence + job_.write_stacks(rank)}, round_);
+  }
+
+  void check_failures() {
+    bool failed = false;
+    bool explained = false;
+    for (const RankState* rank : job_.all()) {
+      failed = failed || rank->has_failed();
+      explained = explained || (rank->has_failed() && !lost_peer(rank->end()));
+    }
+    if (!failed || ending_.in_hurry()) return;
+    const double now = clock_.now();
+    const double patience_s = spec_.head == nullptr ? kPatienceS : kRemotePatienceS;
+    if (!failed_at_) failed_at_ = now;
+    if (!explained && now - *failed_at_ < patience_s) return;
+    ending_.hurry(now);
+    terminate_all();
+  }
+
+  void terminate_all() { job_.terminate(ending_.signal().value_or(0)); }
+
+  void kill_all() {
+    if (!killed_at_) killed_at_ = clock_.now();
+    job_.kill();
+  }
+
+  void report_cuts() {
+    for (const StoreServer::Cut& cut : store_.take_cuts()) {
+      on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}",
+                                                      cut.rank, cut.reason)});
+    }
+  }
+
+  [[nodiscard]] bool is_over() const {
+    return job_.none_alive() || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
+  }
 
   const LaunchSpec& spec_;
   const EventHandler& on_event_;
@@ -86,189 +249,6 @@ class Watch {
   bool all_started_ = false;
   bool hangs_ = false;
 };
-
-void Watch::start() {
-  make_folder(spec_.log_folder);
-  job_.start(signals_.child_mask(), store_);
-  started_at_ = clock_.now();
-}
-
-Outcome Watch::run() {
-  while (!is_over()) turn();
-  return conclude({spec_, job_.all(), ending_.signal(), job_.asked_for_stacks()});
-}
-
-// Nothing here waits but poll; whoever is not ready answers EAGAIN.
-void Watch::turn() {
-  const int ready = wait();
-  job_.reap(on_event_, round_, [this](const RankEnd& end) { follow(end); });
-  job_.read_events(on_event_, round_);
-  serve_nodes();
-  serve_store();
-  check_start();
-  job_.kill_finished();
-  check_pulses();
-  check_failures();
-  // Late, since a launcher sends signals because of a failure, which is to come first.
-  take_signals();
-  follow_nodes();
-  check_deadlines();
-  if (ready == 0 || clock_.now() >= next_tick_) tick();
-  ++round_;
-}
-
-int Watch::wait() {
-  std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
-  job_.append_to(polls);
-  store_.append_to(polls);
-  if (spec_.head != nullptr) spec_.head->append_to(polls);
-  const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
-  return ::poll(polls.data(), polls.size(), static_cast<int>(std::ceil(left * 1000)));
-}
-
-void Watch::tick() {
-  next_tick_ = clock_.now() + kTickS;
-  if (on_tick_) on_tick_();
-}
-
-void Watch::take_signals() {
-  for (const int signal : signals_.take()) {
-    const double allowed_s = job_.allowance_s();
-    switch (ending_.ask(signal, clock_.now(), allowed_s)) {
-      case Ending::Demand::stop:
-        log::get().info(
-            "{}: the run is asked to save and to end within {}; a second signal ends "
-            "it at once",
-            signal_name(signal), human_duration(allowed_s));
-        terminate_all();
-        break;
-      case Ending::Demand::kill: kill_all(); break;
-      case Ending::Demand::nothing: break;
-    }
-  }
-}
-
-void Watch::serve_store() {
-  if (spec_.head != nullptr) {
-    for (Head::RankArrival& arrival : spec_.head->take_rank_arrivals())
-      store_.add_client(arrival.rank, std::move(arrival.socket));
-  }
-  store_.serve();
-  report_cuts();
-}
-
-void Watch::serve_nodes() {
-  if (spec_.head == nullptr) return;
-  RemoteNodes& nodes = spec_.head->nodes();
-  spec_.head->serve(clock_.now(), round_, on_event_);
-  for (const RankEnd& end : nodes.take_ended()) {
-    log::get().debug("rank {} on {} has gone", end.rank, printable(end.host));
-    follow(end);
-  }
-}
-
-void Watch::follow_nodes() {
-  if (spec_.head == nullptr) return;
-  for (const StopAsked& asked : spec_.head->nodes().take_asked()) follow_asked(asked);
-}
-
-// Whoever stops another node's supervisor stops the job.
-void Watch::follow_asked(const StopAsked& asked) {
-  if (!ending_.has_begun()) {
-    log::get().info("{} on another node: the run is asked to save and to end",
-                    signal_name(asked.signal));
-    begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
-  }
-  if (asked.at_once) kill_all();
-}
-
-void Watch::begin_stop(int signal) {
-  ending_.follow(signal, clock_.now(), job_.allowance_s());
-  terminate_all();
-}
-
-// Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
-void Watch::follow(const RankEnd& end) {
-  const auto signal = stop_signal_of(end);
-  if (!signal) return;
-  if (!ending_.has_begun()) begin_stop(*signal);
-  if (left_unsaved(end)) ending_.hurry(clock_.now());
-}
-
-void Watch::check_start() {
-  if (all_started_ || ending_.has_begun()) return;
-  std::vector<std::string> missing;
-  RankState* first = nullptr;
-  for (RankState* rank : job_.all()) {
-    if (rank->said_hello()) continue;
-    missing.push_back(std::to_string(rank->number()));
-    if (first == nullptr) first = rank;
-  }
-  all_started_ = missing.empty();
-  if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
-  blame_for_hang(
-      *first, fmt::format("rank{} {} of {} did not report within {} of the start{}",
-                          plural(missing.size()), trainctl::join(missing, ", "), job_.all().size(),
-                          human_duration(spec_.init_timeout_s), job_.start_hint()));
-}
-
-void Watch::check_pulses() {
-  const double now = clock_.now();
-  for (RankState* rank : job_.all()) {
-    rank->feel_pulse(now);
-    if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
-  }
-  // Once a rank has failed, the others are silent because of it.
-  const bool failed =
-      std::ranges::any_of(job_.all(), [](const auto* rank) { return rank->has_failed(); });
-  const auto silent = silent_rank(job_.all(), now);
-  if (!silent || failed || ending_.has_begun() || hangs_) return;
-  blame_for_hang(*silent->rank, sentence_of(silent->silence));
-}
-
-void Watch::blame_for_hang(RankState& rank, const std::string& sentence) {
-  hangs_ = true;
-  rank.keep_place();
-  rank.blame({static_cast<int>(ErrorKind::hang), sentence + job_.write_stacks(rank)}, round_);
-}
-
-void Watch::check_failures() {
-  bool failed = false;
-  bool explained = false;
-  for (const RankState* rank : job_.all()) {
-    failed = failed || rank->has_failed();
-    explained = explained || (rank->has_failed() && !lost_peer(rank->end()));
-  }
-  if (!failed || ending_.in_hurry()) return;
-  const double now = clock_.now();
-  const double patience_s = spec_.head == nullptr ? kPatienceS : kRemotePatienceS;
-  if (!failed_at_) failed_at_ = now;
-  if (!explained && now - *failed_at_ < patience_s) return;
-  ending_.hurry(now);
-  terminate_all();
-}
-
-void Watch::check_deadlines() {
-  if (!killed_at_ && ending_.is_due(clock_.now())) kill_all();
-}
-
-void Watch::terminate_all() { job_.terminate(ending_.signal().value_or(0)); }
-
-void Watch::kill_all() {
-  if (!killed_at_) killed_at_ = clock_.now();
-  job_.kill();
-}
-
-void Watch::report_cuts() {
-  for (const StoreServer::Cut& cut : store_.take_cuts()) {
-    on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}",
-                                                    cut.rank, cut.reason)});
-  }
-}
-
-bool Watch::is_over() const {
-  return job_.none_alive() || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
-}
 
 }  // namespace
 

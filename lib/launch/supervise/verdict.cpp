@@ -132,7 +132,8 @@ std::string ranks_that(const JobEnd& job, bool (*did)(const RankEnd&)) {
   for (const RankEnd& end : job.ranks) {
     if (did(end)) ranks.push_back(std::to_string(end.rank));
   }
-  return ranks.empty() ? "" : (ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ");
+  return ranks.empty() ? ""
+                       : (ranks.size() == 1 ? "rank " : "ranks ") + trainctl::join(ranks, ", ");
 }
 
 std::string stop_text(const JobEnd& job) {

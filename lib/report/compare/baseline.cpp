@@ -5,25 +5,20 @@
 #include "base/strings.hpp"
 #include "report/record/run_files.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
 
 constexpr const char* kSchema = "trainctl.bench/1";
-constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 constexpr std::array kMachineKeys{"cpu", "cores", "memory_gib", "gpus"};
 
 /// Walks a document that anybody may have written.
-class Reader {
+class BaselineReader {
  public:
-  explicit Reader(const std::string& path) : path_(printable(path)) {}
+  explicit BaselineReader(const std::string& path) : path_(printable(path)) {}
 
   template <class... Values>
   [[noreturn]] void fail(fmt::format_string<Values...> format, Values&&... values) const {
@@ -67,14 +62,14 @@ class Reader {
   std::string path_;
 };
 
-std::optional<double> optional_number(const Reader& reader, const Json& trial, const char* key,
-                                      const std::string& where) {
+std::optional<double> optional_number(const BaselineReader& reader, const Json& trial,
+                                      const char* key, const std::string& where) {
   const auto found = trial.find(key);
   if (found == trial.end() || found->is_null()) return std::nullopt;
   return reader.number(*found, fmt::format("'{}' of {}", key, where));
 }
 
-std::map<std::string, bool> read_layouts(const Reader& reader, const Json& document) {
+std::map<std::string, bool> read_layouts(const BaselineReader& reader, const Json& document) {
   std::map<std::string, bool> layouts;
   const auto found = document.find("channels_last");
   if (found == document.end() || found->is_null()) return layouts;
@@ -88,7 +83,7 @@ std::map<std::string, bool> read_layouts(const Reader& reader, const Json& docum
   return layouts;
 }
 
-Trial read_trial(const Reader& reader, const Json& json, const std::string& where) {
+Trial read_trial(const BaselineReader& reader, const Json& json, const std::string& where) {
   const auto needed = [&](const char* key) {
     return reader.number(reader.member(json, key, where), fmt::format("'{}' of {}", key, where));
   };
@@ -107,10 +102,9 @@ Trial read_trial(const Reader& reader, const Json& json, const std::string& wher
   return trial;
 }
 
-BaselineRow read_row(const Reader& reader, const Json& json, std::size_t number) {
+BaselineRow read_row(const BaselineReader& reader, const Json& json, std::size_t number) {
   const std::string where = fmt::format("row {}", number);
-  BaselineRow row{
-      .technique = reader.text(json, "technique", where), .settings = {}, .samples = {}};
+  BaselineRow row{.technique = reader.text(json, "technique", where)};
   const Json& settings = reader.member(json, "settings", where);
   if (!settings.is_object()) reader.fail("is no bench: 'settings' of {} is no object", where);
   for (const auto& [key, value] : settings.items()) {
@@ -129,7 +123,7 @@ BaselineRow read_row(const Reader& reader, const Json& json, std::size_t number)
 }
 
 /// What is nested deeper than any bench is not kept: copies and comparisons of it would recurse.
-Json parse(const Reader& reader, const std::string& text) {
+Json parse(const BaselineReader& reader, const std::string& text) {
   constexpr int kDeepest = 16;
   bool deep = false;
   Json document = Json::parse(
@@ -143,7 +137,7 @@ Json parse(const Reader& reader, const std::string& text) {
   return document;
 }
 
-void check_schema(const Reader& reader, const Json& document) {
+void check_schema(const BaselineReader& reader, const Json& document) {
   const std::string schema = reader.text(document, "schema", "the document");
   if (schema == kSchema) return;
   const bool newer = schema.starts_with("trainctl.bench/");
@@ -161,7 +155,7 @@ std::string shown(const Json& value) {
 Json machine_key(const Machine& machine) {
   Json key{{"cpu", machine.cpu_model},
            {"cores", machine.cores},
-           {"memory_gib", std::llround(static_cast<double>(machine.memory_bytes) / kGiB)},
+           {"memory_gib", std::llround(static_cast<double>(machine.memory_bytes) / kBytesPerGib)},
            {"gpus", machine.gpu_models}};
   Hasher hasher;
   hasher.add(to_line(key));
@@ -176,7 +170,7 @@ Json machine_of_manifest(const Json& manifest) {
   if (hardware.contains("cpu")) key["cpu"] = hardware["cpu"];
   if (hardware.contains("cores")) key["cores"] = hardware["cores"];
   if (const Json& bytes = member(hardware, "memory_bytes"); bytes.is_number())
-    key["memory_gib"] = std::llround(bytes.get<double>() / kGiB);
+    key["memory_gib"] = std::llround(bytes.get<double>() / kBytesPerGib);
   if (hardware.contains("gpu_models")) key["gpus"] = hardware["gpu_models"];
   return key;
 }
@@ -198,10 +192,10 @@ std::vector<std::string> machine_differences(const Json& there, const Json& here
 }
 
 Baseline read_baseline(const std::string& text, const std::string& path) {
-  const Reader reader(path);
+  const BaselineReader reader(path);
   const Json document = parse(reader, text);
   check_schema(reader, document);
-  Baseline baseline{.path = path, .config_resolved = {}, .rows = {}};
+  Baseline baseline{.path = path};
   if (const auto machine = document.find("machine"); machine != document.end())
     baseline.machine = *machine;
   if (const auto config = document.find("config_resolved");

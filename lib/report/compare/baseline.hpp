@@ -2,14 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/machine/machine.hpp"
-#include "report/compare/trial.hpp"
-
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include "report/compare/bench.hpp"
 
 namespace trainctl::report {
 
@@ -26,19 +19,19 @@ std::vector<std::string> machine_differences(const Json& there, const Json& here
 /// One setting of a bench that was saved.
 struct BaselineRow {
   std::string technique;
-  std::map<std::string, std::string> settings;  // key -> value as YAML
-  Samples samples;
+  std::map<std::string, std::string> settings = {};  // key -> value as YAML
+  Samples samples = {};
 };
 
 /// What later benches are compared with: a file of `bench --save`, or a run folder as one row.
 struct Baseline {
   std::string path;                     // as it was given
   Json machine = nullptr;               // machine_key(); null: not told
-  std::string config_resolved;          // YAML; empty: not told
+  std::string config_resolved = {};     // YAML; empty: not told
   std::optional<int> num_threads = {};  // CPU threads of a process, where the bench pinned them
   /// Whether images had the channels last, by study::layout_inputs(), where that was chosen.
   std::map<std::string, bool> channels_last = {};
-  std::vector<BaselineRow> rows;
+  std::vector<BaselineRow> rows = {};
 };
 
 /// Reads "trainctl.bench/1". Throws Error(config) that names `path` and what is wrong: another

@@ -2,10 +2,9 @@
 
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
+#include "report/diagnosis/bottleneck.hpp"
+#include "report/diagnosis/ranks.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
 namespace trainctl::report {
@@ -80,22 +79,9 @@ std::string total_text(const BenchRow& row, const Quartiles& total) {
                      seconds_text(total.q3));
 }
 
-std::string speedup_text(const Speedup& speedup) {
-  if (!speedup.value) return "-";
-  const std::string value = fmt::format("{:.2f}x", *speedup.value);
-  return speedup.ci95
-             ? value + fmt::format(" [{:.2f}, {:.2f}]", speedup.ci95->low, speedup.ci95->high)
-             : value;
-}
-
 std::string interval_note(std::size_t repeats) {
   if (repeats < kFewestPairs) return ", without an interval below 3 repeats";
   return " with its 95 % interval (Student's t of their logarithms)";
-}
-
-std::string same_text(const std::optional<bool>& same) {
-  if (!same) return "?";
-  return *same ? "same" : "differ";
 }
 
 /// The same bits, or as near as sums in another order are.
@@ -110,7 +96,7 @@ std::string final_loss(const BenchRow& row) {
   return none ? "-" : metric_text(row.trials.front().losses.back());
 }
 
-std::size_t most_trials(std::span<const BenchRow> rows) {
+std::size_t most_repeats(std::span<const BenchRow> rows) {
   std::size_t most = 0;
   for (const BenchRow& row : rows) most = std::max(most, row.trials.size());
   return most;
@@ -131,16 +117,128 @@ std::vector<std::size_t> shown_epochs(std::span<const BenchRow> rows) {
   return shown;
 }
 
-std::string first_epoch_text(const RowSummary& row) {
-  return row.epoch_s.empty() ? "-" : duration_text(row.epoch_s.front());
+Json numbers_json(const std::vector<double>& values) { return json_list(values, json_number); }
+
+Json identical_json(const RowSummary& summary) {
+  if (summary.same_losses == false || summary.same_batches == false) return false;
+  return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
+}
+
+/// null where it was not measured.
+Json memory_json(double mb) { return mb > 0 ? json_number(mb) : Json(nullptr); }
+
+Json trial_json(const Trial& trial) {
+  return joined({JSON_FIELDS(trial, total_s),
+                 {{"epoch_s", numbers_json(trial.epoch_s)}},
+                 JSON_FIELDS(trial, startup_s, first_batch_s, samples_per_s),
+                 {{"rss_mb", memory_json(trial.rss_mb)},
+                  {"gpu_mem_mb", or_null(trial.gpu_mem_mb)},
+                  {"exposed_s", or_null(trial.exposed_s)},
+                  {"taken_cores", json_number(trial.taken)},
+                  {"loss", numbers_json(trial.losses)},
+                  {"metrics", numbers_object(trial.metrics)},
+                  {"data_digest", trial.data_digest}}});
+}
+
+Json row_json(const BenchRow& row, const RowSummary& summary) {
+  Json settings = Json::object();
+  for (const auto& [key, value] : row.settings) settings[key] = value;
+  const bool ran = !row.trials.empty();
+  return {{"technique", row.technique},
+          {"settings", settings},
+          {"total_s", quartiles_json(summary.total_s)},
+          {"epoch_s", numbers_json(summary.epoch_s)},
+          {"samples_per_s", json_number(summary.samples_per_s)},
+          {"speedup", speedup_json(summary.speedup)},
+          {"loss", ran ? numbers_json(row.trials.front().losses) : Json::array()},
+          {"data_digest", ran ? row.trials.front().data_digest : ""},
+          {"identical", identical_json(summary)},
+          {"same_batches", or_null(summary.same_batches)},
+          {"same_losses", or_null(summary.same_losses)},
+          {"steady_epoch_s", json_number(summary.steady_epoch_s)},
+          {"epoch_speedup", speedup_json(summary.epoch_speedup)},
+          {"startup_s", json_number(summary.startup_s)},
+          {"first_batch_s", json_number(summary.first_batch_s)},
+          {"rss_mb", memory_json(summary.rss_mb)},
+          {"repeats_s",
+           json_list(row.trials, [](const Trial& trial) { return json_number(trial.total_s); })},
+          {"trials", json_list(row.trials, trial_json)},
+          {"failure", or_null(row.failure, [](const TrialFailure& failure) {
+             return JSON_FIELDS(failure, exit_code, message);
+           })}};
+}
+
+/// In the order in which they first come.
+std::vector<std::string> trial_metrics(std::span<const BenchRow> rows) {
+  std::vector<std::string> names;
+  for (const BenchRow& row : rows) {
+    for (const Trial& trial : row.trials) {
+      for (const auto& [name, value] : trial.metrics) add_new(names, name);
+    }
+  }
+  return names;
+}
+
+std::string optional_text(const std::optional<double>& value) {
+  return value ? exact_text(*value) : std::string();
+}
+
+void add_trial(Table& table, const BenchRow& row, std::size_t repeat,
+               std::span<const std::string> metrics) {
+  const Trial& trial = row.trials[repeat];
+  std::vector<std::string> cells{row.technique};
+  for (const auto& [key, value] : row.settings) cells.push_back(value);
+  cells.insert(cells.end(), {std::to_string(repeat + 1), exact_text(trial.total_s),
+                             exact_text(trial.startup_s), exact_text(trial.first_batch_s),
+                             exact_text(steady_epoch_s(trial)), exact_text(trial.samples_per_s),
+                             trial.rss_mb > 0 ? exact_text(trial.rss_mb) : std::string(),
+                             optional_text(trial.gpu_mem_mb), optional_text(trial.exposed_s)});
+  for (const std::string& name : metrics)
+    cells.push_back(optional_text(events::find_metric(trial.metrics, name)));
+  cells.push_back(trial.data_digest);
+  table.add(std::move(cells));
+}
+
+/// Of two losses; 0 where they are the same, NaN where one alone is not finite.
+double relative_gap(double wanted, double found) {
+  if (wanted == found || (std::isnan(wanted) && std::isnan(found))) return 0;
+  if (!std::isfinite(wanted) || !std::isfinite(found)) return std::nan("");
+  const double larger = std::max(std::abs(wanted), std::abs(found));
+  return std::abs(wanted - found) / larger;
+}
+
+/// What the ranks told of their waits.
+void add_ranks(const RunRecord& record, Trial& trial) {
+  const std::vector<RankRow> ranks = rank_rows(record);
+  const RankRow* last = slowest(ranks);
+  if (last == nullptr) return;
+  trial.slowest = SlowRank{last->rank, last->behind};
+  std::vector<double> exposed;
+  std::vector<double> steps;
+  for (const RankRow& rank : ranks) {
+    exposed.push_back(rank.exposed_s);
+    steps.push_back(rank.step_s);
+  }
+  trial.exposed_s = mean(exposed);
+  if (mean(steps) > 0) trial.exposed_share = mean(exposed) / mean(steps);
+}
+
+events::Metrics numbers_of(const Trial& trial) {
+  events::Metrics told{{"samples_per_s", trial.samples_per_s},
+                       {"total_s", trial.total_s},
+                       {"epoch_s", steady_epoch_s(trial)},
+                       {"startup_s", trial.startup_s},
+                       {"first_batch_s", trial.first_batch_s}};
+  if (trial.rss_mb > 0) told.emplace_back("rss_mb", trial.rss_mb);
+  if (trial.gpu_mem_mb) told.emplace_back("gpu_mem_mb", *trial.gpu_mem_mb);
+  if (trial.exposed_s) told.emplace_back("exposed_s", *trial.exposed_s);
+  told.insert(told.end(), trial.metrics.begin(), trial.metrics.end());
+  return told;
 }
 
 }  // namespace
 
-double steady_epoch_s(const Trial& trial) {
-  const std::span<const double> all = trial.epoch_s;
-  return median(all.size() > 1 ? all.subspan(1) : all);
-}
+double steady_epoch_s(const Trial& trial) { return median(without_first<double>(trial.epoch_s)); }
 
 std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
   std::vector<RowSummary> summaries;
@@ -149,15 +247,8 @@ std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
 }
 
 Table bench_table(std::span<const BenchRow> rows) {
-  Table table({{"technique", Align::left},
-               {"total [quartiles]"},
-               {"epoch"},
-               {"samples/s"},
-               {"speed-up [95 %]"},
-               {"per epoch"},
-               {"final loss"},
-               {"batches", Align::left},
-               {"losses", Align::left}});
+  Table table({left("technique"), "total [quartiles]", "epoch", "samples/s", "speed-up [95 %]",
+               "per epoch", "final loss", left("batches"), left("losses")});
   const std::vector<RowSummary> summaries = summarize(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const RowSummary& row = summaries[i];
@@ -166,7 +257,7 @@ Table bench_table(std::span<const BenchRow> rows) {
     table.add({printable(rows[i].technique), total_text(rows[i], row.total_s),
                duration_text(row.steady_epoch_s),
                rows[i].trials.empty() ? "-" : rate_text(row.samples_per_s),
-               base ? "baseline" : speedup_text(row.speedup), base ? "" : speedup_text(epoch),
+               base ? "baseline" : gain_text(row.speedup), base ? "" : gain_text(epoch),
                final_loss(rows[i]), same_text(row.same_batches),
                losses_text(rows.front(), rows[i], row)});
   }
@@ -175,15 +266,16 @@ Table bench_table(std::span<const BenchRow> rows) {
 
 Table epochs_table(std::span<const BenchRow> rows) {
   const std::vector<std::size_t> epochs = shown_epochs(rows);
-  std::vector<Column> columns{
-      {"technique", Align::left}, {"start-up"}, {"first batch"}, {"first epoch"}, {"peak MB"}};
+  std::vector<Column> columns{left("technique"), "start-up", "first batch", "first epoch",
+                              "peak MB"};
   for (const std::size_t epoch : epochs) columns.push_back({fmt::format("loss {}", epoch + 1)});
   Table table(columns);
   const std::vector<RowSummary> summaries = summarize(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const RowSummary& row = summaries[i];
     std::vector<std::string> cells{printable(rows[i].technique), duration_text(row.startup_s),
-                                   duration_text(row.first_batch_s), first_epoch_text(row),
+                                   duration_text(row.first_batch_s),
+                                   row.epoch_s.empty() ? "-" : duration_text(row.epoch_s.front()),
                                    memory_text(row.rss_mb)};
     for (const std::size_t epoch : epochs) {
       const bool told = !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
@@ -214,7 +306,7 @@ std::string contention_warning(std::span<const BenchRow> rows) {
 
 std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
-  const std::size_t repeats = most_trials(rows);
+  const std::size_t repeats = most_repeats(rows);
   std::string text = fmt::format(
       "{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
       repeats, plural(repeats), duration_text(summarize(rows).front().startup_s));
@@ -230,143 +322,14 @@ std::string bench_notes(std::span<const BenchRow> rows) {
   return text;
 }
 
-namespace {
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json numbers_json(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(json_number(value));
-  return list;
-}
-
-Json speedup_json(const Speedup& speedup) {
-  Json interval = nullptr;
-  if (speedup.ci95) interval = Json::array({speedup.ci95->low, speedup.ci95->high});
-  return {{"value", or_null(speedup.value)}, {"ci95", interval}};
-}
-
-Json failure_json(const std::optional<TrialFailure>& failure) {
-  if (!failure) return nullptr;
-  return {{"exit_code", failure->exit_code}, {"message", failure->message}};
-}
-
-Json identical_json(const RowSummary& summary) {
-  if (summary.same_losses == false || summary.same_batches == false) return false;
-  return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
-}
-
-Json trial_json(const Trial& trial) {
-  Json metrics = Json::object();
-  for (const auto& [name, value] : trial.metrics) metrics[name] = json_number(value);
-  return {{"total_s", json_number(trial.total_s)},
-          {"epoch_s", numbers_json(trial.epoch_s)},
-          {"startup_s", json_number(trial.startup_s)},
-          {"first_batch_s", json_number(trial.first_batch_s)},
-          {"samples_per_s", json_number(trial.samples_per_s)},
-          {"rss_mb", trial.rss_mb > 0 ? json_number(trial.rss_mb) : Json(nullptr)},
-          {"gpu_mem_mb", or_null(trial.gpu_mem_mb)},
-          {"exposed_s", or_null(trial.exposed_s)},
-          {"taken_cores", json_number(trial.taken)},
-          {"loss", numbers_json(trial.losses)},
-          {"metrics", metrics},
-          {"data_digest", trial.data_digest}};
-}
-
-Json trials_json(const BenchRow& row) {
-  Json list = Json::array();
-  for (const Trial& trial : row.trials) list.push_back(trial_json(trial));
-  return list;
-}
-
-Json repeats_json(const BenchRow& row) {
-  Json list = Json::array();
-  for (const Trial& trial : row.trials) list.push_back(json_number(trial.total_s));
-  return list;
-}
-
-Json row_json(const BenchRow& row, const RowSummary& summary) {
-  Json settings = Json::object();
-  for (const auto& [key, value] : row.settings) settings[key] = value;
-  const bool ran = !row.trials.empty();
-  const Quartiles& total = summary.total_s;
-  const Json total_s{{"median", json_number(total.median)},
-                     {"q1", json_number(total.q1)},
-                     {"q3", json_number(total.q3)}};
-  return {{"technique", row.technique},
-          {"settings", settings},
-          {"total_s", total_s},
-          {"epoch_s", numbers_json(summary.epoch_s)},
-          {"samples_per_s", json_number(summary.samples_per_s)},
-          {"speedup", speedup_json(summary.speedup)},
-          {"loss", ran ? numbers_json(row.trials.front().losses) : Json::array()},
-          {"data_digest", ran ? row.trials.front().data_digest : ""},
-          {"identical", identical_json(summary)},
-          {"same_batches", or_null(summary.same_batches)},
-          {"same_losses", or_null(summary.same_losses)},
-          {"steady_epoch_s", json_number(summary.steady_epoch_s)},
-          {"epoch_speedup", speedup_json(summary.epoch_speedup)},
-          {"startup_s", json_number(summary.startup_s)},
-          {"first_batch_s", json_number(summary.first_batch_s)},
-          {"rss_mb", summary.rss_mb > 0 ? json_number(summary.rss_mb) : Json(nullptr)},
-          {"repeats_s", repeats_json(row)},
-          {"trials", trials_json(row)},
-          {"failure", failure_json(row.failure)}};
-}
-
-/// In the order in which they first come.
-std::vector<std::string> metric_names(std::span<const BenchRow> rows) {
-  std::vector<std::string> names;
-  for (const BenchRow& row : rows) {
-    for (const Trial& trial : row.trials) {
-      for (const auto& [name, value] : trial.metrics) {
-        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-      }
-    }
-  }
-  return names;
-}
-
-std::vector<std::string> setting_keys(std::span<const BenchRow> rows) {
-  std::vector<std::string> keys;
-  if (rows.empty()) return keys;
-  for (const auto& [key, value] : rows.front().settings) keys.push_back(key);
-  return keys;
-}
-
-std::string optional_text(const std::optional<double>& value) {
-  return value ? exact_text(*value) : std::string();
-}
-
-void add_trial(Table& table, const BenchRow& row, std::size_t repeat,
-               std::span<const std::string> metrics) {
-  const Trial& trial = row.trials[repeat];
-  std::vector<std::string> cells{row.technique};
-  for (const auto& [key, value] : row.settings) cells.push_back(value);
-  cells.insert(cells.end(), {std::to_string(repeat + 1), exact_text(trial.total_s),
-                             exact_text(trial.startup_s), exact_text(trial.first_batch_s),
-                             exact_text(steady_epoch_s(trial)), exact_text(trial.samples_per_s),
-                             trial.rss_mb > 0 ? exact_text(trial.rss_mb) : std::string(),
-                             optional_text(trial.gpu_mem_mb), optional_text(trial.exposed_s)});
-  for (const std::string& name : metrics)
-    cells.push_back(optional_text(events::find_metric(trial.metrics, name)));
-  cells.push_back(trial.data_digest);
-  table.add(std::move(cells));
-}
-
-}  // namespace
-
 Table trials_table(std::span<const BenchRow> rows) {
-  std::vector<Column> columns{{"technique", Align::left}};
-  for (const std::string& key : setting_keys(rows)) columns.push_back({key});
-  for (const char* name : {"repeat", "total_s", "startup_s", "first_batch_s", "epoch_s",
-                           "samples_per_s", "rss_mb", "gpu_mem_mb", "exposed_s"})
-    columns.push_back({name});
-  const std::vector<std::string> metrics = metric_names(rows);
-  for (const std::string& name : metrics) columns.push_back({name});
+  std::vector<Column> columns{left("technique")};
+  if (!rows.empty())
+    for (const auto& [key, value] : rows.front().settings) columns.push_back(key);
+  columns.insert(columns.end(), {"repeat", "total_s", "startup_s", "first_batch_s", "epoch_s",
+                                 "samples_per_s", "rss_mb", "gpu_mem_mb", "exposed_s"});
+  const std::vector<std::string> metrics = trial_metrics(rows);
+  columns.insert(columns.end(), metrics.begin(), metrics.end());
   columns.push_back({"data_digest"});
   Table table(columns);
   for (const BenchRow& row : rows) {
@@ -378,20 +341,90 @@ Table trials_table(std::span<const BenchRow> rows) {
 Json bench_document(std::span<const BenchRow> rows, const BenchSetup& setup) {
   Json list = Json::array();
   const std::vector<RowSummary> summaries = summarize(rows);
-  std::size_t repeats = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    list.push_back(row_json(rows[i], summaries[i]));
-    repeats = std::max(repeats, rows[i].trials.size());
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(row_json(rows[i], summaries[i]));
   return {{"schema", "trainctl.bench/1"},
           {"config", setup.config},
-          {"repeats", repeats},
+          {"repeats", most_repeats(rows)},
           {"baseline", rows.empty() ? "" : rows.front().technique},
           {"rows", list},
           {"machine", setup.machine},
-          {"config_hash", setup.config_hash.empty() ? Json(nullptr) : Json(setup.config_hash)},
-          {"config_resolved",
-           setup.config_resolved.empty() ? Json(nullptr) : Json(setup.config_resolved)}};
+          {"config_hash", or_null(setup.config_hash)},
+          {"config_resolved", or_null(setup.config_resolved)}};
+}
+
+Trial trial_of(const RunRecord& record, double total_s) {
+  Trial trial{.total_s = total_s};
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end())
+    trial.startup_s = hello->second.startup_s;
+  for (const events::EpochEnded& epoch : record.epochs) {
+    trial.epoch_s.push_back(epoch.timing.wall_s);
+    if (const auto loss = events::find_metric(epoch.metrics, "train/loss"))
+      trial.losses.push_back(*loss);
+  }
+  if (!record.epochs.empty()) {
+    trial.first_batch_s = record.epochs.front().timing.first_batch_s;
+    trial.metrics = record.epochs.back().metrics;
+    const events::Timing all = sum_timing(record.epochs);
+    trial.rss_mb = all.rss_mb;
+    trial.gpu_mem_mb = all.gpu_mem_mb;
+  }
+  trial.samples_per_s = sum_timing(steady_epochs(record)).samples_per_s;
+  if (const auto end = record.finished.find(0); end != record.finished.end())
+    trial.data_digest = end->second.data_digest;
+  if (record.started) {
+    trial.global_batch = record.started->global_batch;
+    trial.num_threads = record.started->num_threads;
+  }
+  add_ranks(record, trial);
+  if (const auto usage = sum_usage(record.epochs)) trial.taken = taken_cores(*usage);
+  return trial;
+}
+
+std::optional<bool> same_batches(const BenchRow& base, const BenchRow& row) {
+  if (base.trials.empty() || row.trials.empty()) return std::nullopt;
+  const std::string& wanted = base.trials.front().data_digest;
+  const auto known = [](const Trial& trial) { return !trial.data_digest.empty(); };
+  if (wanted.empty() || !std::ranges::all_of(row.trials, known)) return std::nullopt;
+  return std::ranges::all_of(row.trials,
+                             [&](const Trial& trial) { return trial.data_digest == wanted; });
+}
+
+std::optional<double> loss_gap(const BenchRow& base, const BenchRow& row) {
+  if (base.trials.empty() || row.trials.empty() || base.trials.front().losses.empty())
+    return std::nullopt;
+  const std::vector<double>& wanted = base.trials.front().losses;
+  double gap = 0;
+  for (const Trial& trial : row.trials) {
+    if (trial.losses.size() != wanted.size()) return std::nullopt;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double one = relative_gap(wanted[i], trial.losses[i]);
+      if (std::isnan(one)) return std::nullopt;
+      gap = std::max(gap, one);
+    }
+  }
+  return gap;
+}
+
+std::string loss_text(const std::optional<double>& gap) {
+  constexpr double kOfRounding = 1e-4;
+  if (!gap) return "?";
+  if (*gap == 0) return "same";
+  if (*gap > kOfRounding) return "differ";
+  return fmt::format("within {:.0e}", std::pow(10, std::ceil(std::log10(*gap))));
+}
+
+Samples samples_of(std::span<const Trial> trials) {
+  Samples samples;
+  for (const Trial& trial : trials) {
+    for (const auto& [name, value] : numbers_of(trial)) samples[name].push_back(value);
+  }
+  std::erase_if(samples, [&](const auto& each) { return each.second.size() != trials.size(); });
+  return samples;
+}
+
+std::string same_text(const std::optional<bool>& same) {
+  if (!same) return "?";
+  return *same ? "same" : "differ";
 }
 
 }  // namespace trainctl::report

@@ -6,13 +6,6 @@
 #include "report/record/run_record.hpp"
 #include "report/text/table.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace trainctl::report {
 
 /// The rank whose own work and waits for data took longest, and by which share longer than the
@@ -82,6 +75,8 @@ std::optional<bool> same_batches(const BenchRow& base, const BenchRow& row);
 /// The furthest that a loss of any repeat of `row` is from that of the same epoch in the first of
 /// `base`, as a share of the larger; nothing where there is none, or where one alone is not finite.
 std::optional<double> loss_gap(const BenchRow& base, const BenchRow& row);
+/// "same", "differ"; "?" where it is not known.
+std::string same_text(const std::optional<bool>& same);
 /// "same", "within 1e-06" (up to 1e-4), "differ"; "?" where it is not known.
 std::string loss_text(const std::optional<double>& gap);
 
@@ -110,5 +105,15 @@ struct BenchSetup {
 };
 /// Schema "trainctl.bench/1".
 Json bench_document(std::span<const BenchRow> rows, const BenchSetup& setup);
+
+/// Numbers of the runs of one setting by name, each in the order of the repeats. A number that one
+/// of the runs does not tell is left out.
+using Samples = std::map<std::string, std::vector<double>>;
+
+/// What every run tells, or may, beside the metrics of its last epoch ("train/loss").
+inline constexpr std::array kMeasures{"samples_per_s", "total_s", "epoch_s",    "startup_s",
+                                      "first_batch_s", "rss_mb",  "gpu_mem_mb", "exposed_s"};
+
+Samples samples_of(std::span<const Trial> trials);
 
 }  // namespace trainctl::report

@@ -4,12 +4,6 @@
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-
 namespace trainctl::report {
 namespace {
 
@@ -104,22 +98,6 @@ std::string slowest_text(const ScalingRow& row) {
   return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->behind);
 }
 
-std::string batches_text(std::span<const BenchRow> rows, const ScalingRow& row) {
-  const auto same = same_batches(rows[row.base], rows[row.row]);
-  return !same ? "?" : *same ? "same" : "differ";
-}
-
-Json interval_json(const Speedup& speedup) {
-  Json interval = nullptr;
-  if (speedup.ci95) interval = Json::array({speedup.ci95->low, speedup.ci95->high});
-  return {{"value", speedup.value ? Json(*speedup.value) : Json(nullptr)}, {"ci95", interval}};
-}
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
   Json slowest = nullptr;
   if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"behind", row.slowest->behind}};
@@ -129,8 +107,8 @@ Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
           {"devices", row.devices},
           {"global_batch", row.global_batch > 0 ? Json(row.global_batch) : Json(nullptr)},
           {"num_threads", ran ? Json(rows[row.row].trials.front().num_threads) : Json(nullptr)},
-          {"speedup", interval_json(row.speedup)},
-          {"efficiency", interval_json(row.efficiency)},
+          {"speedup", speedup_json(row.speedup)},
+          {"efficiency", speedup_json(row.efficiency)},
           {"exposed_s", or_null(row.exposed_s)},
           {"exposed_share", or_null(row.exposed_share)},
           {"slowest_rank", slowest},
@@ -152,15 +130,9 @@ std::vector<ScalingRow> scaling_rows(std::span<const BenchRow> rows, Scaling mod
 }
 
 Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling) {
-  Table table({{"technique", Align::left},
-               {"samples a step"},
-               {"samples/s"},
-               {"speed-up [95 %]"},
-               {"efficiency % [95 %]"},
-               {"exposed a step"},
-               {"slowest rank"},
-               {"batches", Align::left},
-               {"losses", Align::left}});
+  Table table({left("technique"), "samples a step", "samples/s", "speed-up [95 %]",
+               "efficiency % [95 %]", "exposed a step", "slowest rank", left("batches"),
+               left("losses")});
   for (const ScalingRow& row : scaling) {
     const bool is_base = row.row == row.base;
     const auto rate = middle(rows[row.row],
@@ -169,7 +141,8 @@ Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> 
                row.global_batch > 0 ? with_thousands(row.global_batch) : "-",
                rate ? rate_text(*rate) : "-", is_base ? "base" : range_text(row.speedup, 1, 2),
                is_base ? "" : range_text(row.efficiency, 100, 0), exposed_text(row),
-               slowest_text(row), batches_text(rows, row), loss_text(row.loss_gap)});
+               slowest_text(row), same_text(same_batches(rows[row.base], rows[row.row])),
+               loss_text(row.loss_gap)});
   }
   return table;
 }
@@ -197,8 +170,7 @@ std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode) {
 Json scaling_json(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling,
                   Scaling mode) {
   if (scaling.empty()) return nullptr;
-  Json list = Json::array();
-  for (const ScalingRow& row : scaling) list.push_back(row_json(rows, row));
+  const auto list = json_list(scaling, [&](const ScalingRow& row) { return row_json(rows, row); });
   return {{"mode", enum_names(mode).at(static_cast<std::size_t>(mode))}, {"rows", list}};
 }
 

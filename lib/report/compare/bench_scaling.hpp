@@ -2,14 +2,6 @@
 
 #include "report/compare/bench.hpp"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 /// What stays when devices are added: the samples of a step, or those of a device.

@@ -5,17 +5,10 @@
 #include "base/strings.hpp"
 #include "report/record/history_files.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <filesystem>
-#include <map>
-#include <set>
-#include <span>
+#include <ranges>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -25,8 +18,6 @@ using Values = std::vector<std::pair<std::string, double>>;
 void add(Values& values, const std::string& name, double value) {
   if (!std::isnan(value)) values.emplace_back(name, value);
 }
-
-double best_value(const RunFiles& run) { return number_at(member(run.result, "best"), "value"); }
 
 std::string best_metric(const RunFiles& run) {
   return text_at(member(run.result, "best"), "metric");
@@ -46,11 +37,6 @@ std::map<std::string, double> by_seed(const Group& group, const std::string& nam
     if (member.seed.empty() || !values.emplace(member.seed, value).second) return {};
   }
   return values;
-}
-
-bool has_same_keys(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
-  const auto key = [](const auto& entry) { return entry.first; };
-  return std::ranges::equal(a, b, {}, key, key);
 }
 
 std::vector<double> numbers_of(const std::map<std::string, double>& values) {
@@ -122,153 +108,6 @@ void add_repeats(Group& group, const std::string& technique, const Json& row) {
   }
 }
 
-}  // namespace
-
-std::vector<const RunFiles*> runs_of(const Compared& compared) {
-  std::vector<const RunFiles*> runs;
-  for (const Group& group : compared.groups) {
-    for (const RunFiles& run : group.runs) runs.push_back(&run);
-  }
-  return runs;
-}
-
-Measures measures_of(const RunFiles& run) {
-  Measures measures{.seed = run.value("seed").value_or(""), .values = {}};
-  Values& values = measures.values;
-  if (!run.epochs.empty()) {
-    for (const auto& [name, value] : run.epochs.back().metrics) add(values, name, value);
-  }
-  if (!best_metric(run).empty()) add(values, "best/" + best_metric(run), best_value(run));
-  if (!run.epochs.empty()) {
-    const std::span<const events::EpochEnded> all = run.epochs;
-    const events::Timing steady = sum_timing(all.size() > 1 ? all.subspan(1) : all);
-    const auto epochs = static_cast<double>(std::max<std::size_t>(all.size() - 1, 1));
-    add(values, "samples_per_s", steady.samples_per_s);
-    add(values, "epoch_s", steady.wall_s / epochs);
-    add(values, "first_batch_s", all.front().timing.first_batch_s);
-    add(values, "rss_mb", steady.rss_mb);
-    if (steady.gpu_mem_mb) add(values, "gpu_mem_mb", *steady.gpu_mem_mb);
-    if (steady.gpu_util) add(values, "gpu_util", *steady.gpu_util);
-    add(values, "epochs", static_cast<double>(all.back().epoch + 1));
-  }
-  if (text_at(run.result, "verdict") != "unfinished")
-    add(values, "wall_s", number_at(run.result, "wall_s"));
-  return measures;
-}
-
-Group group_of(std::string label, std::vector<RunFiles> runs) {
-  Group group{.label = std::move(label), .runs = std::move(runs), .members = {}};
-  for (const RunFiles& run : group.runs) group.members.push_back(measures_of(run));
-  return group;
-}
-
-Group group_of_bench(std::string label, const Json& bench) {
-  Group group{.label = std::move(label),
-              .runs = {},
-              .members = {Measures{}},
-              .machine = member(bench, "machine")};
-  const Json& rows = member(bench, "rows");
-  if (!rows.is_array()) return group;
-  for (const Json& row : rows) {
-    const std::string technique = text_at(row, "technique");
-    add_repeats(group, technique, row);
-    Values& values = group.members.front().values;
-    add(values, technique + ": epoch_s", number_at(row, "steady_epoch_s"));
-    add(values, technique + ": samples_per_s", number_at(row, "samples_per_s"));
-    const Json& losses = member(row, "loss");
-    if (losses.is_array() && !losses.empty() && losses.back().is_number())
-      add(values, technique + ": loss", losses.back().get<double>());
-  }
-  return group;
-}
-
-std::vector<Group> grouped(std::vector<RunFiles> runs) {
-  std::vector<std::pair<std::string, std::vector<RunFiles>>> found;
-  for (RunFiles& run : runs) {
-    const std::string settings = settings_of(run);
-    auto same = std::ranges::find(found, settings, &decltype(found)::value_type::first);
-    if (same == found.end()) same = found.insert(found.end(), {settings, {}});
-    same->second.push_back(std::move(run));
-  }
-  std::vector<Group> groups;
-  for (auto& [settings, members] : found) {
-    const RunFiles& first = groups.empty() ? members.front() : groups.front().runs.front();
-    std::string label = label_of(members.front(), first);
-    groups.push_back(group_of(std::move(label), std::move(members)));
-  }
-  return groups;
-}
-
-std::vector<std::string> measure_names(const Compared& compared) {
-  std::vector<std::string> names;
-  for (const Group& group : compared.groups) {
-    for (const Measures& member : group.members) {
-      for (const auto& [name, value] : member.values) {
-        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-      }
-    }
-  }
-  return names;
-}
-
-std::vector<std::vector<double>> values_of(const Compared& compared, std::string_view name) {
-  std::vector<std::vector<double>> all;
-  for (const Group& group : compared.groups) {
-    std::vector<double>& values = all.emplace_back();
-    for (const Measures& member : group.members) {
-      const double value = value_in(member, name);
-      if (!std::isnan(value)) values.push_back(value);
-    }
-  }
-  return all;
-}
-
-std::vector<std::optional<MeanDifference>> differences_of(const Compared& compared,
-                                                          const std::string& name) {
-  std::vector<std::optional<MeanDifference>> differences;
-  const auto values = values_of(compared, name);
-  const auto base = by_seed(compared.groups.front(), name);
-  for (std::size_t i = 1; i < values.size(); ++i) {
-    if (values[0].empty() || values[i].empty()) {
-      differences.emplace_back();
-      continue;
-    }
-    const auto other = by_seed(compared.groups[i], name);
-    differences.push_back(!base.empty() && has_same_keys(base, other)
-                              ? paired_difference(numbers_of(base), numbers_of(other))
-                              : unpaired_difference(values[0], values[i]));
-  }
-  return differences;
-}
-
-std::vector<ConfigDifference> config_differences(const Compared& compared) {
-  std::vector<ConfigDifference> differences;
-  for (const std::string& key : keys_of(compared)) {
-    ConfigDifference difference{.key = key, .values = {}};
-    for (const Group& group : compared.groups) difference.values.push_back(setting_of(group, key));
-    const bool differs = std::ranges::any_of(difference.values, [&](const std::string& value) {
-      return value != difference.values.front();
-    });
-    if (differs) differences.push_back(std::move(difference));
-  }
-  return differences;
-}
-
-std::vector<double> mean_curve(const Group& group, const std::string& metric) {
-  std::map<std::int64_t, std::vector<double>> by_epoch;
-  for (const RunFiles& run : group.runs) {
-    for (const events::EpochEnded& epoch : run.epochs) {
-      if (const auto value = events::find_metric(epoch.metrics, metric))
-        by_epoch[epoch.epoch].push_back(*value);
-    }
-  }
-  std::vector<double> curve;
-  for (const auto& [epoch, values] : by_epoch) curve.push_back(mean(values));
-  return curve;
-}
-
-namespace {
-
 struct LossPoint {
   std::string metric;
   bool of_epoch = false;
@@ -331,11 +170,6 @@ bool is_same_place(const LossPoint& a, const LossPoint& b) {
   return a.metric == b.metric && a.of_epoch == b.of_epoch && a.epoch == b.epoch && a.step == b.step;
 }
 
-bool is_same(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
 bool comes_before(const LossPoint& a, const LossPoint& b) {
   return a.step != b.step ? a.step < b.step : a.of_epoch < b.of_epoch;
 }
@@ -345,9 +179,7 @@ LossDifference at(const LossPoint& point, const std::string& run) {
           .metric = point.metric,
           .of_epoch = point.of_epoch,
           .epoch = point.epoch,
-          .step = point.step,
-          .wanted = std::nullopt,
-          .found = std::nullopt};
+          .step = point.step};
 }
 
 std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wanted,
@@ -357,7 +189,10 @@ std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wan
     const LossPoint* a = i < wanted.size() ? &wanted[i] : nullptr;
     const LossPoint* b = i < found.size() ? &found[i] : nullptr;
     if (a != nullptr && b != nullptr && is_same_place(*a, *b)) {
-      if (is_same(a->value, b->value)) continue;
+      const bool same =
+          std::bit_cast<std::uint64_t>(a->value) == std::bit_cast<std::uint64_t>(b->value) ||
+          (std::isnan(a->value) && std::isnan(b->value));
+      if (same) continue;
       LossDifference difference = at(*a, run);
       difference.wanted = a->value;
       difference.found = b->value;
@@ -374,35 +209,6 @@ std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wan
 std::string value_text(const std::optional<double>& value) {
   return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "not told";
 }
-
-}  // namespace
-
-LossComparison compare_losses(const Compared& compared) {
-  LossComparison comparison;
-  std::vector<LossPoint> wanted;
-  for (const Group& group : compared.groups) {
-    for (const RunFiles& run : group.runs) {
-      std::vector<LossPoint> found = losses_of(run);
-      if (wanted.empty()) {
-        wanted = std::move(found);
-        comparison.losses = wanted.size();
-        continue;
-      }
-      comparison.difference = first_difference(wanted, found, run.folder.string());
-      if (comparison.difference) return comparison;
-    }
-  }
-  return comparison;
-}
-
-std::string to_text(const LossDifference& difference, const std::string& first) {
-  return fmt::format("{} {}, step {}: {} is {} in {} and {} in {}",
-                     difference.of_epoch ? "the end of epoch" : "epoch", difference.epoch,
-                     difference.step, printable(difference.metric), value_text(difference.wanted),
-                     printable(first), value_text(difference.found), printable(difference.run));
-}
-
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -432,13 +238,211 @@ std::size_t common_parts(const std::vector<Parts>& runs) {
   return common;
 }
 
-std::string path_label(const std::vector<Parts>& runs, std::size_t common) {
-  std::vector<std::string> names;
-  for (const Parts& parts : runs) names.push_back(join(std::span(parts).subspan(common), "/"));
-  return join(names, ",");
+bool is_own_name(const std::string& name) {
+  return std::ranges::find(kMeasures, name) != kMeasures.end();
+}
+
+std::vector<Measures> sorted_by_seed(std::vector<Measures> members) {
+  std::ranges::sort(members, {}, &Measures::seed);
+  return members;
+}
+
+/// Whether both have the same seeds, each once. Their members are sorted.
+bool are_pairs(const std::vector<Measures>& base, const std::vector<Measures>& now) {
+  const auto is_twice = [](const std::vector<Measures>& members) {
+    return std::ranges::adjacent_find(members, {}, &Measures::seed) != members.end();
+  };
+  const bool known = !base.empty() && !base.front().seed.empty();
+  return known && !is_twice(base) &&
+         std::ranges::equal(base, now, {}, &Measures::seed, &Measures::seed);
+}
+
+Samples samples_of(const std::vector<Measures>& members) {
+  Samples samples;
+  for (const Measures& member : members) {
+    for (const auto& [name, value] : member.values) samples[name].push_back(value);
+  }
+  std::erase_if(samples, [&](const auto& each) { return each.second.size() != members.size(); });
+  if (const auto wall = samples.find("wall_s"); wall != samples.end())
+    samples.emplace("total_s", wall->second);
+  return samples;
+}
+
+/// Of each run, or the one of a bench.
+std::vector<Json> machines_of(const Group& group) {
+  std::vector<Json> machines;
+  for (const RunFiles& run : group.runs) machines.push_back(machine_of_manifest(run.manifest));
+  if (machines.empty()) machines.push_back(group.machine);
+  return machines;
 }
 
 }  // namespace
+
+std::vector<const RunFiles*> runs_of(const Compared& compared) {
+  std::vector<const RunFiles*> runs;
+  for (const Group& group : compared.groups) {
+    for (const RunFiles& run : group.runs) runs.push_back(&run);
+  }
+  return runs;
+}
+
+Measures measures_of(const RunFiles& run) {
+  Measures measures{.seed = run.value("seed").value_or("")};
+  Values& values = measures.values;
+  if (!run.epochs.empty()) {
+    for (const auto& [name, value] : run.epochs.back().metrics) add(values, name, value);
+  }
+  if (!best_metric(run).empty())
+    add(values, "best/" + best_metric(run), number_at(member(run.result, "best"), "value"));
+  if (!run.epochs.empty()) {
+    const std::span<const events::EpochEnded> all = run.epochs;
+    const events::Timing steady = sum_timing(without_first(all));
+    const auto epochs = static_cast<double>(std::max<std::size_t>(all.size() - 1, 1));
+    add(values, "samples_per_s", steady.samples_per_s);
+    add(values, "epoch_s", steady.wall_s / epochs);
+    add(values, "first_batch_s", all.front().timing.first_batch_s);
+    add(values, "rss_mb", steady.rss_mb);
+    if (steady.gpu_mem_mb) add(values, "gpu_mem_mb", *steady.gpu_mem_mb);
+    if (steady.gpu_util) add(values, "gpu_util", *steady.gpu_util);
+    add(values, "epochs", static_cast<double>(all.back().epoch + 1));
+  }
+  if (text_at(run.result, "verdict") != "unfinished")
+    add(values, "wall_s", number_at(run.result, "wall_s"));
+  return measures;
+}
+
+Group group_of(std::string label, std::vector<RunFiles> runs) {
+  Group group{.label = std::move(label), .runs = std::move(runs)};
+  for (const RunFiles& run : group.runs) group.members.push_back(measures_of(run));
+  return group;
+}
+
+Group group_of_bench(std::string label, const Json& bench) {
+  Group group{
+      .label = std::move(label), .members = {Measures{}}, .machine = member(bench, "machine")};
+  const Json& rows = member(bench, "rows");
+  if (!rows.is_array()) return group;
+  for (const Json& row : rows) {
+    const std::string technique = text_at(row, "technique");
+    add_repeats(group, technique, row);
+    Values& values = group.members.front().values;
+    add(values, technique + ": epoch_s", number_at(row, "steady_epoch_s"));
+    add(values, technique + ": samples_per_s", number_at(row, "samples_per_s"));
+    const Json& losses = member(row, "loss");
+    if (losses.is_array() && !losses.empty() && losses.back().is_number())
+      add(values, technique + ": loss", losses.back().get<double>());
+  }
+  return group;
+}
+
+std::vector<Group> grouped(std::vector<RunFiles> runs) {
+  std::vector<std::pair<std::string, std::vector<RunFiles>>> found;
+  for (RunFiles& run : runs) {
+    const std::string settings = settings_of(run);
+    auto same = std::ranges::find(found, settings, &decltype(found)::value_type::first);
+    if (same == found.end()) same = found.insert(found.end(), {settings, {}});
+    same->second.push_back(std::move(run));
+  }
+  std::vector<Group> groups;
+  for (auto& [settings, members] : found) {
+    const RunFiles& first = groups.empty() ? members.front() : groups.front().runs.front();
+    std::string label = label_of(members.front(), first);
+    groups.push_back(group_of(std::move(label), std::move(members)));
+  }
+  return groups;
+}
+
+std::vector<std::string> measure_names(const Compared& compared) {
+  std::vector<std::string> names;
+  for (const Group& group : compared.groups) {
+    for (const Measures& member : group.members) {
+      for (const auto& [name, value] : member.values) add_new(names, name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::vector<double>> values_of(const Compared& compared, std::string_view name) {
+  std::vector<std::vector<double>> all;
+  for (const Group& group : compared.groups) {
+    std::vector<double>& values = all.emplace_back();
+    for (const Measures& member : group.members) {
+      const double value = value_in(member, name);
+      if (!std::isnan(value)) values.push_back(value);
+    }
+  }
+  return all;
+}
+
+std::vector<std::optional<MeanDifference>> differences_of(const Compared& compared,
+                                                          const std::string& name) {
+  std::vector<std::optional<MeanDifference>> differences;
+  const auto values = values_of(compared, name);
+  const auto base = by_seed(compared.groups.front(), name);
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    if (values[0].empty() || values[i].empty()) {
+      differences.emplace_back();
+      continue;
+    }
+    const auto other = by_seed(compared.groups[i], name);
+    differences.push_back(
+        !base.empty() && std::ranges::equal(std::views::keys(base), std::views::keys(other))
+            ? paired_difference(numbers_of(base), numbers_of(other))
+            : unpaired_difference(values[0], values[i]));
+  }
+  return differences;
+}
+
+std::vector<ConfigDifference> config_differences(const Compared& compared) {
+  std::vector<ConfigDifference> differences;
+  for (const std::string& key : keys_of(compared)) {
+    ConfigDifference difference{.key = key};
+    for (const Group& group : compared.groups) difference.values.push_back(setting_of(group, key));
+    const bool differs = std::ranges::any_of(difference.values, [&](const std::string& value) {
+      return value != difference.values.front();
+    });
+    if (differs) differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+std::vector<double> mean_curve(const Group& group, const std::string& metric) {
+  std::map<std::int64_t, std::vector<double>> by_epoch;
+  for (const RunFiles& run : group.runs) {
+    for (const events::EpochEnded& epoch : run.epochs) {
+      if (const auto value = events::find_metric(epoch.metrics, metric))
+        by_epoch[epoch.epoch].push_back(*value);
+    }
+  }
+  std::vector<double> curve;
+  for (const auto& [epoch, values] : by_epoch) curve.push_back(mean(values));
+  return curve;
+}
+
+LossComparison compare_losses(const Compared& compared) {
+  LossComparison comparison;
+  std::vector<LossPoint> wanted;
+  for (const Group& group : compared.groups) {
+    for (const RunFiles& run : group.runs) {
+      std::vector<LossPoint> found = losses_of(run);
+      if (wanted.empty()) {
+        wanted = std::move(found);
+        comparison.losses = wanted.size();
+        continue;
+      }
+      comparison.difference = first_difference(wanted, found, run.folder.string());
+      if (comparison.difference) return comparison;
+    }
+  }
+  return comparison;
+}
+
+std::string to_text(const LossDifference& difference, const std::string& first) {
+  return fmt::format("{} {}, step {}: {} is {} in {} and {} in {}",
+                     difference.of_epoch ? "the end of epoch" : "epoch", difference.epoch,
+                     difference.step, printable(difference.metric), value_text(difference.wanted),
+                     printable(first), value_text(difference.found), printable(difference.run));
+}
 
 std::vector<std::string> short_labels(const std::vector<std::string>& words) {
   std::vector<std::vector<Parts>> groups;
@@ -451,7 +455,10 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words) {
   std::vector<std::string> labels;
   std::set<std::string> seen;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string name = groups[i].empty() ? words[i] : path_label(groups[i], common);
+    std::vector<std::string> names;
+    for (const Parts& parts : groups[i])
+      names.push_back(join(std::span(parts).subspan(common), "/"));
+    const std::string name = names.empty() ? words[i] : join(names, ",");
     std::string label = name;
     // The same run twice is still two.
     for (int number = 2; !seen.insert(label).second; ++number)
@@ -459,6 +466,82 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words) {
     labels.push_back(std::move(label));
   }
   return labels;
+}
+
+std::vector<std::string> gate_metrics(const Compared& runs) {
+  std::vector<std::string> names = measure_names(runs);
+  std::erase_if(names, is_own_name);
+  return names;
+}
+
+std::vector<std::string> gate_metrics(std::span<const Baseline> benches) {
+  std::set<std::string> names;
+  for (const Baseline& bench : benches) {
+    for (const BaselineRow& row : bench.rows) {
+      for (const auto& [name, values] : row.samples) names.insert(name);
+    }
+  }
+  std::erase_if(names, is_own_name);
+  return {names.begin(), names.end()};
+}
+
+std::vector<Contest> contests_of(const Compared& runs) {
+  std::vector<Contest> contests;
+  const Group& first = runs.groups.front();
+  const std::vector<Measures> base = sorted_by_seed(first.members);
+  for (const Group& group : std::span(runs.groups).subspan(1)) {
+    const std::vector<Measures> now = sorted_by_seed(group.members);
+    contests.push_back({.technique = group.label,
+                        .against = "'" + first.label + "'",
+                        .base = samples_of(base),
+                        .now = samples_of(now),
+                        .pairing = are_pairs(base, now) ? Pairing::interleaved : Pairing::apart});
+  }
+  return contests;
+}
+
+std::vector<Contest> contests_of(std::span<const Baseline> benches) {
+  std::vector<Contest> contests;
+  const Baseline& first = benches.front();
+  for (const Baseline& bench : benches.subspan(1)) {
+    for (const BaselineRow& row : bench.rows) {
+      const BaselineRow* base = row_for(first, {row.settings.begin(), row.settings.end()});
+      if (base == nullptr) continue;
+      contests.push_back({.technique = fmt::format("{} of {}", row.technique, bench.path),
+                          .against = fmt::format("'{}' of {}", base->technique, first.path),
+                          .base = base->samples,
+                          .now = row.samples,
+                          .pairing = Pairing::apart});
+    }
+  }
+  ENSURE(config, !contests.empty(), "{} has none of the settings of the others: nothing to judge",
+         printable(first.path));
+  return contests;
+}
+
+std::vector<std::string> machines_apart(const Compared& compared) {
+  std::vector<std::string> sentences;
+  const Group& first = compared.groups.front();
+  const Json there = machines_of(first).front();
+  for (const Group& group : compared.groups) {
+    const bool is_first = &group == &first;
+    const std::string other =
+        is_first ? "another run of '" + first.label + "'" : "'" + group.label + "'";
+    const std::vector<Json> machines = machines_of(group);
+    for (const Json& here : std::span(machines).subspan(is_first ? 1 : 0)) {
+      const auto differences = machine_differences(there, here);
+      if (differences.empty()) continue;
+      sentences.push_back(fmt::format("the speeds of '{}' (there) and {} (here) do not compare: {}",
+                                      first.label, other, join(differences, "; ")));
+      break;
+    }
+  }
+  return sentences;
+}
+
+bool is_of_machine(const Condition& condition) {
+  return is_own_name(condition.metric) || condition.metric == "wall_s" ||
+         condition.metric == "gpu_util";
 }
 
 }  // namespace trainctl::report

@@ -1,16 +1,11 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "report/compare/baseline.hpp"
+#include "report/compare/gate.hpp"
 #include "report/compare/statistics.hpp"
 #include "report/record/run_files.hpp"
 #include "report/text/format.hpp"
-
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 
@@ -18,14 +13,14 @@ namespace trainctl::report {
 /// "best/val/loss", "samples_per_s". In their order; those that are NaN are left out.
 struct Measures {
   std::string seed;  // empty: not known
-  std::vector<std::pair<std::string, double>> values;
+  std::vector<std::pair<std::string, double>> values = {};
 };
 
 /// Runs that differ in their seed alone, or the repeats of a bench.
 struct Group {
   std::string label;
-  std::vector<RunFiles> runs;  // none of a bench
-  std::vector<Measures> members;
+  std::vector<RunFiles> runs = {};  // none of a bench
+  std::vector<Measures> members = {};
   Json machine = nullptr;  // of a bench, see machine_key()
 };
 
@@ -59,7 +54,7 @@ std::vector<std::optional<MeanDifference>> differences_of(const Compared& compar
 /// A key whose value is not the same in all groups; of a group whose runs differ all values.
 struct ConfigDifference {
   std::string key;
-  std::vector<std::string> values;  // of each group; "-" where none has the key
+  std::vector<std::string> values = {};  // of each group; "-" where none has the key
 };
 std::vector<ConfigDifference> config_differences(const Compared& compared);
 
@@ -70,7 +65,7 @@ struct LossDifference {
   bool of_epoch = false;
   std::int64_t epoch = 0;  // from 1
   std::int64_t step = 0;
-  std::optional<double> wanted, found;  // nothing: that run does not tell it
+  std::optional<double> wanted = {}, found = {};  // nothing: that run does not tell it
 };
 /// The losses of every step and epoch that metrics.jsonl tells, else those of epochs.csv, of all
 /// runs against the first. NaN is equal to NaN. Throws Error(config) where a run tells no loss.
@@ -94,5 +89,26 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words);
 
 /// The mean of a metric over the runs of a group, epoch by epoch; NaN where none tells it.
 std::vector<double> mean_curve(const Group& group, const std::string& metric);
+
+// Runs and benches that are there already, as the sides of a gate.
+
+/// What conditions may name beside kMeasures.
+std::vector<std::string> gate_metrics(const Compared& runs);
+std::vector<std::string> gate_metrics(std::span<const Baseline> benches);
+
+/// Each group of runs but the first against the first: by pairs where both have the same seeds,
+/// each once, else apart. `wall_s` is `total_s`, too. A number that one run of a group does not
+/// tell is left out of that group.
+std::vector<Contest> contests_of(const Compared& runs);
+
+/// Each setting of all benches but the first against the row of the first that has it, apart.
+/// Settings that the first has not are left out. Throws Error(config) where it has none of them.
+std::vector<Contest> contests_of(std::span<const Baseline> benches);
+
+/// Which groups were not made on the machine of the first run, or do not say so, a sentence each.
+std::vector<std::string> machines_apart(const Compared& compared);
+
+/// Whether a condition is about time or memory, which are those of a machine.
+bool is_of_machine(const Condition& condition);
 
 }  // namespace trainctl::report

@@ -1,13 +1,9 @@
 #include "base/strings.hpp"
 #include "report/compare/comparison.hpp"
-#include "report/compare/comparison_gate.hpp"
 #include "report/html/curves.hpp"
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
 namespace trainctl::report {
@@ -42,14 +38,10 @@ std::string heading(const Group& group) {
                                   : label;
 }
 
-bool has_intervals(const Compared& compared) {
-  return std::ranges::all_of(compared.groups,
-                             [](const Group& group) { return group.members.size() > 1; });
-}
-
 Table measures_table(const Compared& compared) {
-  const bool intervals = has_intervals(compared);
-  std::vector<Column> columns{{"measure", Align::left}, {heading(compared.groups.front())}};
+  const bool intervals = std::ranges::all_of(
+      compared.groups, [](const Group& group) { return group.members.size() > 1; });
+  std::vector<Column> columns{left("measure"), heading(compared.groups.front())};
   for (std::size_t i = 1; i < compared.groups.size(); ++i) {
     columns.push_back({heading(compared.groups[i])});
     columns.push_back({"difference"});
@@ -61,9 +53,7 @@ Table measures_table(const Compared& compared) {
     const auto values = values_of(compared, name);
     const auto differences = differences_of(compared, name);
     const auto mean_text = [](const std::vector<double>& all) {
-      double sum = 0;
-      for (const double value : all) sum += value;
-      return all.empty() ? "-" : number_text(sum / static_cast<double>(all.size()));
+      return all.empty() ? "-" : number_text(mean(all));
     };
     std::vector<std::string> cells{printable(name), mean_text(values[0])};
     for (std::size_t i = 1; i < values.size(); ++i) {
@@ -78,9 +68,8 @@ Table measures_table(const Compared& compared) {
 }
 
 Table config_table(const Compared& compared) {
-  std::vector<Column> columns{{"key", Align::left}};
-  for (const Group& group : compared.groups)
-    columns.push_back({printable(group.label), Align::left});
+  std::vector<Column> columns{left("key")};
+  for (const Group& group : compared.groups) columns.push_back(left(printable(group.label)));
   Table table(columns);
   for (const ConfigDifference& difference : config_differences(compared)) {
     std::vector<std::string> cells{printable(difference.key)};
@@ -94,8 +83,7 @@ Table config_table(const Compared& compared) {
 events::Timing mean_epoch(const Group& group) {
   std::vector<events::EpochEnded> epochs;
   for (const RunFiles& run : group.runs) {
-    const std::span<const events::EpochEnded> all = run.epochs;
-    const auto steady = all.size() > 1 ? all.subspan(1) : all;
+    const auto steady = without_first<events::EpochEnded>(run.epochs);
     epochs.insert(epochs.end(), steady.begin(), steady.end());
   }
   events::Timing sum = sum_timing(epochs);
@@ -106,7 +94,7 @@ events::Timing mean_epoch(const Group& group) {
 }
 
 Table time_table(const Compared& compared) {
-  std::vector<Column> columns{{"an epoch", Align::left}};
+  std::vector<Column> columns{left("an epoch")};
   std::vector<events::Timing> epochs;
   for (const Group& group : compared.groups) {
     columns.push_back({printable(group.label)});
@@ -137,25 +125,20 @@ std::string curves_text(const Compared& compared, const Style& style) {
   std::vector<std::string> names;
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs) {
-      for (const std::string& name : metric_names(run.epochs)) {
-        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-      }
+      for (const std::string& name : metric_names(run.epochs)) add_new(names, name);
     }
   }
   int widest = 0;
   for (const Group& group : compared.groups)
     widest = std::max(widest, display_width(printable(group.label)));
   for (const std::string& name : names) {
-    Interval range{HUGE_VAL, -HUGE_VAL};
     std::vector<std::vector<double>> curves;
+    std::vector<double> all;
     for (const Group& group : compared.groups) {
       curves.push_back(mean_curve(group, name));
-      for (const double value : curves.back()) {
-        if (!std::isfinite(value)) continue;
-        range.low = std::min(range.low, value);
-        range.high = std::max(range.high, value);
-      }
+      all.insert(all.end(), curves.back().begin(), curves.back().end());
     }
+    const Interval range = extent_of(all);
     if (range.low > range.high) continue;
     text += paint(printable(name), Ink::cyan, style) + "\n";
     for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -172,26 +155,20 @@ std::string curves_text(const Compared& compared, const Style& style) {
 Json difference_json(const std::optional<MeanDifference>& difference, const std::string& label) {
   if (!difference) return {{"group", label}, {"value", nullptr}};
   const double base = difference->base;
-  Json interval = nullptr;
-  if (difference->ci95)
-    interval = {json_number(difference->ci95->low), json_number(difference->ci95->high)};
   return {{"group", label},
           {"value", json_number(difference->difference)},
           {"relative",
            base == 0 ? Json(nullptr) : json_number(difference->difference / std::abs(base))},
-          {"ci95", interval},
+          {"ci95", interval_json(difference->ci95)},
           {"paired", difference->paired}};
 }
 
 Json measures_json(const Compared& compared) {
   Json list = Json::array();
   for (const std::string& name : measure_names(compared)) {
-    Json groups = Json::array();
-    for (const std::vector<double>& values : values_of(compared, name)) {
-      Json numbers = Json::array();
-      for (const double value : values) numbers.push_back(json_number(value));
-      groups.push_back(numbers);
-    }
+    const auto groups = json_list(values_of(compared, name), [](const std::vector<double>& values) {
+      return json_list(values, json_number);
+    });
     Json differences = Json::array();
     const auto found = differences_of(compared, name);
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -234,24 +211,25 @@ std::string compare_text(const Compared& compared, const Style& style) {
 }
 
 Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses) {
-  Json groups = Json::array();
-  for (const Group& group : compared.groups) {
-    Json runs = Json::array();
-    for (const RunFiles& run : group.runs)
-      runs.push_back({{"folder", run.folder.string()},
-                      {"name", run.name},
-                      {"seed", run.value("seed").value_or("")},
-                      {"verdict", text_at(run.result, "verdict")},
-                      {"notes", run.notes}});
-    groups.push_back({{"label", group.label}, {"members", group.members.size()}, {"runs", runs}});
-  }
-  Json config = Json::array();
-  for (const ConfigDifference& difference : config_differences(compared))
-    config.push_back({{"key", difference.key}, {"values", difference.values}});
+  const auto run_json = [](const RunFiles& run) -> Json {
+    return {{"folder", run.folder.string()},
+            {"name", run.name},
+            {"seed", run.value("seed").value_or("")},
+            {"verdict", text_at(run.result, "verdict")},
+            {"notes", run.notes}};
+  };
+  const auto group_json = [&](const Group& group) -> Json {
+    return {{"label", group.label},
+            {"members", group.members.size()},
+            {"runs", json_list(group.runs, run_json)}};
+  };
+  const auto key_json = [](const ConfigDifference& difference) {
+    return JSON_FIELDS(difference, key, values);
+  };
   return {{"schema", "trainctl.compare/1"},
           {"kind", compared.kind},
-          {"groups", groups},
-          {"config", config},
+          {"groups", json_list(compared.groups, group_json)},
+          {"config", json_list(config_differences(compared), key_json)},
           {"metrics", measures_json(compared)},
           {"equal_losses", losses_json(losses)},
           {"warnings", machines_apart(compared)}};

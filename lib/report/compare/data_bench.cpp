@@ -3,8 +3,6 @@
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace trainctl::report {
@@ -20,8 +18,6 @@ double middle(const LoaderRow& row, double LoaderTrial::*value) { return median(
 
 Quartiles rate(const LoaderRow& row) { return quartiles(each(row, &LoaderTrial::samples_per_s)); }
 
-double share_of_limit(const LoaderRow& row) { return rate(row).median / row.limit_samples_per_s; }
-
 const std::string& digest_of(const LoaderRow& row) { return row.trials.front().digest; }
 
 // Bitwise-equal batches are a promise; a row that breaks it is named.
@@ -32,15 +28,10 @@ bool same_batches(const DataBench& bench, const LoaderRow& row) {
 }
 
 Json row_json(const DataBench& bench, const LoaderRow& row) {
-  const Quartiles samples_per_s = rate(row);
-  Json repeats = Json::array();
-  for (const LoaderTrial& trial : row.trials) repeats.push_back(json_number(trial.samples_per_s));
+  const auto repeats = each(row, &LoaderTrial::samples_per_s);
   return {{"workers", row.workers},
-          {"auto", row.why.empty() ? Json(nullptr) : Json(row.why)},
-          {"samples_per_s",
-           {{"median", json_number(samples_per_s.median)},
-            {"q1", json_number(samples_per_s.q1)},
-            {"q3", json_number(samples_per_s.q3)}}},
+          {"auto", or_null(row.why)},
+          {"samples_per_s", quartiles_json(rate(row))},
           {"cpu_s_per_1k", json_number(middle(row, &LoaderTrial::cpu_s_per_1k))},
           {"p50_ms", json_number(middle(row, &LoaderTrial::p50_ms))},
           {"p99_ms", json_number(middle(row, &LoaderTrial::p99_ms))},
@@ -49,21 +40,14 @@ Json row_json(const DataBench& bench, const LoaderRow& row) {
           {"identical", same_batches(bench, row)},
           {"limit",
            {{"name", bench.limit_name}, {"samples_per_s", json_number(row.limit_samples_per_s)}}},
-          {"repeats", repeats}};
+          {"repeats", json_list(repeats, json_number)}};
 }
 
 }  // namespace
 
 Table data_bench_table(const DataBench& bench) {
-  Table table({{"workers"},
-               {"samples/s [quartiles]"},
-               {"per CPU second"},
-               {"p50 ms"},
-               {"p99 ms"},
-               {"peak MB"},
-               {"limit"},
-               {"of limit"},
-               {"batches", Align::left}});
+  Table table({"workers", "samples/s [quartiles]", "per CPU second", "p50 ms", "p99 ms", "peak MB",
+               "limit", "of limit", left("batches")});
   for (const LoaderRow& row : bench.rows) {
     const Quartiles samples_per_s = rate(row);
     table.add({fmt::format("{}", row.workers),
@@ -73,7 +57,7 @@ Table data_bench_table(const DataBench& bench) {
                metric_text(middle(row, &LoaderTrial::p50_ms)),
                metric_text(middle(row, &LoaderTrial::p99_ms)),
                rate_text(middle(row, &LoaderTrial::rss_mb)), rate_text(row.limit_samples_per_s),
-               percent_text(share_of_limit(row)) + " %",
+               percent_text(samples_per_s.median / row.limit_samples_per_s) + " %",
                same_batches(bench, row) ? digest_of(row) : digest_of(row) + " DIFFER"});
   }
   return table;
@@ -101,8 +85,8 @@ std::string data_bench_notes(const DataBench& bench) {
 }
 
 Json data_bench_document(const DataBench& bench) {
-  Json rows = Json::array();
-  for (const LoaderRow& row : bench.rows) rows.push_back(row_json(bench, row));
+  const auto rows =
+      json_list(bench.rows, [&](const LoaderRow& row) { return row_json(bench, row); });
   return {{"schema", "trainctl.data_bench/1"},
           {"config", bench.config},
           {"repeats", bench.rows.front().trials.size()},

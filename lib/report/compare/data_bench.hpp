@@ -3,10 +3,6 @@
 #include "base/json.hpp"
 #include "report/text/table.hpp"
 
-#include <span>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 /// What one measurement of a loader gave, in a process of its own.

@@ -3,24 +3,12 @@
 #include "base/numbers.hpp"
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
-#include "report/compare/gate_condition.hpp"
-#include "report/compare/statistics.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <functional>
-#include <optional>
-#include <string>
 
 namespace trainctl::report {
 namespace {
-
-/// A change of the scale (1.05, 0.005) in the condition's unit (5 %, 0.5 pt), and back.
-double shown(double change, const Condition& condition);
-double scaled(double bound, const Condition& condition);
 
 /// What would decide a change whose interval includes the bound.
 struct Advice {
@@ -28,13 +16,17 @@ struct Advice {
   std::string text;            // a clause
 };
 
-/// How many repeats would tell the bound from no change; where those have been made, or the bound
-/// is no change, from the change that was seen. Of sides that were made apart the base stays as it
-/// is; where no number of repeats decides against so few, the text asks for a larger baseline.
-Advice advice(const Condition& condition, const Change& change, double alpha);
-
 constexpr double kPower = 0.9;
 constexpr int kMostRepeats = 1000;
+
+/// A change of the scale (1.05, 0.005) in the condition's unit (5 %, 0.5 pt), and back.
+double shown(double change, const Condition& condition) {
+  return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;
+}
+
+double scaled(double bound, const Condition& condition) {
+  return condition.unit == Unit::percent ? 1 + bound / 100 : bound / 100;
+}
 
 /// How far the bound is from `change`, as the noise is measured.
 double distance(double change, const Condition& condition) {
@@ -128,14 +120,9 @@ std::optional<Advice> of_apart(const Apart& apart, const Change& change, double 
                             made(change.base_side), *both)};
 }
 
-double shown(double change, const Condition& condition) {
-  return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;
-}
-
-double scaled(double bound, const Condition& condition) {
-  return condition.unit == Unit::percent ? 1 + bound / 100 : bound / 100;
-}
-
+/// How many repeats would tell the bound from no change; where those have been made, or the bound
+/// is no change, from the change that was seen. Of sides that were made apart the base stays as it
+/// is; where no number of repeats decides against so few, the text asks for a larger baseline.
 Advice advice(const Condition& condition, const Change& change, double alpha) {
   const double none = condition.unit == Unit::percent ? 1 : 0;
   if (!change.apart) return of_pairs(condition, change, none, alpha);
@@ -173,16 +160,12 @@ bool all_finite(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
-Scale scale_of(const Condition& condition) {
-  return condition.unit == Unit::percent ? Scale::ratio : Scale::difference;
-}
-
 /// 0.9 less 0.895 is a little more than half a point.
-constexpr double kRounding = 1e-9;
+constexpr double kBoundRounding = 1e-9;
 
 bool crosses(double change, const Condition& condition) {
-  return condition.side == Side::below ? change < condition.bound - kRounding
-                                       : change > condition.bound + kRounding;
+  return condition.side == Side::below ? change < condition.bound - kBoundRounding
+                                       : change > condition.bound + kBoundRounding;
 }
 
 void decide(Finding& finding, const Change& change, double level) {
@@ -253,14 +236,6 @@ bool lacks_numbers(Finding& finding, const std::vector<double>* base,
   return true;
 }
 
-Finding begin(const Condition& condition, const Contest& contest) {
-  Finding finding;
-  finding.condition = condition;
-  finding.technique = contest.technique;
-  finding.against = contest.against;
-  return finding;
-}
-
 bool varies(const Condition& condition, const Contest& contest) {
   const auto* base = find(contest.base, condition.metric);
   const auto* now = find(contest.now, condition.metric);
@@ -268,7 +243,8 @@ bool varies(const Condition& condition, const Contest& contest) {
 }
 
 Finding judge_one(const Condition& condition, const Contest& contest, double level) {
-  Finding finding = begin(condition, contest);
+  Finding finding{
+      .condition = condition, .technique = contest.technique, .against = contest.against};
   const auto* base = find(contest.base, condition.metric);
   const auto* now = find(contest.now, condition.metric);
   if (lacks_numbers(finding, base, now)) return finding;
@@ -276,13 +252,29 @@ Finding judge_one(const Condition& condition, const Contest& contest, double lev
     decide_exactly(finding, base->front(), now->front());
     return finding;
   }
-  const Scale scale = scale_of(condition);
+  const Scale scale = condition.unit == Unit::percent ? Scale::ratio : Scale::difference;
   const Change change = contest.pairing == Pairing::interleaved
                             ? paired_change(*base, *now, scale, level)
                             : unpaired_change(*base, *now, scale, level);
   finding.outliers = change.outliers;
   decide(finding, change, level);
   return finding;
+}
+
+std::string amount_text(const Finding& finding) {
+  if (!finding.change) return "-";
+  return fmt::format("{:+.{}f} {}", *finding.change, std::abs(*finding.change) < 10 ? 2 : 1,
+                     unit_text(finding.condition.unit));
+}
+
+std::string number_text(const Finding& finding, const std::optional<double>& value) {
+  if (!value) return "-";
+  if (is_metric(finding.condition.metric) || !std::isfinite(*value)) return metric_text(*value);
+  return *value < 100 ? fmt::format("{:.4g}", *value) : rate_text(*value);
+}
+
+const char* verdict_name(const Finding& finding) {
+  return enum_names(finding.verdict).at(static_cast<std::size_t>(finding.verdict));
 }
 
 }  // namespace
@@ -324,42 +316,15 @@ int gate_code(std::span<const Finding> findings) {
   return any(Verdict::fail) ? 3 : any(Verdict::inconclusive) ? 4 : 0;
 }
 
-namespace {
-
-std::string amount_text(const Finding& finding) {
-  if (!finding.change) return "-";
-  return fmt::format("{:+.{}f} {}", *finding.change, std::abs(*finding.change) < 10 ? 2 : 1,
-                     unit_text(finding.condition.unit));
-}
-
-std::string number_text(const Finding& finding, const std::optional<double>& value) {
-  if (!value) return "-";
-  const bool is_metric = finding.condition.metric.find('/') != std::string::npos;
-  if (is_metric || !std::isfinite(*value)) return metric_text(*value);
-  return *value < 100 ? fmt::format("{:.4g}", *value) : rate_text(*value);
-}
-
-const char* verdict_name(const Finding& finding) {
-  return enum_names(finding.verdict).at(static_cast<std::size_t>(finding.verdict));
-}
-
-}  // namespace
-
 Table gate_table(std::span<const Finding> findings) {
-  Table table({{"condition", Align::left},
-               {"technique", Align::left},
-               {"base"},
-               {"now"},
-               {"change"},
-               {"interval"},
-               {"verdict", Align::left}});
-  for (const Finding& finding : findings) {
+  Table table(
+      {left("condition"), left("technique"), "base", "now", "change", "interval", left("verdict")});
+  for (const Finding& finding : findings)
     table.add({finding.condition.text, printable(finding.technique),
                number_text(finding, finding.base), number_text(finding, finding.now),
                amount_text(finding),
                finding.interval ? interval_text(*finding.interval, finding.condition.unit) : "-",
                verdict_name(finding)});
-  }
   return table;
 }
 
@@ -387,27 +352,21 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
 }
 
 Json gate_json(std::span<const Finding> findings) {
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? json_number(*value) : Json(nullptr);
+  const auto finding_json = [](const Finding& finding) -> Json {
+    return {{"condition", finding.condition.text},
+            {"technique", finding.technique},
+            {"against", finding.against},
+            {"verdict", verdict_name(finding)},
+            {"base", or_null(finding.base, json_number)},
+            {"now", or_null(finding.now, json_number)},
+            {"change", or_null(finding.change, json_number)},
+            {"unit", unit_text(finding.condition.unit)},
+            {"interval", interval_json(finding.interval)},
+            {"outliers", finding.outliers},
+            {"repeats_needed", or_null(finding.repeats)},
+            {"why", finding.why}};
   };
-  Json list = Json::array();
-  for (const Finding& finding : findings) {
-    Json interval = nullptr;
-    if (finding.interval) interval = Json::array({finding.interval->low, finding.interval->high});
-    list.push_back({{"condition", finding.condition.text},
-                    {"technique", finding.technique},
-                    {"against", finding.against},
-                    {"verdict", verdict_name(finding)},
-                    {"base", or_null(finding.base)},
-                    {"now", or_null(finding.now)},
-                    {"change", or_null(finding.change)},
-                    {"unit", unit_text(finding.condition.unit)},
-                    {"interval", interval},
-                    {"outliers", finding.outliers},
-                    {"repeats_needed", finding.repeats ? Json(*finding.repeats) : Json(nullptr)},
-                    {"why", finding.why}});
-  }
-  return {{"exit_code", gate_code(findings)}, {"conditions", list}};
+  return {{"exit_code", gate_code(findings)}, {"conditions", json_list(findings, finding_json)}};
 }
 
 }  // namespace trainctl::report

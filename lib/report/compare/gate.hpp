@@ -1,20 +1,32 @@
 #pragma once
 
 #include "base/json.hpp"
-#include "report/compare/gate_condition.hpp"
+#include "report/compare/bench.hpp"
 #include "report/compare/statistics.hpp"
-#include "report/compare/trial.hpp"
 #include "report/text/table.hpp"
-
-#include <array>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace trainctl::report {
 
-/// interleaved: the i-th runs of both sides were neighbours; apart: they are of other days.
+/// below: it fails where the change is below the bound.
+enum class Side { below, above };
+/// percent of the base; points: hundredths of the metric's own unit, for shares such as accuracy.
+enum class Unit { percent, points };
+
+/// "samples_per_s<-2.5%": the change of a number that no later run may show.
+struct Condition {
+  std::string metric;
+  Side side = Side::below;
+  double bound = 0;  // -2.5 for "-2.5%", -0.5 for "-0.5pt"
+  Unit unit = Unit::percent;
+  std::string text;  // as it was written, without spaces
+};
+
+/// "samples_per_s<-2.5%, rss_mb>+10%, val/accuracy<-0.5pt". `metrics` are those that the runs will
+/// tell beside kMeasures. Throws Error(config) that shows every mistake at its place.
+std::vector<Condition> parse_conditions(std::string_view text,
+                                        std::span<const std::string> metrics);
+
+/// interleaved: the i-th runs of both sides were neighbors; apart: they are of other days.
 enum class Pairing { interleaved, apart };
 
 /// Two sides that are compared.
@@ -37,13 +49,13 @@ struct Finding {
   std::string technique;
   std::string against;
   Verdict verdict = Verdict::inconclusive;
-  std::optional<double> base;  // mean of the repeats
-  std::optional<double> now;
-  std::optional<double> change;
-  std::optional<Interval> interval;  // none where the numbers do not vary, or are too few
-  std::optional<int> repeats;        // that would decide, of an inconclusive one
-  std::size_t outliers = 0;          // repeats or pairs that were dropped, see change.hpp
-  std::string why;                   // a sentence
+  std::optional<double> base = {};  // mean of the repeats
+  std::optional<double> now = {};
+  std::optional<double> change = {};
+  std::optional<Interval> interval = {};  // none where the numbers do not vary, or are too few
+  std::optional<int> repeats = {};        // that would decide, of an inconclusive one
+  std::size_t outliers = 0;               // repeats or pairs that were dropped, see change.hpp
+  std::string why = {};                   // a sentence
 };
 
 /// A change passes or fails where its interval lies on one side of the bound. Metrics that are the

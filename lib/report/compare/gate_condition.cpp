@@ -1,15 +1,11 @@
-#include "report/compare/gate_condition.hpp"
-
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "report/compare/trial.hpp"
+#include "report/compare/bench.hpp"
+#include "report/compare/gate.hpp"
 #include "report/text/format.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <optional>
-#include <utility>
 
 namespace trainctl::report {
 namespace {

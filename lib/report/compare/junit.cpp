@@ -2,11 +2,7 @@
 
 #include "base/strings.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -36,27 +32,33 @@ std::string attribute(const std::string& text) {
   return safe;
 }
 
-std::string seconds_text(double seconds) {
+std::string case_seconds(double seconds) {
   return fmt::format("{:.3f}", std::isfinite(seconds) ? seconds : 0);
 }
 
 const char* element_of(CaseResult result) {
-  switch (result) {
-    case CaseResult::failed: return "failure";
-    case CaseResult::error: return "error";
-    case CaseResult::skipped: return "skipped";
-    case CaseResult::passed: break;
-  }
-  return "";
+  constexpr std::array kElements{"", "failure", "error", "skipped"};
+  return kElements.at(static_cast<std::size_t>(result));
 }
 
 std::string case_text(const JunitCase& one) {
   const std::string head =
       fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{}\"", attribute(one.group),
-                  attribute(one.name), seconds_text(one.seconds));
+                  attribute(one.name), case_seconds(one.seconds));
   if (one.result == CaseResult::passed) return head + "/>\n";
   return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head, element_of(one.result),
                      attribute(one.message));
+}
+
+double seconds_of(const BenchRow& row) {
+  double seconds = 0;
+  for (const Trial& trial : row.trials) seconds += trial.total_s;
+  return seconds;
+}
+
+CaseResult result_of(Verdict verdict) {
+  if (verdict == Verdict::pass) return CaseResult::passed;
+  return verdict == Verdict::fail ? CaseResult::failed : CaseResult::skipped;
 }
 
 }  // namespace
@@ -70,31 +72,12 @@ std::string junit_text(const std::string& suite, std::span<const JunitCase> case
   const std::string numbers = fmt::format(
       "name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
       attribute(suite), cases.size(), count(CaseResult::failed), count(CaseResult::error),
-      count(CaseResult::skipped), seconds_text(seconds));
+      count(CaseResult::skipped), case_seconds(seconds));
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite {}>\n", numbers);
   for (const JunitCase& one : cases) text += case_text(one);
   return text + " </testsuite>\n</testsuites>\n";
 }
-
-namespace {
-
-double seconds_of(const BenchRow& row) {
-  double seconds = 0;
-  for (const Trial& trial : row.trials) seconds += trial.total_s;
-  return seconds;
-}
-
-CaseResult result_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::fail: return CaseResult::failed;
-    case Verdict::inconclusive: return CaseResult::skipped;
-    case Verdict::pass: break;
-  }
-  return CaseResult::passed;
-}
-
-}  // namespace
 
 std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
                                    std::span<const Finding> findings, const std::string& group) {

@@ -3,11 +3,6 @@
 #include "report/compare/bench.hpp"
 #include "report/compare/gate.hpp"
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 enum class CaseResult : std::uint8_t { passed, failed, error, skipped };

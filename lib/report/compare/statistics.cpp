@@ -1,16 +1,13 @@
 #include "report/compare/statistics.hpp"
 
 #include "base/error.hpp"
-#include "base/statistics.hpp"
 #include "report/text/format.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numbers>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
@@ -29,10 +26,15 @@ struct Moments {
   double df = 0;
 };
 
+/// Student's interval; `p` is the share of the distribution below its upper end.
+Interval around(double middle, double error, double freedom, double p = 0.975) {
+  const double reach = student_quantile(p, freedom) * error;
+  return {middle - reach, middle + reach};
+}
+
 void set_interval(Change& change, const Moments& moments, Scale scale, double level) {
-  const double reach = student_quantile((1 + level) / 2, moments.df) * moments.error;
-  change.interval =
-      Interval{outer(moments.mean - reach, scale), outer(moments.mean + reach, scale)};
+  const Interval inside = around(moments.mean, moments.error, moments.df, (1 + level) / 2);
+  change.interval = Interval{outer(inside.low, scale), outer(inside.high, scale)};
 }
 
 std::vector<double> inner_values(std::span<const double> values, Scale scale) {
@@ -46,7 +48,7 @@ std::vector<double> inner_values(std::span<const double> values, Scale scale) {
 constexpr std::size_t kFewestWithOutlier = 4;
 constexpr std::size_t kMostWithOutlier = 20;  // among more, one changes the mean little
 constexpr double kOutlierShare = 0.4;         // of what the interval leaves outside
-constexpr double kRounding = 1e-9;            // below it logarithms are the same
+constexpr double kSameLogarithm = 1e-9;       // below it logarithms are the same
 
 /// Drops the value that is furthest from the others where Student's t of its distance to them is
 /// beyond what n values without an outlier reach in `(1 - level) * 0.4 / n` of all samples. Returns
@@ -64,14 +66,16 @@ std::size_t drop_outlier(std::vector<double>& values, double level) {
   const double deviation = std::sqrt(variance(others) * (1 + 1 / (n - 1)));
   const double limit = student_quantile(1 - kOutlierShare * (1 - level) / (2 * n * n), n - 2);
   const double distance = std::abs(suspect - mean(others));
-  if (!(distance > kRounding && distance > limit * deviation)) return 0;
+  if (!(distance > kSameLogarithm && distance > limit * deviation)) return 0;
   values = std::move(others);
   return 1;
 }
 
-SideNoise side_of(const std::vector<double>& values) {
-  return {values.size() < 2 ? 0 : std::sqrt(variance(values)), values.size()};
+double deviation(std::span<const double> values) {
+  return values.size() < 2 ? 0 : std::sqrt(variance(values));
 }
+
+SideNoise side_of(std::span<const double> values) { return {deviation(values), values.size()}; }
 
 /// The noise of the mean of a side, and of a single repeat.
 struct Welch {
@@ -80,13 +84,13 @@ struct Welch {
   double noise = 0;
 };
 
-Welch pooled(const std::vector<double>& several, double others) {
+Welch pooled(std::span<const double> several, double others) {
   const auto count = static_cast<double>(several.size());
   const double each = variance(several);
   return {std::sqrt(each / count + each / others), count - 1, std::sqrt(2 * each)};
 }
 
-Welch welch(const std::vector<double>& base, const std::vector<double>& other) {
+Welch welch(std::span<const double> base, std::span<const double> other) {
   if (base.size() == 1) return pooled(other, 1);
   if (other.size() == 1) return pooled(base, 1);
   const auto bases = static_cast<double>(base.size());
@@ -100,7 +104,29 @@ Welch welch(const std::vector<double>& base, const std::vector<double>& other) {
   return {std::sqrt(a + b), df, noise};
 }
 
+constexpr double kOf5 = 1.966777;
+constexpr double kOf20 = 0.767470;
+
+double slowdown(double k, double variation) {
+  return std::expm1(k * std::numbers::sqrt2 * variation);
+}
+
+std::string percent_with_decimal(double share) { return fmt::format("{:.1f}", 100 * share); }
+
 }  // namespace
+
+Interval extent_of(std::span<const double> values) {
+  Interval extent{std::numeric_limits<double>::infinity(),
+                  -std::numeric_limits<double>::infinity()};
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    extent.low = std::min(extent.low, value);
+    extent.high = std::max(extent.high, value);
+  }
+  return extent;
+}
+
+Json quartiles_json(const Quartiles& quartiles) { return JSON_FIELDS(quartiles, median, q1, q3); }
 
 Change paired_change(std::span<const double> base, std::span<const double> other, Scale scale,
                      double level) {
@@ -151,17 +177,12 @@ MeanInterval mean_interval(std::span<const double> values) {
   std::vector<double> finite;
   std::ranges::copy_if(values, std::back_inserter(finite),
                        [](double value) { return std::isfinite(value); });
-  MeanInterval result{.count = finite.size(), .mean = {}, .ci95 = {}};
+  MeanInterval result{.count = finite.size()};
   if (finite.empty()) return result;
-  const double middle = mean(finite);
-  result.mean = middle;
+  result.mean = mean(finite);
   if (finite.size() < 2) return result;
-  double squares = 0;
-  for (const double value : finite) squares += (value - middle) * (value - middle);
   const auto count = static_cast<double>(finite.size());
-  const double error = std::sqrt(squares / (count - 1) / count);
-  const double reach = student_quantile(0.975, count - 1) * error;
-  result.ci95 = Interval{middle - reach, middle + reach};
+  result.ci95 = around(*result.mean, std::sqrt(variance(finite) / count), count - 1);
   return result;
 }
 
@@ -172,51 +193,23 @@ MeanInterval paired_interval(std::span<const double> base, std::span<const doubl
   return mean_interval(differences);
 }
 
-namespace {
-
-/// Of the sample, with n - 1.
-double variance(std::span<const double> values) {
-  const double middle = mean(values);
-  double sum = 0;
-  for (const double value : values) sum += (value - middle) * (value - middle);
-  return sum / static_cast<double>(values.size() - 1);
-}
-
-Interval around(double middle, double error, double freedom) {
-  const double reach = student_quantile(0.975, freedom) * error;
-  return {middle - reach, middle + reach};
-}
-
-}  // namespace
-
 MeanDifference paired_difference(std::span<const double> base, std::span<const double> other) {
   ASSERT(base.size() == other.size());
   std::vector<double> differences;
   for (std::size_t i = 0; i < base.size(); ++i) differences.push_back(other[i] - base[i]);
-  MeanDifference found{.base = mean(base),
-                       .other = mean(other),
-                       .difference = mean(differences),
-                       .ci95 = std::nullopt,
-                       .paired = true};
+  MeanDifference found{
+      .base = mean(base), .other = mean(other), .difference = mean(differences), .paired = true};
   const auto n = static_cast<double>(differences.size());
   if (n >= 2) found.ci95 = around(found.difference, std::sqrt(variance(differences) / n), n - 1);
   return found;
 }
 
 MeanDifference unpaired_difference(std::span<const double> base, std::span<const double> other) {
-  MeanDifference found{.base = mean(base), .other = mean(other), .ci95 = std::nullopt};
+  MeanDifference found{.base = mean(base), .other = mean(other)};
   found.difference = found.other - found.base;
   if (base.size() < 2 || other.size() < 2) return found;
-  const auto n = static_cast<double>(base.size());
-  const auto m = static_cast<double>(other.size());
-  const double a = variance(base) / n;
-  const double b = variance(other) / m;
-  if (a + b <= 0) {
-    found.ci95 = Interval{found.difference, found.difference};
-    return found;
-  }
-  const double freedom = (a + b) * (a + b) / (a * a / (n - 1) + b * b / (m - 1));
-  found.ci95 = around(found.difference, std::sqrt(a + b), freedom);
+  const Welch noise = welch(base, other);
+  found.ci95 = around(found.difference, noise.error, noise.df);
   return found;
 }
 
@@ -225,26 +218,16 @@ Speedup speedup(std::span<const double> base_s, std::span<const double> other_s)
   return {.value = change.value, .ci95 = change.interval, .pairs = change.repeats};
 }
 
-namespace {
-
-constexpr double kOf5 = 1.966777;
-constexpr double kOf20 = 0.767470;
-
-double slowdown(double k, double variation) {
-  return std::expm1(k * std::numbers::sqrt2 * variation);
+std::string gain_text(const Speedup& gain) {
+  if (!gain.value) return "-";
+  const std::string value = fmt::format("{:.2f}x", *gain.value);
+  if (!gain.ci95) return value;
+  return value + fmt::format(" [{:.2f}, {:.2f}]", gain.ci95->low, gain.ci95->high);
 }
 
-double deviation(std::span<const double> values) {
-  if (values.size() < 2) return 0;
-  const double middle = mean(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - middle) * (value - middle);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+Json speedup_json(const Speedup& speedup) {
+  return {{"value", or_null(speedup.value, json_number)}, {"ci95", interval_json(speedup.ci95)}};
 }
-
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
-
-}  // namespace
 
 Noise noise_of(std::span<const double> seconds) {
   std::vector<double> kept;
@@ -269,8 +252,8 @@ std::string noise_text(const Noise& noise) {
       "the same work varies by {} % (of {} repeats of {:.0f} ms): a slow-down of {} % can be told "
       "by 5 paired repeats, of {} % by 20, with a power of 90 % (log(1 + d) = k(n) sqrt(2) v, k(5) "
       "= 1.967, k(20) = 0.767)",
-      percent(noise.variation), noise.repeats, 1000 * noise.median_s, percent(noise.slowdown_5),
-      percent(noise.slowdown_20));
+      percent_with_decimal(noise.variation), noise.repeats, 1000 * noise.median_s,
+      percent_with_decimal(noise.slowdown_5), percent_with_decimal(noise.slowdown_20));
 }
 
 Json noise_json(const Noise& noise) {

@@ -1,19 +1,23 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "base/statistics.hpp"
 
 #include <cstddef>
-#include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 namespace trainctl::report {
+
+/// {"median", "q1", "q3"}
+Json quartiles_json(const Quartiles& quartiles);
 
 struct Interval {
   double low = 0;
   double high = 0;
 };
+
+/// The smallest interval that holds all values that are finite; low > high where there are none.
+Interval extent_of(std::span<const double> values);
 
 /// What is compared: other over base (times, rates, memory), or other less base (shares).
 enum class Scale { ratio, difference };
@@ -55,28 +59,31 @@ Change paired_change(std::span<const double> base, std::span<const double> other
                      double level = 0.95);
 
 /// The same of repeats that were made apart, as a bench and a file of another day: Welch's interval
-/// ("The generalization of 'Student's' problem when several different population variances are
-/// involved", Biometrika 34, 1947). Of each side one outlier at most is dropped, as above. Where
-/// one side is a single run, its noise is taken to be that of the other.
+/// (Biometrika 34, 1947). Of each side one outlier at most is dropped, as above. Where one side is
+/// a single run, its noise is taken to be that of the other.
 Change unpaired_change(std::span<const double> base, std::span<const double> other, Scale scale,
                        double level = 0.95);
 
 /// How many times as fast `other` is as `base`; nothing where no pair of repeats can be compared.
 struct Speedup {
-  std::optional<double> value;   // geometric mean of the paired ratios
-  std::optional<Interval> ci95;  // of that mean; needs 3 pairs
+  std::optional<double> value;        // geometric mean of the paired ratios
+  std::optional<Interval> ci95 = {};  // of that mean; needs 3 pairs
   std::size_t pairs = 0;
 };
 
 /// Repeats are paired in their order, see paired_change(). A pair with a time that is not above 0
 /// and finite is left out.
 Speedup speedup(std::span<const double> base_s, std::span<const double> other_s);
+/// "1.85x [1.70, 1.99]"; "-" where nothing could be compared.
+std::string gain_text(const Speedup& gain);
+/// {"value", "ci95"}
+Json speedup_json(const Speedup& speedup);
 
 /// A mean and where the true one lies, as far as a few values can tell.
 struct MeanInterval {
-  std::size_t count = 0;         // values that are finite
-  std::optional<double> mean;    // absent: there are none
-  std::optional<Interval> ci95;  // Student's, of normal values; needs two of them
+  std::size_t count = 0;              // values that are finite
+  std::optional<double> mean = {};    // absent: there are none
+  std::optional<Interval> ci95 = {};  // Student's, of normal values; needs two of them
 };
 
 /// Values that are not finite are left out.
@@ -89,8 +96,8 @@ MeanInterval paired_interval(std::span<const double> base, std::span<const doubl
 struct MeanDifference {
   double base = 0;  // means
   double other = 0;
-  double difference = 0;         // other - base
-  std::optional<Interval> ci95;  // of the difference; needs two values on each side
+  double difference = 0;              // other - base
+  std::optional<Interval> ci95 = {};  // of the difference; needs two values on each side
   bool paired = false;
 };
 
@@ -111,7 +118,7 @@ struct Noise {
 
 /// Of pairs of runs, the difference of their logarithms has the deviation sqrt(2) v. A two-sided
 /// t-test at 5 % tells a slow-down d with a power of 90 % where log(1 + d) = k(n) sqrt(2) v; k is
-/// the standardised difference that the noncentral t distribution asks for: k(5) = 1.967, k(20) =
+/// the standardized difference that the noncentral t distribution asks for: k(5) = 1.967, k(20) =
 /// 0.767. Times that are not above 0 are left out.
 Noise noise_of(std::span<const double> seconds);
 

@@ -1,18 +1,7 @@
 #include "report/diagnosis/bottleneck.hpp"
 
-#include "report/diagnosis/bottleneck_gains.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
-#include "report/diagnosis/bottleneck_text.hpp"
 #include "report/text/format.hpp"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <map>
-#include <span>
-#include <string>
 
 namespace trainctl::report {
 namespace {
@@ -31,45 +20,44 @@ constexpr std::array<std::optional<double> Usage::*, 11> kWeighted{
 /// Usage over epochs, each of which may lack some of it.
 class UsageSum {
  public:
-  void add(const Usage& more);
-  [[nodiscard]] Usage mean() const;
+  void add(const Usage& more) {
+    for (std::size_t i = 0; i < kWeighted.size(); ++i) {
+      const auto& value = more.*kWeighted[i];
+      if (!value) continue;
+      auto& sum = sum_.*kWeighted[i];
+      sum = sum.value_or(0) + *value * more.span_s;
+      spans_[i] += more.span_s;
+    }
+    sum_.span_s += more.span_s;
+    sum_.major_faults_s += more.major_faults_s * more.span_s;
+    sum_.involuntary_switches_s += more.involuntary_switches_s * more.span_s;
+    sum_.cores = more.cores;
+    sum_.loader_threads = std::max(sum_.loader_threads, more.loader_threads);
+    take_peak(sum_.memory_taken, more.memory_taken);
+    take_peak(sum_.gpu_power_limit_w, more.gpu_power_limit_w);
+    throttled_spans_[more.gpu_throttle] += more.span_s;
+  }
+
+  /// Over the spans; empty where nothing was added.
+  [[nodiscard]] std::optional<Usage> mean() const {
+    if (!(sum_.span_s > 0)) return std::nullopt;
+    Usage mean = sum_;
+    for (std::size_t i = 0; i < kWeighted.size(); ++i) {
+      if (auto& value = mean.*kWeighted[i]) *value /= spans_[i];
+    }
+    mean.major_faults_s /= sum_.span_s;
+    mean.involuntary_switches_s /= sum_.span_s;
+    for (const auto& [why, span_s] : throttled_spans_) {
+      if (2 * span_s > sum_.span_s) mean.gpu_throttle = why;
+    }
+    return mean;
+  }
 
  private:
   Usage sum_;
-  std::array<double, kWeighted.size()> spans_{};   // of the epochs that tell it
+  std::array<double, kWeighted.size()> spans_{};   // of the epochs that report it
   std::map<std::string, double> throttled_spans_;  // by why, "" where the clocks were free
 };
-
-void UsageSum::add(const Usage& more) {
-  for (std::size_t i = 0; i < kWeighted.size(); ++i) {
-    const auto& value = more.*kWeighted[i];
-    if (!value) continue;
-    auto& sum = sum_.*kWeighted[i];
-    sum = sum.value_or(0) + *value * more.span_s;
-    spans_[i] += more.span_s;
-  }
-  sum_.span_s += more.span_s;
-  sum_.major_faults_s += more.major_faults_s * more.span_s;
-  sum_.involuntary_switches_s += more.involuntary_switches_s * more.span_s;
-  sum_.cores = more.cores;
-  sum_.loader_threads = std::max(sum_.loader_threads, more.loader_threads);
-  take_peak(sum_.memory_taken, more.memory_taken);
-  take_peak(sum_.gpu_power_limit_w, more.gpu_power_limit_w);
-  throttled_spans_[more.gpu_throttle] += more.span_s;
-}
-
-Usage UsageSum::mean() const {
-  Usage mean = sum_;
-  for (std::size_t i = 0; i < kWeighted.size(); ++i) {
-    if (auto& value = mean.*kWeighted[i]) *value /= spans_[i];
-  }
-  mean.major_faults_s /= sum_.span_s;
-  mean.involuntary_switches_s /= sum_.span_s;
-  for (const auto& [why, span_s] : throttled_spans_) {
-    if (2 * span_s > sum_.span_s) mean.gpu_throttle = why;
-  }
-  return mean;
-}
 
 void tell_exchange(const RunRecord& record, BottleneckContext& context) {
   const std::vector<RankRow> rows = rank_rows(record);
@@ -94,51 +82,6 @@ void take_replayed_settings(const events::Finished& finished, BottleneckContext&
   context.bf16_step_s = finished.bf16_step_s;
 }
 
-}  // namespace
-
-int BottleneckContext::cores() const {
-  if (usage && usage->cores > 0) return usage->cores;
-  return levers.cpu_cores;
-}
-
-bool BottleneckContext::has_room_for_devices() const {
-  return !on_gpu && levers.cpu_cores > world_size;
-}
-
-std::optional<Usage> sum_usage(std::span<const events::EpochEnded> epochs) {
-  std::optional<UsageSum> sum;
-  for (const events::EpochEnded& epoch : epochs) {
-    if (!epoch.usage || !(epoch.usage->span_s > 0)) continue;
-    if (!sum) sum.emplace();
-    sum->add(*epoch.usage);
-  }
-  return sum ? std::optional(sum->mean()) : std::nullopt;
-}
-
-BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
-  BottleneckContext context{.levers = levers};
-  if (record.started) {
-    context.num_workers = record.started->num_workers;
-    context.num_threads = record.started->num_threads;
-    context.world_size = std::max(record.started->world_size, 1);
-    context.train_samples = record.started->train_samples;
-    context.max_epochs = record.started->max_epochs;
-    context.batch_size = record.started->global_batch / context.world_size;
-  }
-  context.on_gpu =
-      !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
-  context.usage = sum_usage(steady_epochs(record));
-  tell_exchange(record, context);
-  if (const auto rank0 = record.finished.find(0); rank0 != record.finished.end()) {
-    context.replay_step_s = rank0->second.replay_step_s;
-    context.replay_steps = rank0->second.replay_steps;
-    take_replayed_settings(rank0->second, context);
-  }
-  return context;
-}
-
-namespace {
-
 struct Part {
   Limit limit;
   double seconds;
@@ -149,12 +92,12 @@ const Part& largest(std::span<const Part> parts) {
 }
 
 /// The part that decides, with what it takes.
-struct Split {
+struct TimeSplit {
   Part part;
   double waits_s = 0;
 };
 
-Split split_of(const events::Timing& timing) {
+TimeSplit split_of(const events::Timing& timing) {
   const std::array waits{Part{Limit::input, timing.data_wait_s},
                          Part{Limit::transfer, timing.h2d_s},
                          Part{Limit::communication, timing.allreduce_exposed_s},
@@ -162,16 +105,16 @@ Split split_of(const events::Timing& timing) {
   const std::array work{Part{Limit::compute, timing.forward_s + timing.backward_s},
                         Part{Limit::optimizer, timing.optimizer_s},
                         Part{Limit::evaluation, timing.eval_s}, Part{Limit::host, timing.other_s}};
-  Split split{largest(waits)};
+  TimeSplit split{largest(waits)};
   for (const Part& each : waits) split.waits_s += each.seconds;
-  const Part& labour = largest(work);
+  const Part& labor = largest(work);
   const double wall_s = timing.wall_s;
   if (split.part.seconds >= kNotableWait * wall_s) return split;
   if (timing.eval_s >= kNotableEvaluation * wall_s) {
     split.part = {Limit::evaluation, timing.eval_s};
   } else {
-    split.part = labour;
-    if (labour.seconds < kNotableWork * wall_s) split.part.limit = Limit::balanced;
+    split.part = labor;
+    if (labor.seconds < kNotableWork * wall_s) split.part.limit = Limit::balanced;
   }
   return split;
 }
@@ -223,45 +166,72 @@ void advise(const Rule& rule, const Facts& facts, Bottleneck& found) {
       named ? fmt::format("try {}: {}", chosen->setting, chosen->sentence) : chosen->sentence;
 }
 
-Json perfect_json(const std::optional<PerfectLoader>& perfect) {
-  if (!perfect) return nullptr;
-  return {{"speedup", perfect->speedup},
-          {"step_s", perfect->step_s},
-          {"now_step_s", perfect->now_s},
-          {"replayed_steps", perfect->replayed},
-          {"text", text_of(*perfect)}};
+Json perfect_json(const PerfectLoader& perfect) {
+  return {{"speedup", perfect.speedup},
+          {"step_s", perfect.step_s},
+          {"now_step_s", perfect.now_s},
+          {"replayed_steps", perfect.replayed},
+          {"text", text_of(perfect)}};
 }
 
 Json gain_json(const Gain& gain) {
   return {{"low", gain.low},
-          {"high", gain.high ? Json(*gain.high) : Json(nullptr)},
+          {"high", or_null(gain.high)},
           {"replayed", gain.replayed},
           {"text", text_of(gain)}};
 }
 
-Json checks_json(const std::vector<SettingCheck>& checks) {
-  Json list = Json::array();
-  for (const SettingCheck& each : checks) {
-    list.push_back({{"key", each.key},
-                    {"compared", each.done},
-                    {"gain", each.gain ? gain_json(*each.gain) : Json(nullptr)},
-                    {"text", each.text}});
-  }
-  return list;
+Json check_json(const SettingCheck& check) {
+  return {{"key", check.key},
+          {"compared", check.done},
+          {"gain", or_null(check.gain, gain_json)},
+          {"text", check.text}};
 }
 
-Json evidence_json(const std::vector<Evidence>& evidence) {
-  Json list = Json::array();
-  for (const Evidence& each : evidence) {
-    list.push_back({{"name", each.name},
-                    {"value", json_number(each.value)},
-                    {"unit", each.unit},
-                    {"text", each.text}});
-  }
-  return list;
+Json evidence_json(const Evidence& evidence) {
+  return JSON_FIELDS(evidence, name, value, unit, text);
 }
 
 }  // namespace
+
+int BottleneckContext::cores() const {
+  if (usage && usage->cores > 0) return usage->cores;
+  return levers.cpu_cores;
+}
+
+bool BottleneckContext::has_room_for_devices() const {
+  return !on_gpu && levers.cpu_cores > world_size;
+}
+
+std::optional<Usage> sum_usage(std::span<const events::EpochEnded> epochs) {
+  UsageSum sum;
+  for (const events::EpochEnded& epoch : epochs) {
+    if (epoch.usage && epoch.usage->span_s > 0) sum.add(*epoch.usage);
+  }
+  return sum.mean();
+}
+
+BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
+  BottleneckContext context{.levers = levers};
+  if (record.started) {
+    context.num_workers = record.started->num_workers;
+    context.num_threads = record.started->num_threads;
+    context.world_size = std::max(record.started->world_size, 1);
+    context.train_samples = record.started->train_samples;
+    context.max_epochs = record.started->max_epochs;
+    context.batch_size = record.started->global_batch / context.world_size;
+  }
+  context.on_gpu =
+      !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
+  context.usage = sum_usage(steady_epochs(record));
+  tell_exchange(record, context);
+  if (const auto rank0 = record.finished.find(0); rank0 != record.finished.end()) {
+    context.replay_step_s = rank0->second.replay_step_s;
+    context.replay_steps = rank0->second.replay_steps;
+    take_replayed_settings(rank0->second, context);
+  }
+  return context;
+}
 
 const char* name_of(Limit limit) {
   constexpr std::array kNames{
@@ -274,7 +244,7 @@ const char* name_of(Limit limit) {
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context) {
   Bottleneck found;
   if (!(timing.wall_s > 0)) return found;
-  const Split split = split_of(timing);
+  const TimeSplit split = split_of(timing);
   const Facts facts{timing, context, split.part.limit, split.part.seconds};
   const Rule& rule = rule_for(facts);
   found.part = split.part.limit;
@@ -309,20 +279,17 @@ std::string text_of(const PerfectLoader& perfect) {
 }
 
 Json to_json(const Bottleneck& bottleneck) {
-  const auto or_null = [](const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-  };
   return {{"verdict", name_of(bottleneck.limit)},
           {"share", bottleneck.share},
-          {"headroom", bottleneck.gain.high ? Json(*bottleneck.gain.high) : Json(nullptr)},
+          {"headroom", or_null(bottleneck.gain.high)},
           {"gain", gain_json(bottleneck.gain)},
           {"advice", bottleneck.advice},
           {"cause", or_null(bottleneck.cause)},
           {"diagnosis", bottleneck.diagnosis},
           {"setting", or_null(bottleneck.setting)},
-          {"checks", checks_json(bottleneck.checks)},
-          {"perfect_loader", perfect_json(bottleneck.perfect_loader)},
-          {"evidence", evidence_json(bottleneck.evidence)},
+          {"checks", json_list(bottleneck.checks, check_json)},
+          {"perfect_loader", or_null(bottleneck.perfect_loader, perfect_json)},
+          {"evidence", json_list(bottleneck.evidence, evidence_json)},
           {"otherwise",
            bottleneck.otherwise.empty() ? Json(nullptr) : to_json(bottleneck.otherwise.front())}};
 }

@@ -5,12 +5,6 @@
 #include "report/record/run_record.hpp"
 #include "report/record/run_result.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 enum class Limit {

@@ -1,15 +1,9 @@
-#include "report/diagnosis/bottleneck_fixes.hpp"
-
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
-#include "report/diagnosis/bottleneck_gains.hpp"
+#include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace trainctl::report::fixes {
 namespace {
@@ -26,15 +20,13 @@ Proposals larger_batch(const Facts& facts, const char* why) {
   const int factor = gains::batch_factor(facts);
   const std::int64_t batch = factor * context.batch_size;
   if (factor == 0 || batch > kLargestBatch)
-    return {{"", "more work for each step would help, and the batch cannot grow here",
-             gains::unknown()}};
+    return {{"", "more work for each step would help, and the batch cannot grow here"}};
   return {
       {fmt::format("loader.batch_size={}", batch),
        fmt::format(
            "{}; a larger batch changes the training, so check the loss and the learning rate", why),
        gains::of_larger_batch(facts, factor)},
-      {"", std::string(why) + " with a larger batch, which this experiment does not accept",
-       gains::unknown()}};
+      {"", std::string(why) + " with a larger batch, which this experiment does not accept"}};
 }
 
 // "KEY=N", N above `now` and at most the epochs of the run; nothing where there is no such N.
@@ -107,11 +99,10 @@ Proposals free_cores(const Facts& facts) {
   const auto& usage = facts.context.usage;
   const double share =
       usage ? usage->outside_cores.value_or(0) + usage->stolen_cores.value_or(0) : 0;
-  return {{"",
-           fmt::format("{} % of the cores' time goes to others: end or move them and run again, "
+  return {
+      {"", fmt::format("{} % of the cores' time goes to others: end or move them and run again, "
                        "before any other number here is trusted",
-                       percent_text(share)),
-           gains::unknown()}};
+                       percent_text(share))}};
 }
 
 Proposals inspect_rank(const Facts& facts) {
@@ -125,8 +116,7 @@ Proposals inspect_rank(const Facts& facts) {
 }
 
 Proposals cool_gpu(const Facts& /*facts*/) {
-  return {{"", "better cooling or a higher power limit would let the GPU keep its clocks",
-           gains::unknown()}};
+  return {{"", "better cooling or a higher power limit would let the GPU keep its clocks"}};
 }
 
 Proposals other_threads(const Facts& facts) {
@@ -154,10 +144,8 @@ Proposals less_cache(const Facts& facts) {
   constexpr double kSmall = 0.25;
   const Levers& levers = facts.context.levers;
   if (levers.cache_mode != "none" && levers.cache_share.value_or(1) > kSmall)
-    all.push_back({"dataset.cache.budget=25%", "the caches of samples leave more to the rest",
-                   gains::unknown()});
-  all.push_back({"", "less memory elsewhere on the machine, or a larger limit, would help",
-                 gains::unknown()});
+    all.push_back({"dataset.cache.budget=25%", "the caches of samples leave more to the rest"});
+  all.push_back({"", "less memory elsewhere on the machine, or a larger limit, would help"});
   return all;
 }
 
@@ -169,7 +157,7 @@ Proposals fewer_threads(const Facts& facts) {
              fmt::format("{} threads share {} core{}, and wait for one another",
                          context.num_threads, cores, plural(cores)),
              gains::of_threads(facts, cores)}};
-  return {{"", "a larger CPU quota, or nothing else beside the run, would help", gains::unknown()}};
+  return {{"", "a larger CPU quota, or nothing else beside the run, would help"}};
 }
 
 Proposals fewer_workers(const Facts& facts) {
@@ -177,8 +165,7 @@ Proposals fewer_workers(const Facts& facts) {
   const int workers = std::max(1, cores - std::max(facts.context.num_threads, 1));
   return {{fmt::format("loader.num_workers={}", workers),
            fmt::format("{} take the cores from the step, which does not wait for them",
-                       worker_words(facts.context.num_workers)),
-           gains::unknown()}};
+                       worker_words(facts.context.num_workers))}};
 }
 
 Proposals more_workers(const Facts& facts) {
@@ -223,8 +210,7 @@ Proposals one_thread(const Facts& facts) {
   return {{"trainer.num_threads=1",
            fmt::format("threads that wait for the next step burn the cores that load, since {} is "
                        "set; unset it, or compute with one",
-                       facts.context.levers.spin_variable),
-           gains::unknown()}};
+                       facts.context.levers.spin_variable)}};
 }
 
 Proposals read_less(const Facts& facts) {
@@ -257,8 +243,7 @@ Proposals cache_decoded(const Facts& facts) {
 Proposals pin(const Facts& facts) {
   return {{"loader.pin_memory=true", "page-locked memory lets copies run beside the step",
            gains::without(facts, facts.timing.h2d_s + facts.timing.eval_s)},
-          {"", "page-locked memory would help, and this experiment does not accept it",
-           gains::unknown()}};
+          {"", "page-locked memory would help, and this experiment does not accept it"}};
 }
 
 Proposals keep_on_device(const Facts& facts) {
@@ -281,7 +266,7 @@ Proposals smaller_buckets(const Facts& facts) {
   return {{fmt::format("distributed.bucket_cap_mb={}", cap),
            "the exchange of the first gradients begins while the others are computed",
            gains::without(facts, facts.part_s)},
-          {"", "smaller buckets would let the exchange begin sooner", gains::unknown()}};
+          {"", "smaller buckets would let the exchange begin sooner"}};
 }
 
 Proposals exchange_less(const Facts& facts) {
@@ -332,18 +317,12 @@ Proposals no_forced_sync(const Facts& facts) {
   if (facts.context.levers.detect_anomaly)
     return {{"trainer.detect_anomaly=false", "looking at every value stops the GPU at each step",
              gains::of_no_anomaly_checks(facts)}};
-  return {
-      {"trainer.log_every_n_steps=50", "each line of the log waits for the GPU", gains::unknown()}};
+  return {{"trainer.log_every_n_steps=50", "each line of the log waits for the GPU"}};
 }
 
 Proposals record_steps(const Facts& /*facts*/) {
-  return {{"trainer.cuda_graphs=true", "a step is launched as one graph in place of many kernels",
-           gains::unknown()},
-          {"", "larger steps would need fewer launches for each sample", gains::unknown()}};
-}
-
-Proposals fewer_steps(const Facts& facts) {
-  return larger_batch(facts, "the fixed cost of a step is spread over more samples");
+  return {{"trainer.cuda_graphs=true", "a step is launched as one graph in place of many kernels"},
+          {"", "larger steps would need fewer launches for each sample"}};
 }
 
 Proposals no_anomaly_checks(const Facts& facts) {
@@ -373,8 +352,7 @@ Proposals more_devices(const Facts& facts) {
   if (!facts.context.has_room_for_devices())
     return {
         {"", "the model itself is the work; " + compared_settings(facts), gain_of_compared(facts)}};
-  return {{"", "the model itself is the work: more devices may help; " + compared_settings(facts),
-           gains::unknown()}};
+  return {{"", "the model itself is the work: more devices may help; " + compared_settings(facts)}};
 }
 
 }  // namespace trainctl::report::fixes

@@ -1,10 +1,5 @@
-#include "report/diagnosis/bottleneck_gains.hpp"
-
 #include "base/numbers.hpp"
-
-#include <fmt/format.h>
-
-#include <algorithm>
+#include "report/diagnosis/bottleneck_rules.hpp"
 
 namespace trainctl::report {
 namespace gains {
@@ -40,66 +35,56 @@ std::optional<double> ratio_of(const Facts& facts, double step_s) {
   return step_s / *now_s;
 }
 
+/// A check that was done: by a rule, or with the gain of the alternative.
+SettingCheck done(const char* key, std::string text) {
+  return {.key = key, .done = true, .text = std::move(text)};
+}
+SettingCheck done(const char* key, const std::string& alternative, const Gain& gain) {
+  return {.key = key, .done = true, .gain = gain, .text = alternative + ": " + text_of(gain)};
+}
+SettingCheck not_done(const char* key) { return {.key = key, .text = "not tried"}; }
+
 SettingCheck check_of_batch(const Facts& facts) {
-  SettingCheck check{.key = "loader.batch_size"};
+  constexpr const char* kKey = "loader.batch_size";
   const BottleneckContext& context = facts.context;
-  if (context.larger_batch && context.replay_step_s && context.batch_size > 0) {
-    const auto factor =
-        static_cast<double>(context.larger_batch->value) / static_cast<double>(context.batch_size);
-    check.done = true;
-    check.gain = of_larger_batch(facts, factor);
-    check.text =
-        fmt::format("a batch of {}: {}", context.larger_batch->value, text_of(*check.gain));
-  }
-  return check;
+  if (!context.larger_batch || !context.replay_step_s || context.batch_size <= 0)
+    return not_done(kKey);
+  const auto factor =
+      static_cast<double>(context.larger_batch->value) / static_cast<double>(context.batch_size);
+  return done(kKey, fmt::format("a batch of {}", context.larger_batch->value),
+              of_larger_batch(facts, factor));
 }
 
 SettingCheck check_of_threads(const Facts& facts) {
+  constexpr const char* kKey = "trainer.num_threads";
   const BottleneckContext& context = facts.context;
-  SettingCheck check{.key = "trainer.num_threads"};
-  const auto by_rule = [&](std::string text) {
-    check.done = true;
-    check.text = std::move(text);
-    return check;
-  };
-  if (context.on_gpu) return by_rule("the GPU computes, not CPU threads");
-  if (context.cores() == 1) return by_rule("there is one core");
+  if (context.on_gpu) return done(kKey, "the GPU computes, not CPU threads");
+  if (context.cores() == 1) return done(kKey, "there is one core");
   if (context.other_threads && context.replay_step_s) {
     const auto threads = static_cast<int>(context.other_threads->value);
-    check.gain = of_threads(facts, threads);
-    return by_rule(fmt::format("{} thread{}: {}", threads, plural(threads), text_of(*check.gain)));
+    return done(kKey, fmt::format("{} thread{}", threads, plural(threads)),
+                of_threads(facts, threads));
   }
-  if (context.levers.threads_probed) return by_rule("auto compared them at the start");
-  return check;
+  return context.levers.threads_probed ? done(kKey, "auto compared them at the start")
+                                       : not_done(kKey);
 }
 
 SettingCheck check_of_precision(const Facts& facts) {
+  constexpr const char* kKey = "trainer.precision";
   const BottleneckContext& context = facts.context;
-  SettingCheck check{.key = "trainer.precision"};
   const std::string& precision = context.levers.precision;
-  if (!precision.empty() && precision != "32-true") {
-    check.done = true;
-    check.text = "products have 16 bits already";
-  } else if (!context.on_gpu && !context.levers.native_bf16) {
-    check.done = true;
-    check.text = "this CPU has no bf16 instructions";
-  } else if (context.bf16_step_s && context.replay_step_s) {
-    check.done = true;
-    check.gain = of_bf16(facts);
-    check.text = "bf16-mixed: " + text_of(*check.gain);
-  }
-  return check;
+  if (!precision.empty() && precision != "32-true")
+    return done(kKey, "products have 16 bits already");
+  if (!context.on_gpu && !context.levers.native_bf16)
+    return done(kKey, "this CPU has no bf16 instructions");
+  if (!context.bf16_step_s || !context.replay_step_s) return not_done(kKey);
+  return done(kKey, "bf16-mixed", of_bf16(facts));
 }
 
 SettingCheck check_of_anomaly(const Facts& facts) {
-  SettingCheck check{.key = "trainer.detect_anomaly", .done = true};
-  if (!facts.context.levers.detect_anomaly) {
-    check.text = "it is off";
-    return check;
-  }
-  check.gain = of_no_anomaly_checks(facts);
-  check.text = "off: " + text_of(*check.gain);
-  return check;
+  constexpr const char* kKey = "trainer.detect_anomaly";
+  return facts.context.levers.detect_anomaly ? done(kKey, "off", of_no_anomaly_checks(facts))
+                                             : done(kKey, "it is off");
 }
 
 }  // namespace
@@ -188,12 +173,8 @@ Gain of_less_validation(const Facts& facts) {
 }
 
 std::vector<SettingCheck> checks_of(const Facts& facts) {
-  std::vector<SettingCheck> all{check_of_batch(facts), check_of_threads(facts),
-                                check_of_precision(facts), check_of_anomaly(facts)};
-  for (SettingCheck& check : all) {
-    if (!check.done) check.text = "not tried";
-  }
-  return all;
+  return {check_of_batch(facts), check_of_threads(facts), check_of_precision(facts),
+          check_of_anomaly(facts)};
 }
 
 int batch_factor(const Facts& facts) {
@@ -223,10 +204,9 @@ bool has_tiny_steps(const Facts& facts) {
 }  // namespace gains
 
 std::string text_of(const Gain& gain) {
-  if (!gain.high) {
+  if (!gain.high)
     return gain.replayed || gain.low > 1.005 ? fmt::format("at least {:.2f}x as fast", gain.low)
                                              : std::string("gain unknown until it is tried");
-  }
   if (!gain.replayed) return fmt::format("at most {:.2f}x as fast", *gain.high);
   return fmt::format("{:.2f}x to {:.2f}x as fast (replayed)", gain.low, *gain.high);
 }

@@ -1,20 +1,8 @@
-#include "report/diagnosis/bottleneck_text.hpp"
-
 #include "base/machine/resource_usage.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/text/format.hpp"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
@@ -42,19 +30,13 @@ class List {
 };
 
 const char* words_of(Limit part, const BottleneckContext& context) {
-  switch (part) {
-    case Limit::machine: return "other processes";
-    case Limit::input: return "waiting for batches";
-    case Limit::transfer: return context.on_gpu ? "copying batches" : "converting batches";
-    case Limit::communication: return "waiting for other ranks";
-    case Limit::checkpoint: return "checkpoints";
-    case Limit::compute: return "forward and backward";
-    case Limit::optimizer: return "the optimizer";
-    case Limit::evaluation: return "validation";
-    case Limit::host: return "other work between the parts of a step";
-    case Limit::balanced: return "the largest part";
-  }
-  return "";
+  constexpr std::array kWords{
+      "other processes",         "waiting for batches", "converting batches",
+      "waiting for other ranks", "checkpoints",         "forward and backward",
+      "the optimizer",           "validation",          "other work between the parts of a step",
+      "the largest part"};
+  if (part == Limit::transfer && context.on_gpu) return "copying batches";
+  return kWords.at(static_cast<std::size_t>(part));
 }
 
 void add_time(const Facts& facts, List& list) {
@@ -123,60 +105,47 @@ void add_loader_cores(const events::Usage& usage, List& list) {
            "few_workers slow_decode slow_disk slow_source workers_oversubscribed spinning_threads");
 }
 
-struct Stall {
+/// A share of the time or of the cores that the kernel reports.
+struct ShareEvidence {
   const char* name;
   std::optional<double> events::Usage::*share;
-  const char* what;
-  const char* causes;
+  const char* text;
+  const char* causes;  // that it is about, from `least` on
+  double least = 0;
+  const char* causes_below = "";
 };
-constexpr std::array kStalls{
-    Stall{"cpu_stalled", &events::Usage::cpu_stalled, "threads waited for a core",
-          "threads_oversubscribed workers_oversubscribed cpu_throttled"},
-    Stall{"io_stalled", &events::Usage::io_stalled, "threads waited for a disk", "slow_disk"},
-    Stall{"memory_stalled", &events::Usage::memory_stalled, "threads waited for memory",
-          "memory_pressure"}};
+using events::Usage;
+constexpr std::array kShares{
+    ShareEvidence{"outside_cores", &Usage::outside_cores,
+                  "processes outside of the run take {} of the cores",
+                  "cores_taken threads_oversubscribed workers_oversubscribed", kNotableOutsideShare,
+                  "cores_taken"},
+    ShareEvidence{"stolen_cores", &Usage::stolen_cores, "the host withholds {} of the cores' time",
+                  "cores_taken", kWorthTelling},
+    ShareEvidence{"idle_cores", &Usage::idle_cores, "the cores are idle {} of the time",
+                  "cores_taken few_threads"},
+    ShareEvidence{"core_wait", &Usage::core_wait,
+                  "threads that were ready waited for a core {} of the time", "cores_taken",
+                  kWorthTelling},
+    ShareEvidence{"cpu_stalled", &Usage::cpu_stalled, "threads waited for a core {} of the time",
+                  "threads_oversubscribed workers_oversubscribed cpu_throttled", kWorthTelling},
+    ShareEvidence{"io_stalled", &Usage::io_stalled, "threads waited for a disk {} of the time",
+                  "slow_disk", kWorthTelling},
+    ShareEvidence{"memory_stalled", &Usage::memory_stalled,
+                  "threads waited for memory {} of the time", "memory_pressure", kWorthTelling},
+    ShareEvidence{"throttled", &Usage::throttled, "the CPU quota was used up in {} of its periods",
+                  "cpu_throttled threads_oversubscribed", kWorthTelling}};
 
-void add_stalls(const events::Usage& usage, List& list) {
-  for (const Stall& stall : kStalls) {
-    const auto& share = usage.*stall.share;
-    if (!share) continue;
-    list.add({stall.name, *share, "share",
-              fmt::format("{} {} of the time", stall.what, percent(*share))},
-             *share >= kWorthTelling ? stall.causes : "");
+void add_shares(const Usage& usage, List& list) {
+  for (const ShareEvidence& each : kShares) {
+    if (const auto& share = usage.*each.share)
+      list.add({each.name, *share, "share", fmt::format(fmt::runtime(each.text), percent(*share))},
+               *share >= each.least ? each.causes : each.causes_below);
   }
-  if (usage.throttled)
-    list.add(
-        {"throttled", *usage.throttled, "share",
-         fmt::format("the CPU quota was used up in {} of its periods", percent(*usage.throttled))},
-        *usage.throttled >= kWorthTelling ? "cpu_throttled threads_oversubscribed" : "");
   list.add(
       {"involuntary_switches", usage.involuntary_switches_s, "1/s",
        fmt::format("{} a second threads lost their core", rate_text(usage.involuntary_switches_s))},
       "threads_oversubscribed workers_oversubscribed");
-}
-
-void add_others(const events::Usage& usage, List& list) {
-  if (usage.outside_cores)
-    list.add({"outside_cores", *usage.outside_cores, "share",
-              fmt::format("processes outside of the run take {} of the cores",
-                          percent(*usage.outside_cores))},
-             *usage.outside_cores >= kNotableOutsideShare
-                 ? "cores_taken threads_oversubscribed workers_oversubscribed"
-                 : "cores_taken");
-  if (usage.stolen_cores)
-    list.add(
-        {"stolen_cores", *usage.stolen_cores, "share",
-         fmt::format("the host withholds {} of the cores' time", percent(*usage.stolen_cores))},
-        *usage.stolen_cores >= kWorthTelling ? "cores_taken" : "");
-  if (usage.idle_cores)
-    list.add({"idle_cores", *usage.idle_cores, "share",
-              fmt::format("the cores are idle {} of the time", percent(*usage.idle_cores))},
-             "cores_taken few_threads");
-  if (usage.core_wait)
-    list.add({"core_wait", *usage.core_wait, "share",
-              fmt::format("threads that were ready waited for a core {} of the time",
-                          percent(*usage.core_wait))},
-             *usage.core_wait >= kWorthTelling ? "cores_taken" : "");
 }
 
 void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
@@ -228,26 +197,6 @@ void add_ranks(const Facts& facts, List& list) {
              "late_exchange slow_link");
 }
 
-}  // namespace
-
-std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule) {
-  List list(rule.cause);
-  add_time(facts, list);
-  add_checkpoints(facts, list);
-  add_ranks(facts, list);
-  add_cores(facts, list);
-  if (const auto& usage = facts.context.usage) {
-    add_loader_cores(*usage, list);
-    add_others(*usage, list);
-    add_stalls(*usage, list);
-    add_memory(facts, *usage, list);
-    add_gpu(facts, *usage, list);
-  }
-  return list.take();
-}
-
-namespace {
-
 struct Question {
   Limit part;
   const char* name;
@@ -276,7 +225,7 @@ constexpr const char* kHead = R"(# Bottlenecks
 
 Every training run ends with a verdict: what holds it up, the numbers that say so, what a perfect loader would give, and the one key to
 change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
-`trainctl explain --bottlenecks` from the rules that the verdict is made of. [`trainctl tune`](tune.md) tries the fixes and
+`trainctl explain --bottlenecks` from the rules that the verdict is made of. [`trainctl tune`](../how-to/tune.md) tries the fixes and
 proves their gain.
 
 | field of `bottleneck` | what |
@@ -308,7 +257,7 @@ The epochs after the first are judged, the first one where there is no other. Sh
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
 What is not told is left out.
 
-The gain of a perfect loader is measured by a replay ([why](adr/0016-replayed-batch.md)). After training and saving, a run of one process on
+The gain of a perfect loader is measured by a replay ([why](../adr/0016-replayed-batch.md)). After training and saving, a run of one process on
 a CPU stops its loader and repeats forward and backward of its last batch, for at most 1 % of the training and about half a second. In the
 average step these times replace those of the two passes, and waits count as zero. So the estimate also has the time that threads of the
 loader took from the step by computing. No result of the run depends on the replay. There is none with several ranks, on a GPU, in a run
@@ -405,20 +354,30 @@ std::string table() {
 
 }  // namespace
 
+std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule) {
+  List list(rule.cause);
+  add_time(facts, list);
+  add_checkpoints(facts, list);
+  add_ranks(facts, list);
+  add_cores(facts, list);
+  if (const auto& usage = facts.context.usage) {
+    add_loader_cores(*usage, list);
+    add_shares(*usage, list);
+    add_memory(facts, *usage, list);
+    add_gpu(facts, *usage, list);
+  }
+  return list.take();
+}
+
 std::string bottlenecks_page() { return kHead + tree() + table(); }
 
 Json bottlenecks_json() {
-  Json list = Json::array();
-  for (const Rule& rule : rules()) {
-    list.push_back({{"part", rule.part ? Json(name_of(*rule.part)) : Json(nullptr)},
+  return json_list(rules(), [](const Rule& rule) {
+    return joined({{{"part", or_null(rule.part, name_of)},
                     {"cause", rule.cause},
-                    {"verdict", rule.verdict ? Json(name_of(*rule.verdict)) : Json(nullptr)},
-                    {"symptom", rule.symptom},
-                    {"diagnosis", rule.diagnosis},
-                    {"fix", rule.fix},
-                    {"key", rule.key}});
-  }
-  return list;
+                    {"verdict", or_null(rule.verdict, name_of)}},
+                   JSON_FIELDS(rule, symptom, diagnosis, fix, key)});
+  });
 }
 
 }  // namespace trainctl::report

@@ -15,12 +15,12 @@ constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kGiB = 1 << 30;
 constexpr int kCuda = 13000;
 
+GradeLine ok(std::string found) { return {Grade::ok, std::move(found)}; }
+
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 GradeLine governor(const MachineReadings& r) {
-  if (r.governors.empty())
-    return {"governor", Grade::ok, "the kernel does not tell (as in most virtual machines)", "",
-            ""};
+  if (r.governors.empty()) return ok("the kernel does not tell (as in most virtual machines)");
   std::vector<std::string> parts;
   int slow = 0;
   for (const auto& [name, cores] : r.governors) {
@@ -29,8 +29,8 @@ GradeLine governor(const MachineReadings& r) {
   }
   std::string found = join(parts, ", ");
   if (r.turbo) found += *r.turbo ? ", turbo on" : ", turbo off";
-  if (slow == 0) return {"governor", Grade::ok, found, "", ""};
-  return {"governor", Grade::degraded, found,
+  if (slow == 0) return ok(found);
+  return {Grade::degraded, found,
           "clocks rise late: loader threads and launches take longer, and times differ from run to "
           "run",
           "sudo cpupower frequency-set -g performance"};
@@ -38,25 +38,25 @@ GradeLine governor(const MachineReadings& r) {
 
 GradeLine cpu_limit(const MachineReadings& r) {
   std::string found = fmt::format("{} core{} of the affinity", r.cores, plural(r.cores));
-  if (!r.cpu_quota) return {"cpu limit", Grade::ok, found + ", no quota", "", ""};
+  if (!r.cpu_quota) return ok(found + ", no quota");
   found += fmt::format(", a quota of {:.2g}", *r.cpu_quota);
   if (r.throttled > 0) found += fmt::format(", throttled in {} periods", r.throttled);
   if (*r.cpu_quota < 1)
-    return {"cpu limit", Grade::bad, found, "every thread stands still for a part of the time",
+    return {Grade::bad, found, "every thread stands still for a part of the time",
             "give the container a core or more: docker run --cpus 4, or resources.limits.cpu"};
   if (r.throttled > 0 || *r.cpu_quota < r.cores)
-    return {"cpu limit", Grade::degraded, found,
+    return {Grade::degraded, found,
             "threads beyond the quota are stopped for up to 0.1 s at a time",
             "raise the quota (docker run --cpus, resources.limits.cpu) or pin cores "
             "(--cpuset-cpus)"};
-  return {"cpu limit", Grade::ok, found, "", ""};
+  return ok(found);
 }
 
 GradeLine pressure(const MachineReadings& r) {
   const std::string found =
       fmt::format("a thread waited for a core in {:.0f} % of the last 10 s", r.pressure);
-  if (r.pressure < 10) return {"busy", Grade::ok, found, "", ""};
-  return {"busy", r.pressure < 50 ? Grade::degraded : Grade::bad, found,
+  if (r.pressure < 10) return ok(found);
+  return {r.pressure < 50 ? Grade::degraded : Grade::bad, found,
           "other programs use the cores: what is measured now is not what the machine can do",
           "see who with: top -o %CPU"};
 }
@@ -65,20 +65,17 @@ GradeLine features(const MachineReadings& r) {
   const auto has = [&](const char* flag) {
     return std::ranges::find(r.cpu_flags, flag) != r.cpu_flags.end();
   };
-  if (r.cpu_flags.empty()) return {"instructions", Grade::ok, "the kernel does not tell", "", ""};
+  if (r.cpu_flags.empty()) return ok("the kernel does not tell");
   std::vector<std::string> found;
   for (const char* flag : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"}) {
     if (has(flag)) found.emplace_back(flag);
   }
   const std::string text = found.empty() ? "neither AVX2 nor AVX-512" : join(found, " ");
   if (!has("avx2"))
-    return {"instructions", Grade::bad, text,
-            "matrix products on the CPU take several times longer",
+    return {Grade::bad, text, "matrix products on the CPU take several times longer",
             "use a machine from after 2014, or a virtual CPU of type 'host'"};
   const bool bf16 = has("avx512_bf16") || has("amx_bf16");
-  return {"instructions", Grade::ok,
-          bf16 ? text : text + "; no bfloat16, so keep trainer.precision: 32-true on the CPU", "",
-          ""};
+  return ok(bf16 ? text : text + "; no bfloat16, so keep trainer.precision: 32-true on the CPU");
 }
 
 GradeLine memory(const MachineReadings& r) {
@@ -88,46 +85,45 @@ GradeLine memory(const MachineReadings& r) {
     found += fmt::format(", limited to {} by a control group", bytes_text(*r.memory_limit));
   if (r.swap_used > 0) found += fmt::format(", {} swapped out", bytes_text(r.swap_used));
   if (r.memory_available < kGiB)
-    return {"memory", Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
+    return {Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
             "end other programs, or raise the limit: docker run --memory, resources.limits.memory"};
   if (r.swap_used > r.memory_total / 10 && r.swap_used > kGiB)
-    return {"memory", Grade::degraded, found, "pages that come back from swap stop the loader",
+    return {Grade::degraded, found, "pages that come back from swap stop the loader",
             "end what uses the memory, then: sudo swapoff -a && sudo swapon -a"};
-  return {"memory", Grade::ok, found, "", ""};
+  return ok(found);
 }
 
 GradeLine huge_pages(const MachineReadings& r) {
   const std::string found =
       r.huge_pages.empty() ? "the kernel does not tell" : printable(r.huge_pages);
-  if (r.huge_pages != "never") return {"huge pages", Grade::ok, found, "", ""};
-  return {"huge pages", Grade::degraded, found,
+  if (r.huge_pages != "never") return ok(found);
+  return {Grade::degraded, found,
           "each row of a cache that is read in random order costs a walk of the page table",
           "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
 GradeLine open_files(const MachineReadings& r) {
-  if (!r.open_files) return {"limits", Grade::ok, "no limit, or not known", "", ""};
+  if (!r.open_files) return ok("no limit, or not known");
   std::string found = fmt::format("{} open files", *r.open_files);
   if (r.open_files_hard) found += fmt::format(" (up to {})", *r.open_files_hard);
-  if (*r.open_files >= 1024) return {"limits", Grade::ok, found, "", ""};
-  return {"limits", *r.open_files < 128 ? Grade::bad : Grade::degraded, found,
+  if (*r.open_files >= 1024) return ok(found);
+  return {*r.open_files < 128 ? Grade::bad : Grade::degraded, found,
           "data sets of many shards, and several ranks, run out of descriptors", "ulimit -n 4096"};
 }
 
 GradeLine locked_memory(const MachineReadings& r) {
   const std::string found = r.locked_bytes ? bytes_text(*r.locked_bytes) : std::string("no limit");
-  if (!r.locked_bytes || !r.has_infiniband) return {"locked memory", Grade::ok, found, "", ""};
-  return {"locked memory", Grade::degraded, found + ", and there is InfiniBand",
+  if (!r.locked_bytes || !r.has_infiniband) return ok(found);
+  return {Grade::degraded, found + ", and there is InfiniBand",
           "NCCL cannot register its buffers and falls back to TCP",
           "ulimit -l unlimited, or docker run --ulimit memlock=-1"};
 }
 
 GradeLine shared_memory(const MachineReadings& r) {
-  if (!r.shm_bytes) return {"/dev/shm", Grade::ok, "not known", "", ""};
+  if (!r.shm_bytes) return ok("not known");
   const std::string found = bytes_text(*r.shm_bytes);
-  if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB)
-    return {"/dev/shm", Grade::ok, found, "", ""};
-  return {"/dev/shm", Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
+  if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB) return ok(found);
+  return {Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
           "NCCL needs it between ranks: a run of several GPUs may fail at its first exchange",
           "docker run --shm-size 1g or --ipc host, or an emptyDir of medium Memory at /dev/shm"};
 }
@@ -145,23 +141,23 @@ GradeLine disk(const MachineReadings& r) {
   if (!d.device.empty()) found += " on " + printable(d.device);
   if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
   if (d.writable == false)
-    return {"disk", Grade::bad, found + ", which cannot be written",
+    return {Grade::bad, found + ", which cannot be written",
             "runs are written below the current folder", "give --out DIR"};
   if (d.free_bytes && *d.free_bytes < kGiB)
-    return {"disk", Grade::bad, found, "a checkpoint may not fit",
+    return {Grade::bad, found, "a checkpoint may not fit",
             "make room, or give --out DIR on another disk"};
   if (is_remote(d.type))
-    return {"disk", Grade::degraded, found, "each small file is a message over the network",
+    return {Grade::degraded, found, "each small file is a message over the network",
             "set dataset.cache.local to a local folder, or pack the data: trainctl data pack"};
   if (d.rotational == true)
-    return {"disk", Grade::degraded, found + ", a hard disk",
+    return {Grade::degraded, found + ", a hard disk",
             "reading samples in random order takes some 10 ms each until they are cached",
             "pack the data (trainctl data pack), or copy it to an SSD"};
-  return {"disk", Grade::ok, found, "", ""};
+  return ok(found);
 }
 
 GradeLine pcie(const MachineReadings& r) {
-  if (r.gpus.empty()) return {"pcie", Grade::ok, "no GPU", "", ""};
+  if (r.gpus.empty()) return ok("no GPU");
   std::vector<std::string> parts;
   bool narrow = false;
   for (const PciGpu& gpu : r.gpus) {
@@ -170,35 +166,33 @@ GradeLine pcie(const MachineReadings& r) {
     narrow = narrow || (gpu.width > 0 && gpu.width < gpu.width_max);
   }
   const std::string found = join(parts, "; ");
-  if (!narrow) return {"pcie", Grade::ok, found + " (an idle card lowers its speed)", "", ""};
-  return {"pcie", Grade::degraded, found, "batches reach the card over fewer lanes than it has",
+  if (!narrow) return ok(found + " (an idle card lowers its speed)");
+  return {Grade::degraded, found, "batches reach the card over fewer lanes than it has",
           "seat the card anew or in another slot; in a virtual machine this may be only what it "
           "shows"};
 }
 
 GradeLine nvlink(const MachineReadings& r) {
   const std::string found = fmt::format("{} active link{}", r.nvlinks, plural(r.nvlinks));
-  if (r.gpus.size() < 2 || r.nvlinks > 0) return {"nvlink", Grade::ok, found, "", ""};
-  return {"nvlink", Grade::ok,
-          found + ": gradients go over PCIe; 'trainctl doctor --link' tells how fast", "", ""};
+  if (r.gpus.size() < 2 || r.nvlinks > 0) return ok(found);
+  return ok(found + ": gradients go over PCIe; 'trainctl doctor --link' tells how fast");
 }
 
 GradeLine driver(const MachineReadings& r) {
-  if (r.kernel_driver.empty() && r.library_driver.empty())
-    return {"driver", Grade::ok, "no NVIDIA driver", "", ""};
+  if (r.kernel_driver.empty() && r.library_driver.empty()) return ok("no NVIDIA driver");
   std::string found = fmt::format("kernel module {}, library {}",
                                   r.kernel_driver.empty() ? "-" : printable(r.kernel_driver),
                                   r.library_driver.empty() ? "-" : printable(r.library_driver));
   const bool differ =
       !r.kernel_driver.empty() && !r.library_driver.empty() && r.kernel_driver != r.library_driver;
   if (r.driver_mismatch || differ)
-    return {"driver", Grade::bad, found, "no program of CUDA starts",
+    return {Grade::bad, found, "no program of CUDA starts",
             "reboot after an upgrade of the driver, or: sudo rmmod nvidia_uvm nvidia && sudo "
             "modprobe nvidia"};
-  if (!r.cuda) return {"driver", Grade::ok, found, "", ""};
+  if (!r.cuda) return ok(found);
   found += fmt::format(", serves CUDA {}.{}", *r.cuda / 1000, *r.cuda % 1000 / 10);
-  if (*r.cuda >= kCuda) return {"driver", Grade::ok, found, "", ""};
-  return {"driver", Grade::bad, found, "libtorch is of CUDA 13.0: GPUs are not used",
+  if (*r.cuda >= kCuda) return ok(found);
+  return {Grade::bad, found, "libtorch is of CUDA 13.0: GPUs are not used",
           "install driver 580 or newer"};
 }
 
@@ -215,33 +209,37 @@ GradeLine threads(const MachineReadings& r) {
     });
     return value;
   };
-  if (value_of("OMP_WAIT_POLICY") == "active")
-    return {"threads", Grade::degraded, found,
+  const std::string spins = value_of("GOMP_SPINCOUNT");
+  const char* variable = value_of("OMP_WAIT_POLICY") == "active"      ? "OMP_WAIT_POLICY"
+                         : spins == "infinity" || spins == "infinite" ? "GOMP_SPINCOUNT"
+                                                                      : nullptr;
+  if (variable != nullptr)
+    return {Grade::degraded, found,
             "threads that spin without end slow down all that share their cores",
-            "unset OMP_WAIT_POLICY"};
-  if (value_of("GOMP_SPINCOUNT") == "infinity" || value_of("GOMP_SPINCOUNT") == "infinite")
-    return {"threads", Grade::degraded, found,
-            "threads that spin without end slow down all that share their cores",
-            "unset GOMP_SPINCOUNT"};
-  return {"threads", Grade::ok, found, "", ""};
+            fmt::format("unset {}", variable)};
+  return ok(found);
 }
 
 }  // namespace
 
 const char* name_of(Grade grade) {
-  switch (grade) {
-    case Grade::ok: return "ok";
-    case Grade::degraded: return "degraded";
-    case Grade::bad: break;
-  }
-  return "bad";
+  constexpr std::array kNames{"ok", "degraded", "bad"};
+  return kNames.at(static_cast<std::size_t>(grade));
 }
 
 std::vector<GradeLine> grade_machine(const MachineReadings& readings) {
+  using Check = GradeLine (*)(const MachineReadings&);
+  constexpr std::pair<const char*, Check> kChecks[] = {
+      {"governor", governor},      {"cpu limit", cpu_limit}, {"busy", pressure},
+      {"instructions", features},  {"memory", memory},       {"threads", threads},
+      {"huge pages", huge_pages},  {"limits", open_files},   {"locked memory", locked_memory},
+      {"/dev/shm", shared_memory}, {"disk", disk},           {"pcie", pcie},
+      {"nvlink", nvlink},          {"driver", driver}};
   std::vector<GradeLine> lines;
-  for (const auto grade : {governor, cpu_limit, pressure, features, memory, threads, huge_pages,
-                           open_files, locked_memory, shared_memory, disk, pcie, nvlink, driver})
-    lines.push_back(grade(readings));
+  for (const auto& [name, check] : kChecks) {
+    lines.push_back(check(readings));
+    lines.back().name = name;
+  }
   return lines;
 }
 

@@ -15,11 +15,11 @@ enum class Grade { ok, degraded, bad };
 const char* name_of(Grade grade);
 
 struct GradeLine {
-  std::string name;  // "governor"
   Grade grade = Grade::ok;
   std::string found;
-  std::string costs;  // what it costs; empty where all is well
-  std::string fix;    // a command, or what to do
+  std::string costs = {};  // what it costs; empty where all is well
+  std::string fix = {};    // a command, or what to do
+  std::string name = {};   // "governor"
 };
 
 struct PciGpu {

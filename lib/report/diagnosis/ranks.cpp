@@ -3,22 +3,14 @@
 #include "base/statistics.hpp"
 #include "base/strings.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
 
 namespace trainctl::report {
 namespace {
 
 constexpr double kStraggles = 0.10;
-constexpr std::size_t kMostRows = 16;
+constexpr std::size_t kMostShownRanks = 16;
 constexpr std::size_t kRowsOfMany = 8;
-
-std::span<const events::RankEpoch> steady(const std::vector<events::RankEpoch>& epochs) {
-  const std::span<const events::RankEpoch> all = epochs;
-  return all.size() > 1 ? all.subspan(1) : all;
-}
 
 /// Means over the steps; nothing where there was none.
 std::optional<RankRow> row_of(int rank, std::span<const events::RankEpoch> epochs) {
@@ -77,7 +69,7 @@ std::string signed_percent(double share) {
 /// All of few ranks in their order; of many the slowest ones, the slowest first.
 std::vector<RankRow> shown(std::span<const RankRow> rows) {
   std::vector<RankRow> some(rows.begin(), rows.end());
-  if (rows.size() <= kMostRows) return some;
+  if (rows.size() <= kMostShownRanks) return some;
   std::ranges::stable_sort(
       some, [](const RankRow& a, const RankRow& b) { return a.own_s() > b.own_s(); });
   some.resize(kRowsOfMany);
@@ -89,7 +81,7 @@ std::vector<RankRow> shown(std::span<const RankRow> rows) {
 std::vector<RankRow> rank_rows(const RunRecord& record) {
   std::vector<RankRow> rows;
   for (const auto& [rank, epochs] : record.rank_epochs) {
-    auto row = row_of(rank, steady(epochs));
+    auto row = row_of(rank, without_first<events::RankEpoch>(epochs));
     if (!row) continue;
     if (const auto hello = record.hellos.find(rank); hello != record.hellos.end()) {
       row->host = hello->second.host;
@@ -114,20 +106,18 @@ const RankRow* straggler(std::span<const RankRow> rows) {
 
 Table ranks_table(std::span<const RankRow> rows) {
   const bool hosts = !rows.empty() && on_several_hosts(rows);
-  std::vector<Column> columns{{"rank"}};
-  if (hosts) columns.push_back({"host", Align::left});
-  for (const char* header :
-       {"step", "data wait", "work", "exposed all-reduce", "sent a step", "overlap", "own time"})
-    columns.push_back({header});
+  std::vector<Column> columns{"rank"};
+  if (hosts) columns.push_back(left("host"));
+  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent a step",
+                                 "overlap", "own time"});
   Table table(columns);
   for (const RankRow& row : shown(rows)) {
     std::vector<std::string> cells{std::to_string(row.rank)};
     if (hosts) cells.push_back(printable(row.host));
     for (const double seconds : {row.step_s, row.data_wait_s, row.work_s, row.exposed_s})
       cells.push_back(human_duration(seconds));
-    cells.push_back(human_bytes(static_cast<double>(row.wire_bytes)));
-    cells.push_back(percent_text(row.overlap) + " %");
-    cells.push_back(signed_percent(row.behind));
+    cells.insert(cells.end(), {human_bytes(static_cast<double>(row.wire_bytes)),
+                               percent_text(row.overlap) + " %", signed_percent(row.behind)});
     table.add(std::move(cells));
   }
   return table;
@@ -137,7 +127,7 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
   const RankRow* last = slowest(rows);
   if (last == nullptr) return "";
   const std::string more =
-      rows.size() > kMostRows
+      rows.size() > kMostShownRanks
           ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
           : "";
   if (straggler(rows) == nullptr)
@@ -153,44 +143,44 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
 }
 
 Json ranks_json(std::span<const RankRow> rows) {
-  Json list = Json::array();
-  for (const RankRow& row : rows) {
-    list.push_back({{"rank", row.rank},
-                    {"host", row.host},
-                    {"device", row.device},
-                    {"steps", row.steps},
-                    {"step_s", json_number(row.step_s)},
-                    {"data_wait_s", json_number(row.data_wait_s)},
-                    {"work_s", json_number(row.work_s)},
-                    {"allreduce_exposed_s", json_number(row.exposed_s)},
-                    {"overlap", json_number(row.overlap)},
-                    {"wire_bytes", row.wire_bytes},
-                    {"behind", json_number(row.behind)}});
-  }
-  return list;
+  return json_list(rows, [](const RankRow& row) {
+    return joined({JSON_FIELDS(row, rank, host, device, steps, step_s, data_wait_s, work_s),
+                   {{"allreduce_exposed_s", json_number(row.exposed_s)}},
+                   JSON_FIELDS(row, overlap, wire_bytes, behind)});
+  });
 }
 
 Json straggler_json(std::span<const RankRow> rows) {
   const RankRow* last = straggler(rows);
   if (last == nullptr) return nullptr;
-  return {{"rank", last->rank}, {"host", last->host}, {"behind", json_number(last->behind)}};
+  return JSON_FIELDS(*last, rank, host, behind);
 }
 
-std::vector<std::pair<std::string, std::string>> rank_columns(const events::RankEpoch& epoch) {
-  return {{"epoch", std::to_string(epoch.epoch + 1)},
-          {"rank", std::to_string(epoch.rank)},
-          {"step", std::to_string(epoch.global_step)},
-          {"steps", std::to_string(epoch.steps)},
-          {"wall_s", exact_text(epoch.wall_s)},
-          {"data_wait_s", exact_text(epoch.data_wait_s)},
-          {"work_s", exact_text(epoch.step_s)},
-          {"allreduce_exposed_s", exact_text(epoch.allreduce_exposed_s)},
-          {"overlapped_s", exact_text(epoch.overlapped_s)},
-          {"exposed_s", exact_text(epoch.exposed_s)},
-          {"overlap", exact_text(epoch.overlap)},
-          {"payload_bytes", std::to_string(epoch.payload_bytes)},
-          {"wire_bytes", std::to_string(epoch.wire_bytes)},
-          {"bucket_bytes", fmt::format("{}", fmt::join(epoch.bucket_bytes, " "))}};
+std::span<const RankColumn> rank_columns() {
+  using events::RankEpoch;
+  static constexpr std::array kColumns{
+      RankColumn{.name = "step", .count = &RankEpoch::global_step},
+      RankColumn{.name = "steps", .count = &RankEpoch::steps},
+      RankColumn{"wall_s", &RankEpoch::wall_s},
+      RankColumn{"data_wait_s", &RankEpoch::data_wait_s},
+      RankColumn{"work_s", &RankEpoch::step_s},
+      RankColumn{"allreduce_exposed_s", &RankEpoch::allreduce_exposed_s},
+      RankColumn{"overlapped_s", &RankEpoch::overlapped_s},
+      RankColumn{"exposed_s", &RankEpoch::exposed_s},
+      RankColumn{"overlap", &RankEpoch::overlap},
+      RankColumn{.name = "payload_bytes", .count = &RankEpoch::payload_bytes},
+      RankColumn{.name = "wire_bytes", .count = &RankEpoch::wire_bytes}};
+  return kColumns;
+}
+
+std::vector<CsvField> rank_fields(const events::RankEpoch& epoch) {
+  std::vector<CsvField> fields{{"epoch", std::to_string(epoch.epoch + 1)},
+                               {"rank", std::to_string(epoch.rank)}};
+  for (const RankColumn& column : rank_columns())
+    fields.push_back({column.name, column.number != nullptr ? exact_text(epoch.*column.number)
+                                                            : std::to_string(epoch.*column.count)});
+  fields.push_back({"bucket_bytes", fmt::format("{}", fmt::join(epoch.bucket_bytes, " "))});
+  return fields;
 }
 
 }  // namespace trainctl::report

@@ -5,13 +5,6 @@
 #include "report/text/format.hpp"
 #include "report/text/table.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 namespace trainctl::report {
 
 /// What one of several ranks told of its epochs, the first left out where there are others. Times
@@ -53,7 +46,15 @@ Json ranks_json(std::span<const RankRow> rows);
 /// result.json's `straggler`: {rank, host, behind}; null where there is none.
 Json straggler_json(std::span<const RankRow> rows);
 
-/// The row of ranks.csv, {column, cell}.
-std::vector<std::pair<std::string, std::string>> rank_columns(const events::RankEpoch& epoch);
+/// A column of ranks.csv with seconds or a share, or with a count.
+struct RankColumn {
+  const char* name;
+  double events::RankEpoch::*number = nullptr;
+  std::int64_t events::RankEpoch::*count = nullptr;
+};
+/// The columns of ranks.csv between `epoch`, `rank` and `bucket_bytes`.
+std::span<const RankColumn> rank_columns();
+/// The row of ranks.csv.
+std::vector<CsvField> rank_fields(const events::RankEpoch& epoch);
 
 }  // namespace trainctl::report

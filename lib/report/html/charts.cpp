@@ -1,6 +1,7 @@
 #include "report/html/charts.hpp"
 
 #include "base/strings.hpp"
+#include "report/compare/statistics.hpp"
 #include "report/html/plot.hpp"
 #include "report/text/format.hpp"
 
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace trainctl::report {
@@ -22,15 +22,13 @@ double value_at(const StackedBars::Part& part, std::size_t bar) {
   return bar < part.values.size() ? usable(part.values[bar]) : 0;
 }
 
-/// Neighbours joined to their means, where there are too many to be told apart.
-StackedBars joined(const StackedBars& chart) {
+/// Neighbors joined to their means, where there are too many to be told apart.
+StackedBars joined_bars(const StackedBars& chart) {
   if (chart.bars.size() <= kMostBars) return chart;
   const std::size_t each = (chart.bars.size() + kMostBars - 1) / kMostBars;
   StackedBars few{.title = chart.title,
                   .x_label = chart.x_label,
-                  .y_label = chart.y_label + fmt::format(", mean of {}", each),
-                  .bars = {},
-                  .parts = {}};
+                  .y_label = chart.y_label + fmt::format(", mean of {}", each)};
   for (const StackedBars::Part& part : chart.parts) few.parts.push_back({part.name, {}});
   for (std::size_t first = 0; first < chart.bars.size(); first += each) {
     const std::size_t end = std::min(first + each, chart.bars.size());
@@ -68,13 +66,7 @@ Html bar_of(const StackedBars& chart, std::size_t bar, const PlotArea& area, con
     const std::string text =
         fmt::format("{} {}: {} {} ({} %)", chart.x_label, chart.bars[bar], chart.parts[p].name,
                     human_duration(value), percent_text(value / total));
-    shapes += element("rect",
-                      {{"class", colour_class(p)},
-                       {"x", coordinate(left)},
-                       {"y", coordinate(top)},
-                       {"width", coordinate(width)},
-                       {"height", coordinate(height)}},
-                      svg_title(text));
+    shapes += svg_rect(color_class(p), {left, top, width, height}, svg_title(text));
   }
   return shapes;
 }
@@ -88,13 +80,13 @@ Html names_below(const StackedBars& chart, const PlotArea& area) {
     names += svg_text(area.x(at), area.height - area.bottom + 15, Anchor::middle,
                       clip(chart.bars[i], 12));
   }
-  return element("g", {{"class", "ticks"}}, names);
+  return svg_group("ticks", names);
 }
 
 }  // namespace
 
 Html stacked_bars(const StackedBars& whole) {
-  StackedBars chart = joined(whole);
+  StackedBars chart = joined_bars(whole);
   std::erase_if(chart.parts, [](const StackedBars::Part& part) {
     return std::ranges::none_of(part.values, [](double value) { return usable(value) > 0; });
   });
@@ -104,10 +96,10 @@ Html stacked_bars(const StackedBars& whole) {
   if (!(highest > 0) || !std::isfinite(highest)) return {};
   const PlotArea area;
   const Axis y = linear_axis(0, highest, 5);
-  Html shapes = frame(area, {.low = 0, .high = 1, .ticks = {}}, y, {chart.x_label, chart.y_label});
+  Html shapes = frame(area, {.low = 0, .high = 1}, y, {chart.x_label, chart.y_label});
   Html bars;
   for (std::size_t i = 0; i < chart.bars.size(); ++i) bars += bar_of(chart, i, area, y);
-  shapes += element("g", {{"class", "bars"}}, bars) + names_below(chart, area);
+  shapes += svg_group("bars", bars) + names_below(chart, area);
   std::vector<LegendEntry> entries;
   std::vector<std::string> names;
   for (std::size_t p = 0; p < chart.parts.size(); ++p) {
@@ -122,7 +114,7 @@ Html stacked_bars(const StackedBars& whole) {
 
 namespace {
 
-constexpr std::size_t kMostClasses = 64;
+constexpr std::size_t kMostHeatClasses = 64;
 constexpr std::size_t kMostNumbered = 16;  // with their counts in the cells
 
 struct Grid {
@@ -147,19 +139,14 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
   const std::string text = fmt::format(
       "{} {}, {} {}: {} of {} ({} %)", chart.row_label, chart.names[row], chart.column_label,
       chart.names[column], with_thousands(count), with_thousands(total), percent_text(share));
-  Html shapes = element("rect",
-                        {{"class", row == column ? "right" : "wrong"},
-                         {"x", coordinate(grid.x(column))},
-                         {"y", coordinate(grid.y(row))},
-                         {"width", coordinate(grid.cell)},
-                         {"height", coordinate(grid.cell)},
-                         {"fill-opacity", fmt::format("{:.3f}", opacity)}},
-                        svg_title(text));
+  Html shapes = svg_rect(row == column ? "right" : "wrong",
+                         {grid.x(column), grid.y(row), grid.cell, grid.cell}, svg_title(text),
+                         {{"fill-opacity", fmt::format("{:.3f}", opacity)}});
   if (chart.counts.size() > kMostNumbered) return shapes;
   const Html number =
       svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3, Anchor::middle,
                count >= 10000 ? fmt::format("{}k", count / 1000) : std::to_string(count));
-  return shapes + element("g", {{"class", opacity > 0.7 ? "on-dark" : "on-light"}}, number);
+  return shapes + svg_group(opacity > 0.7 ? "on-dark" : "on-light", number);
 }
 
 Html rows_of(const Grid& grid) {
@@ -181,7 +168,7 @@ Html rows_of(const Grid& grid) {
     names += svg_text(grid.area.left + middle, grid.y(classes) + 13, Anchor::middle,
                       clip(chart.names[row], classes <= 10 ? 6 : 4));
   }
-  return element("g", {{"class", "heat"}}, cells) + element("g", {{"class", "ticks"}}, names);
+  return svg_group("heat", cells) + svg_group("ticks", names);
 }
 
 bool is_square(const HeatMap& chart) {
@@ -194,20 +181,16 @@ bool is_square(const HeatMap& chart) {
 
 Html heat_map(const HeatMap& chart) {
   const std::size_t classes = chart.counts.size();
-  if (classes == 0 || classes > kMostClasses || !is_square(chart)) return {};
+  if (classes == 0 || classes > kMostHeatClasses || !is_square(chart)) return {};
   Grid grid{chart, PlotArea{.width = 480, .height = 0, .left = 64, .right = 10, .top = 10}, 0};
   grid.cell = (grid.area.width - grid.area.left - grid.area.right) / static_cast<double>(classes);
   grid.cell = std::min(grid.cell, 40.0);
   grid.area.height = grid.y(classes) + grid.area.bottom;
-  const Html labels =
-      element("g", {{"class", "label"}},
-              svg_text(grid.x(classes), grid.area.height - 4, Anchor::end, chart.column_label) +
-                  svg_text(2, grid.area.height - 4, Anchor::start, chart.row_label));
-  const Html back = element("rect", {{"class", "plate"},
-                                     {"x", coordinate(grid.x(0))},
-                                     {"y", coordinate(grid.y(0))},
-                                     {"width", coordinate(grid.x(classes) - grid.x(0))},
-                                     {"height", coordinate(grid.y(classes) - grid.y(0))}});
+  const Html labels = svg_group(
+      "label", svg_text(grid.x(classes), grid.area.height - 4, Anchor::end, chart.column_label) +
+                   svg_text(2, grid.area.height - 4, Anchor::start, chart.row_label));
+  const Html back = svg_rect(
+      "plate", {grid.x(0), grid.y(0), grid.x(classes) - grid.x(0), grid.y(classes) - grid.y(0)});
   std::int64_t right = 0;
   std::int64_t all = 0;
   for (std::size_t row = 0; row < classes; ++row) {
@@ -232,15 +215,6 @@ struct RowLayout {
   [[nodiscard]] double left() const { return names_above ? 28 : 170; }
 };
 
-std::vector<double> values_of(const IntervalRows::Row& row) {
-  std::vector<double> values = row.points;
-  for (const auto& value : {row.value, row.low, row.high}) {
-    if (value) values.push_back(*value);
-  }
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  return values;
-}
-
 std::string text_of(const IntervalRows::Row& row) {
   if (!row.value) return row.name + ": not known";
   std::string text = fmt::format("{}: {}", row.name, metric_text(*row.value));
@@ -253,7 +227,7 @@ Html name_of(const IntervalRows::Row& row, double y, const PlotArea& area, RowLa
   const Html text = layout.names_above
                         ? svg_text(area.left, y - 11, Anchor::start, clip(row.name, 70))
                         : svg_text(area.left - 8, y + 3.5, Anchor::end, clip(row.name, kShortName));
-  return element("g", {{"class", layout.names_above ? "ticks halo" : "ticks"}}, text);
+  return svg_group(layout.names_above ? "ticks halo" : "ticks", text);
 }
 
 Html row_of(const IntervalRows::Row& row, double y, const PlotArea& area, const Axis& axis) {
@@ -265,32 +239,28 @@ Html row_of(const IntervalRows::Row& row, double y, const PlotArea& area, const 
           "circle",
           {{"class", "point"}, {"cx", coordinate(at(point))}, {"cy", coordinate(y)}, {"r", "2"}});
   }
-  if (row.low && row.high && std::isfinite(*row.low) && std::isfinite(*row.high)) {
-    shapes += element("g", {{"class", "interval"}},
-                      svg_line(at(*row.low), y, at(*row.high), y) +
-                          svg_line(at(*row.low), y - 5, at(*row.low), y + 5) +
-                          svg_line(at(*row.high), y - 5, at(*row.high), y + 5));
-  }
+  if (row.low && row.high && std::isfinite(*row.low) && std::isfinite(*row.high))
+    shapes += svg_group("interval", svg_line(at(*row.low), y, at(*row.high), y) +
+                                        svg_line(at(*row.low), y - 5, at(*row.low), y + 5) +
+                                        svg_line(at(*row.high), y - 5, at(*row.high), y + 5));
   if (row.value && std::isfinite(*row.value))
     shapes += element("circle", {{"class", "value"},
                                  {"cx", coordinate(at(*row.value))},
                                  {"cy", coordinate(y)},
                                  {"r", "4"}});
-  shapes = svg_title(text_of(row)) + shapes;
-  return shapes;
+  return svg_title(text_of(row)) + shapes;
 }
 
 }  // namespace
 
 Html interval_rows(const IntervalRows& chart) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -low;
+  std::vector<double> values;
   for (const IntervalRows::Row& row : chart.rows) {
-    for (const double value : values_of(row)) {
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
+    values.insert(values.end(), row.points.begin(), row.points.end());
+    for (const auto& value : {row.value, row.low, row.high})
+      values.push_back(value.value_or(HUGE_VAL));
   }
+  auto [low, high] = extent_of(values);
   if (low > high) return {};
   if (chart.reference) {
     low = std::min(low, *chart.reference);
@@ -301,17 +271,17 @@ Html interval_rows(const IntervalRows& chart) {
   PlotArea area{.left = layout.left(), .top = 10};
   area.height = area.top + area.bottom + layout.height() * static_cast<double>(chart.rows.size());
   const Axis x = linear_axis(low, high, 5);
-  Html shapes = frame(area, x, {.low = 0, .high = 1, .ticks = {}}, {chart.x_label, ""});
+  Html shapes = frame(area, x, {.low = 0, .high = 1}, {chart.x_label, ""});
   if (chart.reference) {
     const double at = area.x(x.place(*chart.reference));
-    shapes += element("g", {{"class", "reference"}}, svg_line(at, area.y(1), at, area.y(0)));
+    shapes += svg_group("reference", svg_line(at, area.y(1), at, area.y(0)));
   }
   std::string texts;
   for (std::size_t i = 0; i < chart.rows.size(); ++i) {
     const double part = layout.names_above ? 0.65 : 0.5;
     const double y = area.top + (static_cast<double>(i) + part) * layout.height();
-    shapes += element("g", {{"class", "row"}},
-                      row_of(chart.rows[i], y, area, x) + name_of(chart.rows[i], y, area, layout));
+    shapes += svg_group(
+        "row", row_of(chart.rows[i], y, area, x) + name_of(chart.rows[i], y, area, layout));
     texts += (i == 0 ? "" : "; ") + text_of(chart.rows[i]);
   }
   const PlotTitle title{chart.title, texts};
@@ -322,31 +292,21 @@ namespace {
 
 constexpr std::size_t kShades = 5;
 
-struct Bounds {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-};
-
-Bounds bounds_of(const ParallelChart& chart, std::size_t axis) {
-  Bounds bounds;
-  for (const ParallelChart::Line& line : chart.lines) {
-    const double value = axis < line.values.size() ? line.values[axis] : std::nan("");
-    if (!std::isfinite(value)) continue;
-    bounds.low = std::min(bounds.low, value);
-    bounds.high = std::max(bounds.high, value);
-  }
-  return bounds;
+double value_at(const ParallelChart::Line& line, std::size_t axis) {
+  return axis < line.values.size() ? line.values[axis] : std::nan("");
 }
 
 Axis scale_of(const ParallelChart& chart, std::size_t axis) {
   const ParallelChart::Axis& told = chart.axes[axis];
   if (!told.values.empty()) {
-    Axis words{.low = -0.5, .high = static_cast<double>(told.values.size()) - 0.5, .ticks = {}};
+    Axis words{.low = -0.5, .high = static_cast<double>(told.values.size()) - 0.5};
     for (std::size_t i = 0; i < told.values.size(); ++i)
       words.ticks.push_back(static_cast<double>(i));
     return words;
   }
-  const Bounds bounds = bounds_of(chart, axis);
+  std::vector<double> values;
+  for (const ParallelChart::Line& line : chart.lines) values.push_back(value_at(line, axis));
+  const Interval bounds = extent_of(values);
   return told.logarithmic && bounds.low > 0 ? log_axis(bounds.low, bounds.high, 5)
                                             : linear_axis(bounds.low, bounds.high, 5);
 }
@@ -379,19 +339,18 @@ Html axis_of(const Board& board, std::size_t axis) {
   }
   const Anchor anchor = axis == 0 ? Anchor::start : is_last ? Anchor::end : Anchor::middle;
   const double at = axis == 0 ? 2 : is_last ? board.area.width - 2 : x;
-  // Neighbours at two heights: their names are often long.
+  // Neighbors at two heights: their names are often long.
   const double name_y = board.area.height - (axis % 2 == 0 ? 20.0 : 6.0);
-  return element("g", {{"class", "base"}}, svg_line(x, board.area.y(0), x, board.area.y(1))) +
-         element("g", {{"class", "ticks halo"}}, ticks) +
-         element("g", {{"class", "label"}}, svg_text(at, name_y, anchor, clip(told.name, 30)));
+  return svg_group("base", svg_line(x, board.area.y(0), x, board.area.y(1))) +
+         svg_group("ticks halo", ticks) +
+         svg_group("label", svg_text(at, name_y, anchor, clip(told.name, 30)));
 }
 
 Html line_of(const Board& board, const ParallelChart::Line& line) {
   std::string path;
   char letter = 'M';
   for (std::size_t axis = 0; axis < board.chart.axes.size(); ++axis) {
-    const double value = axis < line.values.size() ? line.values[axis] : std::nan("");
-    const double place = board.scales[axis].place(value);
+    const double place = board.scales[axis].place(value_at(line, axis));
     if (!std::isfinite(place)) {
       letter = 'M';
       continue;
@@ -421,7 +380,7 @@ Html parallel_chart(const ParallelChart& chart) {
   std::ranges::stable_sort(order, [](const auto* a, const auto* b) { return a->shade > b->shade; });
   Html lines;
   for (const ParallelChart::Line* line : order) lines += line_of(board, *line);
-  Html shapes = element("g", {{"class", "parallel"}}, lines);
+  Html shapes = svg_group("parallel", lines);
   std::string names;
   for (std::size_t axis = 0; axis < chart.axes.size(); ++axis) {
     shapes += axis_of(board, axis);

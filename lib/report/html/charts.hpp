@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::report {
 
@@ -13,15 +11,15 @@ namespace trainctl::report {
 struct StackedBars {
   struct Part {
     std::string name;
-    std::vector<double> values;  // one a bar; what is not above 0 is left out
+    std::vector<double> values = {};  // one a bar; what is not above 0 is left out
   };
   std::string title;
   std::string x_label;
   std::string y_label;
-  std::vector<std::string> bars;
-  std::vector<Part> parts;
+  std::vector<std::string> bars = {};
+  std::vector<Part> parts = {};
 };
-/// A figure. More than 60 bars are joined to means of neighbours. Nothing where nothing is above 0.
+/// A figure. More than 60 bars are joined to means of neighbors. Nothing where nothing is above 0.
 Html stacked_bars(const StackedBars& chart);
 
 /// How many samples of each class (a row) were called what (a column).
@@ -29,8 +27,8 @@ struct HeatMap {
   std::string title;
   std::string row_label;
   std::string column_label;
-  std::vector<std::string> names;  // of rows and columns
-  std::vector<std::vector<std::int64_t>> counts;
+  std::vector<std::string> names = {};  // of rows and columns
+  std::vector<std::vector<std::int64_t>> counts = {};
 };
 /// A figure whose cells are as dark as their share of the row. Nothing for more than 64 classes,
 /// which nobody can read.
@@ -40,13 +38,13 @@ Html heat_map(const HeatMap& chart);
 struct IntervalRows {
   struct Row {
     std::string name;
-    std::optional<double> value;
-    std::optional<double> low, high;
+    std::optional<double> value = {};
+    std::optional<double> low = {}, high = {};
     std::vector<double> points = {};  // what it was computed of
   };
   std::string title;
   std::string x_label;
-  std::vector<Row> rows;
+  std::vector<Row> rows = {};
   std::optional<double> reference = std::nullopt;  // a line, as at 1
 };
 Html interval_rows(const IntervalRows& chart);
@@ -60,12 +58,12 @@ struct ParallelChart {
   };
   struct Line {
     std::string name;
-    std::vector<double> values;  // one an axis: a number, or the place in its words; NaN: none
-    double shade = 0;            // 0 best to 1 worst: its colour
+    std::vector<double> values = {};  // one an axis: a number, or the place in its words; NaN: none
+    double shade = 0;                 // 0 best to 1 worst: its color
   };
   std::string title;
-  std::vector<Axis> axes;
-  std::vector<Line> lines;
+  std::vector<Axis> axes = {};
+  std::vector<Line> lines = {};
 };
 Html parallel_chart(const ParallelChart& chart);
 

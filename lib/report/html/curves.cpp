@@ -1,14 +1,8 @@
 #include "report/html/curves.hpp"
 
 #include "report/html/charts.hpp"
-#include "report/record/run_files.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
 
 namespace trainctl::report {
 namespace {
@@ -20,7 +14,7 @@ using Epochs = std::vector<EpochEnded>;
 using OfEpoch = std::function<double(const EpochEnded&)>;
 
 Series over_epochs(const Epochs& epochs, const std::string& name, const OfEpoch& value) {
-  Series series{.name = name, .x = {}, .y = {}};
+  Series series{.name = name};
   for (const EpochEnded& epoch : epochs) {
     series.x.push_back(static_cast<double>(epoch.epoch + 1));
     series.y.push_back(value(epoch));
@@ -36,7 +30,7 @@ OfEpoch metric(const std::string& name) {
 
 /// A metric that is not told in every epoch (val_check) has a line all the same.
 Series without_gaps(Series series) {
-  Series dense{.name = series.name, .x = {}, .y = {}, .colour = series.colour, .look = series.look};
+  Series dense{.name = series.name, .color = series.color, .look = series.look};
   for (std::size_t i = 0; i < series.x.size(); ++i) {
     if (std::isnan(series.y[i])) continue;
     dense.x.push_back(series.x[i]);
@@ -46,9 +40,16 @@ Series without_gaps(Series series) {
 }
 
 /// "val/accuracy" -> "accuracy"
-std::string short_name(const std::string& name) {
-  const std::size_t slash = name.find('/');
-  return slash == std::string::npos ? name : name.substr(slash + 1);
+std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
+
+/// Losses may span powers of ten.
+AxisScale scale_of(const std::string& metric) {
+  return metric.find("loss") == std::string::npos ? AxisScale::linear : AxisScale::automatic;
+}
+
+std::vector<Html> without_empty(std::vector<Html> figures) {
+  std::erase_if(figures, [](const Html& figure) { return figure.empty(); });
+  return figures;
 }
 
 void push(std::vector<Html>& figures, Html figure) {
@@ -63,7 +64,7 @@ struct StepPlot {
 };
 
 Series over_steps(const RunFiles& run, const char* name, double StepLine::*value) {
-  Series series{.name = name, .x = {}, .y = {}};
+  Series series{.name = name};
   for (const StepLine& line : run.steps.lines()) {
     series.x.push_back(static_cast<double>(line.step));
     series.y.push_back(line.*value);
@@ -71,7 +72,7 @@ Series over_steps(const RunFiles& run, const char* name, double StepLine::*value
   return series;
 }
 
-double rate_of(const EpochEnded& epoch) { return epoch.timing.samples_per_s; }
+double epoch_rate(const EpochEnded& epoch) { return epoch.timing.samples_per_s; }
 
 bool any_above_zero(const Series& series) {
   return std::ranges::any_of(series.y, [](double value) { return value > 0; });
@@ -82,7 +83,7 @@ Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>&
   std::vector<Series> kept;
   for (std::size_t i = 0; i < values.size(); ++i) {
     Series series = over_epochs(epochs, chart.series[i].name, values[i]);
-    series.colour = i;
+    series.color = i;
     if (any_above_zero(series)) kept.push_back(std::move(series));
   }
   chart.series = std::move(kept);
@@ -99,9 +100,7 @@ std::string phase_label(const TimingPhase& phase, std::span<const RunFiles* cons
 std::vector<std::string> metric_names(const Epochs& epochs) {
   std::vector<std::string> names;
   for (const EpochEnded& epoch : epochs) {
-    for (const auto& [name, value] : epoch.metrics) {
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
+    for (const auto& [name, value] : epoch.metrics) add_new(names, name);
   }
   return names;
 }
@@ -110,20 +109,16 @@ std::vector<Html> metric_figures(const RunFiles& run) {
   constexpr std::size_t kMost = 24;
   const std::vector<std::string> names = metric_names(run.epochs);
   std::vector<std::string> shorts;
-  for (const std::string& name : names) {
-    if (std::ranges::find(shorts, short_name(name)) == shorts.end())
-      shorts.push_back(short_name(name));
-  }
+  for (const std::string& name : names) add_new(shorts, short_name(name));
   std::vector<Html> figures;
   for (const std::string& wanted : shorts) {
     if (figures.size() == kMost) break;
-    LineChart chart{.title = wanted, .x_label = "epoch", .y_label = wanted, .series = {}};
-    chart.scale =
-        wanted.find("loss") == std::string::npos ? AxisScale::linear : AxisScale::automatic;
+    LineChart chart{
+        .title = wanted, .x_label = "epoch", .y_label = wanted, .scale = scale_of(wanted)};
     for (const std::string& name : names) {
       if (short_name(name) != wanted) continue;
       chart.series.push_back(without_gaps(over_epochs(run.epochs, name, metric(name))));
-      chart.series.back().colour = chart.series.size() - 1;
+      chart.series.back().color = chart.series.size() - 1;
     }
     push(figures, line_chart(chart));
   }
@@ -139,14 +134,14 @@ std::vector<Html> step_figures(const RunFiles& run) {
       {"Norm of the parameters", "norm", &StepLine::param_norm, AxisScale::linear}};
   std::vector<Html> figures;
   for (const StepPlot& plot : kPlots) {
-    LineChart chart{.title = plot.title, .x_label = "step", .y_label = plot.y_label, .series = {}};
-    chart.scale = plot.scale;
-    chart.series.push_back(over_steps(run, plot.y_label, plot.value));
-    push(figures, line_chart(chart));
+    push(figures, line_chart({.title = plot.title,
+                              .x_label = "step",
+                              .y_label = plot.y_label,
+                              .series = {over_steps(run, plot.y_label, plot.value)},
+                              .scale = plot.scale}));
   }
   if (!run.steps.lines().empty()) return figures;
-  LineChart chart{
-      .title = "Learning rate", .x_label = "epoch", .y_label = "learning rate", .series = {}};
+  LineChart chart{.title = "Learning rate", .x_label = "epoch", .y_label = "learning rate"};
   chart.series.push_back(
       over_epochs(run.epochs, "learning rate", [](const EpochEnded& epoch) { return epoch.lr; }));
   push(figures, line_chart(chart));
@@ -154,23 +149,19 @@ std::vector<Html> step_figures(const RunFiles& run) {
 }
 
 std::vector<Html> time_figures(const RunFiles& run) {
-  StackedBars bars{.title = "Time of each epoch",
-                   .x_label = "epoch",
-                   .y_label = "seconds",
-                   .bars = {},
-                   .parts = {}};
+  StackedBars bars{.title = "Time of each epoch", .x_label = "epoch", .y_label = "seconds"};
   for (const EpochEnded& epoch : run.epochs) bars.bars.push_back(std::to_string(epoch.epoch + 1));
   for (const TimingPhase& phase : events::kTimingPhases) {
     const std::array shown{&run};
-    StackedBars::Part values{.name = phase_label(phase, shown), .values = {}};
+    StackedBars::Part values{.name = phase_label(phase, shown)};
     for (const EpochEnded& epoch : run.epochs) values.values.push_back(epoch.timing.*phase.seconds);
     bars.parts.push_back(std::move(values));
   }
   std::vector<Html> figures;
   push(figures, stacked_bars(bars));
-  LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s", .series = {}};
-  chart.series.push_back({.name = "samples/s", .x = {}, .y = {}});
-  push(figures, measured(run.epochs, chart, {rate_of}));
+  LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s"};
+  chart.series.push_back({.name = "samples/s"});
+  push(figures, measured(run.epochs, chart, {epoch_rate}));
   return figures;
 }
 
@@ -183,38 +174,34 @@ std::vector<Html> utilisation_figures(const RunFiles& run) {
         [member](const EpochEnded& epoch) { return (epoch.timing.*member).value_or(std::nan("")); };
   };
   const auto chart = [&](const char* title, const char* unit, std::vector<std::string> names) {
-    LineChart drawn{.title = title, .x_label = "epoch", .y_label = unit, .series = {}};
-    for (std::string& name : names)
-      drawn.series.push_back({.name = std::move(name), .x = {}, .y = {}});
+    LineChart drawn{.title = title, .x_label = "epoch", .y_label = unit};
+    for (std::string& name : names) drawn.series.push_back({.name = std::move(name)});
     return drawn;
   };
-  std::vector<Html> figures;
-  push(figures,
-       measured(run.epochs, chart("CPU", "% of one core", {"CPU"}), {plain(&Timing::cpu_percent)}));
-  push(figures,
-       measured(run.epochs, chart("GPU", "% of the time", {"GPU"}), {optional(&Timing::gpu_util)}));
-  push(figures, measured(run.epochs, chart("Memory", "MB", {"host, peak", "GPU"}),
-                         {plain(&Timing::rss_mb), optional(&Timing::gpu_mem_mb)}));
-  push(figures, measured(run.epochs, chart("Reading from the disk", "MB/s", {"read"}),
-                         {plain(&Timing::read_mb_s)}));
-  return figures;
+  const auto of_epochs = [&](const LineChart& drawn, const std::vector<OfEpoch>& values) {
+    return measured(run.epochs, drawn, values);
+  };
+  return without_empty(
+      {of_epochs(chart("CPU", "% of one core", {"CPU"}), {plain(&Timing::cpu_percent)}),
+       of_epochs(chart("GPU", "% of the time", {"GPU"}), {optional(&Timing::gpu_util)}),
+       of_epochs(chart("Memory", "MB", {"host, peak", "GPU"}),
+                 {plain(&Timing::rss_mb), optional(&Timing::gpu_mem_mb)}),
+       of_epochs(chart("Reading from the disk", "MB/s", {"read"}), {plain(&Timing::read_mb_s)})});
 }
 
 std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t most) {
   std::vector<std::string> names;
   for (const Strand& strand : strands) {
-    for (const std::string& name : metric_names(*strand.epochs)) {
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
+    for (const std::string& name : metric_names(*strand.epochs)) add_new(names, name);
   }
   std::vector<Html> figures;
   for (const std::string& name : names) {
     if (figures.size() == most) break;
-    LineChart chart{.title = name, .x_label = "epoch", .y_label = short_name(name), .series = {}};
-    chart.scale = name.find("loss") == std::string::npos ? AxisScale::linear : AxisScale::automatic;
+    LineChart chart{
+        .title = name, .x_label = "epoch", .y_label = short_name(name), .scale = scale_of(name)};
     for (const Strand& strand : strands) {
       Series series = without_gaps(over_epochs(*strand.epochs, strand.name, metric(name)));
-      series.colour = strand.colour;
+      series.color = strand.color;
       series.look = strand.look;
       if (!series.x.empty()) chart.series.push_back(std::move(series));
     }
@@ -224,10 +211,10 @@ std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t
 }
 
 Html strand_throughput(const std::vector<Strand>& strands) {
-  LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s", .series = {}};
+  LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s"};
   for (const Strand& strand : strands) {
-    Series series = over_epochs(*strand.epochs, strand.name, rate_of);
-    series.colour = strand.colour;
+    Series series = over_epochs(*strand.epochs, strand.name, epoch_rate);
+    series.color = strand.color;
     series.look = strand.look;
     chart.series.push_back(std::move(series));
   }

@@ -4,10 +4,6 @@
 #include "report/html/line_chart.hpp"
 #include "report/record/run_files.hpp"
 
-#include <span>
-#include <string>
-#include <vector>
-
 // The charts of one run, and of several in one.
 
 namespace trainctl::report {
@@ -30,7 +26,7 @@ std::vector<Html> utilisation_figures(const RunFiles& run);
 struct Strand {
   std::string name;
   const std::vector<events::EpochEnded>* epochs = nullptr;
-  std::size_t colour = 0;
+  std::size_t color = 0;
   LineLook look = LineLook::solid;
 };
 /// A figure a metric, with a line for each strand that has it. At most `most` figures.

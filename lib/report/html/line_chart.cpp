@@ -4,13 +4,10 @@
 #include "report/html/plot.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -55,34 +52,6 @@ std::size_t farthest(const Line& line, std::size_t first, std::size_t end,
   }
   return best;
 }
-
-}  // namespace
-
-std::vector<std::size_t> thinned(std::span<const double> x, std::span<const double> y,
-                                 std::size_t most) {
-  ASSERT(x.size() == y.size() && most >= 3);
-  std::vector<std::size_t> kept;
-  if (x.size() <= most) {
-    kept.resize(x.size());
-    std::iota(kept.begin(), kept.end(), std::size_t{0});
-    return kept;
-  }
-  const Line line{x, y};
-  const std::size_t buckets = most - 2;
-  const std::size_t between = x.size() - 2;
-  const auto begin_of = [&](std::size_t bucket) { return 1 + bucket * between / buckets; };
-  kept.push_back(0);
-  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
-    const std::size_t end = begin_of(bucket + 1);
-    const std::size_t next_end = bucket + 1 < buckets ? begin_of(bucket + 2) : x.size();
-    const Point next = line.mean(end, next_end);
-    kept.push_back(farthest(line, begin_of(bucket), end, {line.at(kept.back()), next}));
-  }
-  kept.push_back(x.size() - 1);
-  return kept;
-}
-
-namespace {
 
 constexpr std::size_t kMostPoints = 400;  // of a line
 constexpr std::size_t kMostDots = 40;
@@ -197,13 +166,12 @@ Html line_of(const Pen& pen) {
   const bool dots = points <= kMostDots && pen.series.look != LineLook::faint;
   for (const Stretch& stretch : stretches)
     pen.draw(stretch, kMostPoints * stretch.x.size() / points, dots, drawn);
-  std::string look = "line " + colour_class(pen.series.colour);
+  std::string look = "line " + color_class(pen.series.color);
   if (pen.series.look == LineLook::dashed) look += " dashed";
   if (pen.series.look == LineLook::faint) look += " faint";
-  return element("g", {{"class", look}},
-                 element("path", {{"d", drawn.path}, {"data-name", pen.series.name}},
-                         svg_title(pen.series.name)) +
-                     drawn.dots);
+  return svg_group(look, element("path", {{"d", drawn.path}, {"data-name", pen.series.name}},
+                                 svg_title(pen.series.name)) +
+                             drawn.dots);
 }
 
 std::string described(const LineChart& chart, const Extent& extent) {
@@ -224,6 +192,30 @@ std::string described(const LineChart& chart, const Extent& extent) {
 
 }  // namespace
 
+std::vector<std::size_t> thinned(std::span<const double> x, std::span<const double> y,
+                                 std::size_t most) {
+  ASSERT(x.size() == y.size() && most >= 3);
+  std::vector<std::size_t> kept;
+  if (x.size() <= most) {
+    kept.resize(x.size());
+    std::iota(kept.begin(), kept.end(), std::size_t{0});
+    return kept;
+  }
+  const Line line{x, y};
+  const std::size_t buckets = most - 2;
+  const std::size_t between = x.size() - 2;
+  const auto begin_of = [&](std::size_t bucket) { return 1 + bucket * between / buckets; };
+  kept.push_back(0);
+  for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+    const std::size_t end = begin_of(bucket + 1);
+    const std::size_t next_end = bucket + 1 < buckets ? begin_of(bucket + 2) : x.size();
+    const Point next = line.mean(end, next_end);
+    kept.push_back(farthest(line, begin_of(bucket), end, {line.at(kept.back()), next}));
+  }
+  kept.push_back(x.size() - 1);
+  return kept;
+}
+
 Html line_chart(const LineChart& chart) {
   const Extent extent = extent_of(chart);
   if (extent.y.empty()) return {};
@@ -235,7 +227,7 @@ Html line_chart(const LineChart& chart) {
   std::vector<LegendEntry> entries;
   for (const Series& series : chart.series) {
     shapes += line_of({area, x, y, chart, series});
-    entries.push_back({series.name, series.colour, series.look == LineLook::dashed});
+    entries.push_back({series.name, series.color, series.look == LineLook::dashed});
   }
   const PlotTitle title{chart.title, described(chart, extent)};
   const Attributes scales{{"class", "lines"},

@@ -2,11 +2,8 @@
 
 #include "report/html/html.hpp"
 
-#include <cstddef>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 namespace trainctl::report {
 
@@ -23,9 +20,9 @@ enum class LineLook { solid, dashed, faint };
 /// One line. `x` ascends; a value that is not finite leaves a gap.
 struct Series {
   std::string name;
-  std::vector<double> x;
-  std::vector<double> y;
-  std::size_t colour = 0;
+  std::vector<double> x = {};
+  std::vector<double> y = {};
+  std::size_t color = 0;
   LineLook look = LineLook::solid;
 };
 
@@ -37,7 +34,7 @@ struct LineChart {
   std::string title;
   std::string x_label;
   std::string y_label;
-  std::vector<Series> series;
+  std::vector<Series> series = {};
   AxisScale scale = AxisScale::linear;
   std::optional<double> y_from = std::nullopt;  // the axis begins there, or below
   std::optional<double> y_to = std::nullopt;    // and ends there, or above

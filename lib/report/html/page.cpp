@@ -1,22 +1,13 @@
 #include "report/html/page.hpp"
 
 #include "base/hash.hpp"
-#include "report/html/html.hpp"
-
-#include <fmt/format.h>
-
-#include <algorithm>
 
 namespace trainctl::report {
 namespace {
 
-/// The look of every page: light and dark, narrow and wide, on paper.
-Literal page_style();
-/// Values under the pointer, and the switch between light and dark. Pages say all without it.
-Literal page_script();
-
-// Series have the colours of Okabe & Ito ("Color Universal Design", 2008), which people with any
-// common colour vision tell apart; light paper has the darker ones first, dark paper the lighter.
+// Series have the colors of Okabe & Ito ("Color Universal Design", 2008), which people with any
+// common color vision tell apart; light paper has the darker ones first, dark paper the lighter.
+// The look of every page: light and dark, narrow and wide, on paper.
 constexpr char kStyle[] = R"css(
 :root { color-scheme: light;
   --paper: #fbfbfa; --card: #ffffff; --ink: #1c2024; --soft: #5b6470; --rule: #d9dce0; --grid: #e9ebee; --accent: #0072b2; --link: #005f96;
@@ -104,6 +95,7 @@ footer { color: var(--soft); font-size: .8rem; padding-top: 1.5rem; padding-bott
   .cards { grid-template-columns: 1fr 1fr; } }
 )css";
 
+// Values under the pointer, and the switch between light and dark. Pages say all without it.
 constexpr char kScript[] = R"js(
 (function () {
   "use strict";
@@ -167,16 +159,9 @@ constexpr char kScript[] = R"js(
 }());
 )js";
 
-Literal page_style() { return kStyle; }
-Literal page_script() { return kScript; }
-
 const char* class_of(Mood mood) {
-  switch (mood) {
-    case Mood::good: return "pill good";
-    case Mood::bad: return "pill bad";
-    case Mood::waiting: return "pill wait";
-  }
-  return "pill wait";
+  constexpr std::array kClasses{"pill good", "pill bad", "pill wait"};
+  return kClasses.at(static_cast<std::size_t>(mood));
 }
 
 std::string hash_of(Literal text) {
@@ -187,7 +172,7 @@ Html head_of(const Page& page) {
   const std::string policy = fmt::format(
       "default-src 'none'; img-src data:; style-src {}; script-src {}; base-uri 'none'; "
       "form-action 'none'",
-      hash_of(page_style()), hash_of(page_script()));
+      hash_of(kStyle), hash_of(kScript));
   return element(
       "head",
       element("meta", {{"charset", "utf-8"}}) +
@@ -196,7 +181,7 @@ Html head_of(const Page& page) {
                   {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) +
           element("meta", {{"name", "color-scheme"}, {"content", "light dark"}}) +
           element("meta", {{"name", "generator"}, {"content", "trainctl"}}) +
-          element("title", Html(page.title)) + raw_element("style", page_style()));
+          element("title", Html(page.title)) + raw_element("style", kStyle));
 }
 
 Html facts_of(const Page& page) {
@@ -241,12 +226,12 @@ std::string render(const Page& page) {
   for (const Section& section : page.sections) {
     if (section.content.empty()) continue;
     main +=
-        element("section", {{"id", section.id}, {"aria-labelledby", section.id + "-title"}},
+        element("section", {{"id", section.id}, {"aria-labeledby", section.id + "-title"}},
                 element("h2", {{"id", section.id + "-title"}}, section.title) + section.content);
   }
   Html body = headline(page) + element("main", main);
   if (!page.footer.empty()) body += element("footer", Html(page.footer));
-  body += raw_element("script", page_script());
+  body += raw_element("script", kScript);
   return document(element("html", {{"lang", "en"}}, head_of(page) + element("body", body)));
 }
 
@@ -288,8 +273,6 @@ Html cards(const std::vector<Html>& figures) {
 Html folded(const std::string& title, const Html& content) {
   return content.empty() ? content : element("details", element("summary", Html(title)) + content);
 }
-
-Html preformatted(std::string_view text) { return element("pre", {{"tabindex", "0"}}, Html(text)); }
 
 Html command(std::string_view text) { return element("pre", {{"class", "command"}}, Html(text)); }
 

@@ -3,10 +3,6 @@
 #include "report/html/html.hpp"
 #include "report/text/table.hpp"
 
-#include <optional>
-#include <string>
-#include <vector>
-
 // The frame of a page and the pieces that all pages share.
 
 namespace trainctl::report {
@@ -53,7 +49,6 @@ Html paragraph(std::string_view text);
 Html cards(const std::vector<Html>& figures);
 /// Folded until it is opened.
 Html folded(const std::string& title, const Html& content);
-Html preformatted(std::string_view text);
 /// A command to be copied.
 Html command(std::string_view text);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -41,6 +42,13 @@ std::string short_exponent(std::string text) {
   const std::size_t plus = text.find("e+0");
   if (plus != std::string::npos) text.erase(plus + 1, 2);
   return text;
+}
+
+constexpr std::size_t kColors = 9;
+
+const char* name_of(Anchor anchor) {
+  constexpr std::array kNames{"start", "middle", "end"};
+  return kNames.at(static_cast<std::size_t>(anchor));
 }
 
 }  // namespace
@@ -119,21 +127,6 @@ std::string tick_text(double value, const Axis& axis) {
   return fmt::format("{:.{}f}", value, std::clamp(decimals, 0, 8));
 }
 
-namespace {
-
-constexpr std::size_t kColours = 9;
-
-const char* name_of(Anchor anchor) {
-  switch (anchor) {
-    case Anchor::start: return "start";
-    case Anchor::middle: return "middle";
-    case Anchor::end: return "end";
-  }
-  return "start";
-}
-
-}  // namespace
-
 std::string coordinate(double value) {
   if (!std::isfinite(value)) return "0";
   std::string text = fmt::format("{:.2f}", value);
@@ -142,7 +135,7 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string colour_class(std::size_t number) { return fmt::format("c{}", number % kColours); }
+std::string color_class(std::size_t number) { return fmt::format("c{}", number % kColors); }
 
 Html svg_text(double x, double y, Anchor anchor, std::string_view text) {
   return element(
@@ -156,6 +149,21 @@ Html svg_line(double x1, double y1, double x2, double y2) {
                           {"y1", coordinate(y1)},
                           {"x2", coordinate(x2)},
                           {"y2", coordinate(y2)}});
+}
+
+Html svg_group(std::string_view shape_class, const Html& shapes) {
+  return element("g", {{"class", std::string(shape_class)}}, shapes);
+}
+
+Html svg_rect(std::string_view shape_class, const Box& box, const Html& content,
+              const Attributes& more) {
+  Attributes attributes{{"class", std::string(shape_class)},
+                        {"x", coordinate(box.x)},
+                        {"y", coordinate(box.y)},
+                        {"width", coordinate(box.width)},
+                        {"height", coordinate(box.height)}};
+  attributes.insert(attributes.end(), more.begin(), more.end());
+  return element("rect", attributes, content);
 }
 
 Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels& labels) {
@@ -175,15 +183,15 @@ Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels&
   ticks += element("g", {{"class", "label"}},
                    svg_text(area.x(1), area.height - 4, Anchor::end, labels.x) +
                        svg_text(2, 11, Anchor::start, labels.y));
-  const Html base = element("g", {{"class", "base"}}, svg_line(area.x(0), below, area.x(1), below));
-  return element("g", {{"class", "grid"}}, grid) + base + element("g", {{"class", "ticks"}}, ticks);
+  const Html base = svg_group("base", svg_line(area.x(0), below, area.x(1), below));
+  return svg_group("grid", grid) + base + svg_group("ticks", ticks);
 }
 
 Html legend(const std::vector<LegendEntry>& entries) {
   if (entries.size() < 2) return {};
   Html items;
   for (const LegendEntry& entry : entries) {
-    const std::string look = colour_class(entry.colour) + (entry.dashed ? " key dashed" : " key");
+    const std::string look = color_class(entry.color) + (entry.dashed ? " key dashed" : " key");
     items += element("li", element("i", {{"class", look}, {"aria-hidden", "true"}}) + entry.name);
   }
   return element("ul", {{"class", "legend"}}, items);

@@ -2,10 +2,6 @@
 
 #include "report/html/html.hpp"
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace trainctl::report {
 
 enum class AxisScaling { linear, logarithmic };
@@ -15,7 +11,7 @@ struct Axis {
   double low = 0;
   double high = 1;
   AxisScaling scaling = AxisScaling::linear;
-  std::vector<double> ticks;
+  std::vector<double> ticks = {};
 
   /// Where the value lies: 0 at `low`, 1 at `high`. NaN of what has no place on it.
   [[nodiscard]] double place(double value) const;
@@ -29,7 +25,7 @@ Axis log_axis(double low, double high, int most);
 /// Whole numbers alone: epochs, steps. Not widened.
 Axis whole_axis(double low, double high, int most);
 
-/// A tick with as many decimals as its neighbours need to differ: "0.05", "1,500", "2e-05", "15k".
+/// A tick with as many decimals as its neighbors need to differ: "0.05", "1,500", "2e-05", "15k".
 std::string tick_text(double value, const Axis& axis);
 
 // What the charts share: the frame with its axes, the legend, numbers of SVG.
@@ -51,13 +47,23 @@ struct PlotArea {
 
 /// With two decimals at most: "12.5".
 std::string coordinate(double value);
-/// "c0" ... "c8": the classes that give series their colours; they begin anew behind the last.
-std::string colour_class(std::size_t number);
+/// "c0" ... "c8": the classes that give series their colors; they begin anew behind the last.
+std::string color_class(std::size_t number);
 
 enum class Anchor { start, middle, end };
 Html svg_text(double x, double y, Anchor anchor, std::string_view text);
 Html svg_title(std::string_view text);
 Html svg_line(double x1, double y1, double x2, double y2);
+/// Shapes of one class.
+Html svg_group(std::string_view shape_class, const Html& shapes);
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+};
+Html svg_rect(std::string_view shape_class, const Box& box, const Html& content = {},
+              const Attributes& more = {});
 
 /// Grid, ticks and labels of both axes.
 struct PlotLabels {
@@ -68,7 +74,7 @@ Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels&
 
 struct LegendEntry {
   std::string name;
-  std::size_t colour = 0;
+  std::size_t color = 0;
   bool dashed = false;
 };
 /// A list; nothing for fewer than two entries.

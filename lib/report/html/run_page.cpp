@@ -4,30 +4,12 @@
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/html.hpp"
-#include "report/html/page.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace trainctl::report {
 namespace {
-
-// The sections of a run's page. Each is empty where the run told nothing of it.
-
-Html ending_section(const RunFiles& run);
-Html time_section(const RunFiles& run);
-Html steps_section(const RunFiles& run);
-Html confusion_section(const RunFiles& run, const RunPageExtras& extras);
-Html worst_section(const RunPageExtras& extras);
-Html ranks_section(const RunFiles& run);
-Html epochs_section(const RunFiles& run);
-Html checkpoints_section(const RunFiles& run);
-Html config_section(const RunFiles& run);
-Html manifest_section(const RunFiles& run);
 
 std::string scalar_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -82,7 +64,7 @@ Html bottleneck_of(const RunFiles& run) {
 
 /// Sums over all epochs.
 Table budget_table(const RunFiles& run) {
-  Table table({{"part", Align::left}, {"seconds"}, {"share"}});
+  Table table({left("part"), "seconds", "share"});
   const events::Timing sum = sum_timing(run.epochs);
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const double seconds = sum.*phase.seconds;
@@ -126,7 +108,7 @@ std::vector<Confusion> confusions_of(const CountTable& table) {
 Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
   const std::vector<Confusion> pairs = confusions_of(table);
   if (pairs.empty()) return {};
-  Table rows({{"class", Align::left}, {"called", Align::left}, {"samples"}, {"of the class"}});
+  Table rows({left("class"), left("called"), "samples", "of the class"});
   for (const Confusion& pair : pairs) {
     const double share = static_cast<double>(pair.count) / static_cast<double>(pair.total);
     rows.add({name_of(pair.row, extras), name_of(pair.column, extras), with_thousands(pair.count),
@@ -140,7 +122,6 @@ Html confusion_of(const CountTable& table, const RunPageExtras& extras) {
   HeatMap map{.title = fmt::format("{}, epoch {}", table.split, table.epoch),
               .row_label = "class",
               .column_label = "called",
-              .names = {},
               .counts = table.counts};
   for (std::size_t i = 0; i < table.counts.size(); ++i) map.names.push_back(name_of(i, extras));
   return heat_map(map);
@@ -192,14 +173,16 @@ Html lit_config(const std::string& text) {
   return element("pre", {{"tabindex", "0"}}, lines);
 }
 
+// The sections of a run's page. Each is empty where the run reported nothing of it.
+
 Html ending_section(const RunFiles& run) {
   Html content;
   const std::string message = text_at(run.result, "message");
-  const bool is_bad = status_of(run).kind == RunStatus::Kind::bad;
+  const bool is_bad = status_of(run).mood == Mood::bad;
   if (!message.empty()) content += element("p", {{"class", is_bad ? "note bad" : "note"}}, message);
   const Json& failure = member(run.result, "first_failure");
   if (failure.is_object()) {
-    Table table({{"first failure", Align::left}, {"", Align::left}});
+    Table table({left("first failure"), left("")});
     add_rows(table, "", failure);
     content += html_table(table);
   }
@@ -250,9 +233,9 @@ Html epochs_section(const RunFiles& run) {
   constexpr std::size_t kMostRows = 500;
   if (run.epochs.empty()) return {};
   const std::vector<std::string> names = metric_names(run.epochs);
-  std::vector<Column> columns{{"epoch"}, {"step"}};
-  for (const std::string& name : names) columns.push_back({name});
-  for (const char* header : {"lr", "time", "samples/s"}) columns.push_back({header});
+  std::vector<Column> columns{"epoch", "step"};
+  columns.insert(columns.end(), names.begin(), names.end());
+  columns.insert(columns.end(), {"lr", "time", "samples/s"});
   Table table(columns);
   const std::size_t first = run.epochs.size() > kMostRows ? run.epochs.size() - kMostRows : 0;
   for (std::size_t i = first; i < run.epochs.size(); ++i) {
@@ -263,9 +246,8 @@ Html epochs_section(const RunFiles& run) {
       const auto value = events::find_metric(epoch.metrics, name);
       cells.push_back(value ? metric_text(*value) : "");
     }
-    cells.push_back(exact_text(epoch.lr));
-    cells.push_back(human_duration(epoch.timing.wall_s));
-    cells.push_back(rate_text(epoch.timing.samples_per_s));
+    cells.insert(cells.end(), {exact_text(epoch.lr), human_duration(epoch.timing.wall_s),
+                               rate_text(epoch.timing.samples_per_s)});
     table.add(std::move(cells));
   }
   return folded(first == 0 ? "Every epoch" : fmt::format("The last {} epochs", kMostRows),
@@ -274,7 +256,7 @@ Html epochs_section(const RunFiles& run) {
 
 Html checkpoints_section(const RunFiles& run) {
   if (run.checkpoints.empty()) return {};
-  Table table({{"checkpoint", Align::left}, {"size"}});
+  Table table({left("checkpoint"), "size"});
   for (const CheckpointName& one : run.checkpoints)
     table.add({one.name, human_bytes(static_cast<double>(one.bytes))});
   return html_table(table);
@@ -288,30 +270,20 @@ Html config_section(const RunFiles& run) {
 
 Html manifest_section(const RunFiles& run) {
   if (!run.manifest.is_object()) return {};
-  Table table({{"key", Align::left}, {"value", Align::left}});
+  Table table({left("key"), left("value")});
   add_rows(table, "", run.manifest);
   return folded("Versions, machine, command, data", html_table(table));
 }
 
-Mood mood_of(RunStatus::Kind kind) {
-  switch (kind) {
-    case RunStatus::Kind::good: return Mood::good;
-    case RunStatus::Kind::bad: return Mood::bad;
-    case RunStatus::Kind::open: return Mood::waiting;
-  }
-  return Mood::waiting;
-}
-
-std::string seconds_text(double seconds) {
+std::string duration_or_empty(double seconds) {
   return std::isfinite(seconds) && seconds >= 0 ? human_duration(seconds) : "";
 }
 
 /// Of result.json, else of the epochs.
-double rate_of(const RunFiles& run) {
+double run_rate(const RunFiles& run) {
   const double told = number_at(run.result, "samples_per_s");
   if (told > 0 || run.epochs.empty()) return told;
-  const std::span<const events::EpochEnded> all = run.epochs;
-  return sum_timing(all.size() > 1 ? all.subspan(1) : all).samples_per_s;
+  return sum_timing(without_first<events::EpochEnded>(run.epochs)).samples_per_s;
 }
 
 Fact best_fact(const RunFiles& run) {
@@ -326,7 +298,7 @@ Fact epochs_fact(const RunFiles& run) {
   const std::int64_t epochs = run.epochs.empty() ? 0 : run.epochs.back().epoch + 1;
   const std::string planned = run.value("trainer.max_epochs").value_or("");
   const double steps = number_at(run.result, "steps");
-  const bool is_open = status_of(run).kind == RunStatus::Kind::open;
+  const bool is_open = status_of(run).mood == Mood::waiting;
   const std::string of = is_open && !planned.empty() && planned != "~" ? " of " + planned : "";
   std::string remark;
   if (steps > 0 && steps < 9e15) remark = with_thousands(static_cast<long long>(steps)) + " steps";
@@ -344,13 +316,13 @@ std::string device_of(const RunFiles& run) {
 
 std::vector<Fact> facts_of(const RunFiles& run) {
   const double world = number_at(run.result, "world_size");
-  const double rate = rate_of(run);
+  const double rate = run_rate(run);
   const double restarts = number_at(run.result, "restarts");
   return {best_fact(run),
           epochs_fact(run),
-          {"wall time", status_of(run).kind == RunStatus::Kind::open
+          {"wall time", status_of(run).mood == Mood::waiting
                             ? ""
-                            : seconds_text(number_at(run.result, "wall_s"))},
+                            : duration_or_empty(number_at(run.result, "wall_s"))},
           {"samples/s", rate > 0 ? rate_text(rate) : "", "without the first epoch"},
           {"device", device_of(run), text_at(member(run.manifest, "hardware"), "host")},
           {"processes", world > 1 ? exact_text(world) : ""},
@@ -361,21 +333,19 @@ std::vector<Fact> facts_of(const RunFiles& run) {
 
 }  // namespace
 
-RunStatus status_of(const RunFiles& run) {
+Status status_of(const RunFiles& run) {
   const std::string verdict = text_at(run.result, "verdict");
-  if (verdict.empty() || verdict == "unfinished")
-    return {"running, or killed", RunStatus::Kind::open};
+  if (verdict.empty() || verdict == "unfinished") return {"running, or killed", Mood::waiting};
   const double code = number_at(run.result, "exit_code");
-  if (code == 0) return {verdict, RunStatus::Kind::good};
+  if (code == 0) return {verdict, Mood::good};
   return {fmt::format("{} (exit {})", verdict, std::isfinite(code) ? exact_text(code) : "?"),
-          RunStatus::Kind::bad};
+          Mood::bad};
 }
 
 std::string run_page(const RunFiles& run, const RunPageExtras& extras) {
   Page page;
   page.title = run.name;
-  const RunStatus status = status_of(run);
-  page.status = Status{status.text, mood_of(status.kind)};
+  page.status = status_of(run);
   const std::string started = text_at(run.result, "started_at");
   page.subtitle = run.folder.string() + (started.empty() ? "" : ", started " + started);
   page.facts = facts_of(run);
@@ -384,7 +354,7 @@ std::string run_page(const RunFiles& run, const RunPageExtras& extras) {
                    {"time", "Where the time went", time_section(run)},
                    {"metrics", "Loss and metrics", cards(metric_figures(run))},
                    {"steps", "Steps", steps_section(run)},
-                   {"utilisation", "Utilisation", cards(utilisation_figures(run))},
+                   {"utilization", "Utilization", cards(utilisation_figures(run))},
                    {"confusion", "Which class was called what", confusion_section(run, extras)},
                    {"worst", "Worst predictions", worst_section(extras)},
                    {"ranks", "Processes", ranks_section(run)},

@@ -1,10 +1,7 @@
 #pragma once
 
+#include "report/html/page.hpp"
 #include "report/record/run_files.hpp"
-
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::report {
 
@@ -25,15 +22,11 @@ struct RunPageExtras {
   std::vector<std::string> class_names;
 };
 
-/// report.html of a run: headline, verdict, curves, time, utilisation, confusion, ranks, config,
+/// report.html of a run: headline, verdict, curves, time, utilization, confusion, ranks, config,
 /// manifest. What the run did not tell is left out; what is missing or damaged is said.
 std::string run_page(const RunFiles& run, const RunPageExtras& extras = {});
 
 /// How a run ended, in words; "running or killed" of one without an end.
-struct RunStatus {
-  std::string text;
-  enum class Kind { good, bad, open } kind = Kind::open;
-};
-RunStatus status_of(const RunFiles& run);
+Status status_of(const RunFiles& run);
 
 }  // namespace trainctl::report

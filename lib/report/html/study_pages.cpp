@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "report/compare/comparison_gate.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/line_chart.hpp"
@@ -10,9 +9,6 @@
 #include "report/html/run_page.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
 namespace trainctl::report {
@@ -27,7 +23,7 @@ std::vector<Strand> strands_of(const Compared& compared) {
       const bool many = group.runs.size() > 1;
       strands.push_back({.name = many ? group.label + ", seed " + seed : group.label,
                          .epochs = &run.epochs,
-                         .colour = g,
+                         .color = g,
                          .look = group.runs.size() > 4 ? LineLook::faint : LineLook::solid});
     }
   }
@@ -35,8 +31,8 @@ std::vector<Strand> strands_of(const Compared& compared) {
 }
 
 Html config_section(const Compared& compared) {
-  std::vector<Column> columns{{"key", Align::left}};
-  for (const Group& group : compared.groups) columns.push_back({group.label, Align::left});
+  std::vector<Column> columns{left("key")};
+  for (const Group& group : compared.groups) columns.push_back(left(group.label));
   Table table(columns);
   for (const ConfigDifference& difference : config_differences(compared)) {
     std::vector<std::string> cells{difference.key};
@@ -48,12 +44,10 @@ Html config_section(const Compared& compared) {
 }
 
 std::string mean_text(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? "" : metric_text(sum / static_cast<double>(values.size()));
+  return values.empty() ? "" : metric_text(mean(values));
 }
 
-std::string difference_text(const std::optional<MeanDifference>& difference) {
+std::string difference_cell(const std::optional<MeanDifference>& difference) {
   if (!difference) return "";
   std::string text = metric_text(difference->difference);
   if (difference->difference > 0) text = "+" + text;
@@ -66,7 +60,7 @@ std::string difference_text(const std::optional<MeanDifference>& difference) {
 }
 
 Html measures_section(const Compared& compared) {
-  std::vector<Column> columns{{"measure", Align::left}, {compared.groups.front().label}};
+  std::vector<Column> columns{left("measure"), {compared.groups.front().label}};
   for (std::size_t i = 1; i < compared.groups.size(); ++i) {
     columns.push_back({compared.groups[i].label});
     columns.push_back({"against " + compared.groups.front().label});
@@ -78,7 +72,7 @@ Html measures_section(const Compared& compared) {
     std::vector<std::string> cells{name, mean_text(values[0])};
     for (std::size_t i = 1; i < values.size(); ++i) {
       cells.push_back(mean_text(values[i]));
-      cells.push_back(difference_text(differences[i - 1]));
+      cells.push_back(difference_cell(differences[i - 1]));
     }
     table.add(std::move(cells));
   }
@@ -93,19 +87,15 @@ Html measures_section(const Compared& compared) {
 }
 
 Html time_section(const Compared& compared) {
-  StackedBars bars{.title = "Time of an epoch, without the first",
-                   .x_label = "run",
-                   .y_label = "seconds",
-                   .bars = {},
-                   .parts = {}};
+  StackedBars bars{
+      .title = "Time of an epoch, without the first", .x_label = "run", .y_label = "seconds"};
   const std::vector<const RunFiles*> runs = runs_of(compared);
   for (const events::TimingPhase& phase : events::kTimingPhases)
     bars.parts.push_back({phase_label(phase, runs), {}});
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs) {
       if (run.epochs.empty()) continue;
-      const std::span<const events::EpochEnded> all = run.epochs;
-      const auto steady = all.size() > 1 ? all.subspan(1) : all;
+      const auto steady = without_first<events::EpochEnded>(run.epochs);
       const events::Timing sum = sum_timing(steady);
       bars.bars.push_back(group.label);
       for (std::size_t p = 0; p < bars.parts.size(); ++p)
@@ -118,17 +108,105 @@ Html time_section(const Compared& compared) {
 }
 
 Html runs_section(const Compared& compared) {
-  Table table({{"group", Align::left},
-               {"run", Align::left},
-               {"seed"},
-               {"end", Align::left},
-               {"folder", Align::left}});
+  Table table({left("group"), left("run"), "seed", left("end"), left("folder")});
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs)
       table.add({group.label, run.name, run.value("seed").value_or(""), status_of(run).text,
                  run.folder.string()});
   }
   return table.rows().empty() ? Html() : html_table(table);
+}
+
+std::vector<double> numbers_at(const Json& object, std::string_view key) {
+  std::vector<double> numbers;
+  const Json& list = member(object, key);
+  if (!list.is_array()) return numbers;
+  for (const Json& value : list)
+    numbers.push_back(value.is_number() ? value.get<double>() : std::nan(""));
+  return numbers;
+}
+
+std::optional<double> known(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional(value);
+}
+
+IntervalRows::Row speedup_row(const Json& row, std::string_view key) {
+  const Json& speedup = member(row, key);
+  const std::vector<double> interval = numbers_at(speedup, "ci95");
+  IntervalRows::Row drawn{.name = text_at(row, "technique"),
+                          .value = known(number_at(speedup, "value"))};
+  if (interval.size() == 2) {
+    drawn.low = known(interval[0]);
+    drawn.high = known(interval[1]);
+  }
+  return drawn;
+}
+
+IntervalRows::Row total_row(const Json& row) {
+  const Json& total = member(row, "total_s");
+  return {.name = text_at(row, "technique"),
+          .value = known(number_at(total, "median")),
+          .low = known(number_at(total, "q1")),
+          .high = known(number_at(total, "q3")),
+          .points = numbers_at(row, "repeats_s")};
+}
+
+Html speedups_of(const Json& rows) {
+  IntervalRows total{.title = "Total time, its quartiles and repeats", .x_label = "seconds"};
+  IntervalRows speedup{.title = "Speed-up of the total time, 95 % interval",
+                       .x_label = "times as fast",
+                       .reference = 1};
+  IntervalRows epochs{
+      .title = "Speed-up of the epochs, 95 % interval", .x_label = "times as fast", .reference = 1};
+  for (const Json& row : rows) {
+    total.rows.push_back(total_row(row));
+    speedup.rows.push_back(speedup_row(row, "speedup"));
+    epochs.rows.push_back(speedup_row(row, "epoch_speedup"));
+  }
+  return cards({interval_rows(total), interval_rows(speedup), interval_rows(epochs)});
+}
+
+Html curves_of(const Json& rows) {
+  LineChart loss{.title = "Training loss", .x_label = "epoch", .y_label = "loss"};
+  loss.scale = AxisScale::automatic;
+  LineChart time{.title = "Seconds of each epoch", .x_label = "epoch", .y_label = "seconds"};
+  time.y_from = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [chart, key] : {std::pair{&loss, "loss"}, std::pair{&time, "epoch_s"}}) {
+      Series series{.name = text_at(rows[i], "technique"), .color = i};
+      series.y = numbers_at(rows[i], key);
+      for (std::size_t e = 0; e < series.y.size(); ++e)
+        series.x.push_back(static_cast<double>(e + 1));
+      chart->series.push_back(std::move(series));
+    }
+  }
+  return cards({line_chart(loss), line_chart(time)});
+}
+
+std::string same_text(const Json& value) {
+  if (!value.is_boolean()) return "?";
+  return value.get<bool>() ? "same" : "differ";
+}
+
+Html table_of(const Json& rows) {
+  Table table({left("technique"), "total s", "quartiles", "steady epoch s", "samples/s", "speed-up",
+               "95 %", "final loss", left("batches"), left("losses"), left("failure")});
+  for (const Json& row : rows) {
+    const auto cell = [](const std::optional<double>& value) {
+      return value ? metric_text(*value) : std::string("-");
+    };
+    const IntervalRows::Row total = total_row(row);
+    const IntervalRows::Row speedup = speedup_row(row, "speedup");
+    const std::vector<double> losses = numbers_at(row, "loss");
+    const double rate = number_at(row, "samples_per_s");
+    table.add(
+        {total.name, cell(total.value), cell(total.low) + " to " + cell(total.high),
+         cell(known(number_at(row, "steady_epoch_s"))), std::isnan(rate) ? "-" : rate_text(rate),
+         cell(speedup.value), speedup.low ? cell(speedup.low) + " to " + cell(speedup.high) : "-",
+         losses.empty() ? "-" : metric_text(losses.back()), same_text(member(row, "same_batches")),
+         same_text(member(row, "same_losses")), text_at(member(row, "failure"), "message")});
+  }
+  return html_table(table);
 }
 
 }  // namespace
@@ -155,118 +233,6 @@ std::string comparison_page(const Compared& compared) {
   page.footer = "Made by trainctl compare.";
   return render(page);
 }
-
-namespace {
-
-std::vector<double> numbers_at(const Json& object, std::string_view key) {
-  std::vector<double> numbers;
-  const Json& list = member(object, key);
-  if (!list.is_array()) return numbers;
-  for (const Json& value : list)
-    numbers.push_back(value.is_number() ? value.get<double>() : std::nan(""));
-  return numbers;
-}
-
-std::optional<double> known(double value) {
-  return std::isnan(value) ? std::nullopt : std::optional(value);
-}
-
-IntervalRows::Row speedup_row(const Json& row, std::string_view key) {
-  const Json& speedup = member(row, key);
-  const std::vector<double> interval = numbers_at(speedup, "ci95");
-  IntervalRows::Row drawn{.name = text_at(row, "technique"),
-                          .value = known(number_at(speedup, "value")),
-                          .low = std::nullopt,
-                          .high = std::nullopt};
-  if (interval.size() == 2) {
-    drawn.low = known(interval[0]);
-    drawn.high = known(interval[1]);
-  }
-  return drawn;
-}
-
-IntervalRows::Row total_row(const Json& row) {
-  const Json& total = member(row, "total_s");
-  return {.name = text_at(row, "technique"),
-          .value = known(number_at(total, "median")),
-          .low = known(number_at(total, "q1")),
-          .high = known(number_at(total, "q3")),
-          .points = numbers_at(row, "repeats_s")};
-}
-
-Html speedups_of(const Json& rows) {
-  IntervalRows total{
-      .title = "Total time, its quartiles and repeats", .x_label = "seconds", .rows = {}};
-  IntervalRows speedup{.title = "Speed-up of the total time, 95 % interval",
-                       .x_label = "times as fast",
-                       .rows = {},
-                       .reference = 1};
-  IntervalRows epochs{.title = "Speed-up of the epochs, 95 % interval",
-                      .x_label = "times as fast",
-                      .rows = {},
-                      .reference = 1};
-  for (const Json& row : rows) {
-    total.rows.push_back(total_row(row));
-    speedup.rows.push_back(speedup_row(row, "speedup"));
-    epochs.rows.push_back(speedup_row(row, "epoch_speedup"));
-  }
-  return cards({interval_rows(total), interval_rows(speedup), interval_rows(epochs)});
-}
-
-Html curves_of(const Json& rows) {
-  LineChart loss{.title = "Training loss", .x_label = "epoch", .y_label = "loss", .series = {}};
-  loss.scale = AxisScale::automatic;
-  LineChart time{
-      .title = "Seconds of each epoch", .x_label = "epoch", .y_label = "seconds", .series = {}};
-  time.y_from = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (const auto& [chart, key] : {std::pair{&loss, "loss"}, std::pair{&time, "epoch_s"}}) {
-      Series series{.name = text_at(rows[i], "technique"), .x = {}, .y = {}, .colour = i};
-      series.y = numbers_at(rows[i], key);
-      for (std::size_t e = 0; e < series.y.size(); ++e)
-        series.x.push_back(static_cast<double>(e + 1));
-      chart->series.push_back(std::move(series));
-    }
-  }
-  return cards({line_chart(loss), line_chart(time)});
-}
-
-std::string same_text(const Json& value) {
-  if (!value.is_boolean()) return "?";
-  return value.get<bool>() ? "same" : "differ";
-}
-
-Html table_of(const Json& rows) {
-  Table table({{"technique", Align::left},
-               {"total s"},
-               {"quartiles"},
-               {"steady epoch s"},
-               {"samples/s"},
-               {"speed-up"},
-               {"95 %"},
-               {"final loss"},
-               {"batches", Align::left},
-               {"losses", Align::left},
-               {"failure", Align::left}});
-  for (const Json& row : rows) {
-    const auto cell = [](const std::optional<double>& value) {
-      return value ? metric_text(*value) : std::string("-");
-    };
-    const IntervalRows::Row total = total_row(row);
-    const IntervalRows::Row speedup = speedup_row(row, "speedup");
-    const std::vector<double> losses = numbers_at(row, "loss");
-    const double rate = number_at(row, "samples_per_s");
-    table.add(
-        {total.name, cell(total.value), cell(total.low) + " to " + cell(total.high),
-         cell(known(number_at(row, "steady_epoch_s"))), std::isnan(rate) ? "-" : rate_text(rate),
-         cell(speedup.value), speedup.low ? cell(speedup.low) + " to " + cell(speedup.high) : "-",
-         losses.empty() ? "-" : metric_text(losses.back()), same_text(member(row, "same_batches")),
-         same_text(member(row, "same_losses")), text_at(member(row, "failure"), "message")});
-  }
-  return html_table(table);
-}
-
-}  // namespace
 
 std::string bench_page(const Json& bench, const std::string& title) {
   const Json& rows = member(bench, "rows");

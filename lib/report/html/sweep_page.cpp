@@ -1,25 +1,218 @@
-#include "report/html/sweep_page.hpp"
-
 #include "base/error.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
-#include "report/record/run_files.hpp"
+#include "report/html/study_pages.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
+
+/// Key of the experiment file -> value.
+using ToldOverrides = std::vector<std::pair<std::string, std::string>>;
+
+std::string plain_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : to_line(value);
+}
+
+/// Of {"overrides": {"optimizer.lr": 0.1}} or {"overrides": ["optimizer.lr=0.1"]}, which a run or a
+/// row of the summary has.
+ToldOverrides overrides_of(const Json& run) {
+  ToldOverrides found;
+  const Json& told = member(run, "overrides");
+  if (told.is_object()) {
+    for (const auto& [key, value] : told.items()) found.emplace_back(key, plain_text(value));
+  } else if (told.is_array()) {
+    for (const Json& one : told) {
+      const std::string text = plain_text(one);
+      const std::size_t sign = std::min(text.find('='), text.size());
+      found.emplace_back(text.substr(0, sign), text.substr(std::min(sign + 1, text.size())));
+    }
+  }
+  return found;
+}
+
+/// Keys that differ between `rows`, or all where none does.
+std::set<std::string> varied_keys(const Json& rows) {
+  std::map<std::string, std::pair<std::string, std::size_t>> first;  // value, rows that have it
+  std::set<std::string> all;
+  for (const Json& row : rows) {
+    for (const auto& [key, value] : overrides_of(row)) {
+      auto& told = first.try_emplace(key, value, 0).first->second;
+      if (told.first == value) ++told.second;
+      all.insert(key);
+    }
+  }
+  std::set<std::string> varied;
+  for (const auto& [key, told] : first) {
+    if (told.second != rows.size()) varied.insert(key);
+  }
+  return varied.empty() ? all : varied;
+}
+
+/// "optimizer.lr=0.1, model.type=cnn", of those keys.
+std::string setting_text(const Json& row, const std::set<std::string>& keys) {
+  std::string text;
+  for (const auto& [key, value] : overrides_of(row)) {
+    if (keys.contains(key)) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  }
+  return text;
+}
+
+std::string interval_text(const Json& value) {
+  const Json& ci = member(value, "ci95");
+  if (!ci.is_array() || ci.size() != 2 || !ci[0].is_number() || !ci[1].is_number()) return "-";
+  return fmt::format("[{}, {}]", metric_text(ci[0].get<double>()),
+                     metric_text(ci[1].get<double>()));
+}
+
+std::string mean_text(const Json& value) {
+  const double mean = number_at(value, "mean");
+  return std::isnan(mean) ? "-" : metric_text(mean);
+}
+
+std::string difference_text(const Json& row) {
+  if (const Json& is_reference = member(row, "reference"); is_reference == Json(true))
+    return "reference";
+  const Json& difference = member(row, "difference");
+  const double mean = number_at(difference, "mean");
+  if (std::isnan(mean)) return "-";
+  const std::string text = (mean < 0 ? "" : "+") + metric_text(mean);
+  const std::string interval = interval_text(difference);
+  if (interval == "-") return text;
+  return text + " " + interval + (member(row, "tied") == Json(true) ? ", tied" : "");
+}
+
+std::string runs_text(const Json& row) {
+  std::string text;
+  const Json& runs = member(row, "runs");
+  for (std::size_t i = 0; runs.is_array() && i < runs.size(); ++i)
+    text += (i == 0 ? "" : " ") + plain_text(runs[i]);
+  return text;
+}
+
+/// A row a setting, as the sweep ranks them. Nothing where it has no summary.
+Html sweep_summary(const Json& sweep, const std::string& metric) {
+  const Json& rows = member(sweep, "summary");
+  if (!rows.is_array() || rows.empty()) return {};
+  Table table({"rank", left("settings"), "mean " + metric, "95 %", "difference", left("runs"),
+               left("status")});
+  const std::set<std::string> keys = varied_keys(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Json& row = rows[i];
+    const Json& value = member(row, "value");
+    table.add({std::to_string(i + 1), setting_text(row, keys), mean_text(value),
+               interval_text(value), difference_text(row), runs_text(row), text_at(row, "status")});
+  }
+  return html_table(table);
+}
+
+std::string run_id_of(const Json& run) { return plain_text(member(run, "id")); }
+
+/// Empty where the run was not given the key.
+std::string override_of(const Json& run, const std::string& key) {
+  for (const auto& [name, value] : overrides_of(run)) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+/// Keys that the runs were given, in their order.
+std::vector<std::string> keys_of(const Json& runs) {
+  std::vector<std::string> keys;
+  for (const Json& run : runs) {
+    for (const auto& [key, value] : overrides_of(run)) add_new(keys, key);
+  }
+  return keys;
+}
+
+/// Of the best epoch, by which the sweep itself ranks; else of the last. NaN where it reported
+/// none.
+double result_of(const Json& run, const Objective& objective) {
+  if (run.is_object() && run.contains("value")) return number_at(run, "value");
+  return number_at(member(run, "metrics"), objective.metric);
+}
+
+/// 0 of the best, 1 of the worst, by their order: one that diverged does not hide the others.
+std::vector<double> shades_of(const Json& runs, const Objective& objective) {
+  std::vector<double> sorted;
+  for (const Json& run : runs) {
+    if (std::isfinite(result_of(run, objective))) sorted.push_back(result_of(run, objective));
+  }
+  std::ranges::sort(sorted);
+  if (!objective.lowest) std::ranges::reverse(sorted);
+  std::vector<double> shades;
+  for (const Json& run : runs) {
+    const auto place = std::ranges::find(sorted, result_of(run, objective)) - sorted.begin();
+    const auto last = static_cast<double>(std::max<std::size_t>(sorted.size(), 2) - 1);
+    shades.push_back(std::isfinite(result_of(run, objective)) ? static_cast<double>(place) / last
+                                                              : 1);
+  }
+  return shades;
+}
+
+struct SettingColumn {
+  ParallelChart::Axis axis;
+  std::vector<double> values;
+};
+
+/// Numbers where all values are; else words in the order in which they come up.
+SettingColumn column_of(const Json& runs, const std::string& key) {
+  SettingColumn column{.axis = {.name = key}};
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
+  bool numbers = true;
+  std::vector<std::string> words;
+  for (const Json& run : runs) {
+    const std::string text = override_of(run, key);
+    const double value = cell_number(text);
+    column.values.push_back(value);
+    if (text.empty()) continue;
+    numbers = numbers && std::isfinite(value);
+    low = std::min(low, value);
+    high = std::max(high, value);
+    add_new(words, text);
+  }
+  if (numbers) {
+    column.axis.logarithmic = low > 0 && high / low >= 20;
+    return column;
+  }
+  column.axis.values = words;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto word = std::ranges::find(words, override_of(runs[i], key));
+    column.values[i] =
+        word == words.end() ? std::nan("") : static_cast<double>(word - words.begin());
+  }
+  return column;
+}
+
+/// Settings and results as parallel coordinates: an axis a key, a line a run.
+Html sweep_parallel(const Json& runs, const Objective& objective) {
+  constexpr std::size_t kMostAxes = 9;
+  std::vector<std::string> keys = keys_of(runs);
+  keys.resize(std::min(keys.size(), kMostAxes));
+  ParallelChart chart{.title = "Settings and " + objective.metric};
+  std::vector<SettingColumn> columns;
+  for (const std::string& key : keys) columns.push_back(column_of(runs, key));
+  for (const SettingColumn& column : columns) chart.axes.push_back(column.axis);
+  chart.axes.push_back({.name = objective.metric});
+  const std::vector<double> shades = shades_of(runs, objective);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ParallelChart::Line line{
+        .name = fmt::format("run {}: {} {}", run_id_of(runs[i]), objective.metric,
+                            metric_text(result_of(runs[i], objective))),
+        .shade = shades[i]};
+    for (const SettingColumn& column : columns) line.values.push_back(column.values[i]);
+    line.values.push_back(result_of(runs[i], objective));
+    for (const std::string& key : keys) line.name += ", " + key + "=" + override_of(runs[i], key);
+    if (std::isfinite(line.values.back())) chart.lines.push_back(std::move(line));
+  }
+  return parallel_chart(chart);
+}
 
 /// A run that was stopped has an exit code, too.
 bool has_failed(const Json& run) {
@@ -36,14 +229,13 @@ Html curves_of(const std::vector<SweptRun>& runs) {
 }
 
 Html runs_table(const Json& runs, const Objective& objective) {
-  std::vector<Column> columns{{"run", Align::left}, {objective.metric}, {"status", Align::left}};
+  std::vector<Column> columns{left("run"), objective.metric, left("status")};
   const std::vector<std::string> keys = keys_of(runs);
-  for (const std::string& key : keys) columns.push_back({key});
-  for (const char* header : {"seed", "epochs", "time"}) columns.push_back({header});
-  columns.push_back({"folder", Align::left});
+  columns.insert(columns.end(), keys.begin(), keys.end());
+  columns.insert(columns.end(), {"seed", "epochs", "time", left("folder")});
   Table table(columns);
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < runs.size(); ++i) order.push_back(i);
+  std::vector<std::size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
   const std::vector<double> shades = shades_of(runs, objective);
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return shades[i]; });
   for (const std::size_t i : order) {
@@ -84,31 +276,6 @@ Fact best_of(const Json& sweep, const Objective& objective) {
   return {label, std::isnan(value) ? "" : metric_text(value), "run " + run_id_of(run)};
 }
 
-}  // namespace
-
-std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
-                       const std::string& title) {
-  const Json& runs = member(sweep, "runs");
-  ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
-         "{} is no sweep: 'runs' and the schema trainctl.sweep/1 were expected", printable(title));
-  const Objective objective = objective_of(sweep);
-  Page page;
-  page.title = title;
-  page.subtitle = "sweep of " + text_at(sweep, "config");
-  const auto failed = std::ranges::count_if(runs, has_failed);
-  page.facts = {{"runs", std::to_string(runs.size())},
-                {"failed", failed > 0 ? std::to_string(failed) : ""}};
-  page.facts.push_back(best_of(sweep, objective));
-  page.sections = {{"summary", "Settings", sweep_summary(sweep, objective.metric)},
-                   {"parallel", "Settings and results", sweep_parallel(runs, objective)},
-                   {"curves", "Learning curves", curves_of(files)},
-                   {"runs", "Runs, the best first", runs_table(runs, objective)}};
-  page.footer = "Made by trainctl report.";
-  return render(page);
-}
-
-namespace {
-
 /// Where the sweep says; a relative folder is beside the document, or below the current one.
 fs::path folder_of(const Json& run, const fs::path& sweep) {
   const fs::path told = text_at(run, "run_dir");
@@ -117,160 +284,6 @@ fs::path folder_of(const Json& run, const fs::path& sweep) {
 }
 
 }  // namespace
-
-std::vector<SweptRun> swept_runs(const Json& sweep, const fs::path& folder) {
-  std::vector<SweptRun> runs;
-  const Json& list = member(sweep, "runs");
-  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
-    const fs::path run = folder_of(list[i], folder);
-    if (run.empty() || !is_run_folder(run)) continue;
-    const Json& id = member(list[i], "id");
-    runs.push_back({id.is_string() ? id.get<std::string>() : to_line(id), read_run(run)});
-  }
-  return runs;
-}
-
-namespace {
-
-std::string interval_text(const Json& value) {
-  const Json& ci = member(value, "ci95");
-  if (!ci.is_array() || ci.size() != 2 || !ci[0].is_number() || !ci[1].is_number()) return "-";
-  return fmt::format("[{}, {}]", metric_text(ci[0].get<double>()),
-                     metric_text(ci[1].get<double>()));
-}
-
-std::string mean_text(const Json& value) {
-  const double mean = number_at(value, "mean");
-  return std::isnan(mean) ? "-" : metric_text(mean);
-}
-
-std::string difference_text(const Json& row) {
-  if (const Json& is_reference = member(row, "reference"); is_reference == Json(true))
-    return "reference";
-  const Json& difference = member(row, "difference");
-  const double mean = number_at(difference, "mean");
-  if (std::isnan(mean)) return "-";
-  const std::string text = (mean < 0 ? "" : "+") + metric_text(mean);
-  const std::string interval = interval_text(difference);
-  if (interval == "-") return text;
-  return text + " " + interval + (member(row, "tied") == Json(true) ? ", tied" : "");
-}
-
-std::string runs_text(const Json& row) {
-  std::string text;
-  const Json& runs = member(row, "runs");
-  for (std::size_t i = 0; runs.is_array() && i < runs.size(); ++i)
-    text +=
-        (i == 0 ? "" : " ") + (runs[i].is_string() ? runs[i].get<std::string>() : to_line(runs[i]));
-  return text;
-}
-
-}  // namespace
-
-ToldOverrides overrides_of(const Json& run) {
-  ToldOverrides found;
-  const Json& told = member(run, "overrides");
-  if (told.is_object()) {
-    for (const auto& [key, value] : told.items())
-      found.emplace_back(key, value.is_string() ? value.get<std::string>() : to_line(value));
-  } else if (told.is_array()) {
-    for (const Json& one : told) {
-      const std::string text = one.is_string() ? one.get<std::string>() : to_line(one);
-      const std::size_t sign = std::min(text.find('='), text.size());
-      found.emplace_back(text.substr(0, sign), text.substr(std::min(sign + 1, text.size())));
-    }
-  }
-  return found;
-}
-
-std::set<std::string> varied_keys(const Json& rows) {
-  std::map<std::string, std::pair<std::string, std::size_t>> first;  // value, rows that have it
-  std::set<std::string> all;
-  for (const Json& row : rows) {
-    for (const auto& [key, value] : overrides_of(row)) {
-      auto& told = first.try_emplace(key, value, 0).first->second;
-      if (told.first == value) ++told.second;
-      all.insert(key);
-    }
-  }
-  std::set<std::string> varied;
-  for (const auto& [key, told] : first) {
-    if (told.second != rows.size()) varied.insert(key);
-  }
-  return varied.empty() ? all : varied;
-}
-
-std::string setting_text(const Json& row, const std::set<std::string>& keys) {
-  std::string text;
-  for (const auto& [key, value] : overrides_of(row)) {
-    if (keys.contains(key)) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
-  }
-  return text;
-}
-
-Html sweep_summary(const Json& sweep, const std::string& metric) {
-  const Json& rows = member(sweep, "summary");
-  if (!rows.is_array() || rows.empty()) return {};
-  Table table({{"rank"},
-               {"settings", Align::left},
-               {"mean " + metric},
-               {"95 %"},
-               {"difference"},
-               {"runs", Align::left},
-               {"status", Align::left}});
-  const std::set<std::string> keys = varied_keys(rows);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Json& row = rows[i];
-    const Json& value = member(row, "value");
-    table.add({std::to_string(i + 1), setting_text(row, keys), mean_text(value),
-               interval_text(value), difference_text(row), runs_text(row), text_at(row, "status")});
-  }
-  return html_table(table);
-}
-
-std::string run_id_of(const Json& run) {
-  const Json& id = member(run, "id");
-  return id.is_string() ? id.get<std::string>() : to_line(id);
-}
-
-std::string override_of(const Json& run, const std::string& key) {
-  for (const auto& [name, value] : overrides_of(run)) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
-std::vector<std::string> keys_of(const Json& runs) {
-  std::vector<std::string> keys;
-  for (const Json& run : runs) {
-    for (const auto& [key, value] : overrides_of(run)) {
-      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-    }
-  }
-  return keys;
-}
-
-double result_of(const Json& run, const Objective& objective) {
-  if (run.is_object() && run.contains("value")) return number_at(run, "value");
-  return number_at(member(run, "metrics"), objective.metric);
-}
-
-std::vector<double> shades_of(const Json& runs, const Objective& objective) {
-  std::vector<double> sorted;
-  for (const Json& run : runs) {
-    if (std::isfinite(result_of(run, objective))) sorted.push_back(result_of(run, objective));
-  }
-  std::ranges::sort(sorted);
-  if (!objective.lowest) std::ranges::reverse(sorted);
-  std::vector<double> shades;
-  for (const Json& run : runs) {
-    const auto place = std::ranges::find(sorted, result_of(run, objective)) - sorted.begin();
-    const auto last = static_cast<double>(std::max<std::size_t>(sorted.size(), 2) - 1);
-    shades.push_back(std::isfinite(result_of(run, objective)) ? static_cast<double>(place) / last
-                                                              : 1);
-  }
-  return shades;
-}
 
 Objective objective_of(const Json& sweep) {
   Objective objective;
@@ -295,71 +308,36 @@ Objective objective_of(const Json& sweep) {
   return objective;
 }
 
-namespace {
-
-double number_of(const std::string& text) {
-  return parse_number<double>(text).value_or(std::nan(""));
+std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
+                       const std::string& title) {
+  const Json& runs = member(sweep, "runs");
+  ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
+         "{} is no sweep: 'runs' and the schema trainctl.sweep/1 were expected", printable(title));
+  const Objective objective = objective_of(sweep);
+  Page page;
+  page.title = title;
+  page.subtitle = "sweep of " + text_at(sweep, "config");
+  const auto failed = std::ranges::count_if(runs, has_failed);
+  page.facts = {{"runs", std::to_string(runs.size())},
+                {"failed", failed > 0 ? std::to_string(failed) : ""},
+                best_of(sweep, objective)};
+  page.sections = {{"summary", "Settings", sweep_summary(sweep, objective.metric)},
+                   {"parallel", "Settings and results", sweep_parallel(runs, objective)},
+                   {"curves", "Learning curves", curves_of(files)},
+                   {"runs", "Runs, the best first", runs_table(runs, objective)}};
+  page.footer = "Made by trainctl report.";
+  return render(page);
 }
 
-struct SettingColumn {
-  ParallelChart::Axis axis;
-  std::vector<double> values;
-};
-
-/// Numbers where all values are; else words in the order in which they come up.
-SettingColumn column_of(const Json& runs, const std::string& key) {
-  SettingColumn column{.axis = {.name = key}, .values = {}};
-  double low = HUGE_VAL;
-  double high = -HUGE_VAL;
-  bool numbers = true;
-  std::vector<std::string> words;
-  for (const Json& run : runs) {
-    const std::string text = override_of(run, key);
-    const double value = number_of(text);
-    column.values.push_back(value);
-    if (text.empty()) continue;
-    numbers = numbers && std::isfinite(value);
-    low = std::min(low, value);
-    high = std::max(high, value);
-    if (std::ranges::find(words, text) == words.end()) words.push_back(text);
+std::vector<SweptRun> swept_runs(const Json& sweep, const fs::path& folder) {
+  std::vector<SweptRun> runs;
+  const Json& list = member(sweep, "runs");
+  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+    const fs::path run = folder_of(list[i], folder);
+    if (run.empty() || !is_run_folder(run)) continue;
+    runs.push_back({run_id_of(list[i]), read_run(run)});
   }
-  if (numbers) {
-    column.axis.logarithmic = low > 0 && high / low >= 20;
-    return column;
-  }
-  column.axis.values = words;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto word = std::ranges::find(words, override_of(runs[i], key));
-    column.values[i] =
-        word == words.end() ? std::nan("") : static_cast<double>(word - words.begin());
-  }
-  return column;
-}
-
-}  // namespace
-
-Html sweep_parallel(const Json& runs, const Objective& objective) {
-  constexpr std::size_t kMostAxes = 9;
-  std::vector<std::string> keys = keys_of(runs);
-  keys.resize(std::min(keys.size(), kMostAxes));
-  ParallelChart chart{.title = "Settings and " + objective.metric, .axes = {}, .lines = {}};
-  std::vector<SettingColumn> columns;
-  for (const std::string& key : keys) columns.push_back(column_of(runs, key));
-  for (const SettingColumn& column : columns) chart.axes.push_back(column.axis);
-  chart.axes.push_back({.name = objective.metric});
-  const std::vector<double> shades = shades_of(runs, objective);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    ParallelChart::Line line{
-        .name = fmt::format("run {}: {} {}", run_id_of(runs[i]), objective.metric,
-                            metric_text(result_of(runs[i], objective))),
-        .values = {},
-        .shade = shades[i]};
-    for (const SettingColumn& column : columns) line.values.push_back(column.values[i]);
-    line.values.push_back(result_of(runs[i], objective));
-    for (const std::string& key : keys) line.name += ", " + key + "=" + override_of(runs[i], key);
-    if (std::isfinite(line.values.back())) chart.lines.push_back(std::move(line));
-  }
-  return parallel_chart(chart);
+  return runs;
 }
 
 }  // namespace trainctl::report

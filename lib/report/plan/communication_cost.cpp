@@ -4,35 +4,32 @@
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
 
-using Unit = std::pair<std::string_view, double>;
+using NamedUnit = std::pair<std::string_view, double>;
 
 constexpr std::array kRates{
-    Unit{"B", 1},          Unit{"kB", 1e3},        Unit{"KB", 1e3},           Unit{"kbit", 1e3 / 8},
-    Unit{"Kbit", 1e3 / 8}, Unit{"MB", 1e6},        Unit{"GB", 1e9},           Unit{"TB", 1e12},
-    Unit{"KiB", 1024.0},   Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"Mbit", 1e6 / 8},
-    Unit{"Gbit", 1e9 / 8}, Unit{"Tbit", 1e12 / 8}};
-constexpr std::array kTimes{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1.0}};
+    NamedUnit{"B", 1},           NamedUnit{"kB", 1e3},           NamedUnit{"KB", 1e3},
+    NamedUnit{"kbit", 1e3 / 8},  NamedUnit{"Kbit", 1e3 / 8},     NamedUnit{"MB", 1e6},
+    NamedUnit{"GB", 1e9},        NamedUnit{"TB", 1e12},          NamedUnit{"KiB", 1024.0},
+    NamedUnit{"MiB", 1048576.0}, NamedUnit{"GiB", 1073741824.0}, NamedUnit{"Mbit", 1e6 / 8},
+    NamedUnit{"Gbit", 1e9 / 8},  NamedUnit{"Tbit", 1e12 / 8}};
+constexpr std::array kTimes{NamedUnit{"ns", 1e-9}, NamedUnit{"us", 1e-6}, NamedUnit{"ms", 1e-3},
+                            NamedUnit{"s", 1.0}};
 
 /// A number and one of the units.
-std::optional<double> quantity(std::string_view text, std::span<const Unit> units) {
+std::optional<double> quantity(std::string_view text, std::span<const NamedUnit> units) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  const auto unit = std::ranges::find(units, text, &Unit::first);
+  const auto unit = std::ranges::find(units, text, &NamedUnit::first);
   if (unit == units.end()) return std::nullopt;
   return number * unit->second;
 }
@@ -63,6 +60,72 @@ ForetoldStep averaged_weights(const ExchangedStep& step, const Link& link, int r
   found.exchange_s /= static_cast<double>(step.every);
   found.exposed_s = found.exchange_s;
   return found;
+}
+
+using events::LinkMeasured;
+
+/// a + b x bytes.
+struct StraightLine {
+  double a = 0;
+  double b = 0;
+};
+
+void expect_measured(const LinkMeasured& measured) {
+  const auto is_time = [](double seconds) { return std::isfinite(seconds) && seconds > 0; };
+  const auto is_size = [](std::int64_t bytes) { return bytes > 0; };
+  ENSURE(unexpected,
+         measured.ranks >= 2 && !measured.bytes.empty() &&
+             measured.bytes.size() == measured.seconds.size() &&
+             measured.bytes.size() == measured.repeats.size() &&
+             std::ranges::all_of(measured.seconds, is_time) &&
+             std::ranges::all_of(measured.bytes, is_size),
+         "the sums that were measured over {} rank(s) are {} sizes and {} times, which tell of no "
+         "link",
+         measured.ranks, measured.bytes.size(), measured.seconds.size());
+}
+
+/// With a and b of 0 or more, b above 0: noise may say otherwise, no link does.
+StraightLine least_squares(const LinkMeasured& measured) {
+  double uu = 0;
+  double uv = 0;
+  double vv = 0;
+  double u_sum = 0;
+  double v_sum = 0;
+  for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
+    const double u = 1 / measured.seconds[i];
+    const double v = static_cast<double>(measured.bytes[i]) * u;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u_sum += u;
+    v_sum += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  const StraightLine through_origin{0, v_sum / vv};
+  if (measured.bytes.size() < 2 || !(determinant > 1e-12 * uu * vv)) return through_origin;
+  const StraightLine line{(u_sum * vv - v_sum * uv) / determinant,
+                          (v_sum * uu - u_sum * uv) / determinant};
+  if (line.a < 0) return through_origin;
+  if (line.b > 0) return line;
+  return {0, measured.seconds.back() / static_cast<double>(measured.bytes.back())};
+}
+
+/// What each rank sends and gets a second, which does not depend on their number.
+double bus_bandwidth(const LinkMeasured& measured, std::size_t i) {
+  const auto n = static_cast<double>(measured.ranks);
+  return 2 * (n - 1) / n * static_cast<double>(measured.bytes[i]) / measured.seconds[i];
+}
+
+double share_off(const LinkMeasured& measured, const Link& link, std::size_t i) {
+  return ring_seconds(measured.ranks, static_cast<double>(measured.bytes[i]), link) /
+             measured.seconds[i] -
+         1;
+}
+
+double number_of(const Json& json, const char* key, const std::string& label) {
+  ENSURE(config, json.contains(key) && json[key].is_number(), "{}: '{}' of the link is no number",
+         printable(label), key);
+  return json[key].get<double>();
 }
 
 }  // namespace
@@ -114,78 +177,9 @@ std::string latency_text(double seconds) {
                              : fmt::format("{:.3g} ms", seconds * 1e3);
 }
 
-namespace {
-
-using events::LinkMeasured;
-
-/// a + b x bytes.
-struct Line {
-  double a = 0;
-  double b = 0;
-};
-
-void expect_measured(const LinkMeasured& measured) {
-  const auto is_time = [](double seconds) { return std::isfinite(seconds) && seconds > 0; };
-  const auto is_size = [](std::int64_t bytes) { return bytes > 0; };
-  ENSURE(unexpected,
-         measured.ranks >= 2 && !measured.bytes.empty() &&
-             measured.bytes.size() == measured.seconds.size() &&
-             measured.bytes.size() == measured.repeats.size() &&
-             std::ranges::all_of(measured.seconds, is_time) &&
-             std::ranges::all_of(measured.bytes, is_size),
-         "the sums that were measured over {} rank(s) are {} sizes and {} times, which tell of no "
-         "link",
-         measured.ranks, measured.bytes.size(), measured.seconds.size());
-}
-
-/// With a and b of 0 or more, b above 0: noise may say otherwise, no link does.
-Line least_squares(const LinkMeasured& measured) {
-  double uu = 0;
-  double uv = 0;
-  double vv = 0;
-  double u_sum = 0;
-  double v_sum = 0;
-  for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
-    const double u = 1 / measured.seconds[i];
-    const double v = static_cast<double>(measured.bytes[i]) * u;
-    uu += u * u;
-    uv += u * v;
-    vv += v * v;
-    u_sum += u;
-    v_sum += v;
-  }
-  const double determinant = uu * vv - uv * uv;
-  const Line through_origin{0, v_sum / vv};
-  if (measured.bytes.size() < 2 || !(determinant > 1e-12 * uu * vv)) return through_origin;
-  const Line line{(u_sum * vv - v_sum * uv) / determinant, (v_sum * uu - u_sum * uv) / determinant};
-  if (line.a < 0) return through_origin;
-  if (line.b > 0) return line;
-  return {0, measured.seconds.back() / static_cast<double>(measured.bytes.back())};
-}
-
-/// What each rank sends and gets a second, which does not depend on their number.
-double bus_bandwidth(const LinkMeasured& measured, std::size_t i) {
-  const auto n = static_cast<double>(measured.ranks);
-  return 2 * (n - 1) / n * static_cast<double>(measured.bytes[i]) / measured.seconds[i];
-}
-
-double share_off(const LinkMeasured& measured, const Link& link, std::size_t i) {
-  return ring_seconds(measured.ranks, static_cast<double>(measured.bytes[i]), link) /
-             measured.seconds[i] -
-         1;
-}
-
-double number_of(const Json& json, const char* key, const std::string& label) {
-  ENSURE(config, json.contains(key) && json[key].is_number(), "{}: '{}' of the link is no number",
-         printable(label), key);
-  return json[key].get<double>();
-}
-
-}  // namespace
-
 LinkFit fit_link(const LinkMeasured& measured) {
   expect_measured(measured);
-  const Line line = least_squares(measured);
+  const StraightLine line = least_squares(measured);
   const auto n = static_cast<double>(measured.ranks);
   LinkFit fit{.link = {line.a / (2 * (n - 1)), 2 * (n - 1) / n / line.b}};
   for (std::size_t i = 0; i < measured.bytes.size(); ++i)
@@ -201,7 +195,7 @@ std::string ranks_text(const LinkMeasured& measured) {
 
 std::string link_text(const LinkMeasured& measured, const Style& style) {
   const LinkFit fit = fit_link(measured);
-  Table table({{"summed"}, {"median"}, {"of"}, {"by the model"}, {"off"}, {"bandwidth"}});
+  Table table({"summed", "median", "of", "by the model", "off", "bandwidth"});
   for (std::size_t i = 0; i < measured.bytes.size(); ++i) {
     const auto bytes = static_cast<double>(measured.bytes[i]);
     table.add({human_bytes(bytes), human_duration(measured.seconds[i]),
@@ -212,7 +206,7 @@ std::string link_text(const LinkMeasured& measured, const Style& style) {
   }
   return fmt::format("link: all-reduce over {}\n\n", ranks_text(measured)) + to_text(table, style) +
          fmt::format(
-             "\n  latency    {} a message\n  bandwidth  {} between neighbours\n"
+             "\n  latency    {} a message\n  bandwidth  {} between neighbors\n"
              "  model      {}\n             at most {} % off\n",
              latency_text(fit.link.latency_s), bandwidth_text(fit.link.bytes_per_s), kRingFormula,
              percent_text(fit.deviation));
@@ -229,17 +223,11 @@ Json link_json(const LinkMeasured& measured) {
                                                static_cast<double>(measured.bytes[i]), fit.link)},
                       {"bus_bytes_per_s", bus_bandwidth(measured, i)}});
   }
-  return {
-      {"schema", "trainctl.link/1"},
-      {"backend", measured.backend},
-      {"device", measured.device},
-      {"device_name", measured.device_name.empty() ? Json(nullptr) : Json(measured.device_name)},
-      {"ranks", measured.ranks},
-      {"formula", kRingFormula},
-      {"latency_s", fit.link.latency_s},
-      {"bandwidth_bytes_per_s", fit.link.bytes_per_s},
-      {"deviation", fit.deviation},
-      {"points", points}};
+  return {{"schema", "trainctl.link/1"},     {"backend", measured.backend},
+          {"device", measured.device},       {"device_name", or_null(measured.device_name)},
+          {"ranks", measured.ranks},         {"formula", kRingFormula},
+          {"latency_s", fit.link.latency_s}, {"bandwidth_bytes_per_s", fit.link.bytes_per_s},
+          {"deviation", fit.deviation},      {"points", points}};
 }
 
 Link read_link(const Json& document, const std::string& label) {

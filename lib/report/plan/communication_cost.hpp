@@ -4,19 +4,12 @@
 #include "events/records.hpp"
 #include "report/text/format.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
-// What an all-reduce takes, and what of it a step waits for: docs/scaling.md has the formulas and
-// where they come from.
+// What an all-reduce takes, and what of it a step waits for: docs/explanation/scaling.md has the
+// formulas and where they come from.
 
 namespace trainctl::report {
 
-/// A link between neighbours of a ring: a message of n bytes takes latency_s + n / bytes_per_s.
+/// A link between neighbors of a ring: a message of n bytes takes latency_s + n / bytes_per_s.
 struct Link {
   double latency_s = 0;
   double bytes_per_s = 1;

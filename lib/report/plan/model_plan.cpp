@@ -4,16 +4,9 @@
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
@@ -65,24 +58,6 @@ double of_precision(const Peak& peak, std::string_view precision) {
   return precision == "tf32" ? peak.tf32 : 0;
 }
 
-}  // namespace
-
-std::optional<double> peak_flops(std::string_view device, std::string_view precision) {
-  const std::vector<std::string> words = words_of(device);
-  // A slice of a GPU, a narrower chip under the same name, another one ("3090 Ti").
-  for (const char* other : {"MIG", "Laptop", "Ti", "D", "Max"}) {
-    if (has(words, other)) return std::nullopt;
-  }
-  for (const Peak& peak : kPeaks) {
-    if (!has(words, peak.words[0]) || !has(words, peak.words[1])) continue;
-    const double tera = of_precision(peak, precision);
-    return tera > 0 ? std::optional(tera * 1e12) : std::nullopt;
-  }
-  return std::nullopt;
-}
-
-namespace {
-
 using events::Measured;
 
 constexpr double kGb =
@@ -132,8 +107,6 @@ std::string measured_text(const Measured& model) {
                              with_thousands(model.batch_size));
 }
 
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 std::string gpus_text(const Plan& plan) {
   const std::vector<int> sizes = gpus_that_fit(plan);
   const std::string text = sizes.empty() ? fmt::format("of no size up to {} GB", kGpuSizesGb.back())
@@ -158,8 +131,8 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
                       with_prefix(speed.flops_per_s));
   if (on_cpu(model))
     text += fmt::format(" with {} thread{}", model.num_threads, plural(model.num_threads));
-  if (speed.utilisation)
-    text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilisation),
+  if (speed.utilization)
+    text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilization),
                         printable(model.device_name), utilisation_name(plan));
   return text;
 }
@@ -179,11 +152,23 @@ std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {
 
 }  // namespace
 
+std::optional<double> peak_flops(std::string_view device, std::string_view precision) {
+  const std::vector<std::string> words = words_of(device);
+  // A slice of a GPU, a narrower chip under the same name, another one ("3090 Ti").
+  for (const char* other : {"MIG", "Laptop", "Ti", "D", "Max"}) {
+    if (has(words, other)) return std::nullopt;
+  }
+  for (const Peak& peak : kPeaks) {
+    if (!has(words, peak.words[0]) || !has(words, peak.words[1])) continue;
+    const double tera = of_precision(peak, precision);
+    return tera > 0 ? std::optional(tera * 1e12) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::uint64_t step_bytes(const Measured& model) {
   return static_cast<std::uint64_t>(tensor_bytes(model) + model.kernel_bytes);
 }
-
-std::uint64_t host_bytes(const Measured& model) { return host_bytes(model, 1); }
 
 std::uint64_t host_bytes(const Measured& model, int ranks) {
   const auto process = static_cast<std::uint64_t>(model.process_bytes + model.best_bytes);
@@ -224,36 +209,35 @@ std::optional<PlannedSpeed> speed_of(const Plan& plan) {
     speed.run_s = speed.epoch_s * static_cast<double>(*plan.steps) /
                   static_cast<double>(plan.steps_per_epoch);
   if (const auto peak = peak_flops(model.device_name, model.precision))
-    speed.utilisation = speed.flops_per_s / *peak;
+    speed.utilization = speed.flops_per_s / *peak;
   return speed;
 }
 
 std::string model_table_text(const Plan& plan, const Style& style) {
   if (!plan.model) return {};
   const Measured& model = *plan.model;
-  std::vector<Column> columns{{"the model on " + model.device, Align::left}, {"a process"}};
+  std::vector<Column> columns{left("the model on " + model.device), "a process"};
   if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
   Table table(columns);
-  const auto add_of = [&](int ranks, const char* part, std::int64_t bytes) {
-    if (bytes == 0) return;
+  const std::pair<const char*, std::int64_t> parts[] = {
+      {"weights", model.weight_bytes},
+      {"gradients", model.gradient_bytes},
+      {"optimizer state", model.optimizer_bytes},
+      {"averaged weights", model.average_bytes},
+      {"activations", model.activation_bytes},
+      {"batch", model.batch_bytes},
+      {"kernels", model.kernel_bytes},
+      {"peak of a step", static_cast<std::int64_t>(step_bytes(model))},
+      {"best weights", model.best_bytes},
+      {"state to save", model.saved_bytes},
+      {"libraries", model.process_bytes}};
+  for (const auto& [part, bytes] : parts) {
+    if (bytes == 0) continue;
+    const int ranks = part == std::string_view("state to save") ? 1 : plan.ranks_here;
     std::vector<std::string> cells{part, bytes_text(bytes)};
     if (plan.ranks_here > 1) cells.push_back(bytes_text(bytes * ranks));
     table.add(std::move(cells));
-  };
-  const auto add = [&](const char* part, std::int64_t bytes) {
-    add_of(plan.ranks_here, part, bytes);
-  };
-  add("weights", model.weight_bytes);
-  add("gradients", model.gradient_bytes);
-  add("optimizer state", model.optimizer_bytes);
-  add("averaged weights", model.average_bytes);
-  add("activations", model.activation_bytes);
-  add("batch", model.batch_bytes);
-  add("kernels", model.kernel_bytes);
-  add("peak of a step", static_cast<std::int64_t>(step_bytes(model)));
-  add("best weights", model.best_bytes);
-  add_of(1, "state to save", model.saved_bytes);
-  add("libraries", model.process_bytes);
+  }
   return to_text(table, style);
 }
 
@@ -281,22 +265,18 @@ Json model_json(const Plan& plan) {
   const Measured& model = *plan.model;
   Json speed;
   if (const auto found = speed_of(plan)) {
-    const Json utilisation = found->utilisation ? Json(*found->utilisation) : Json(nullptr);
-    speed = {{"step_s", found->step_s},
-             {"step_low_s", found->range.low_s},
-             {"step_high_s", found->range.high_s},
-             {"rounds", found->rounds},
-             {"samples_per_s", found->samples_per_s},
-             {"flops_per_s", found->flops_per_s},
-             {"num_threads", model.num_threads},
-             {"taken_cores", model.taken_cores},
-             {"epoch_s", found->epoch_s},
-             {"run_s", found->run_s ? Json(*found->run_s) : Json(nullptr)},
-             {"mfu", plan.recomputes ? Json(nullptr) : utilisation},
-             {"hfu", plan.recomputes ? utilisation : Json(nullptr)}};
+    const Json utilization = or_null(found->utilization);
+    speed = joined({{{"step_s", found->step_s},
+                     {"step_low_s", found->range.low_s},
+                     {"step_high_s", found->range.high_s}},
+                    JSON_FIELDS(*found, rounds, samples_per_s, flops_per_s),
+                    JSON_FIELDS(model, num_threads, taken_cores),
+                    JSON_FIELDS(*found, epoch_s, run_s),
+                    {{"mfu", plan.recomputes ? Json(nullptr) : utilization},
+                     {"hfu", plan.recomputes ? utilization : Json(nullptr)}}});
   }
   return {{"device", model.device},
-          {"device_name", model.device_name.empty() ? Json(nullptr) : Json(model.device_name)},
+          {"device_name", or_null(model.device_name)},
           {"precision", model.precision},
           {"parameters", model.parameters},
           {"trainable_parameters", model.trainable_parameters},

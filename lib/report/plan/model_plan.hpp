@@ -5,14 +5,6 @@
 #include "report/plan/plan.hpp"
 #include "report/text/format.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace trainctl::report {
 
 /// Floating-point operations a second that a GPU does at most in dense matrix products of that
@@ -23,10 +15,8 @@ std::optional<double> peak_flops(std::string_view device, std::string_view preci
 
 /// The peak of a training step on the device that computes, the program and its libraries left out.
 std::uint64_t step_bytes(const events::Measured& model);
-/// The memory of the host that the first process takes beside loading: it is the one that saves.
-std::uint64_t host_bytes(const events::Measured& model);
-/// That of all of so many processes.
-std::uint64_t host_bytes(const events::Measured& model, int ranks);
+/// The memory of the host that so many processes take beside loading; the first of them saves.
+std::uint64_t host_bytes(const events::Measured& model, int ranks = 1);
 /// Memory sizes, in GB, of the GPUs that a process of the plan fits on: its step, the images that
 /// the GPU keeps, and what CUDA takes for itself.
 std::vector<int> gpus_that_fit(const Plan& plan);
@@ -40,7 +30,7 @@ struct PlannedSpeed {
   double flops_per_s = 0;
   double epoch_s = 0;                 // of training alone
   std::optional<double> run_s;        // nothing where the steps are not known
-  std::optional<double> utilisation;  // of the device's peak, where that is known: MFU, or HFU
+  std::optional<double> utilization;  // of the device's peak, where that is known: MFU, or HFU
                                       // with what checkpointed activations compute again
 };
 std::optional<PlannedSpeed> speed_of(const Plan& plan);

@@ -4,42 +4,30 @@
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 #include <set>
 
 namespace trainctl::report {
 namespace {
 
-constexpr int kLabelWidth = 11;
 constexpr std::size_t kMostBuckets = 6;
-
-std::string fact(const std::string& label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + "\n";
-}
 
 std::int64_t gradient_bytes(const ExchangedStep& step) {
   return std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0});
 }
 
 std::string gradients_text(const ExchangedStep& step) {
-  std::string text = human_bytes(static_cast<double>(gradient_bytes(step)));
+  std::string text = bytes_text(gradient_bytes(step));
   if (step.buckets.size() < 2) return text + " in one bucket";
   text += fmt::format(" in {} buckets: ", step.buckets.size());
   for (std::size_t i = 0; i < std::min(step.buckets.size(), kMostBuckets); ++i)
-    text += (i > 0 ? ", " : "") + human_bytes(static_cast<double>(step.buckets[i]));
+    text += (i > 0 ? ", " : "") + bytes_text(step.buckets[i]);
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 
 const char* name_of(Exchange exchange) {
-  switch (exchange) {
-    case Exchange::gradients: return "gradients";
-    case Exchange::gradients_and_weights: return "gradients and weights";
-    case Exchange::weights: return "weights";
-  }
-  return "";
+  constexpr std::array kNames{"gradients", "gradients and weights", "weights"};
+  return kNames.at(static_cast<std::size_t>(exchange));
 }
 
 std::string link_line(const PlannedScaling& scaling) {
@@ -61,13 +49,90 @@ std::string step_text(const ForetoldStep& row) {
                      human_duration(row.measured->high_s));
 }
 
-std::string step_line(const PlannedScaling& scaling) {
+std::string alone_line(const PlannedScaling& scaling) {
   return fmt::format("{} alone on {}, of them {} backward ({})",
                      human_duration(scaling.step.step_s), printable(scaling.device),
                      human_duration(scaling.step.backward_s), scaling.backward_from);
 }
 
+std::int64_t samples_per_step(const FakeRanks& fake) {
+  return fake.batch_size * fake.ranks * fake.accumulate;
+}
+
+std::string length_text(const FakeRanks& fake) {
+  std::string text = counted(samples_per_step(fake), "sample") +
+                     " a step: " + with_thousands(fake.batch_size) + " on each rank";
+  if (fake.accumulate > 1) text += fmt::format(", {} batches", fake.accumulate);
+  text += "; " + counted(fake.steps_per_epoch, "step") + " an epoch";
+  if (fake.epochs) text += ", " + counted(*fake.epochs, "epoch");
+  if (fake.steps) text += ", " + counted(*fake.steps, "step") + " in all";
+  return text;
+}
+
+std::string split_text(const RankSplit& split) {
+  std::string text = counted(split.samples, "sample") + " in " +
+                     counted(split.batches, "batch", "batches") + " of each rank; the last has " +
+                     with_thousands(split.last_batch) + ", ";
+  text += split.last_least == split.last_most
+              ? with_thousands(split.last_most) + " on each rank"
+              : fmt::format("{} to {} on a rank", with_thousands(split.last_least),
+                            with_thousands(split.last_most));
+  if (split.left_out > 0)
+    text += "; " + counted(split.left_out, "sample is", "samples are") + " left out (drop_last)";
+  return text;
+}
+
+std::string buckets_text(const std::vector<RankBucket>& buckets) {
+  std::string text = counted(static_cast<std::int64_t>(buckets.size()), "bucket") + ": ";
+  for (std::size_t i = 0; i < std::min(buckets.size(), kMostBuckets); ++i)
+    text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", bytes_text(buckets[i].bytes),
+                        buckets[i].parameters, plural(buckets[i].parameters));
+  return buckets.size() > kMostBuckets ? text + ", ..." : text;
+}
+
+std::string memory_text(const FakeRanks& fake) {
+  const bool on_cpu = fake.model->device == "cpu";
+  return fmt::format("{} for a step on {}, {} of them optimizer state; {} of the host for loading",
+                     bytes_text(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
+                     bytes_text(fake.model->optimizer_bytes),
+                     bytes_text(static_cast<std::int64_t>(fake.loading_bytes)));
+}
+
+std::string sharded_text(const FakeRanks& fake) {
+  const std::int64_t kept = rank_step_bytes(fake, true);
+  const std::int64_t saved = rank_step_bytes(fake, false) - kept;
+  return fmt::format("{} with the optimizer's state sharded ({}): {} less", bytes_text(kept),
+                     fake.shards_optimizer ? "as distributed.type says" : "zero1",
+                     bytes_text(saved));
+}
+
+Json rank_split_json(const RankSplit& split) {
+  return {{"name", split.name},
+          {"samples", split.samples},
+          {"batches", split.batches},
+          {"last_batch",
+           {{"samples", split.last_batch},
+            {"least_of_a_rank", split.last_least},
+            {"most_of_a_rank", split.last_most},
+            {"ranks_without", split.idle_ranks}}},
+          {"left_out", split.left_out}};
+}
+
+Json memory_json(const FakeRanks& fake) {
+  if (!fake.model) return nullptr;
+  return joined({{{"step_bytes", rank_step_bytes(fake, false)},
+                  {"optimizer_bytes", fake.model->optimizer_bytes},
+                  {"step_bytes_zero1", rank_step_bytes(fake, true)}},
+                 JSON_FIELDS(fake, shards_optimizer, loading_bytes)});
+}
+
 }  // namespace
+
+std::string plan_fact(const std::string& label, const std::string& text, const Style& style) {
+  return fact_line(label, text, style, 11);
+}
+
+std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks) {
   std::vector<ForetoldStep> rows;
@@ -114,49 +179,45 @@ std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
 }
 
 std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
-  Table table({{"ranks"},
-               {"samples a step"},
-               {"exchange"},
-               {"exposed"},
-               {"step"},
-               {"samples/s"},
-               {"efficiency"}});
-  for (const ForetoldStep& row : scaling.rows) {
+  Table table(
+      {"ranks", "samples a step", "exchange", "exposed", "step", "samples/s", "efficiency"});
+  for (const ForetoldStep& row : scaling.rows)
     table.add({with_thousands(row.ranks), with_thousands(row.ranks * scaling.step.samples),
                human_duration(row.exchange_s), human_duration(row.exposed_s), step_text(row),
                rate_text(row.samples_per_s), percent_text(row.efficiency) + " %"});
-  }
   std::string text = to_text(table, style) + "\n";
-  text += fact("exchange", kRingFormula, style);
-  text += fact(scaling.step.exchange == Exchange::weights ? "weights" : "gradients",
-               gradients_text(scaling.step), style);
+  text += plan_fact("exchange", kRingFormula, style);
+  text += plan_fact(scaling.step.exchange == Exchange::weights ? "weights" : "gradients",
+                    gradients_text(scaling.step), style);
   if (scaling.step.exchange == Exchange::gradients_and_weights)
-    text += fact("weights", human_bytes(static_cast<double>(scaling.step.weight_bytes)), style);
-  text += fact("link", link_line(scaling), style);
-  text += fact("step", step_line(scaling), style);
+    text += plan_fact("weights", bytes_text(scaling.step.weight_bytes), style);
+  text += plan_fact("link", link_line(scaling), style);
+  text += plan_fact("step", alone_line(scaling), style);
   const char* label = "assumed";
   for (const std::string& assumption : scaling_assumptions(scaling)) {
-    text += fact(label, assumption, style);
+    text += plan_fact(label, assumption, style);
     label = "";
   }
   return text;
 }
 
 Json scaling_json(const PlannedScaling& scaling) {
-  Json rows = Json::array();
-  for (const ForetoldStep& row : scaling.rows) {
-    rows.push_back({{"ranks", row.ranks},
-                    {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
-                    {"samples_per_step", row.ranks * scaling.step.samples},
-                    {"exchange_s", row.exchange_s},
-                    {"exposed_s", row.exposed_s},
-                    {"step_s", row.step_s},
-                    {"step_low_s", row.measured ? Json(row.measured->low_s) : Json(nullptr)},
-                    {"step_high_s", row.measured ? Json(row.measured->high_s) : Json(nullptr)},
-                    {"measured", row.measured.has_value()},
-                    {"samples_per_s", row.samples_per_s},
-                    {"efficiency", row.efficiency}});
-  }
+  const auto rows = json_list(scaling.rows, [&](const ForetoldStep& row) {
+    const auto measured = [&](double StepRange::*seconds) {
+      return row.measured ? Json((*row.measured).*seconds) : Json(nullptr);
+    };
+    return Json{{"ranks", row.ranks},
+                {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
+                {"samples_per_step", row.ranks * scaling.step.samples},
+                {"exchange_s", row.exchange_s},
+                {"exposed_s", row.exposed_s},
+                {"step_s", row.step_s},
+                {"step_low_s", measured(&StepRange::low_s)},
+                {"step_high_s", measured(&StepRange::high_s)},
+                {"measured", row.measured.has_value()},
+                {"samples_per_s", row.samples_per_s},
+                {"efficiency", row.efficiency}};
+  });
   return {{"schema", "trainctl.scaling/1"},
           {"formula", kRingFormula},
           {"exchange", name_of(scaling.step.exchange)},
@@ -175,84 +236,6 @@ Json scaling_json(const PlannedScaling& scaling) {
           {"assumptions", scaling_assumptions(scaling)}};
 }
 
-namespace {
-
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
-std::int64_t samples_per_step(const FakeRanks& fake) {
-  return fake.batch_size * fake.ranks * fake.accumulate;
-}
-
-std::string length_text(const FakeRanks& fake) {
-  std::string text = counted(samples_per_step(fake), "sample", "samples") +
-                     " a step: " + with_thousands(fake.batch_size) + " on each rank";
-  if (fake.accumulate > 1) text += fmt::format(", {} batches", fake.accumulate);
-  text += "; " + counted(fake.steps_per_epoch, "step", "steps") + " an epoch";
-  if (fake.epochs) text += ", " + counted(*fake.epochs, "epoch", "epochs");
-  if (fake.steps) text += ", " + counted(*fake.steps, "step", "steps") + " in all";
-  return text;
-}
-
-std::string split_text(const RankSplit& split) {
-  std::string text = counted(split.samples, "sample", "samples") + " in " +
-                     counted(split.batches, "batch", "batches") + " of each rank; the last has " +
-                     with_thousands(split.last_batch) + ", ";
-  text += split.last_least == split.last_most
-              ? with_thousands(split.last_most) + " on each rank"
-              : fmt::format("{} to {} on a rank", with_thousands(split.last_least),
-                            with_thousands(split.last_most));
-  if (split.left_out > 0)
-    text += "; " + counted(split.left_out, "sample is", "samples are") + " left out (drop_last)";
-  return text;
-}
-
-std::string buckets_text(const std::vector<RankBucket>& buckets) {
-  std::string text = counted(static_cast<std::int64_t>(buckets.size()), "bucket", "buckets") + ": ";
-  for (std::size_t i = 0; i < std::min(buckets.size(), kMostBuckets); ++i)
-    text += fmt::format("{}{} of {} gradient{}", i > 0 ? ", " : "", bytes_text(buckets[i].bytes),
-                        buckets[i].parameters, plural(buckets[i].parameters));
-  return buckets.size() > kMostBuckets ? text + ", ..." : text;
-}
-
-std::string memory_text(const FakeRanks& fake) {
-  const bool on_cpu = fake.model->device == "cpu";
-  return fmt::format("{} for a step on {}, {} of them optimizer state; {} of the host for loading",
-                     bytes_text(rank_step_bytes(fake, false)), on_cpu ? "the CPU" : "the GPU",
-                     bytes_text(fake.model->optimizer_bytes),
-                     bytes_text(static_cast<std::int64_t>(fake.loading_bytes)));
-}
-
-std::string sharded_text(const FakeRanks& fake) {
-  const std::int64_t kept = rank_step_bytes(fake, true);
-  const std::int64_t saved = rank_step_bytes(fake, false) - kept;
-  return fmt::format("{} with the optimizer's state sharded ({}): {} less", bytes_text(kept),
-                     fake.shards_optimizer ? "as distributed.type says" : "zero1",
-                     bytes_text(saved));
-}
-
-Json split_json(const RankSplit& split) {
-  return {{"name", split.name},
-          {"samples", split.samples},
-          {"batches", split.batches},
-          {"last_batch",
-           {{"samples", split.last_batch},
-            {"least_of_a_rank", split.last_least},
-            {"most_of_a_rank", split.last_most},
-            {"ranks_without", split.idle_ranks}}},
-          {"left_out", split.left_out}};
-}
-
-Json memory_json(const FakeRanks& fake) {
-  if (!fake.model) return nullptr;
-  return {{"step_bytes", rank_step_bytes(fake, false)},
-          {"optimizer_bytes", fake.model->optimizer_bytes},
-          {"step_bytes_zero1", rank_step_bytes(fake, true)},
-          {"shards_optimizer", fake.shards_optimizer},
-          {"loading_bytes", fake.loading_bytes}};
-}
-
-}  // namespace
-
 std::int64_t rank_step_bytes(const FakeRanks& fake, bool sharded) {
   if (!fake.model) return 0;
   const events::Measured& model = *fake.model;
@@ -262,30 +245,30 @@ std::int64_t rank_step_bytes(const FakeRanks& fake, bool sharded) {
 }
 
 std::string fake_ranks_text(const FakeRanks& fake, const Style& style) {
-  std::string text = fact(fmt::format("{} ranks", fake.ranks), length_text(fake), style);
-  for (const RankSplit& split : fake.splits) text += fact(split.name, split_text(split), style);
-  if (!fake.buckets.empty()) text += fact("buckets", buckets_text(fake.buckets), style);
+  std::string text = plan_fact(fmt::format("{} ranks", fake.ranks), length_text(fake), style);
+  for (const RankSplit& split : fake.splits)
+    text += plan_fact(split.name, split_text(split), style);
+  if (!fake.buckets.empty()) text += plan_fact("buckets", buckets_text(fake.buckets), style);
   if (fake.model) {
-    text += fact("a rank", memory_text(fake), style);
-    text += fact("", sharded_text(fake), style);
+    text += plan_fact("a rank", memory_text(fake), style);
+    text += plan_fact("", sharded_text(fake), style);
   }
-  for (const std::string& note : fake.notes) text += fact("note", printable(note), style);
+  for (const std::string& note : fake.notes) text += plan_fact("note", printable(note), style);
   for (const std::string& problem : fake.problems)
-    text += fact("ranks", paint("refused", Ink::red, style) + ": " + printable(problem), style);
+    text +=
+        plan_fact("ranks", paint("refused", Ink::red, style) + ": " + printable(problem), style);
   if (fake.problems.empty())
-    text += fact("ranks",
-                 paint("sound", Ink::green, style) +
-                     ": nothing that this machine can tell keeps them from training",
-                 style);
+    text += plan_fact("ranks",
+                      paint("sound", Ink::green, style) +
+                          ": nothing that this machine can tell keeps them from training",
+                      style);
   return text;
 }
 
 Json fake_ranks_json(const FakeRanks& fake) {
-  Json splits = Json::array();
-  for (const RankSplit& split : fake.splits) splits.push_back(split_json(split));
-  Json buckets = Json::array();
-  for (const RankBucket& bucket : fake.buckets)
-    buckets.push_back({{"parameters", bucket.parameters}, {"bytes", bucket.bytes}});
+  const auto bucket_json = [](const RankBucket& bucket) {
+    return JSON_FIELDS(bucket, parameters, bytes);
+  };
   return {{"schema", "trainctl.fake_ranks/1"},
           {"ranks", fake.ranks},
           {"batch_size", fake.batch_size},
@@ -293,10 +276,10 @@ Json fake_ranks_json(const FakeRanks& fake) {
           {"global_batch", fake.batch_size * fake.ranks},
           {"samples_per_step", samples_per_step(fake)},
           {"steps_per_epoch", fake.steps_per_epoch},
-          {"epochs", fake.epochs ? Json(*fake.epochs) : Json(nullptr)},
-          {"steps", fake.steps ? Json(*fake.steps) : Json(nullptr)},
-          {"splits", splits},
-          {"buckets", buckets},
+          {"epochs", or_null(fake.epochs)},
+          {"steps", or_null(fake.steps)},
+          {"splits", json_list(fake.splits, rank_split_json)},
+          {"buckets", json_list(fake.buckets, bucket_json)},
           {"memory", memory_json(fake)},
           {"problems", fake.problems},
           {"notes", fake.notes}};

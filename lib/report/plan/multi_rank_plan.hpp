@@ -5,12 +5,12 @@
 #include "report/plan/communication_cost.hpp"
 #include "report/text/format.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
+
+/// "  LABEL      text" and a newline: a line of the plan.
+std::string plan_fact(const std::string& label, const std::string& text, const Style& style);
+/// "1.5 GiB"
+std::string bytes_text(std::int64_t bytes);
 
 /// What steps of several ranks would take, by a step of one and a link.
 struct PlannedScaling {

@@ -5,15 +5,8 @@
 #include "report/plan/model_plan.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <functional>
-
 namespace trainctl::report {
 namespace {
-
-constexpr int kLabelWidth = 11;
 
 using Bytes = std::function<std::uint64_t(const PlannedSplit&)>;
 using Cell = std::function<std::string(const PlannedSplit&)>;
@@ -33,73 +26,52 @@ std::uint64_t sum(const Plan& plan, const Bytes& bytes) {
   return all;
 }
 
-/// The rows of the table: one a part of the memory, with columns for the splits, a process and all
-/// processes.
-class MemoryTable {
- public:
-  explicit MemoryTable(const Plan& plan) : plan_(plan), table_(columns(plan)) {}
-
-  /// Left out where no split has any of it.
-  void add(const std::string& name, const Bytes& bytes, const Cell& cell = {}) {
-    const std::uint64_t all = sum(plan_, bytes);
-    if (all == 0) return;
-    std::vector<std::string> cells{name};
-    for (const PlannedSplit& split : plan_.splits)
-      cells.push_back(cell ? cell(split) : size_text(bytes(split)));
-    cells.push_back(size_text(all));
-    if (plan_.ranks_here > 1)
-      cells.push_back(size_text(all * static_cast<std::uint64_t>(plan_.ranks_here)));
-    table_.add(std::move(cells));
-  }
-  /// Of files, once for all processes.
-  void add_mapped() {
-    const std::uint64_t all =
-        sum(plan_, [](const PlannedSplit& split) { return split.mapped_bytes; });
-    if (all == 0) return;
-    std::vector<std::string> cells{"mapped files"};
-    for (const PlannedSplit& split : plan_.splits) cells.push_back(size_text(split.mapped_bytes));
-    cells.emplace_back("shared");
-    if (plan_.ranks_here > 1) cells.emplace_back("shared");
-    table_.add(std::move(cells));
-  }
-  [[nodiscard]] const Table& table() const { return table_; }
-
- private:
-  static std::vector<Column> columns(const Plan& plan) {
-    std::vector<Column> columns{{"memory", Align::left}};
-    for (const PlannedSplit& split : plan.splits) columns.push_back({split.name});
-    columns.push_back({"a process"});
-    if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
-    return columns;
-  }
-
-  const Plan& plan_;
-  Table table_;
+/// A part of the memory: its bytes in a split, and how they are written where that is not all.
+struct MemoryPart {
+  const char* name;
+  Bytes bytes;
+  Cell cell = {};
 };
 
+/// A row a part, with columns for the splits, a process and all processes. Parts that no split has
+/// are left out; mapped files are there once for all processes.
 Table memory_table(const Plan& plan) {
-  MemoryTable rows(plan);
-  rows.add("data set", [](const PlannedSplit& split) { return split.dataset_bytes; });
-  rows.add(
-      "cache", [](const PlannedSplit& split) { return split.cache_bytes; },
-      [](const PlannedSplit& split) {
-        return split.cache_bytes == 0 ? "-" : split.cache + " " + size_text(split.cache_bytes);
-      });
-  rows.add(
-      "batch slots", [](const PlannedSplit& split) { return split.ring_bytes(); },
-      [](const PlannedSplit& split) { return times_text(split.slots, split.slot_bytes); });
-  rows.add("sample orders", [](const PlannedSplit& split) { return split.order_bytes; });
-  rows.add(
-      "scratch of threads", [](const PlannedSplit& split) { return split.all_scratch_bytes(); },
-      [](const PlannedSplit& split) { return times_text(split.threads, split.scratch_bytes); });
-  rows.add("read ahead", [](const PlannedSplit& split) { return split.ahead_bytes; });
-  if (std::any_of(plan.splits.begin(), plan.splits.end(),
-                  [](const PlannedSplit& split) { return split.transfer_bytes > 0; }))
-    rows.add("transfers", [](const PlannedSplit& split) { return split.transfer_bytes; });
-  rows.add("total", [](const PlannedSplit& split) { return split.total(); });
-  rows.add_mapped();
-  rows.add("images on the GPU", [](const PlannedSplit& split) { return split.device_bytes; });
-  return rows.table();
+  using Split = PlannedSplit;
+  const MemoryPart parts[] = {
+      {"data set", &Split::dataset_bytes},
+      {"cache", &Split::cache_bytes,
+       [](const Split& split) {
+         return split.cache_bytes == 0 ? "-" : split.cache + " " + size_text(split.cache_bytes);
+       }},
+      {"batch slots", &Split::ring_bytes,
+       [](const Split& split) { return times_text(split.slots, split.slot_bytes); }},
+      {"sample orders", &Split::order_bytes},
+      {"scratch of threads", &Split::all_scratch_bytes,
+       [](const Split& split) { return times_text(split.threads, split.scratch_bytes); }},
+      {"read ahead", &Split::ahead_bytes},
+      {"transfers", &Split::transfer_bytes},
+      {"total", &Split::total},
+      {"mapped files", &Split::mapped_bytes},
+      {"images on the GPU", &Split::device_bytes}};
+  std::vector<Column> columns{left("memory")};
+  for (const Split& split : plan.splits) columns.push_back(split.name);
+  columns.push_back("a process");
+  if (plan.ranks_here > 1) columns.push_back(fmt::format("{} processes", plan.ranks_here));
+  Table table(columns);
+  for (const MemoryPart& part : parts) {
+    const std::uint64_t all = sum(plan, part.bytes);
+    if (all == 0) continue;
+    const bool is_shared = part.name == std::string_view("mapped files");
+    std::vector<std::string> cells{part.name};
+    for (const Split& split : plan.splits)
+      cells.push_back(part.cell ? part.cell(split) : size_text(part.bytes(split)));
+    cells.push_back(is_shared ? "shared" : size_text(all));
+    if (plan.ranks_here > 1)
+      cells.push_back(is_shared ? "shared"
+                                : size_text(all * static_cast<std::uint64_t>(plan.ranks_here)));
+    table.add(std::move(cells));
+  }
+  return table;
 }
 
 std::string processes_text(const Plan& plan) {
@@ -123,10 +95,6 @@ std::string headline(const Plan& plan) {
   text += fmt::format(", {} an epoch", counted(plan.steps_per_epoch, "step"));
   if (plan.epochs) text += ", " + counted(*plan.epochs, "epoch");
   return text + "\n";
-}
-
-std::string data_text(const PlannedSplit& split) {
-  return fmt::format("{} of {}", counted(split.samples, "sample"), split.dataset);
 }
 
 std::string workers_text(const Plan& plan) {
@@ -200,35 +168,26 @@ std::string verdict_text(const Plan& plan, const Style& style) {
   return needed + ", more than there is; " + advice_text(plan);
 }
 
-std::string fact(const std::string& label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + "\n";
-}
-
 Json split_json(const PlannedSplit& split) {
-  return {{"name", split.name},
-          {"dataset", split.dataset},
-          {"samples", split.samples},
-          {"dataset_bytes", split.dataset_bytes},
-          {"mapped_bytes", split.mapped_bytes},
-          {"cache", {{"tier", split.cache}, {"bytes", split.cache_bytes}}},
-          {"device_bytes", split.device_bytes},
-          {"slots", {{"number", split.slots}, {"bytes_each", split.slot_bytes}}},
-          {"order_bytes", split.order_bytes},
-          {"scratch", {{"threads", split.threads}, {"bytes_each", split.scratch_bytes}}},
-          {"ahead_bytes", split.ahead_bytes},
-          {"transfer_bytes", split.transfer_bytes},
-          {"total_bytes", split.total()}};
+  return joined({JSON_FIELDS(split, name, dataset, samples, dataset_bytes, mapped_bytes),
+                 {{"cache", {{"tier", split.cache}, {"bytes", split.cache_bytes}}},
+                  {"device_bytes", split.device_bytes},
+                  {"slots", {{"number", split.slots}, {"bytes_each", split.slot_bytes}}},
+                  {"order_bytes", split.order_bytes},
+                  {"scratch", {{"threads", split.threads}, {"bytes_each", split.scratch_bytes}}}},
+                 JSON_FIELDS(split, ahead_bytes, transfer_bytes),
+                 {{"total_bytes", split.total()}}});
 }
 
 Json probe_json(const PlannedProbe& probe) {
-  Json workers = Json::array();
-  for (const auto& [least_step_s, number] : probe.workers)
-    workers.push_back({{"least_step_s", least_step_s}, {"workers", number}});
+  const auto workers = json_list(probe.workers, [](const PlannedProbe::Workers& some) {
+    return Json{{"least_step_s", some.least_step_s}, {"workers", some.number}};
+  });
   return {{"batch_s", probe.batch_s},
           {"batch_spread", probe.spread},
           {"prefetch_factor", probe.prefetch_factor},
           {"taken_cores", probe.taken_cores},
-          {"auto_workers", probe.workers.empty() ? Json(nullptr) : workers}};
+          {"auto_workers", workers.empty() ? Json(nullptr) : workers}};
 }
 
 }  // namespace
@@ -268,54 +227,52 @@ std::string plan_text(const Plan& plan, const Style& style) {
   std::string text = headline(plan) + "\n";
   text += to_text(memory_table(plan), style) + "\n";
   if (plan.model) text += model_table_text(plan, style) + "\n";
-  for (const PlannedSplit& split : plan.splits) text += fact(split.name, data_text(split), style);
-  text += fact("workers", workers_text(plan), style);
-  if (plan.probe) text += fact("probe", probe_text(*plan.probe), style);
-  for (const auto& [label, words] : model_facts(plan)) text += fact(label, words, style);
-  text += fact("available", available_text(plan), style);
-  for (const std::string& change : plan.shrunk) text += fact("shrinks", change, style);
-  text += fact("verdict", verdict_text(plan, style), style);
+  for (const PlannedSplit& split : plan.splits)
+    text +=
+        plan_fact(split.name,
+                  fmt::format("{} of {}", counted(split.samples, "sample"), split.dataset), style);
+  text += plan_fact("workers", workers_text(plan), style);
+  if (plan.probe) text += plan_fact("probe", probe_text(*plan.probe), style);
+  for (const auto& [label, words] : model_facts(plan)) text += plan_fact(label, words, style);
+  text += plan_fact("available", available_text(plan), style);
+  for (const std::string& change : plan.shrunk) text += plan_fact("shrinks", change, style);
+  text += plan_fact("verdict", verdict_text(plan, style), style);
   if (!plan.model)
-    text += fact("", "beside it come the network, its optimizer and libtorch (0.5 GiB a process)",
-                 style);
+    text += plan_fact(
+        "", "beside it come the network, its optimizer and libtorch (0.5 GiB a process)", style);
   if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
   if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
   if (!plan.no_scaling.empty())
-    text += "\n" + fact("scaling", "not foretold: " + printable(plan.no_scaling), style);
+    text += "\n" + plan_fact("scaling", "not foretold: " + printable(plan.no_scaling), style);
   return text;
 }
 
 Json plan_document(const Plan& plan) {
-  Json splits = Json::array();
-  for (const PlannedSplit& split : plan.splits) splits.push_back(split_json(split));
-  return {{"schema", "trainctl.plan/1"},
-          {"config", plan.config},
-          {"verdict", verdict_of(plan)},
-          {"refusal", plan.refusal.empty() ? Json(nullptr) : Json(plan.refusal)},
-          {"shrunk", plan.shrunk},
-          {"device", plan.device},
-          {"ranks", plan.ranks},
-          {"ranks_here", plan.ranks_here},
-          {"cores", plan.cores},
-          {"batch_size", plan.batch_size},
-          {"global_batch", plan.batch_size * plan.ranks},
-          {"samples_per_step", plan.batch_size * plan.ranks * plan.accumulate},
-          {"steps_per_epoch", plan.steps_per_epoch},
-          {"epochs", plan.epochs ? Json(*plan.epochs) : Json(nullptr)},
-          {"num_workers", {{"auto", plan.auto_workers}, {"most", plan.workers}}},
-          {"prefetch_factor", {{"auto", plan.auto_prefetch}, {"most", plan.prefetch_factor}}},
-          {"probe", plan.probe ? probe_json(*plan.probe) : Json(nullptr)},
-          {"available_bytes", plan.available_bytes},
-          {"cache_budget_bytes", plan.cache_budget},
-          {"splits", splits},
-          {"rank_bytes", plan.rank_bytes()},
-          {"node_bytes", plan.node_bytes()},
-          {"all_bytes", plan.all_bytes()},
-          {"model", model_json(plan)},
-          {"no_model", plan.no_model.empty() ? Json(nullptr) : Json(plan.no_model)},
-          {"fake_ranks", plan.fake ? fake_ranks_json(*plan.fake) : Json(nullptr)},
-          {"scaling", plan.scaling ? scaling_json(*plan.scaling) : Json(nullptr)},
-          {"no_scaling", plan.no_scaling.empty() ? Json(nullptr) : Json(plan.no_scaling)}};
+  return joined(
+      {{{"schema", "trainctl.plan/1"},
+        {"config", plan.config},
+        {"verdict", verdict_of(plan)},
+        {"refusal", or_null(plan.refusal)}},
+       JSON_FIELDS(plan, shrunk, device, ranks, ranks_here, cores, batch_size),
+       {{"global_batch", plan.batch_size * plan.ranks},
+        {"samples_per_step", plan.batch_size * plan.ranks * plan.accumulate},
+        {"steps_per_epoch", plan.steps_per_epoch},
+        {"epochs", or_null(plan.epochs)},
+        {"num_workers", {{"auto", plan.auto_workers}, {"most", plan.workers}}},
+        {"prefetch_factor", {{"auto", plan.auto_prefetch}, {"most", plan.prefetch_factor}}},
+        {"probe", or_null(plan.probe, probe_json)},
+        {"available_bytes", plan.available_bytes},
+        {"cache_budget_bytes", plan.cache_budget},
+        {"splits", json_list(plan.splits, split_json)},
+        {"rank_bytes", plan.rank_bytes()},
+        {"node_bytes", plan.node_bytes()},
+        {"all_bytes", plan.all_bytes()},
+        {"model", model_json(plan)},
+        {"no_model", or_null(plan.no_model)},
+        {"fake_ranks", or_null(plan.fake, fake_ranks_json)},
+        {"scaling", or_null(plan.scaling,
+                            [](const PlannedScaling& scaling) { return scaling_json(scaling); })},
+        {"no_scaling", or_null(plan.no_scaling)}}});
 }
 
 }  // namespace trainctl::report

@@ -5,11 +5,6 @@
 #include "report/plan/multi_rank_plan.hpp"
 #include "report/text/format.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 /// The memory of one split in one process, in bytes.

@@ -6,17 +6,7 @@
 #include "events/fields.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <type_traits>
 
 namespace trainctl::report {
 namespace {
@@ -24,20 +14,8 @@ namespace {
 constexpr std::size_t kMostNotes = 5;  // of one file
 constexpr std::size_t kMostClasses = 1024;
 
-/// Splits off the first line.
-std::string_view next_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-double number_in(std::string_view cell) {
-  return parse_number<double>(cell).value_or(std::nan(""));
-}
-
 bool is_number(std::string_view cell) {
-  return !std::isnan(number_in(cell)) || cell == "nan" || cell == "-nan";
+  return !std::isnan(cell_number(cell)) || cell == "nan" || cell == "-nan";
 }
 
 std::int64_t whole(double value) {
@@ -68,52 +46,37 @@ class Damage {
   std::size_t count_ = 0;
 };
 
-/// A line of a CSV file by the names of its columns.
-struct NamedCells {
-  std::map<std::string, std::string> cells;
-
-  [[nodiscard]] double number(const std::string& name) const {
-    const auto found = cells.find(name);
-    return found == cells.end() ? std::nan("") : number_in(found->second);
-  }
-};
-
+/// Calls take(number, columns, cells) for each line below the header with as many cells.
 template <class Take>
-void each_row(const std::string& name, std::string_view text, Notes& notes, const Take& take) {
-  Damage damage(name, notes);
+void each_row(std::string_view text, Damage& damage, const Take& take) {
   const std::vector<std::string> columns = csv_cells(next_line(text));
   for (std::size_t number = 2; !text.empty(); ++number) {
     const std::vector<std::string> cells = csv_cells(next_line(text));
-    if (cells.size() != columns.size()) {
+    if (cells.size() == columns.size()) {
+      take(number, columns, cells);
+    } else {
       damage.add(number, fmt::format("has {} cells in place of {}", cells.size(), columns.size()));
-      continue;
     }
-    NamedCells row;
-    for (std::size_t i = 0; i < cells.size(); ++i) row.cells[columns[i]] = cells[i];
-    take(row);
   }
 }
 
-events::RankEpoch rank_epoch(const NamedCells& row) {
-  const auto seconds = [&](const char* name) {
-    const double value = row.number(name);
-    return std::isfinite(value) ? value : 0;
+/// Of the cells by their columns.
+events::RankEpoch rank_epoch(const std::map<std::string, std::string>& row) {
+  const auto number = [&](const char* name) {
+    const auto found = row.find(name);
+    return found == row.end() ? std::nan("") : cell_number(found->second);
   };
-  const auto count = [&](const char* name) { return whole(row.number(name)); };
   events::RankEpoch epoch;
-  epoch.rank = static_cast<int>(std::min<std::int64_t>(count("rank"), 1'000'000));
-  epoch.epoch = count("epoch") - 1;
-  epoch.global_step = count("step");
-  epoch.steps = count("steps");
-  epoch.wall_s = seconds("wall_s");
-  epoch.data_wait_s = seconds("data_wait_s");
-  epoch.step_s = seconds("work_s");
-  epoch.allreduce_exposed_s = seconds("allreduce_exposed_s");
-  epoch.overlapped_s = seconds("overlapped_s");
-  epoch.exposed_s = seconds("exposed_s");
-  epoch.overlap = seconds("overlap");
-  epoch.payload_bytes = count("payload_bytes");
-  epoch.wire_bytes = count("wire_bytes");
+  epoch.rank = static_cast<int>(std::min<std::int64_t>(whole(number("rank")), 1'000'000));
+  epoch.epoch = whole(number("epoch")) - 1;
+  for (const RankColumn& column : rank_columns()) {
+    const double value = number(column.name);
+    if (column.count != nullptr) {
+      epoch.*column.count = whole(value);
+    } else {
+      epoch.*column.number = std::isfinite(value) ? value : 0;
+    }
+  }
   return epoch;
 }
 
@@ -150,11 +113,38 @@ StepLine step_of(const Json& line) {
 std::vector<std::int64_t> counts_of(const std::vector<std::string>& cells) {
   std::vector<std::int64_t> counts;
   for (std::size_t i = 3; i < cells.size(); ++i) {
-    const double count = number_in(cells[i]);
+    const double count = cell_number(cells[i]);
     if (!(count >= 0)) return {};
     counts.push_back(whole(count));
   }
   return counts;
+}
+
+/// Returns false if `timing` has no such field.
+bool set_field(events::Timing& timing, std::string_view column, double value) {
+  bool found = false;
+  events::each_field(timing, [&](std::string_view name, auto& field) {
+    if (name != column) return;
+    found = true;
+    if constexpr (std::is_same_v<decltype(field), std::int64_t&>) {
+      field = whole(value);
+    } else {
+      field = value;
+    }
+  });
+  return found;
+}
+
+void set(events::EpochEnded& epoch, const std::string& column, double value) {
+  if (column == "epoch") {
+    epoch.epoch = whole(value) - 1;
+  } else if (column == "step") {
+    epoch.global_step = whole(value);
+  } else if (column == "lr") {
+    epoch.lr = value;
+  } else if (!set_field(epoch.timing, column, value)) {
+    epoch.metrics.emplace_back(column, value);
+  }
 }
 
 }  // namespace
@@ -166,20 +156,16 @@ Json parse_bounded(std::string_view text) {
 
 void note_damage(const std::string& name, std::string_view text, Notes& notes) {
   Damage damage(name, notes);
-  const std::vector<std::string> columns = csv_cells(next_line(text));
   const auto is_bad = [](const std::string& cell) { return !cell.empty() && !is_number(cell); };
-  for (std::size_t number = 2; !text.empty(); ++number) {
-    const std::vector<std::string> cells = csv_cells(next_line(text));
-    if (cells.size() != columns.size()) {
-      damage.add(number, fmt::format("has {} cells in place of {}", cells.size(), columns.size()));
-    } else if (std::isnan(number_in(cells.front()))) {
+  each_row(text, damage, [&](std::size_t number, const auto& columns, const auto& cells) {
+    if (std::isnan(cell_number(cells.front()))) {
       damage.add(number, "does not begin with an epoch");
     } else if (const auto bad = std::find_if(cells.begin() + 1, cells.end(), is_bad);
                bad != cells.end()) {
       const auto column = static_cast<std::size_t>(bad - cells.begin());
       damage.note(number, fmt::format("has no number as {}", printable(columns[column])));
     }
-  }
+  });
 }
 
 StepLines steps_of(std::string_view text, Notes& notes) {
@@ -222,8 +208,8 @@ std::vector<CountTable> tables_of(const std::string& metric, std::string_view te
       continue;
     }
     CountTable& table = found[cells[1]];
-    const std::int64_t epoch = whole(number_in(cells[0]));
-    const std::int64_t row = whole(number_in(cells[2]));
+    const std::int64_t epoch = whole(cell_number(cells[0]));
+    const std::int64_t row = whole(cell_number(cells[2]));
     if (epoch != table.epoch || table.counts.empty())
       table = {metric, cells[1], epoch, {classes, std::vector<std::int64_t>(classes)}};
     if (row < static_cast<std::int64_t>(classes))
@@ -237,10 +223,15 @@ std::vector<CountTable> tables_of(const std::string& metric, std::string_view te
 std::vector<RankRow> ranks_of(std::string_view text, const Json& result, Notes& notes) {
   if (text.empty()) return {};
   RunRecord record;
-  each_row("ranks.csv", text, notes, [&](const NamedCells& row) {
-    const events::RankEpoch epoch = rank_epoch(row);
-    if (epoch.epoch >= 0) record.add(epoch.rank, epoch);
-  });
+  {
+    Damage damage("ranks.csv", notes);
+    each_row(text, damage, [&](std::size_t /*number*/, const auto& columns, const auto& cells) {
+      std::map<std::string, std::string> row;
+      for (std::size_t i = 0; i < cells.size(); ++i) row[columns[i]] = cells[i];
+      const events::RankEpoch epoch = rank_epoch(row);
+      if (epoch.epoch >= 0) record.add(epoch.rank, epoch);
+    });
+  }
   const Json& told = member(result, "ranks");
   if (told.is_array()) {
     for (const Json& rank : told) {
@@ -292,37 +283,6 @@ std::string latest_hint(const fs::path& folder) {
              ? fmt::format("; the runs are below it: take {}", printable(latest.string()))
              : std::string();
 }
-
-namespace {
-
-/// Returns false if `timing` has no such field.
-bool set_field(events::Timing& timing, std::string_view column, double value) {
-  bool found = false;
-  events::each_field(timing, [&](std::string_view name, auto& field) {
-    if (name != column) return;
-    found = true;
-    if constexpr (std::is_same_v<decltype(field), std::int64_t&>) {
-      field = whole(value);
-    } else {
-      field = value;
-    }
-  });
-  return found;
-}
-
-void set(events::EpochEnded& epoch, const std::string& column, double value) {
-  if (column == "epoch") {
-    epoch.epoch = whole(value) - 1;
-  } else if (column == "step") {
-    epoch.global_step = whole(value);
-  } else if (column == "lr") {
-    epoch.lr = value;
-  } else if (!set_field(epoch.timing, column, value)) {
-    epoch.metrics.emplace_back(column, value);
-  }
-}
-
-}  // namespace
 
 std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;

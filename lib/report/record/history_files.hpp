@@ -3,11 +3,6 @@
 #include "events/records.hpp"
 #include "report/record/run_files.hpp"
 
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
 // The files of a run folder, each from its text. What is damaged gets a sentence in `notes`.
 
 namespace trainctl::report {

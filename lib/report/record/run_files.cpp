@@ -5,27 +5,22 @@
 #include "config/tree/yaml.hpp"
 #include "report/record/history_files.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <system_error>
 
 namespace trainctl::report {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 20;  // of a history
+constexpr std::uint64_t kMostHistory = std::uint64_t{512} << 20;  // of a history
 constexpr std::uint64_t kMostDocument = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostConfig = std::uint64_t{4} << 20;
 constexpr std::array kFiles{"config.resolved.yaml", "epochs.csv", "metrics.jsonl", "manifest.json"};
 constexpr std::size_t kMostLines = 50'000;
 
 /// What is read of a folder, and what could not be.
-class Reader {
+class FolderReader {
  public:
-  explicit Reader(RunFiles& run) : run_(run) {}
+  explicit FolderReader(RunFiles& run) : run_(run) {}
 
   void read_documents() {
     run_.config = text("config.resolved.yaml", kMostConfig);
@@ -40,7 +35,7 @@ class Reader {
   void read_histories() {
     read_curves();
     read_tables();
-    const std::string ranks = text("ranks.csv", kMostBytes, Wanted::maybe);
+    const std::string ranks = text("ranks.csv", kMostHistory, Wanted::maybe);
     run_.ranks = ranks_of(ranks, run_.result, run_.notes);
   }
 
@@ -74,18 +69,18 @@ class Reader {
   }
 
   void read_curves() {
-    const std::string epochs = text("epochs.csv", kMostBytes);
+    const std::string epochs = text("epochs.csv", kMostHistory);
     if (!epochs.empty()) {
       note_damage("epochs.csv", epochs, run_.notes);
       run_.epochs = parse_epochs(epochs);
     }
-    run_.steps = steps_of(text("metrics.jsonl", kMostBytes), run_.notes);
+    run_.steps = steps_of(text("metrics.jsonl", kMostHistory), run_.notes);
   }
 
   void read_tables() {
     for (const std::string& name : names_in(run_.folder, ".csv")) {
       if (name == "epochs.csv" || name == "timing.csv" || name == "ranks.csv") continue;
-      const std::string found = text(name, kMostBytes);
+      const std::string found = text(name, kMostHistory);
       if (!found.starts_with("epoch,split,class,")) continue;
       for (CountTable& table : tables_of(fs::path(name).stem().string(), found, run_.notes))
         run_.tables.push_back(std::move(table));
@@ -103,6 +98,48 @@ class Reader {
 
   RunFiles& run_;
 };
+
+using FlatValues = std::vector<std::pair<std::string, std::string>>;
+
+bool holds_scalars(const config::Node& list) {
+  for (const config::Node& item : list.items) {
+    const bool nested = item.type == config::Node::Type::map ||
+                        (item.type == config::Node::Type::list && !holds_scalars(item));
+    if (nested) return false;
+  }
+  return true;
+}
+
+std::string text_of(const config::Node& node) {
+  switch (node.type) {
+    case config::Node::Type::null: return "~";
+    case config::Node::Type::scalar: return node.text;
+    case config::Node::Type::map: return "{}";
+    case config::Node::Type::list: break;
+  }
+  std::string text;
+  for (const config::Node& item : node.items) text += (text.empty() ? "" : ", ") + text_of(item);
+  return "[" + text + "]";
+}
+
+/// parse_yaml() bounds the depth.
+void flatten(const config::Node& node, const std::string& path, FlatValues& values) {
+  const std::string front = path.empty() ? "" : path + ".";
+  if (node.type == config::Node::Type::map && !node.entries.empty()) {
+    for (const config::Entry& entry : node.entries) flatten(entry.value, front + entry.key, values);
+  } else if (node.type == config::Node::Type::list && !holds_scalars(node)) {
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      flatten(node.items[i], front + std::to_string(i), values);
+  } else if (!path.empty()) {
+    values.emplace_back(path, text_of(node));
+  }
+}
+
+bool trained_on_cpu(const RunFiles& run) {
+  if (run.value("trainer.accelerator") == "cpu") return true;
+  const Json& gpus = member(member(run.manifest, "machine"), "gpus");
+  return gpus.is_array() && gpus.empty();
+}
 
 }  // namespace
 
@@ -137,7 +174,7 @@ RunFiles read_run(const fs::path& folder, Histories histories) {
   std::error_code failure;
   run.folder = fs::canonical(folder, failure);  // `latest` is a link
   if (failure) run.folder = folder;
-  Reader reader(run);
+  FolderReader reader(run);
   reader.read_documents();
   if (histories == Histories::read) reader.read_histories();
   return run;
@@ -173,48 +210,8 @@ double number_at(const Json& object, std::string_view key) {
   return std::nan("");
 }
 
-namespace {
-
-using Values = std::vector<std::pair<std::string, std::string>>;
-
-bool holds_scalars(const config::Node& list) {
-  for (const config::Node& item : list.items) {
-    const bool nested = item.type == config::Node::Type::map ||
-                        (item.type == config::Node::Type::list && !holds_scalars(item));
-    if (nested) return false;
-  }
-  return true;
-}
-
-std::string text_of(const config::Node& node) {
-  switch (node.type) {
-    case config::Node::Type::null: return "~";
-    case config::Node::Type::scalar: return node.text;
-    case config::Node::Type::map: return "{}";
-    case config::Node::Type::list: break;
-  }
-  std::string text;
-  for (const config::Node& item : node.items) text += (text.empty() ? "" : ", ") + text_of(item);
-  return "[" + text + "]";
-}
-
-/// parse_yaml() bounds the depth.
-void flatten(const config::Node& node, const std::string& path, Values& values) {
-  const std::string front = path.empty() ? "" : path + ".";
-  if (node.type == config::Node::Type::map && !node.entries.empty()) {
-    for (const config::Entry& entry : node.entries) flatten(entry.value, front + entry.key, values);
-  } else if (node.type == config::Node::Type::list && !holds_scalars(node)) {
-    for (std::size_t i = 0; i < node.items.size(); ++i)
-      flatten(node.items[i], front + std::to_string(i), values);
-  } else if (!path.empty()) {
-    values.emplace_back(path, text_of(node));
-  }
-}
-
-}  // namespace
-
 std::vector<std::pair<std::string, std::string>> flat_values(const std::string& yaml) {
-  Values values;
+  FlatValues values;
   if (yaml.empty()) return values;
   config::Diagnostics ignored;
   const auto source = config::make_source("config.resolved.yaml", yaml);
@@ -222,16 +219,6 @@ std::vector<std::pair<std::string, std::string>> flat_values(const std::string& 
   if (tree.type == config::Node::Type::map) flatten(tree, "", values);
   return values;
 }
-
-namespace {
-
-bool trained_on_cpu(const RunFiles& run) {
-  if (run.value("trainer.accelerator") == "cpu") return true;
-  const Json& gpus = member(member(run.manifest, "machine"), "gpus");
-  return gpus.is_array() && gpus.empty();
-}
-
-}  // namespace
 
 const char* transfer_name(std::string_view device) { return device == "cpu" ? "convert" : "h2d"; }
 

@@ -6,15 +6,6 @@
 #include "report/diagnosis/ranks.hpp"
 #include "report/record/run_record.hpp"
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 // What a run has left in its folder, read by those who were not there. Nothing of it is trusted: a
 // file that is missing or damaged costs its part only, and is named.
 

@@ -3,8 +3,6 @@
 #include "base/strings.hpp"
 #include "events/fields.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <ranges>
 
 namespace trainctl::report {
@@ -64,10 +62,6 @@ struct Recorder {
   void saw_step(std::int64_t step) { record.last_step = std::max(record.last_step, step); }
 };
 
-void add_weighted(std::optional<double>& sum, const std::optional<double>& value, double weight) {
-  if (value) sum = sum.value_or(0) + *value * weight;
-}
-
 }  // namespace
 
 void RunRecord::add(int rank, const events::Event& event) {
@@ -109,8 +103,7 @@ std::int64_t epochs_done(const RunRecord& record) {
 }
 
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
-  const std::span<const events::EpochEnded> all = record.epochs;
-  return all.size() > 1 ? all.subspan(1) : all;
+  return without_first<events::EpochEnded>(record.epochs);
 }
 
 Timing sum_timing(std::span<const events::EpochEnded> epochs) {
@@ -122,7 +115,7 @@ Timing sum_timing(std::span<const events::EpochEnded> epochs) {
     total.samples += part.samples;
     total.cpu_percent += part.cpu_percent * part.wall_s;
     total.read_mb_s += part.read_mb_s * part.wall_s;
-    add_weighted(total.gpu_util, part.gpu_util, part.wall_s);
+    if (part.gpu_util) total.gpu_util = total.gpu_util.value_or(0) + *part.gpu_util * part.wall_s;
     total.rss_mb = std::max(total.rss_mb, part.rss_mb);
     if (part.gpu_mem_mb)
       total.gpu_mem_mb = std::max(total.gpu_mem_mb.value_or(0), *part.gpu_mem_mb);

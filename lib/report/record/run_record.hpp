@@ -2,13 +2,8 @@
 
 #include "events/records.hpp"
 
-#include <map>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 
@@ -57,8 +52,12 @@ std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record);
 /// Epochs that are complete, those before a resume among them.
 std::int64_t epochs_done(const RunRecord& record);
 
-/// The epochs after the first; the first itself if there is no other. Warm-up is told apart from
-/// them.
+/// The items after the first; the first itself if there is no other.
+template <class T>
+std::span<const T> without_first(std::span<const T> all) {
+  return all.size() > 1 ? all.subspan(1) : all;
+}
+/// The epochs after the first, whose warm-up is reported apart; the first if there is no other.
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record);
 
 /// Sums of the seconds and samples; samples_per_s of the whole; utilisations weighted by time;

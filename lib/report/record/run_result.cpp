@@ -4,26 +4,13 @@
 #include "report/diagnosis/ranks.hpp"
 #include "report/text/format.hpp"
 
-#include <algorithm>
-
 namespace trainctl::report {
 namespace {
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json metrics_json(const events::Metrics& metrics) {
-  Json object = Json::object();
-  for (const auto& [name, value] : metrics) object[name] = json_number(value);
-  return object;
-}
 
 Json timing_json(const events::Timing& timing) {
   Json object = Json::object();
   for (const auto& [name, value] : timing_columns(timing))
-    object[name] = value ? json_number(*value) : Json(nullptr);
+    object[name] = or_null(value, json_number);
   object["samples"] = timing.samples;
   return object;
 }
@@ -31,55 +18,31 @@ Json timing_json(const events::Timing& timing) {
 Json best_json(const RunRecord& record, const BestMode& mode) {
   const auto best = best_of(record);
   if (!best) return nullptr;
-  return {{"metric", best->metric},
-          {"mode", mode.name.empty() ? Json(nullptr) : Json(mode.name)},
-          {"mode_inferred", mode.inferred},
-          {"value", json_number(best->value)},
-          {"epoch", best->epoch + 1},
-          {"checkpoint", best->checkpoint.empty() ? Json(nullptr) : Json(best->checkpoint)}};
+  return {{"metric", best->metric},         {"mode", or_null(mode.name)},
+          {"mode_inferred", mode.inferred}, {"value", json_number(best->value)},
+          {"epoch", best->epoch + 1},       {"checkpoint", or_null(best->checkpoint)}};
 }
 
-Json failure_json(const std::optional<FirstFailure>& failure) {
-  if (!failure) return nullptr;
-  return {{"rank", failure->rank},
-          {"host", failure->host},
-          {"pid", failure->pid},
-          {"signal",
-           failure->signal_name.empty() ? or_null(failure->signal) : Json(failure->signal_name)},
-          {"exit_code", or_null(failure->exit_code)},
-          {"step", failure->step},
-          {"phase", failure->phase},
-          {"collective", failure->collective.empty() ? Json(nullptr) : Json(failure->collective)},
-          {"message", failure->message}};
+Json attempt_json(const Attempt& attempt) {
+  return {{"overrides", attempt.overrides},
+          {"folder", or_null(attempt.folder)},
+          {"verdict", attempt.verdict},
+          {"exit_code", attempt.exit_code},
+          {"message", attempt.message}};
 }
 
-Json attempts_json(const std::vector<Attempt>& attempts) {
-  Json list = Json::array();
-  for (const Attempt& attempt : attempts) {
-    list.push_back({{"overrides", attempt.overrides},
-                    {"folder", attempt.folder.empty() ? Json(nullptr) : Json(attempt.folder)},
-                    {"verdict", attempt.verdict},
-                    {"exit_code", attempt.exit_code},
-                    {"message", attempt.message}});
-  }
-  return list;
-}
-
-Json state_json(const std::optional<SavedState>& state) {
-  if (!state) return nullptr;
-  return {{"path", state->path}, {"step", state->step}, {"verified", state->verified}};
-}
+Json state_json(const SavedState& state) { return JSON_FIELDS(state, path, step, verified); }
 
 Json resumed_json(const RunRecord& record, const Ending& ending) {
-  Json state = state_json(ending.resumed_from);
+  Json state = or_null(ending.resumed_from, state_json);
   if (state.is_null() || !record.resumed) return state;
   state["bitwise"] = record.resumed->bitwise;
   if (!record.resumed->bitwise) state["why_not"] = record.resumed->why_not;
   return state;
 }
 
-Json checkpoint_json(const RunRecord& record, const Ending& ending) {
-  if (ending.checkpoint) return state_json(ending.checkpoint);
+Json newest_checkpoint(const RunRecord& record, const Ending& ending) {
+  if (ending.checkpoint) return state_json(*ending.checkpoint);
   const auto kept = kept_checkpoints(record);
   if (kept.empty()) return nullptr;
   return {{"path", kept.back().path}, {"step", kept.back().global_step}, {"verified", false}};
@@ -92,7 +55,17 @@ std::string data_digest(const RunRecord& record) {
 
 }  // namespace
 
-Json failure_document(const std::optional<FirstFailure>& failure) { return failure_json(failure); }
+Json failure_document(const std::optional<FirstFailure>& failure) {
+  if (!failure) return nullptr;
+  const std::string& name = failure->signal_name;
+  return joined({JSON_FIELDS(*failure, rank, host, pid),
+                 {{"signal", name.empty() ? or_null(failure->signal) : Json(name)},
+                  {"exit_code", or_null(failure->exit_code)},
+                  {"step", failure->step},
+                  {"phase", failure->phase},
+                  {"collective", or_null(failure->collective)},
+                  {"message", failure->message}}});
+}
 
 Json result_document(const RunRecord& record, const Ending& ending) {
   const events::Timing steady = sum_timing(steady_epochs(record));
@@ -106,8 +79,8 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["epochs"] = epochs_done(record);
   document["steps"] = record.last_step;
   document["samples_per_s"] = json_number(steady.samples_per_s);
-  document["train"] = metrics_json(last_metrics(record, "train/"));
-  document["val"] = metrics_json(last_metrics(record, "val/"));
+  document["train"] = numbers_object(last_metrics(record, "train/"));
+  document["val"] = numbers_object(last_metrics(record, "val/"));
   document["best"] = best_json(record, ending.best_mode);
   document["timing"] = timing_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
@@ -119,11 +92,10 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["straggler"] = straggler_json(ranks);
   document["restarts"] = ending.restarts;
   document["resumed_from"] = resumed_json(record, ending);
-  if (!ending.attempts.empty()) document["attempts"] = attempts_json(ending.attempts);
-  document["first_failure"] = failure_json(ending.first_failure);
-  document["checkpoint"] = checkpoint_json(record, ending);
-  document["resume_command"] =
-      ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
+  if (!ending.attempts.empty()) document["attempts"] = json_list(ending.attempts, attempt_json);
+  document["first_failure"] = failure_document(ending.first_failure);
+  document["checkpoint"] = newest_checkpoint(record, ending);
+  document["resume_command"] = or_null(ending.resume_command);
   return document;
 }
 

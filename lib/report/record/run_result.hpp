@@ -3,11 +3,7 @@
 #include "base/json.hpp"
 #include "report/record/run_record.hpp"
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::report {
 

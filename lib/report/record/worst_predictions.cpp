@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -42,10 +41,8 @@ PredictionColumns columns_of(const std::vector<std::string>& header) {
   return columns;
 }
 
-double number(const std::string& cell) { return parse_number<double>(cell).value_or(std::nan("")); }
-
 std::int64_t whole(const std::string& cell) {
-  const double value = number(cell);
+  const double value = cell_number(cell);
   return value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : -1;
 }
 
@@ -66,32 +63,26 @@ std::optional<Ranked> ranked(const std::vector<std::string>& cells,
   if (mistake.index < 0 || mistake.label < 0 || mistake.predicted < 0) return std::nullopt;
   const auto label = static_cast<std::size_t>(mistake.label);
   if (columns.probabilities != kAbsent && label < columns.classes) {
-    mistake.probability = number(cells[columns.probabilities + label]);
+    mistake.probability = cell_number(cells[columns.probabilities + label]);
     mistake.loss = -std::log(*mistake.probability);
     row.badness = std::isnan(*mistake.loss) ? HUGE_VAL : *mistake.loss;
     return row;
   }
   if (mistake.label == mistake.predicted) return std::nullopt;
-  row.badness = columns.sureness == kAbsent ? 0 : number(cells[columns.sureness]);
+  row.badness = columns.sureness == kAbsent ? 0 : cell_number(cells[columns.sureness]);
   return row;
 }
 
 }  // namespace
 
 std::vector<Mistake> worst_predictions(std::string_view csv, std::size_t most) {
-  const auto next_line = [&csv] {
-    const std::size_t end = std::min(csv.find('\n'), csv.size());
-    const std::string_view line = csv.substr(0, end);
-    csv.remove_prefix(std::min(end + 1, csv.size()));
-    return line;
-  };
-  const std::vector<std::string> header = csv_cells(next_line());
+  const std::vector<std::string> header = csv_cells(next_line(csv));
   const PredictionColumns columns = columns_of(header);
   // A heap of the worst so far, the least bad on top.
   const auto less_bad = [](const Ranked& a, const Ranked& b) { return a.badness > b.badness; };
   std::vector<Ranked> heap;
   while (!csv.empty()) {
-    const std::vector<std::string> cells = csv_cells(next_line());
+    const std::vector<std::string> cells = csv_cells(next_line(csv));
     if (cells.size() != header.size()) continue;
     auto row = ranked(cells, columns);
     if (!row) continue;

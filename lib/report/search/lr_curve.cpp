@@ -4,12 +4,9 @@
 #include "base/statistics.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <numbers>
 
@@ -95,11 +92,6 @@ double gaussian_mean(std::span<const SmoothedStep> steps, std::size_t center, do
   return sum / weights;
 }
 
-void smooth(std::vector<SmoothedStep>& steps, double width, double ceiling) {
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    steps[i].smoothed = gaussian_mean(steps, i, width, ceiling);
-}
-
 /// How far the smoothed loss falls, and where it is lowest.
 struct Fall {
   double from = 0;  // the mean of the first steps
@@ -183,7 +175,7 @@ std::string bar_of(double share) {
   return kHeights[static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * last))];
 }
 
-struct Bounds {
+struct LossBounds {
   double low = 0;
   double high = 0;
   [[nodiscard]] double share(double value) const {
@@ -191,7 +183,7 @@ struct Bounds {
   }
 };
 
-Bounds bounds_of(std::span<const SmoothedStep> steps) {
+LossBounds bounds_of(std::span<const SmoothedStep> steps) {
   const auto [low, high] = std::ranges::minmax_element(steps, {}, &SmoothedStep::smoothed);
   return {low->smoothed, high->smoothed};
 }
@@ -206,7 +198,7 @@ std::vector<SmoothedStep> thinned(std::span<const SmoothedStep> steps, int most)
 }
 
 std::string bars(const LrCurve& curve) {
-  const Bounds bounds = bounds_of(curve.steps);
+  const LossBounds bounds = bounds_of(curve.steps);
   std::string text = " ";
   for (const SmoothedStep& step : thinned(curve.steps, kBars))
     text += bar_of(bounds.share(step.smoothed));
@@ -214,10 +206,10 @@ std::string bars(const LrCurve& curve) {
 }
 
 Table rows_of(const LrCurve& curve, const Style& style) {
-  const Bounds bounds = bounds_of(curve.steps);
+  const LossBounds bounds = bounds_of(curve.steps);
   constexpr int kWidth = 30;
   const std::string ink = style.glyphs == Glyphs::unicode ? "█" : "#";
-  Table table({{"lr"}, {"loss"}, {"smoothed"}, {"", Align::left}});
+  Table table({"lr", "loss", "smoothed", left("")});
   for (const SmoothedStep& step : thinned(curve.steps, kRows)) {
     std::string bar;
     for (long i = std::lround(bounds.share(step.smoothed) * kWidth); i > 0; --i) bar += ink;
@@ -226,19 +218,15 @@ Table rows_of(const LrCurve& curve, const Style& style) {
   return table;
 }
 
-Json json_of(const std::optional<double>& rate) { return rate ? json_number(*rate) : Json(); }
-
 Json suggestion_json(const LrCurve& curve) {
-  Json json{{"lr", nullptr},
-            {"low", nullptr},
-            {"high", nullptr},
-            {"steepest", json_of(curve.steepest)},
-            {"tenth_of_minimum", json_of(curve.tenth_of_minimum())}};
-  if (!curve.range) return json;
-  json["lr"] = json_number(curve.range->suggestion);
-  json["low"] = json_number(curve.range->low);
-  json["high"] = json_number(curve.range->high);
-  return json;
+  const auto rate = [&](double RateRange::*member) {
+    return curve.range ? json_number((*curve.range).*member) : Json(nullptr);
+  };
+  return {{"lr", rate(&RateRange::suggestion)},
+          {"low", rate(&RateRange::low)},
+          {"high", rate(&RateRange::high)},
+          {"steepest", or_null(curve.steepest, json_number)},
+          {"tenth_of_minimum", or_null(curve.tenth_of_minimum(), json_number)}};
 }
 
 }  // namespace
@@ -263,7 +251,9 @@ LrCurve read_lr_curve(std::span<const RateStep> steps) {
   }
   const double noise = noise_of(curve.steps);
   const double width = smoothing_width(curve.steps);
-  smooth(curve.steps, width, ceiling_of(curve.steps, noise));
+  const double ceiling = ceiling_of(curve.steps, noise);
+  for (std::size_t i = 0; i < curve.steps.size(); ++i)
+    curve.steps[i].smoothed = gaussian_mean(curve.steps, i, width, ceiling);
   const Fall fall = fall_of(curve.steps);
   if (!is_clear(fall, noise, width)) {
     curve.remark =
@@ -288,7 +278,7 @@ std::string lr_curve_text(const LrCurve& curve, const Style& style) {
     if (style.glyphs == Glyphs::unicode) text += bars(curve);
   }
   const auto fact = [&](const char* label, const std::string& value) {
-    text += "  " + paint(pad(label, 12, Align::left), Ink::cyan, style) + value + '\n';
+    text += fact_line(label, value, style);
   };
   if (curve.diverged_at) fact("diverges", "at " + rate_of(*curve.diverged_at));
   if (curve.minimum) fact("lowest", "at " + rate_of(*curve.minimum));
@@ -304,7 +294,7 @@ std::string lr_curve_text(const LrCurve& curve, const Style& style) {
 }
 
 std::string lr_curve_csv(const LrCurve& curve) {
-  Table table({{"step"}, {"lr"}, {"loss"}, {"smoothed"}});
+  Table table({"step", "lr", "loss", "smoothed"});
   for (std::size_t i = 0; i < curve.steps.size(); ++i) {
     const SmoothedStep& step = curve.steps[i];
     table.add({std::to_string(i + 1), exact_text(step.lr), exact_text(step.loss),
@@ -314,13 +304,9 @@ std::string lr_curve_csv(const LrCurve& curve) {
 }
 
 Json lr_curve_json(const LrCurve& curve) {
-  Json points = Json::array();
-  for (const SmoothedStep& step : curve.steps)
-    points.push_back({{"lr", json_number(step.lr)},
-                      {"loss", json_number(step.loss)},
-                      {"smoothed", json_number(step.smoothed)}});
-  return {{"points", points},
-          {"diverged_at", json_of(curve.diverged_at)},
+  const auto point = [](const SmoothedStep& step) { return JSON_FIELDS(step, lr, loss, smoothed); };
+  return {{"points", json_list(curve.steps, point)},
+          {"diverged_at", or_null(curve.diverged_at, json_number)},
           {"suggestion", suggestion_json(curve)},
           {"remark", curve.remark}};
 }

@@ -3,11 +3,6 @@
 #include "base/json.hpp"
 #include "report/text/format.hpp"
 
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 // The learning-rate range test (Smith 2015, arXiv:1506.01186): pure functions of the losses of a
 // run whose learning rate rises with every step.
 
@@ -51,20 +46,16 @@ inline constexpr int kFewestRates = 10;
 
 /// Reads the rates that train well from a sweep.
 ///
-/// The sweep ends where the loss is not finite, or where its exponential mean (decay 0.98) exceeds
-/// the lowest one by three times its magnitude; the lowest is looked for from step `kFewestRates`
-/// on. That mean lags behind by more than a decade of rates, so that the suggestion is read
-/// from another one: a Gaussian mean centered on each step, 0.15 decades wide and at least 3 steps.
-/// A loss far above the first ones counts as just above them there, since one step that explodes
-/// would raise the means of the steps before it.
+/// The sweep ends where the loss is not finite, or its exponential mean (decay 0.98) exceeds the
+/// lowest one from step `kFewestRates` on by three times its magnitude. The suggestion is read from
+/// a Gaussian mean centered on each step, 0.15 decades wide and at least 3 steps, which does not
+/// lag behind; a loss far above the first ones counts as just above them.
 ///
 /// The suggestion lies 1.5 times below the rate at which the smoothed loss has made 80 % of its
 /// fall, and at least 4.5 times below the rate with the lowest loss: a constant rate has to stay
-/// stable for a whole training, and not for one step. The range starts where the loss has made a
-/// quarter of its fall, or at a third of the suggestion if that is lower, and ends at 90 % of the
-/// fall, or at a third of the rate with the lowest loss. docs/benchmarks compares both with the
-/// best rates of trainings. No rate is suggested where fewer than `kFewestRates` steps are left, or
-/// where the fall does not exceed the noise.
+/// stable for a whole training. The range goes from a quarter of the fall, at most a third of the
+/// suggestion, to 90 % of it, at most a third of the rate with the lowest loss. No rate is
+/// suggested of fewer than `kFewestRates` steps, or where the fall does not exceed the noise.
 LrCurve read_lr_curve(std::span<const RateStep> steps);
 
 /// Formats a rate with three digits, as it is suggested and typed: "0.00347", "1.2e-05".

@@ -2,13 +2,7 @@
 
 #include "base/strings.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
@@ -19,20 +13,10 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 using Runs = std::vector<const SweepRun*>;
 
-std::map<std::size_t, Runs> groups_of(const Sweep& sweep) {
-  std::map<std::size_t, Runs> groups;
-  for (const SweepRun& run : sweep.runs) groups[run.group].push_back(&run);
-  return groups;
-}
-
-bool any(const Runs& runs, SweepStatus status) {
-  return std::ranges::any_of(runs, [&](const SweepRun* run) { return run->status == status; });
-}
-
 SweepStatus status_of(const Runs& runs) {
   for (const SweepStatus status :
        {SweepStatus::failed, SweepStatus::running, SweepStatus::pending, SweepStatus::pruned}) {
-    if (any(runs, status)) return status;
+    if (std::ranges::find(runs, status, &SweepRun::status) != runs.end()) return status;
   }
   return SweepStatus::ok;
 }
@@ -44,12 +28,6 @@ std::map<std::uint64_t, double> values_of(const Runs& runs) {
     if (run->value && run->status != SweepStatus::failed) values[run->seed] = *run->value;
   }
   return values;
-}
-
-std::vector<double> numbers(const std::map<std::uint64_t, double>& values) {
-  std::vector<double> list;
-  for (const auto& [seed, value] : values) list.push_back(value);
-  return list;
 }
 
 /// Seeds that one of them lacks are no pairs.
@@ -76,7 +54,9 @@ SweepRow row_of(std::size_t group, const Runs& runs) {
     row.epochs = std::min(row.epochs, run->epochs);
     row.wall_s += run->wall_s / static_cast<double>(runs.size());
   }
-  row.value = mean_interval(numbers(values_of(runs)));
+  std::vector<double> values;
+  for (const auto& [seed, value] : values_of(runs)) values.push_back(value);
+  row.value = mean_interval(values);
   return row;
 }
 
@@ -94,12 +74,10 @@ std::tuple<int, std::int64_t, double, std::size_t> place_of(const SweepRow& row,
 
 /// Only a complete row is a measure of others.
 SweepRow* reference_of(std::vector<SweepRow>& rows, Against against) {
-  const auto first = [&]() -> SweepRow* {
-    const auto found = std::ranges::min_element(rows, {}, &SweepRow::group);
-    return found == rows.end() ? nullptr : &*found;
-  };
-  SweepRow* const row = against == Against::first ? first() : rows.empty() ? nullptr : &rows[0];
-  return row != nullptr && row->status == SweepStatus::ok && row->value.mean ? row : nullptr;
+  if (rows.empty()) return nullptr;
+  SweepRow& row = against == Against::first ? *std::ranges::min_element(rows, {}, &SweepRow::group)
+                                            : rows.front();
+  return row.status == SweepStatus::ok && row.value.mean ? &row : nullptr;
 }
 
 void compare(std::vector<SweepRow>& rows, const std::map<std::size_t, Runs>& groups,
@@ -131,7 +109,7 @@ std::string difference_text(const SweepRow& row) {
   if (row.is_reference) return "reference";
   if (!row.difference.mean) return "-";
   const double mean = *row.difference.mean;
-  const std::string text = fmt::format("{}{}", mean < 0 ? "" : "+", metric_text(mean));
+  const std::string text = (mean < 0 ? "" : "+") + metric_text(mean);
   return row.difference.ci95 ? text + " " + interval_text(row.difference) : text;
 }
 
@@ -170,6 +148,52 @@ std::string tied_text(const std::vector<SweepRow>& rows) {
   return "One seed tells no spread, so near settings may be in any order: add --seeds 0,1,2.\n";
 }
 
+Json mean_json(const MeanInterval& value) {
+  return joined(
+      {JSON_FIELDS(value, mean), {{"ci95", interval_json(value.ci95)}, {"count", value.count}}});
+}
+
+/// A number as a number: pages draw axes of them.
+Json value_json(const std::string& yaml) {
+  Json value = Json::parse(yaml, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? Json(yaml) : value;
+}
+
+Json overrides_json(const Overrides& overrides) {
+  Json object = Json::object();
+  for (const auto& [key, value] : overrides) object[key] = value_json(value);
+  return object;
+}
+
+Json run_json(const SweepRun& run) {
+  return joined({{{"id", run.id},
+                  {"overrides", overrides_json(run.overrides)},
+                  {"seed", run.seed},
+                  {"status", name_of(run.status)},
+                  {"exit_code", or_null(run.exit_code)},
+                  {"message", run.message},
+                  {"metrics", numbers_object(run.metrics)}},
+                 JSON_FIELDS(run, value, epochs, wall_s, pruned_at, group, run_dir)});
+}
+
+Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
+  Json ids = Json::array();
+  for (const SweepRun& run : sweep.runs) {
+    if (run.group == row.group) ids.push_back(run.id);
+  }
+  return {{"rank", rank},
+          {"group", row.group},
+          {"overrides", overrides_json(row.overrides)},
+          {"status", name_of(row.status)},
+          {"runs", ids},
+          {"value", mean_json(row.value)},
+          {"difference", mean_json(row.difference)},
+          {"reference", row.is_reference},
+          {"tied", or_null(row.tied)},
+          {"epochs", row.epochs},
+          {"wall_s", json_number(row.wall_s)}};
+}
+
 }  // namespace
 
 const char* name_of(SweepStatus status) {
@@ -179,9 +203,7 @@ const char* name_of(SweepStatus status) {
 std::vector<std::string> sweep_keys(const Sweep& sweep) {
   std::vector<std::string> keys;
   for (const SweepRun& run : sweep.runs) {
-    for (const auto& [key, value] : run.overrides) {
-      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-    }
+    for (const auto& [key, value] : run.overrides) add_new(keys, key);
   }
   return keys;
 }
@@ -196,7 +218,8 @@ std::size_t runs_with(const Sweep& sweep, SweepStatus status) {
 }
 
 std::vector<SweepRow> sweep_rows(const Sweep& sweep) {
-  const std::map<std::size_t, Runs> groups = groups_of(sweep);
+  std::map<std::size_t, Runs> groups;
+  for (const SweepRun& run : sweep.runs) groups[run.group].push_back(&run);
   std::vector<SweepRow> rows;
   for (const auto& [group, runs] : groups) rows.push_back(row_of(group, runs));
   std::ranges::sort(rows, {}, [&](const SweepRow& row) { return place_of(row, sweep.better); });
@@ -206,24 +229,19 @@ std::vector<SweepRow> sweep_rows(const Sweep& sweep) {
 
 Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   const std::vector<std::string> keys = sweep_keys(sweep);
-  std::vector<Column> columns{{"rank"}};
+  std::vector<Column> columns{"rank"};
   for (const std::string& name : short_names(keys)) columns.push_back({printable(name)});
-  for (const std::string& name : {sweep.monitor, std::string("95 %"), std::string("difference"),
-                                  std::string("runs"), std::string("epochs"), std::string("time")})
-    columns.push_back({printable(name)});
-  columns.push_back({"status", Align::left});
+  columns.insert(columns.end(), {printable(sweep.monitor), "95 %", "difference", "runs", "epochs",
+                                 "time", left("status")});
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
     std::vector<std::string> cells{std::to_string(i + 1)};
     for (const std::string& key : keys) cells.push_back(printable(override_of(row.overrides, key)));
-    cells.push_back(row.value.mean ? metric_text(*row.value.mean) : "-");
-    cells.push_back(interval_text(row.value));
-    cells.push_back(difference_text(row));
-    cells.push_back(std::to_string(row.runs));
-    cells.push_back(std::to_string(row.epochs));
-    cells.push_back(row.wall_s > 0 ? human_duration(row.wall_s) : "-");
-    cells.push_back(status_text(row));
+    cells.insert(cells.end(),
+                 {row.value.mean ? metric_text(*row.value.mean) : "-", interval_text(row.value),
+                  difference_text(row), std::to_string(row.runs), std::to_string(row.epochs),
+                  row.wall_s > 0 ? human_duration(row.wall_s) : "-", status_text(row)});
     table.add(std::move(cells));
   }
   return table;
@@ -244,71 +262,7 @@ std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   return text;
 }
 
-namespace {
-
-Json or_null(const std::optional<double>& value) {
-  return value ? json_number(*value) : Json(nullptr);
-}
-
-Json interval_json(const MeanInterval& value) {
-  Json ci = nullptr;
-  if (value.ci95) ci = Json::array({json_number(value.ci95->low), json_number(value.ci95->high)});
-  return {{"mean", or_null(value.mean)}, {"ci95", ci}, {"count", value.count}};
-}
-
-/// A number as a number: pages draw axes of them.
-Json value_json(const std::string& yaml) {
-  Json value = Json::parse(yaml, nullptr, /*allow_exceptions=*/false);
-  return value.is_discarded() ? Json(yaml) : value;
-}
-
-Json overrides_json(const Overrides& overrides) {
-  Json object = Json::object();
-  for (const auto& [key, value] : overrides) object[key] = value_json(value);
-  return object;
-}
-
-Json run_json(const SweepRun& run) {
-  Json metrics = Json::object();
-  for (const auto& [name, value] : run.metrics) metrics[name] = json_number(value);
-  return {{"id", run.id},
-          {"overrides", overrides_json(run.overrides)},
-          {"seed", run.seed},
-          {"status", name_of(run.status)},
-          {"exit_code", run.exit_code ? Json(*run.exit_code) : Json(nullptr)},
-          {"message", run.message},
-          {"metrics", metrics},
-          {"value", or_null(run.value)},
-          {"epochs", run.epochs},
-          {"wall_s", json_number(run.wall_s)},
-          {"pruned_at", run.pruned_at ? Json(*run.pruned_at) : Json(nullptr)},
-          {"group", run.group},
-          {"run_dir", run.run_dir}};
-}
-
-Json row_json(const SweepRow& row, std::size_t rank, const Sweep& sweep) {
-  Json ids = Json::array();
-  for (const SweepRun& run : sweep.runs) {
-    if (run.group == row.group) ids.push_back(run.id);
-  }
-  return {{"rank", rank},
-          {"group", row.group},
-          {"overrides", overrides_json(row.overrides)},
-          {"status", name_of(row.status)},
-          {"runs", ids},
-          {"value", interval_json(row.value)},
-          {"difference", interval_json(row.difference)},
-          {"reference", row.is_reference},
-          {"tied", row.tied ? Json(*row.tied) : Json(nullptr)},
-          {"epochs", row.epochs},
-          {"wall_s", json_number(row.wall_s)}};
-}
-
-}  // namespace
-
 Json sweep_document(const Sweep& sweep, int exit_code) {
-  Json runs = Json::array();
-  for (const SweepRun& run : sweep.runs) runs.push_back(run_json(run));
   Json summary = Json::array();
   const std::vector<SweepRow> rows = sweep_rows(sweep);
   for (std::size_t i = 0; i < rows.size(); ++i) summary.push_back(row_json(rows[i], i + 1, sweep));
@@ -327,7 +281,7 @@ Json sweep_document(const Sweep& sweep, int exit_code) {
           {"exit_code", exit_code},
           {"counts", counts},
           {"tied", tied},
-          {"runs", runs},
+          {"runs", json_list(sweep.runs, run_json)},
           {"summary", summary}};
 }
 
@@ -335,16 +289,13 @@ Table sweep_results(const Sweep& sweep) {
   const std::vector<std::string> keys = sweep_keys(sweep);
   std::vector<std::string> metrics;
   for (const SweepRun& run : sweep.runs) {
-    for (const auto& [name, value] : run.metrics) {
-      if (std::ranges::find(metrics, name) == metrics.end()) metrics.push_back(name);
-    }
+    for (const auto& [name, value] : run.metrics) add_new(metrics, name);
   }
-  std::vector<Column> columns;
-  for (const char* name : {"id", "status", "exit_code", "seed"}) columns.push_back({name});
-  for (const std::string& key : keys) columns.push_back({key});
-  columns.push_back({"best " + sweep.monitor});
-  for (const std::string& name : metrics) columns.push_back({name});
-  for (const char* name : {"epochs", "wall_s", "pruned_at", "run_dir"}) columns.push_back({name});
+  std::vector<Column> columns{"id", "status", "exit_code", "seed"};
+  columns.insert(columns.end(), keys.begin(), keys.end());
+  columns.push_back("best " + sweep.monitor);
+  columns.insert(columns.end(), metrics.begin(), metrics.end());
+  columns.insert(columns.end(), {"epochs", "wall_s", "pruned_at", "run_dir"});
   Table table(std::move(columns));
   for (const SweepRun& run : sweep.runs) {
     std::vector<std::string> cells{run.id, name_of(run.status),
@@ -353,14 +304,11 @@ Table sweep_results(const Sweep& sweep) {
     for (const std::string& key : keys) cells.push_back(override_of(run.overrides, key));
     cells.push_back(run.value ? exact_text(*run.value) : "");
     for (const std::string& name : metrics) {
-      const auto found =
-          std::ranges::find(run.metrics, name, &std::pair<std::string, double>::first);
-      cells.push_back(found == run.metrics.end() ? "" : exact_text(found->second));
+      const auto value = events::find_metric(run.metrics, name);
+      cells.push_back(value ? exact_text(*value) : "");
     }
-    cells.push_back(std::to_string(run.epochs));
-    cells.push_back(exact_text(run.wall_s));
-    cells.push_back(run.pruned_at ? std::to_string(*run.pruned_at) : "");
-    cells.push_back(run.run_dir);
+    cells.insert(cells.end(), {std::to_string(run.epochs), exact_text(run.wall_s),
+                               run.pruned_at ? std::to_string(*run.pruned_at) : "", run.run_dir});
     table.add(std::move(cells));
   }
   return table;

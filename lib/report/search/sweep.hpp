@@ -1,16 +1,9 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "events/records.hpp"
 #include "report/compare/statistics.hpp"
 #include "report/text/table.hpp"
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 

@@ -4,12 +4,9 @@
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string_view>
 
 namespace trainctl::report {
 namespace {
@@ -17,10 +14,6 @@ namespace {
 template <class E>
 const char* word_of(E value) {
   return enum_names(value).at(static_cast<std::size_t>(value));
-}
-
-std::string fact(const char* label, const std::string& value, const Style& style) {
-  return "  " + paint(pad(label, 12, Align::left), Ink::cyan, style) + printable(value) + '\n';
 }
 
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
@@ -45,11 +38,7 @@ std::string runs_text(const TuneReport& report) {
 }
 
 Table tries_table(const TuneReport& report) {
-  Table table({{"tried", Align::left},
-               {"was", Align::left},
-               {"gain [95 %]"},
-               {"losses", Align::left},
-               {"", Align::left}});
+  Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("")});
   for (const TuneTry& one : report.tried) {
     const bool accepted = one.ruling == Ruling::accepted;
     table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
@@ -78,17 +67,10 @@ std::string patch_line(const TuneReport& report) {
   return text;
 }
 
-Json or_null(const std::optional<double>& value) {
-  return value ? json_number(*value) : Json(nullptr);
-}
-
-Json interval_json(const Speedup& gain) {
-  if (!gain.ci95) return nullptr;
-  return Json::array({json_number(gain.ci95->low), json_number(gain.ci95->high)});
-}
-
-Json gain_json(const Speedup& gain) {
-  return {{"value", or_null(gain.value)}, {"ci95", interval_json(gain)}, {"pairs", gain.pairs}};
+Json speedup_with_pairs(const Speedup& gain) {
+  return {{"value", or_null(gain.value, json_number)},
+          {"ci95", interval_json(gain.ci95)},
+          {"pairs", gain.pairs}};
 }
 
 Json verdict_json(const TuneVerdict& verdict) {
@@ -97,139 +79,36 @@ Json verdict_json(const TuneVerdict& verdict) {
           {"without_waits", json_number(verdict.headroom)},
           {"advice", verdict.advice},
           {"taken_cores", json_number(verdict.taken)},
-          {"cause", verdict.cause.empty() ? Json(nullptr) : Json(verdict.cause)},
-          {"setting", verdict.setting.empty() ? Json(nullptr) : Json(verdict.setting)}};
+          {"cause", or_null(verdict.cause)},
+          {"setting", or_null(verdict.setting)}};
 }
 
-Json tries_json(const TuneReport& report) {
-  Json list = Json::array();
-  for (const TuneTry& one : report.tried) {
-    list.push_back({{"key", one.change.key},
-                    {"before", one.change.before},
-                    {"value", one.change.value},
-                    {"reason", one.reason},
-                    {"gain", or_null(one.gain.value)},
-                    {"ci95", interval_json(one.gain)},
-                    {"pairs", one.gain.pairs},
-                    {"losses", one.losses},
-                    {"accepted", one.ruling == Ruling::accepted},
-                    {"ruling", word_of(one.ruling)},
-                    {"why", one.why}});
-  }
-  return list;
+Json try_json(const TuneTry& one) {
+  return joined({JSON_FIELDS(one.change, key, before, value),
+                 JSON_FIELDS(one, reason),
+                 {{"gain", or_null(one.gain.value, json_number)},
+                  {"ci95", interval_json(one.gain.ci95)},
+                  {"pairs", one.gain.pairs},
+                  {"losses", one.losses},
+                  {"accepted", one.ruling == Ruling::accepted},
+                  {"ruling", word_of(one.ruling)},
+                  {"why", one.why}}});
 }
 
-Json patch_json(const TuneReport& report) {
-  Json patch = Json::object();
-  for (const TunePatchEntry& entry : report.patch) patch[entry.change.key] = entry.change.value;
-  return patch;
+Json entry_json(const TunePatchEntry& entry) {
+  return joined({JSON_FIELDS(entry.change, key, before, value),
+                 {{"gain", speedup_with_pairs(entry.gain)}, {"reason", entry.reason}}});
 }
 
-Json left_out_json(const TuneReport& report) {
-  Json list = Json::array();
-  for (const TuneLeftOut& one : report.left_out) {
-    list.push_back({{"key", one.key},
-                    {"value", one.value.empty() ? Json(nullptr) : Json(one.value)},
-                    {"why", one.why}});
-  }
-  return list;
-}
-
-Json undecided_json(const std::optional<TuneUndecided>& undecided) {
-  if (!undecided) return nullptr;
-  return {{"changes", undecided->changes},
-          {"untested", undecided->untested},
-          {"more_s", json_number(undecided->more_s)}};
+Json left_out_json(const TuneLeftOut& one) {
+  return {{"key", one.key}, {"value", or_null(one.value)}, {"why", one.why}};
 }
 
 Json baseline_json(const TuneBaseline& base) {
-  return {{"samples_per_s", json_number(base.samples_per_s)},
-          {"run_s", json_number(base.run_s)},
-          {"epochs", base.epochs},
-          {"batches", base.batches},
-          {"part_of_epoch", json_number(base.part)},
-          {"num_threads", base.num_threads},
-          {"num_workers", base.num_workers},
-          {"data_digest", base.data_digest}};
+  return joined({JSON_FIELDS(base, samples_per_s, run_s, epochs, batches),
+                 {{"part_of_epoch", json_number(base.part)}},
+                 JSON_FIELDS(base, num_threads, num_workers, data_digest)});
 }
-
-}  // namespace
-
-std::string gain_text(const Speedup& gain) {
-  if (!gain.value) return "-";
-  const std::string value = fmt::format("{:.2f}x", *gain.value);
-  if (!gain.ci95) return value;
-  return value + fmt::format(" [{:.2f}, {:.2f}]", gain.ci95->low, gain.ci95->high);
-}
-
-std::string more_time_text(double seconds) {
-  constexpr double kMinute = 60;
-  constexpr double kHour = 3600;
-  const bool in_hours = seconds >= 2 * kHour;
-  const double count = std::max(std::ceil(seconds / (in_hours ? kHour : kMinute)), 1.0);
-  return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute", plural(count));
-}
-
-std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
-  std::string text;
-  if (!report.tried.empty()) text += to_text(tries_table(report), style);
-  text += left_out_text(report);
-  text += fact("baseline", runs_text(report), style);
-  text += fact("bottleneck", verdict_text(report.before), style);
-  if (!report.patch.empty()) text += fact("with patch", verdict_text(report.after), style);
-  text += fact("patch", patch_line(report), style);
-  if (!report.patch.empty()) {
-    const std::string gain = report.gain ? gain_text(*report.gain) + " over the original, proved"
-                                         : "not proved as a whole";
-    text += fact("gain", gain, style);
-  }
-  for (const std::string& line : report.advice) text += fact("advice", line, style);
-  text += fact("ended",
-               fmt::format("{}; {} of {}", report.ended, human_duration(report.used_s),
-                           human_duration(report.budget_s)),
-               style);
-  if (!commands.run.empty()) text += fact("next", commands.run, style);
-  if (!commands.check.empty()) text += fact("check", commands.check, style);
-  return text;
-}
-
-Json tune_document(const TuneReport& report, const TuneCommands& commands) {
-  Json entries = Json::array();
-  for (const TunePatchEntry& entry : report.patch) {
-    entries.push_back({{"key", entry.change.key},
-                       {"before", entry.change.before},
-                       {"value", entry.change.value},
-                       {"gain", gain_json(entry.gain)},
-                       {"reason", entry.reason}});
-  }
-  const auto or_none = [](const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-  };
-  return {{"schema", "trainctl.tune/1"},
-          {"config", report.config},
-          {"overrides", report.overrides},
-          {"exit_code", report.exit_code},
-          {"baseline", baseline_json(report.baseline)},
-          {"verdict", verdict_json(report.before)},
-          {"verdict_after", verdict_json(report.after)},
-          {"repeats", report.repeats},
-          {"tolerance", json_number(report.tolerance)},
-          {"tried", tries_json(report)},
-          {"left_out", left_out_json(report)},
-          {"advice", report.advice},
-          {"patch", patch_json(report)},
-          {"entries", entries},
-          {"gain", report.gain ? gain_json(*report.gain) : Json(nullptr)},
-          {"undecided", undecided_json(report.undecided)},
-          {"ended", word_of(report.end)},
-          {"ended_why", report.ended},
-          {"budget",
-           {{"seconds", json_number(report.budget_s)}, {"used_s", json_number(report.used_s)}}},
-          {"run_command", or_none(commands.run)},
-          {"check_command", or_none(commands.check)}};
-}
-
-namespace {
 
 /// A map of the patch: the last words of the keys below it, and the maps in it.
 struct Section {
@@ -273,6 +152,66 @@ std::string whole_gain(const TuneReport& report) {
 }
 
 }  // namespace
+
+std::string more_time_text(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  const bool in_hours = seconds >= 2 * kHour;
+  const double count = std::max(std::ceil(seconds / (in_hours ? kHour : kMinute)), 1.0);
+  return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute", plural(count));
+}
+
+std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
+  std::string text;
+  if (!report.tried.empty()) text += to_text(tries_table(report), style);
+  text += left_out_text(report);
+  const auto fact = [&](const char* label, const std::string& value) {
+    text += fact_line(label, printable(value), style);
+  };
+  fact("baseline", runs_text(report));
+  fact("bottleneck", verdict_text(report.before));
+  if (!report.patch.empty()) fact("with patch", verdict_text(report.after));
+  fact("patch", patch_line(report));
+  if (!report.patch.empty())
+    fact("gain", report.gain ? gain_text(*report.gain) + " over the original, proved"
+                             : "not proved as a whole");
+  for (const std::string& line : report.advice) fact("advice", line);
+  fact("ended", fmt::format("{}; {} of {}", report.ended, human_duration(report.used_s),
+                            human_duration(report.budget_s)));
+  if (!commands.run.empty()) fact("next", commands.run);
+  if (!commands.check.empty()) fact("check", commands.check);
+  return text;
+}
+
+Json tune_document(const TuneReport& report, const TuneCommands& commands) {
+  Json patch = Json::object();
+  for (const TunePatchEntry& entry : report.patch) patch[entry.change.key] = entry.change.value;
+  return {{"schema", "trainctl.tune/1"},
+          {"config", report.config},
+          {"overrides", report.overrides},
+          {"exit_code", report.exit_code},
+          {"baseline", baseline_json(report.baseline)},
+          {"verdict", verdict_json(report.before)},
+          {"verdict_after", verdict_json(report.after)},
+          {"repeats", report.repeats},
+          {"tolerance", json_number(report.tolerance)},
+          {"tried", json_list(report.tried, try_json)},
+          {"left_out", json_list(report.left_out, left_out_json)},
+          {"advice", report.advice},
+          {"patch", patch},
+          {"entries", json_list(report.patch, entry_json)},
+          {"gain", or_null(report.gain, speedup_with_pairs)},
+          {"undecided", or_null(report.undecided,
+                                [](const TuneUndecided& open) {
+                                  return JSON_FIELDS(open, changes, untested, more_s);
+                                })},
+          {"ended", word_of(report.end)},
+          {"ended_why", report.ended},
+          {"budget",
+           {{"seconds", json_number(report.budget_s)}, {"used_s", json_number(report.used_s)}}},
+          {"run_command", or_null(commands.run)},
+          {"check_command", or_null(commands.check)}};
+}
 
 std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
   std::string text = comment("What 'trainctl tune' changes of " + report.config + ".");

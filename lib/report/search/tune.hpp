@@ -6,10 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 // What `trainctl tune` has found, and how it is told: plain values, filled in by study::tune().
 
@@ -113,9 +109,6 @@ struct TuneReport {
   std::string ended;  // why, in words
   int exit_code = 0;
 };
-
-/// "1.85x [1.70, 1.99]"; "-" where nothing could be compared.
-std::string gain_text(const Speedup& gain);
 
 /// "about 3 more minutes", rounded up; from two hours on "about 3 more hours".
 std::string more_time_text(double seconds);

@@ -3,11 +3,6 @@
 #include "events/records.hpp"
 #include "report/text/table.hpp"
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 struct EpochTableOptions {
@@ -19,11 +14,9 @@ struct EpochTableOptions {
 };
 
 /// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns
-/// are whole per cent of the epoch's wall time and sum to 100: what has no column of its own counts
-/// as other. Where the terminal is narrow, columns go in this order: parts that are zero, metrics
-/// of training but its loss, small parts, lr, all but the largest part, train/loss, all but the
-/// first metric of validation, the rest. An epoch that improved the monitored metric carries a
-/// mark.
+/// are whole per cent of the epoch's wall time and sum to 100: what has no column counts as other.
+/// Where the terminal is narrow, columns go in the order of kZeroPart, kTrainMetric and so on. An
+/// epoch that improved the monitored metric carries a mark.
 class EpochTable {
  public:
   explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}

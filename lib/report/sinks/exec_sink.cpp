@@ -12,53 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstring>
 #include <ctime>
-#include <deque>
-#include <filesystem>
 #include <fstream>
-#include <optional>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
-
-/// A command that reads lines, in a process group of its own. Nothing here blocks but `wait`.
-class ListeningCommand {
- public:
-  /// Its stdout and stderr are appended to `log`. Throws Error(config) where it cannot be started,
-  /// Error(resource) where the log cannot be written.
-  ListeningCommand(const std::vector<std::string>& command, const std::filesystem::path& log);
-  /// Kills what still runs.
-  ~ListeningCommand();
-  ListeningCommand(const ListeningCommand&) = delete;
-  ListeningCommand& operator=(const ListeningCommand&) = delete;
-
-  enum class Taken { all, some, broken };
-  /// As much of `bytes` as fits into the pipe now; what was taken is removed from it.
-  Taken take(std::string& bytes);
-  /// Its input ends.
-  void close_input() { input_.reset(); }
-  /// How it ended, "exit code 3" or "SIGKILL"; nothing while it runs.
-  std::optional<std::string> ending();
-  /// Whether it has ended by itself with exit code 0.
-  [[nodiscard]] bool ended_well() const { return ended_well_; }
-  void signal_group(int signal) const;
-
- private:
-  Fd input_;
-  pid_t pid_ = -1;
-  std::optional<std::string> ending_;
-  bool ended_well_ = false;
-};
 
 /// A command that has gone would kill us by SIGPIPE. It is blocked for this thread alone and taken
 /// back, so that nothing else of the process changes.
@@ -86,116 +48,116 @@ class WithoutSigpipe {
   bool was_pending_ = false;
 };
 
-/// The child has no signal of ours blocked or ignored, and a group that Ctrl-C does not reach: it
-/// is to hear of the end.
-class SpawnAttributes {
- public:
-  SpawnAttributes() {
-    sigset_t none{};
-    sigset_t all{};
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_init(&attributes_);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(
-        &attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  }
-  ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes_); }
-  SpawnAttributes(const SpawnAttributes&) = delete;
-  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
-  [[nodiscard]] const posix_spawnattr_t* get() const { return &attributes_; }
-
- private:
-  posix_spawnattr_t attributes_{};
-};
-
-std::string told(int status) {
+std::string ending_text(int status) {
   if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
   const char* name = ::sigabbrev_np(WTERMSIG(status));
   return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("SIG{}", name);
 }
 
-struct Ends {
-  Fd reader;
-  Fd writer;
-};
-
-Ends make_pipe() {
-  std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
-         std::strerror(errno));
-  Ends made{Fd(ends[0]), Fd(ends[1])};
-  ::fcntl(made.writer.get(), F_SETFL, O_NONBLOCK);
-  return made;
-}
-
-ListeningCommand::ListeningCommand(const std::vector<std::string>& command,
-                                   const std::filesystem::path& log) {
-  ASSERT(!command.empty());
-  Ends ends = make_pipe();
-  const Fd output(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  ENSURE(resource, output.valid(), "cannot write {}: {}", log.string(), std::strerror(errno));
+/// Starts a command without any signal of ours blocked or ignored, and in a process group that
+/// Ctrl-C does not reach: it has to read the end. Returns 0, or errno's value.
+int spawn(std::vector<std::string> command, int input, int output, pid_t& pid) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ends.reader.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, output.get(), STDERR_FILENO);
-  std::vector<std::string> words = command;
+  ::posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  sigset_t none{};
+  sigset_t all{};
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(
+      &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const SpawnAttributes attributes;
-  const int failure =
-      ::posix_spawnp(&pid_, argv[0], &actions, attributes.get(), argv.data(), environ);
+  const int failure = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
-  if (failure != 0) pid_ = -1;
-  ENSURE(config, failure == 0, "the logger exec cannot start '{}': {}", printable(command.front()),
-         std::strerror(failure));
-  input_ = std::move(ends.writer);
+  return failure;
 }
 
-ListeningCommand::~ListeningCommand() {
-  if (pid_ < 0 || ending()) return;
-  signal_group(SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+/// A command that reads lines, in a separate process group. Nothing here blocks but the destructor.
+class ListeningCommand {
+ public:
+  /// Its stdout and stderr are appended to `log`. Throws Error(config) where it cannot be started,
+  /// Error(resource) where the log cannot be written.
+  ListeningCommand(const std::vector<std::string>& command, const std::filesystem::path& log) {
+    ASSERT(!command.empty());
+    std::array<int, 2> ends{};
+    ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
+           std::strerror(errno));
+    const Fd reader(ends[0]);
+    Fd writer(ends[1]);
+    ::fcntl(writer.get(), F_SETFL, O_NONBLOCK);
+    const Fd output(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    ENSURE(resource, output.valid(), "cannot write {}: {}", log.string(), std::strerror(errno));
+    const int failure = spawn(command, reader.get(), output.get(), pid_);
+    if (failure != 0) pid_ = -1;
+    ENSURE(config, failure == 0, "the logger exec cannot start '{}': {}",
+           printable(command.front()), std::strerror(failure));
+    input_ = std::move(writer);
   }
-}
-
-ListeningCommand::Taken ListeningCommand::take(std::string& bytes) {
-  if (!input_.valid()) return Taken::broken;
-  const WithoutSigpipe guard;
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(input_.get(), bytes.data(), bytes.size());
-    if (count >= 0) {
-      bytes.erase(0, static_cast<std::size_t>(count));
-    } else if (errno == EAGAIN) {
-      return Taken::some;
-    } else if (errno != EINTR) {
-      input_.reset();
-      return Taken::broken;
+  /// Kills the command if it still runs.
+  ~ListeningCommand() {
+    if (pid_ < 0 || ending()) return;
+    signal_group(SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  return Taken::all;
-}
+  ListeningCommand(const ListeningCommand&) = delete;
+  ListeningCommand& operator=(const ListeningCommand&) = delete;
 
-std::optional<std::string> ListeningCommand::ending() {
-  if (ending_) return ending_;
-  int status = 0;
-  const pid_t reaped = ::waitpid(pid_, &status, WNOHANG);
-  if (reaped == pid_) {
-    ended_well_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    ending_ = told(status);
-  } else if (reaped < 0 && errno == ECHILD) {
-    ending_ = "an end that was not seen";
+  enum class Taken { all, some, broken };
+  /// Writes as much of `bytes` as fits into the pipe now, and removes that from it.
+  Taken take(std::string& bytes) {
+    if (!input_.valid()) return Taken::broken;
+    const WithoutSigpipe guard;
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(input_.get(), bytes.data(), bytes.size());
+      if (count >= 0) {
+        bytes.erase(0, static_cast<std::size_t>(count));
+      } else if (errno == EAGAIN) {
+        return Taken::some;
+      } else if (errno != EINTR) {
+        input_.reset();
+        return Taken::broken;
+      }
+    }
+    return Taken::all;
   }
-  return ending_;
-}
+  void close_input() { input_.reset(); }
 
-void ListeningCommand::signal_group(int signal) const {
-  if (pid_ > 0) ::kill(-pid_, signal);
-}
+  /// Returns how the command ended, "exit code 3" or "SIGKILL"; nothing while it runs.
+  std::optional<std::string> ending() {
+    if (ending_) return ending_;
+    int status = 0;
+    const pid_t reaped = ::waitpid(pid_, &status, WNOHANG);
+    if (reaped == pid_) {
+      ended_well_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      ending_ = ending_text(status);
+    } else if (reaped < 0 && errno == ECHILD) {
+      ending_ = "an end that was not seen";
+    }
+    return ending_;
+  }
+  /// Returns whether the command has ended by itself with exit code 0.
+  [[nodiscard]] bool ended_well() const { return ended_well_; }
+  void signal_group(int signal) const {
+    if (pid_ > 0) ::kill(-pid_, signal);
+  }
+
+ private:
+  Fd input_;
+  pid_t pid_ = -1;
+  std::optional<std::string> ending_;
+  bool ended_well_ = false;
+};
 
 constexpr auto kPause = std::chrono::milliseconds(10);
 constexpr std::size_t kTailLines = 3;
@@ -215,19 +177,7 @@ std::string tail_of(const std::filesystem::path& log) {
   return join(std::vector<std::string>(lines.begin(), lines.end()), " | ");
 }
 
-Json line_of(const events::StepLogged& step) {
-  Json line{{"type", "step"},
-            {"epoch", step.epoch + 1},
-            {"step", step.global_step},
-            {"elapsed_s", json_number(step.elapsed_s)},
-            {"lr", json_number(step.lr)},
-            {"train/loss", json_number(step.loss)}};
-  if (step.grad_norm) line["grad_norm"] = json_number(*step.grad_norm);
-  if (step.param_norm) line["param_norm"] = json_number(*step.param_norm);
-  return line;
-}
-
-Json line_of(const events::EpochEnded& epoch) {
+Json epoch_line(const events::EpochEnded& epoch) {
   Json line{{"type", "epoch"},
             {"epoch", epoch.epoch + 1},
             {"step", epoch.global_step},
@@ -251,8 +201,9 @@ class ExecSink final : public Sink {
     if (const auto* warning = std::get_if<events::Warning>(&event))
       add("warning", {{"type", "warning"}, {"rank", rank}, {"message", warning->message}});
     if (rank != 0) return;
-    if (const auto* step = std::get_if<events::StepLogged>(&event)) add("step", line_of(*step));
-    if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add("epoch", line_of(*epoch));
+    if (const auto* step = std::get_if<events::StepLogged>(&event)) add("step", step_line(*step));
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event))
+      add("epoch", epoch_line(*epoch));
   }
 
   void on_tick(double /*now*/) override { look(); }

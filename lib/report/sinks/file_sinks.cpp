@@ -10,31 +10,12 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <map>
-#include <optional>
 #include <system_error>
 #include <tuple>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
-
-std::vector<CsvField> timing_fields(const events::Timing& timing) {
-  std::vector<CsvField> fields;
-  for (const auto& [name, value] : timing_columns(timing)) {
-    fields.push_back({name, value ? exact_text(*value) : std::string()});
-  }
-  return fields;
-}
-
-std::vector<CsvField> rank_fields(const events::RankEpoch& epoch) {
-  std::vector<CsvField> fields;
-  for (auto& [name, cell] : rank_columns(epoch)) fields.push_back({name, cell});
-  return fields;
-}
 
 /// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at
 /// each epoch, as checkpoints are: a run that goes on after a power cut has the history of its
@@ -79,7 +60,9 @@ class CsvSink final : public FileSink {
 
  private:
   void add_epoch(const events::EpochEnded& epoch) {
-    const std::vector<CsvField> timing = timing_fields(epoch.timing);
+    std::vector<CsvField> timing;
+    for (const auto& [name, value] : timing_columns(epoch.timing))
+      timing.push_back({name, value ? exact_text(*value) : std::string()});
     const std::string number = std::to_string(epoch.epoch + 1);
     std::vector<CsvField> row{{"epoch", number},
                               {"step", std::to_string(epoch.global_step)},
@@ -161,16 +144,14 @@ class JsonlSink final : public FileSink {
  protected:
   void take(const events::Event& event) override {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
-      Json line = head("step", step->epoch, step->global_step, step->elapsed_s);
-      line["lr"] = json_number(step->lr);
-      line["train/loss"] = json_number(step->loss);
-      if (step->grad_norm) line["grad_norm"] = json_number(*step->grad_norm);
-      if (step->param_norm) line["param_norm"] = json_number(*step->param_norm);
-      append(to_line(line));
+      append(to_line(step_line(*step)));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       elapsed_s_ += epoch->timing.wall_s;
-      Json line = head("epoch", epoch->epoch, epoch->global_step, elapsed_s_);
-      line["lr"] = json_number(epoch->lr);
+      Json line{{"type", "epoch"},
+                {"epoch", epoch->epoch + 1},
+                {"step", epoch->global_step},
+                {"elapsed_s", json_number(elapsed_s_)},
+                {"lr", json_number(epoch->lr)}};
       for (const auto& [name, value] : epoch->metrics) line[name] = json_number(value);
       append(to_line(line));
       later([this] { file_.sync(); });
@@ -182,30 +163,11 @@ class JsonlSink final : public FileSink {
     later([this, line = std::move(line)] { file_.append_line(line); });
   }
 
-  static Json head(const char* type, std::int64_t epoch, std::int64_t step, double elapsed_s) {
-    return {{"type", type},
-            {"epoch", epoch + 1},
-            {"step", step},
-            {"elapsed_s", json_number(elapsed_s)}};
-  }
-
   AppendFile file_;
   double elapsed_s_ = 0;  // an epoch does not tell it: its epochs so far, over all starts
 };
 
-}  // namespace
-
-std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::string> metrics) {
-  return std::make_unique<CsvSink>(run_dir, std::move(metrics));
-}
-
-std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) {
-  return std::make_unique<JsonlSink>(run_dir);
-}
-
-namespace {
-
-constexpr double kPause = 30;  // seconds between two pages of a run that goes on
+constexpr double kPagePause = 30;  // seconds between two pages of a run that goes on
 
 /// Draws the page of what it has heard and of the small files of the folder, so that a page needs
 /// no other logger and costs the same however long the history is.
@@ -224,7 +186,7 @@ class HtmlSink final : public Sink {
   }
 
   void on_tick(double now) override {
-    if (!has_changed_ || (drawn_ && now - *drawn_ < kPause)) return;
+    if (!has_changed_ || (drawn_ && now - *drawn_ < kPagePause)) return;
     drawn_ = now;
     draw();
   }
@@ -309,6 +271,14 @@ class HtmlSink final : public Sink {
 };
 
 }  // namespace
+
+std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::string> metrics) {
+  return std::make_unique<CsvSink>(run_dir, std::move(metrics));
+}
+
+std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) {
+  return std::make_unique<JsonlSink>(run_dir);
+}
 
 std::unique_ptr<Sink> make_html_sink(const fs::path& run_dir,
                                      std::vector<std::string> class_names) {

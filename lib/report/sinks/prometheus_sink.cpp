@@ -4,19 +4,12 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
 
-std::string number_text(double value) {
+std::string sample_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   return fmt::format("{}", value);
@@ -61,25 +54,6 @@ std::string labels_text(const PrometheusLabels& common, const PrometheusLabels& 
   return text.empty() ? "" : "{" + text + "}";
 }
 
-}  // namespace
-
-std::string prometheus_text(std::span<const PrometheusMetric> metrics,
-                            const PrometheusLabels& common) {
-  std::string text;
-  for (const PrometheusMetric& metric : metrics) {
-    if (metric.samples.empty()) continue;
-    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
-                        escaped(metric.help, Quotes::bare),
-                        metric.type == PrometheusType::counter ? "counter" : "gauge");
-    for (const PrometheusSample& sample : metric.samples)
-      text += fmt::format("{}{} {}\n", metric.name, labels_text(common, sample.labels),
-                          number_text(sample.value));
-  }
-  return text;
-}
-
-namespace {
-
 using Type = PrometheusType;
 
 constexpr double kMebibyte = 1024.0 * 1024;
@@ -104,7 +78,7 @@ struct State {
   std::optional<double> lr;
   std::map<int, RankTimes> ranks;
   std::optional<double> saved_at;
-  std::int64_t saved_step = 0;
+  std::optional<std::int64_t> saved_step;
   std::int64_t warnings = 0;
 };
 
@@ -138,8 +112,6 @@ std::vector<PrometheusMetric> of_training(const State& state) {
   if (state.run && state.run->max_epochs > 0) planned = state.run->max_epochs;
   std::optional<int> world;
   if (state.run) world = state.run->world_size;
-  std::optional<std::int64_t> saved_step;
-  if (state.saved_at) saved_step = state.saved_step;
   return {one("trainctl_step_total", "Optimizer steps done.", state.step, Type::counter),
           one("trainctl_epoch", "Epochs that are complete.", state.epochs),
           maybe("trainctl_epochs_planned", "Epochs after which the run ends.", planned),
@@ -148,12 +120,11 @@ std::vector<PrometheusMetric> of_training(const State& state) {
           maybe("trainctl_learning_rate", "Newest learning rate.", state.lr),
           maybe("trainctl_last_checkpoint_timestamp_seconds",
                 "When the newest checkpoint was verified.", state.saved_at),
-          maybe("trainctl_last_checkpoint_step", "Step of that checkpoint.", saved_step)};
+          maybe("trainctl_last_checkpoint_step", "Step of that checkpoint.", state.saved_step)};
 }
 
 PrometheusMetric epoch_parts(const events::Timing& timing) {
-  PrometheusMetric parts{
-      "trainctl_epoch_seconds", "Where the time of the last epoch went.", Type::gauge, {}};
+  PrometheusMetric parts{"trainctl_epoch_seconds", "Where the time of the last epoch went."};
   parts.samples.push_back({{{"part", "wall"}}, timing.wall_s});
   for (const events::TimingPhase& phase : events::kTimingPhases) {
     const std::string_view key = phase.key;
@@ -165,7 +136,7 @@ PrometheusMetric epoch_parts(const events::Timing& timing) {
 
 std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
   const events::Timing& timing = epoch.timing;
-  PrometheusMetric metrics{"trainctl_metric", "Metrics of the last epoch.", Type::gauge, {}};
+  PrometheusMetric metrics{"trainctl_metric", "Metrics of the last epoch."};
   for (const auto& [name, value] : epoch.metrics)
     metrics.samples.push_back({{{"metric", name}}, value});
   std::optional<double> gpu_share;
@@ -187,13 +158,9 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
 
 std::vector<PrometheusMetric> of_ranks(const std::map<int, RankTimes>& ranks) {
   PrometheusMetric steps{"trainctl_rank_step_seconds",
-                         "A rank's own work in a step of the last epoch.",
-                         Type::gauge,
-                         {}};
+                         "A rank's own work in a step of the last epoch."};
   PrometheusMetric waits{"trainctl_rank_data_wait_seconds",
-                         "A rank's wait for data in a step of the last epoch.",
-                         Type::gauge,
-                         {}};
+                         "A rank's wait for data in a step of the last epoch."};
   for (const auto& [rank, times] : ranks) {
     const PrometheusLabels label{{"rank", std::to_string(rank)}};
     steps.samples.push_back({label, times.step_s});
@@ -310,6 +277,21 @@ class PrometheusSink final : public Sink {
 };
 
 }  // namespace
+
+std::string prometheus_text(std::span<const PrometheusMetric> metrics,
+                            const PrometheusLabels& common) {
+  std::string text;
+  for (const PrometheusMetric& metric : metrics) {
+    if (metric.samples.empty()) continue;
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
+                        escaped(metric.help, Quotes::bare),
+                        metric.type == PrometheusType::counter ? "counter" : "gauge");
+    for (const PrometheusSample& sample : metric.samples)
+      text += fmt::format("{}{} {}\n", metric.name, labels_text(common, sample.labels),
+                          sample_text(sample.value));
+  }
+  return text;
+}
 
 std::unique_ptr<Sink> make_prometheus_sink(PrometheusOptions options) {
   return std::make_unique<PrometheusSink>(std::move(options));

@@ -2,14 +2,6 @@
 
 #include "report/sinks/sink.hpp"
 
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 // The text format of Prometheus, as node_exporter's textfile collector reads it: without times.
 
 namespace trainctl::report {
@@ -27,7 +19,7 @@ struct PrometheusMetric {
   std::string name;  // in base units: seconds, bytes, a ratio
   std::string help;
   PrometheusType type = PrometheusType::gauge;
-  std::vector<PrometheusSample> samples;  // none: the metric is left out
+  std::vector<PrometheusSample> samples = {};  // none: the metric is left out
 };
 
 /// HELP, TYPE and the samples of each; `common` labels go in front of those of a sample. Label

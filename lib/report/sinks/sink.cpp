@@ -2,20 +2,29 @@
 
 #include "base/error.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace trainctl::report {
 namespace {
 
-constexpr std::size_t kMost = 1 << 14;
+constexpr std::size_t kMostWaiting = 1 << 14;
 constexpr double kShortestPause = 5;
 constexpr double kLongestPause = 600;
 
 }  // namespace
 
+Json step_line(const events::StepLogged& step) {
+  Json line{{"type", "step"},
+            {"epoch", step.epoch + 1},
+            {"step", step.global_step},
+            {"elapsed_s", json_number(step.elapsed_s)},
+            {"lr", json_number(step.lr)},
+            {"train/loss", json_number(step.loss)}};
+  if (step.grad_norm) line["grad_norm"] = json_number(*step.grad_norm);
+  if (step.param_norm) line["param_norm"] = json_number(*step.param_norm);
+  return line;
+}
+
 void Backlog::add(Write write) {
-  if (waiting_.size() == kMost) {
+  if (waiting_.size() == kMostWaiting) {
     waiting_.pop_front();
     ++lost_;
   }

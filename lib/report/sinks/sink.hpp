@@ -4,15 +4,10 @@
 #include "events/records.hpp"
 #include "report/text/progress_bar.hpp"
 
-#include <cstddef>
 #include <deque>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 namespace trainctl::report {
 
@@ -35,6 +30,10 @@ class Sink {
   /// What people should be warned of since the last call; asked after each event.
   virtual std::optional<std::string> news() { return std::nullopt; }
 };
+
+/// The line of a logged step in metrics.jsonl: {"type": "step", "epoch", "step", "elapsed_s", "lr",
+/// "train/loss"}, and the norms that are known.
+Json step_line(const events::StepLogged& step);
 
 /// The epoch table (a result) and the bar and warnings (not results) go to two places.
 struct ConsoleOptions {
@@ -110,12 +109,10 @@ struct ExecOptions {
 
 /// Starts a command and writes a line of JSON to its standard input for each thing that happens:
 /// {"type": "start"|"step"|"epoch"|"warning"|"end"|"failed", ...}. The run never waits for it:
-/// lines that it does not read wait in memory, the oldest are dropped beyond a bound, and their
-/// number is told at the end. A command that ends early is told once with its exit code and the
-/// last lines of its log, and not started again. At the end its input is closed; finish() waits for
-/// it, then it is stopped with its group by SIGTERM and SIGKILL: at once where a stop is asked for
-/// meanwhile. Throws Error(config) where it cannot be
-/// started.
+/// lines wait in memory, the oldest are dropped beyond a bound, and their number is reported at the
+/// end. A command that ends early is reported once and not started again. finish() waits for it
+/// after its input is closed, then stops its group by SIGTERM and SIGKILL: at once where a stop is
+/// asked for. Throws Error(config) where it cannot be started.
 std::unique_ptr<Sink> make_exec_sink(ExecOptions options);
 
 }  // namespace trainctl::report

@@ -14,11 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <system_error>
-#include <type_traits>
 
 namespace trainctl::report::tensorboard {
 namespace {
@@ -100,6 +96,48 @@ void fill(pb::Histogram& histogram, const std::vector<double>& values) {
   }
 }
 
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+template <class Number>
+std::string little_endian(Number number) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof number; ++i)
+    bytes.push_back(static_cast<char>((number >> (8 * i)) & 0xff));
+  return bytes;
+}
+
+std::string checksum_of(std::string_view bytes) {
+  const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
+  return little_endian<std::uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8u);
+}
+
+/// The seconds in the name of an event file; -1 for other files.
+std::int64_t seconds_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return -1;
+  std::int64_t seconds = -1;
+  const char* begin = name.data() + kPrefix.size();
+  const auto [end, failure] = std::from_chars(begin, name.data() + name.size(), seconds);
+  return failure == std::errc() && end != begin ? seconds : -1;
+}
+
+std::int64_t newest_in(const fs::path& folder) {
+  std::int64_t newest = -1;
+  for_each_entry(folder, [&](const fs::path& entry) {
+    newest = std::max(newest, seconds_of(entry.filename().string()));
+  });
+  return newest;
+}
+
+std::string plain(std::string host) {
+  std::ranges::replace_if(
+      host,
+      [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.';
+      },
+      '_');
+  return host.empty() ? "localhost" : host;
+}
+
 }  // namespace
 
 std::string version_event(double wall_time) {
@@ -177,52 +215,6 @@ std::string hparams_end_event(double wall_time, Success success) {
       success == Success::yes ? pb::SessionEnd::STATUS_SUCCESS : pb::SessionEnd::STATUS_FAILURE);
   return hparams_event(wall_time, "session_end_info", std::move(data));
 }
-
-namespace {
-
-constexpr std::string_view kPrefix = "events.out.tfevents.";
-
-template <class Number>
-std::string little_endian(Number number) {
-  std::string bytes;
-  for (std::size_t i = 0; i < sizeof number; ++i)
-    bytes.push_back(static_cast<char>((number >> (8 * i)) & 0xff));
-  return bytes;
-}
-
-std::string checksum_of(std::string_view bytes) {
-  const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
-  return little_endian<std::uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8u);
-}
-
-/// The seconds in the name of an event file; -1 for other files.
-std::int64_t seconds_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return -1;
-  std::int64_t seconds = -1;
-  const char* begin = name.data() + kPrefix.size();
-  const auto [end, failure] = std::from_chars(begin, name.data() + name.size(), seconds);
-  return failure == std::errc() && end != begin ? seconds : -1;
-}
-
-std::int64_t newest_in(const fs::path& folder) {
-  std::int64_t newest = -1;
-  for_each_entry(folder, [&](const fs::path& entry) {
-    newest = std::max(newest, seconds_of(entry.filename().string()));
-  });
-  return newest;
-}
-
-std::string plain(std::string host) {
-  std::ranges::replace_if(
-      host,
-      [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.';
-      },
-      '_');
-  return host.empty() ? "localhost" : host;
-}
-
-}  // namespace
 
 std::string record_of(std::string_view bytes) {
   const std::string length = little_endian<std::uint64_t>(bytes.size());

@@ -2,13 +2,7 @@
 
 #include "base/files.hpp"
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 // The events of a TensorBoard file as bytes: one function for each kind, without their frame
 // (tensorboard_file.hpp).

@@ -3,23 +3,15 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/record/run_record.hpp"
-#include "report/sinks/sink.hpp"
-#include "report/sinks/tensorboard_file.hpp"
 #include "report/text/format.hpp"
 
-#include <algorithm>
-#include <array>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
 
 constexpr std::size_t kSide = 160;
-constexpr std::size_t kMostClasses = 2048;
+constexpr std::size_t kMostPictureClasses = 2048;
 constexpr std::array<double, 3> kFull{8, 48, 107};  // of a share of 1; white of 0
 
 void paint_cell(double share, std::size_t cells, std::vector<unsigned char>& line) {
@@ -28,38 +20,6 @@ void paint_cell(double share, std::size_t cells, std::vector<unsigned char>& lin
       line.push_back(static_cast<unsigned char>(255 - share * (255 - full)));
   }
 }
-
-}  // namespace
-
-void MatrixRows::add(const events::TableRow& row) {
-  if (row.epoch != epoch_) rows_.clear();
-  epoch_ = row.epoch;
-  rows_[row.row] = row.counts;
-}
-
-bool MatrixRows::is_whole() const {
-  const std::size_t side = rows_.size();
-  return side > 0 && side <= kMostClasses && rows_.rbegin()->first + 1 == std::ssize(rows_) &&
-         std::ranges::all_of(rows_, [&](const auto& row) { return row.second.size() == side; });
-}
-
-Raster MatrixRows::draw() const {
-  const std::size_t cell = std::max<std::size_t>(1, kSide / rows_.size());
-  Raster raster;
-  raster.width = raster.height = static_cast<int>(cell * rows_.size());
-  for (const auto& [index, counts] : rows_) {
-    const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-    std::vector<unsigned char> line;
-    for (const std::int64_t count : counts)
-      paint_cell(total > 0 ? static_cast<double>(count) / static_cast<double>(total) : 0, cell,
-                 line);
-    for (std::size_t i = 0; i < cell; ++i)
-      raster.rgb.insert(raster.rgb.end(), line.begin(), line.end());
-  }
-  return raster;
-}
-
-namespace {
 
 using tensorboard::Moment;
 using tensorboard::Scalars;
@@ -136,22 +96,113 @@ class TensorboardSink final : public Sink {
   void on_tick(double now) override { backlog_.on_tick(now); }
   void close() override { backlog_.close(); }
   std::optional<std::string> news() override { return backlog_.news(); }
-  void on_end(const Json& result) override;
+  void on_end(const Json& result) override {
+    begin();
+    write_pictures(at(last_step_));
+    write(tensorboard::text_event(at(last_step_), "result", ending_text(result)));
+    if (is_over(result)) {
+      const bool well = code_of(result) == 0;
+      write(tensorboard::hparams_end_event(
+          options_.wall_time(), well ? tensorboard::Success::yes : tensorboard::Success::no));
+    }
+    backlog_.add([this] {
+      if (file_) file_->sync();
+    });
+  }
 
  private:
   template <class Other>
   void take(const Other& /*event*/) {}
-  void take(const events::Resumed& resumed);
-  void take(const events::StepLogged& step);
-  void take(const events::EpochEnded& epoch);
-  void take(const events::RankEpoch& epoch);
-  void take(const events::TableRow& row);
+  void take(const events::Resumed& resumed) {
+    first_step_ = resumed.global_step + 1;
+    last_step_ = resumed.global_step;
+  }
 
-  void begin();
-  void open();
-  void write(std::string event);
-  void write_histograms(const events::EpochEnded& epoch, Moment moment);
-  void write_pictures(Moment moment);
+  void take(const events::StepLogged& step) {
+    begin();
+    last_step_ = step.global_step;
+    write(tensorboard::scalars_event(at(step.global_step), scalars_of(step)));
+    if (last_logged_ && last_logged_->epoch == step.epoch &&
+        last_logged_->global_step < step.global_step)
+      step_times_.push_back((step.elapsed_s - last_logged_->elapsed_s) /
+                            static_cast<double>(step.global_step - last_logged_->global_step));
+    last_logged_ = step;
+  }
+
+  void take(const events::EpochEnded& epoch) {
+    begin();
+    last_step_ = epoch.global_step;
+    const Moment moment = at(epoch.global_step);
+    write(tensorboard::scalars_event(moment, scalars_of(epoch)));
+    write_histograms(epoch, moment);
+    write_pictures(moment);
+    backlog_.add([this] {
+      if (file_) file_->sync();
+    });
+  }
+
+  void take(const events::RankEpoch& epoch) {
+    if (epoch.steps > 0) rank_times_.push_back(epoch.step_s / static_cast<double>(epoch.steps));
+  }
+
+  void take(const events::TableRow& row) {
+    if (!options_.picture || row.counts.empty()) return;
+    matrices_[row.metric].add(row);
+  }
+
+  // Not before it is known whether the run goes on, and from where: with the first numbers.
+  void begin() {
+    if (std::exchange(has_begun_, true)) return;
+    const bool tells_all = first_step_ == 0 || !tensorboard::has_files(options_.folder);
+    write(tensorboard::start_event(at(first_step_)));
+    if (!tells_all) return;
+    for (std::string& event : tensorboard::hparams_events(options_.wall_time(), options_.hparams))
+      write(std::move(event));
+    if (!options_.config.empty())
+      write(tensorboard::text_event(at(first_step_), "config",
+                                    "```yaml\n" + options_.config + "```"));
+  }
+
+  void open() {
+    if (file_) return;
+    make_folder(options_.folder);
+    const double now = options_.wall_time();
+    file_.emplace(tensorboard::next_file(options_.folder, now, options_.host), now);
+  }
+
+  void write(std::string event) {
+    if (event.empty()) return;
+    backlog_.add([this, event = std::move(event)] {
+      open();
+      file_->append(event);
+    });
+  }
+
+  void write_histograms(const events::EpochEnded& epoch, Moment moment) {
+    const std::int64_t every = options_.histograms_every_n_epochs;
+    if (every > 0 && (epoch.epoch + 1) % every == 0) {
+      write(tensorboard::histogram_event(moment, "step_seconds", step_times_));
+      if (rank_times_.size() > 1)
+        write(tensorboard::histogram_event(moment, "rank_step_seconds", rank_times_));
+    }
+    step_times_.clear();
+    rank_times_.clear();
+  }
+
+  void write_pictures(Moment moment) {
+    for (const auto& [metric, rows] : matrices_) {
+      if (!rows.is_whole()) continue;
+      const Raster raster = rows.draw();
+      try {
+        write(tensorboard::image_event(moment, metric,
+                                       options_.picture(raster.width, raster.height, raster.rgb)));
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::resource) throw;  // a picture is worth no run
+      }
+    }
+    matrices_.clear();
+  }
+
   [[nodiscard]] Moment at(std::int64_t step) const { return {options_.wall_time(), step}; }
 
   TensorboardOptions options_;
@@ -166,111 +217,36 @@ class TensorboardSink final : public Sink {
   std::map<std::string, MatrixRows> matrices_;
 };
 
-void TensorboardSink::open() {
-  if (file_) return;
-  make_folder(options_.folder);
-  const double now = options_.wall_time();
-  file_.emplace(tensorboard::next_file(options_.folder, now, options_.host), now);
-}
-
-void TensorboardSink::write(std::string event) {
-  if (event.empty()) return;
-  backlog_.add([this, event = std::move(event)] {
-    open();
-    file_->append(event);
-  });
-}
-
-// Not before it is known whether the run goes on, and from where: with the first numbers.
-void TensorboardSink::begin() {
-  if (std::exchange(has_begun_, true)) return;
-  const bool tells_all = first_step_ == 0 || !tensorboard::has_files(options_.folder);
-  write(tensorboard::start_event(at(first_step_)));
-  if (!tells_all) return;
-  for (std::string& event : tensorboard::hparams_events(options_.wall_time(), options_.hparams))
-    write(std::move(event));
-  if (!options_.config.empty())
-    write(
-        tensorboard::text_event(at(first_step_), "config", "```yaml\n" + options_.config + "```"));
-}
-
-void TensorboardSink::take(const events::Resumed& resumed) {
-  first_step_ = resumed.global_step + 1;
-  last_step_ = resumed.global_step;
-}
-
-void TensorboardSink::take(const events::StepLogged& step) {
-  begin();
-  last_step_ = step.global_step;
-  write(tensorboard::scalars_event(at(step.global_step), scalars_of(step)));
-  if (last_logged_ && last_logged_->epoch == step.epoch &&
-      last_logged_->global_step < step.global_step)
-    step_times_.push_back((step.elapsed_s - last_logged_->elapsed_s) /
-                          static_cast<double>(step.global_step - last_logged_->global_step));
-  last_logged_ = step;
-}
-
-void TensorboardSink::take(const events::RankEpoch& epoch) {
-  if (epoch.steps > 0) rank_times_.push_back(epoch.step_s / static_cast<double>(epoch.steps));
-}
-
-void TensorboardSink::take(const events::EpochEnded& epoch) {
-  begin();
-  last_step_ = epoch.global_step;
-  const Moment moment = at(epoch.global_step);
-  write(tensorboard::scalars_event(moment, scalars_of(epoch)));
-  write_histograms(epoch, moment);
-  write_pictures(moment);
-  backlog_.add([this] {
-    if (file_) file_->sync();
-  });
-}
-
-void TensorboardSink::write_histograms(const events::EpochEnded& epoch, Moment moment) {
-  const std::int64_t every = options_.histograms_every_n_epochs;
-  if (every > 0 && (epoch.epoch + 1) % every == 0) {
-    write(tensorboard::histogram_event(moment, "step_seconds", step_times_));
-    if (rank_times_.size() > 1)
-      write(tensorboard::histogram_event(moment, "rank_step_seconds", rank_times_));
-  }
-  step_times_.clear();
-  rank_times_.clear();
-}
-
-void TensorboardSink::take(const events::TableRow& row) {
-  if (!options_.picture || row.counts.empty()) return;
-  matrices_[row.metric].add(row);
-}
-
-void TensorboardSink::write_pictures(Moment moment) {
-  for (const auto& [metric, rows] : matrices_) {
-    if (!rows.is_whole()) continue;
-    const Raster raster = rows.draw();
-    try {
-      write(tensorboard::image_event(moment, metric,
-                                     options_.picture(raster.width, raster.height, raster.rgb)));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::resource) throw;  // a picture is worth no run
-    }
-  }
-  matrices_.clear();
-}
-
-void TensorboardSink::on_end(const Json& result) {
-  begin();
-  write_pictures(at(last_step_));
-  write(tensorboard::text_event(at(last_step_), "result", ending_text(result)));
-  if (is_over(result)) {
-    const bool well = code_of(result) == 0;
-    write(tensorboard::hparams_end_event(
-        options_.wall_time(), well ? tensorboard::Success::yes : tensorboard::Success::no));
-  }
-  backlog_.add([this] {
-    if (file_) file_->sync();
-  });
-}
-
 }  // namespace
+
+void MatrixRows::add(const events::TableRow& row) {
+  if (row.epoch != epoch_) rows_.clear();
+  epoch_ = row.epoch;
+  rows_[row.row] = row.counts;
+}
+
+bool MatrixRows::is_whole() const {
+  const std::size_t side = rows_.size();
+  return side > 0 && side <= kMostPictureClasses &&
+         rows_.rbegin()->first + 1 == std::ssize(rows_) &&
+         std::ranges::all_of(rows_, [&](const auto& row) { return row.second.size() == side; });
+}
+
+Raster MatrixRows::draw() const {
+  const std::size_t cell = std::max<std::size_t>(1, kSide / rows_.size());
+  Raster raster;
+  raster.width = raster.height = static_cast<int>(cell * rows_.size());
+  for (const auto& [index, counts] : rows_) {
+    const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    std::vector<unsigned char> line;
+    for (const std::int64_t count : counts)
+      paint_cell(total > 0 ? static_cast<double>(count) / static_cast<double>(total) : 0, cell,
+                 line);
+    for (std::size_t i = 0; i < cell; ++i)
+      raster.rgb.insert(raster.rgb.end(), line.begin(), line.end());
+  }
+  return raster;
+}
 
 std::unique_ptr<Sink> make_tensorboard_sink(TensorboardOptions options) {
   return std::make_unique<TensorboardSink>(std::move(options));

@@ -4,14 +4,6 @@
 #include "report/sinks/sink.hpp"
 #include "report/sinks/tensorboard_file.hpp"
 
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace trainctl::report {
 
 struct Raster {
@@ -47,11 +39,10 @@ struct TensorboardOptions {
   tensorboard::HParams hparams;
 };
 
-/// One event file for each start of a run. By step, `step/...`; by epoch the metrics under their
-/// own names, `lr`, `time_share/...` (of the wall time), `throughput/...` and `machine/...`; all at
-/// the global step. A run that goes on says from which step, so that readers forget what came
-/// after. Records reach the kernel one by one and the disk at each epoch; what a full disk does not
-/// take waits in a Backlog.
+/// One event file for each start of a run: by step `step/...`; by epoch the metrics, `lr`,
+/// `time_share/...`, `throughput/...` and `machine/...`; all at the global step. A resumed run
+/// writes from which step, so that readers forget what came after. Records reach the disk at each
+/// epoch; what a full disk does not take waits in a Backlog.
 std::unique_ptr<Sink> make_tensorboard_sink(TensorboardOptions options);
 
 }  // namespace trainctl::report

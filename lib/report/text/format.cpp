@@ -7,37 +7,35 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
 
-struct Range {
+struct CodePoints {
   char32_t first;
   char32_t last;
 };
 
 // Unicode's East Asian Width W and F, and the marks of width 0, as coarse blocks: names of metrics
 // and paths need no more.
-constexpr std::array<Range, 12> kWide{{{0x1100, 0x115F},
-                                       {0x2E80, 0x303E},
-                                       {0x3041, 0xA4CF},
-                                       {0xA960, 0xA97F},
-                                       {0xAC00, 0xD7A3},
-                                       {0xF900, 0xFAFF},
-                                       {0xFE30, 0xFE6F},
-                                       {0xFF00, 0xFF60},
-                                       {0xFFE0, 0xFFE6},
-                                       {0x1F300, 0x1F64F},
-                                       {0x1F900, 0x1F9FF},
-                                       {0x20000, 0x3FFFD}}};
-constexpr std::array<Range, 5> kMarks{
+constexpr std::array<CodePoints, 12> kWide{{{0x1100, 0x115F},
+                                            {0x2E80, 0x303E},
+                                            {0x3041, 0xA4CF},
+                                            {0xA960, 0xA97F},
+                                            {0xAC00, 0xD7A3},
+                                            {0xF900, 0xFAFF},
+                                            {0xFE30, 0xFE6F},
+                                            {0xFF00, 0xFF60},
+                                            {0xFFE0, 0xFFE6},
+                                            {0x1F300, 0x1F64F},
+                                            {0x1F900, 0x1F9FF},
+                                            {0x20000, 0x3FFFD}}};
+constexpr std::array<CodePoints, 5> kMarks{
     {{0x0300, 0x036F}, {0x1AB0, 0x1AFF}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
 
 template <std::size_t N>
-bool is_in(const std::array<Range, N>& ranges, char32_t point) {
-  for (const Range& range : ranges) {
+bool is_in(const std::array<CodePoints, N>& ranges, char32_t point) {
+  for (const CodePoints& range : ranges) {
     if (point >= range.first && point <= range.last) return true;
   }
   return false;
@@ -62,10 +60,25 @@ int width_of(char32_t point) {
   return is_in(kWide, point) ? 2 : 1;
 }
 
+constexpr std::array kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array kAscii{"_", ".", "-", "~", "=", "+", "*", "#"};
+
+std::vector<double> means_of(std::span<const double> values, std::size_t cells) {
+  std::vector<double> means;
+  for (std::size_t i = 0; i < cells; ++i) {
+    const std::size_t begin = i * values.size() / cells;
+    const std::size_t end = (i + 1) * values.size() / cells;
+    double sum = 0;
+    for (const double value : values.subspan(begin, end - begin)) sum += value;
+    means.push_back(sum / static_cast<double>(end - begin));
+  }
+  return means;
+}
+
 }  // namespace
 
 std::string paint(std::string_view text, Ink ink, const Style& style) {
-  if (style.colours == Colours::off || text.empty()) return std::string(text);
+  if (style.colors == Colors::off || text.empty()) return std::string(text);
   constexpr std::array kCodes{"1", "2", "31", "32", "33", "36"};
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(ink)], text);
 }
@@ -130,35 +143,34 @@ Json json_number(double value) {
   return std::isfinite(value) ? Json(value) : Json(exact_text(value));
 }
 
-namespace {
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-constexpr std::array kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::array kAscii{"_", ".", "-", "~", "=", "+", "*", "#"};
-
-std::vector<double> means_of(std::span<const double> values, std::size_t cells) {
-  std::vector<double> means;
-  for (std::size_t i = 0; i < cells; ++i) {
-    const std::size_t begin = i * values.size() / cells;
-    const std::size_t end = (i + 1) * values.size() / cells;
-    double sum = 0;
-    for (const double value : values.subspan(begin, end - begin)) sum += value;
-    means.push_back(sum / static_cast<double>(end - begin));
-  }
-  return means;
+Json interval_json(const std::optional<Interval>& interval) {
+  return or_null(interval, [](const Interval& known) {
+    return Json::array({json_number(known.low), json_number(known.high)});
+  });
 }
 
-Interval extent_of(const std::vector<double>& values) {
-  Interval extent{std::numeric_limits<double>::infinity(),
-                  -std::numeric_limits<double>::infinity()};
-  for (const double value : values) {
-    if (!std::isfinite(value)) continue;
-    extent.low = std::min(extent.low, value);
-    extent.high = std::max(extent.high, value);
-  }
-  return extent;
+void add_new(std::vector<std::string>& list, const std::string& text) {
+  if (std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
-}  // namespace
+Json numbers_object(std::span<const std::pair<std::string, double>> numbers) {
+  Json object = Json::object();
+  for (const auto& [name, value] : numbers) object[name] = json_number(value);
+  return object;
+}
+
+Json joined(std::initializer_list<Json> objects) {
+  Json all = Json::object();
+  for (const Json& object : objects) all.update(object);
+  return all;
+}
+
+std::string fact_line(std::string_view label, const std::string& text, const Style& style,
+                      int label_width) {
+  return "  " + paint(pad(label, label_width, Align::left), Ink::cyan, style) + text + '\n';
+}
 
 std::string sparkline(std::span<const double> values, Glyphs glyphs, const Spark& spark) {
   const std::vector<double> means =

@@ -3,11 +3,10 @@
 #include "base/json.hpp"
 #include "report/compare/statistics.hpp"
 
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 // How numbers and words look in every report: one place, so that the table, the summary and the bar
 // agree.
@@ -15,16 +14,16 @@
 namespace trainctl::report {
 
 enum class Glyphs { ascii, unicode };
-enum class Colours { off, on };
+enum class Colors { off, on };
 
 /// What the reader's terminal can show.
 struct Style {
   Glyphs glyphs = Glyphs::ascii;
-  Colours colours = Colours::off;
+  Colors colors = Colors::off;
   int width = 120;  // columns
 };
 
-/// Ink of painted words; nothing is painted where Style::colours is off.
+/// Ink of painted words; nothing is painted where Style::colors is off.
 enum class Ink { bold, dim, red, green, yellow, cyan };
 std::string paint(std::string_view text, Ink ink, const Style& style);
 
@@ -51,13 +50,68 @@ std::string percent_text(double share);
 
 /// Non-finite numbers travel as the strings "nan", "inf", "-inf", as in the event stream.
 Json json_number(double value);
+/// The text, or null where it is empty.
+Json or_null(const std::string& text);
+/// The value, or null where it is absent; with `to_json` what that makes of the value.
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+template <class T, class ToJson>
+Json or_null(const std::optional<T>& value, const ToJson& to_json) {
+  return value ? Json(to_json(*value)) : Json(nullptr);
+}
+/// [low, high], or null.
+Json interval_json(const std::optional<Interval>& interval);
+
+/// The list of what `to_json` makes of each item.
+template <class Items, class ToJson>
+Json json_list(const Items& items, const ToJson& to_json) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(to_json(item));
+  return list;
+}
+
+/// Appends a text that the list does not have yet.
+void add_new(std::vector<std::string>& list, const std::string& text);
+
+/// An object of {name, number} pairs.
+Json numbers_object(std::span<const std::pair<std::string, double>> numbers);
+
+/// A plain value as it is, a number as json_number() writes it, an absent value as null.
+template <class T>
+Json json_value(const T& value) {
+  return value;
+}
+inline Json json_value(const double& value) { return json_number(value); }
+template <class T>
+Json json_value(const std::optional<T>& value) {
+  return value ? json_value(*value) : Json(nullptr);
+}
+
+/// JSON_FIELDS(epoch, lr, wall_s) is {"lr": epoch.lr, "wall_s": epoch.wall_s}: an object of members
+/// under their own names, in this order, each as json_value() writes it.
+#define JSON_FIELDS(record, ...)                                                \
+  [](const auto& source) {                                                      \
+    Json object = Json::object();                                               \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(TRAINCTL_JSON_FIELD, __VA_ARGS__)) \
+    return object;                                                              \
+  }(record)
+#define TRAINCTL_JSON_FIELD(name) object[#name] = ::trainctl::report::json_value(source.name);
+
+/// One object of the members of several, in their order.
+Json joined(std::initializer_list<Json> objects);
+
+/// "  LABEL       text" and a newline: a line of a summary, whose texts begin in one column.
+std::string fact_line(std::string_view label, const std::string& text, const Style& style,
+                      int label_width = 12);
 
 struct Spark {
   std::size_t width = 48;           // signs at most
   std::optional<Interval> scale{};  // absent: from the lowest to the highest
   char gap = '!';                   // of what is not finite
 };
-/// Eight heights of blocks, or of ASCII signs: one for each value, or for the mean of neighbours.
+/// Eight heights of blocks, or of ASCII signs: one for each value, or for the mean of neighbors.
 std::string sparkline(std::span<const double> values, Glyphs glyphs, const Spark& spark = {});
 
 }  // namespace trainctl::report

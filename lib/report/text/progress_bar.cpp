@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace trainctl::report {
@@ -11,7 +9,7 @@ namespace {
 
 constexpr double kHideBefore_s = 0.5;
 constexpr double kPlainEvery_s = 10;
-constexpr double kSmoothing = 0.3;  // tqdm's: weight of the newest rate
+constexpr double kRateSmoothing = 0.3;  // tqdm's: weight of the newest rate
 constexpr int kBarWidth = 10;
 
 double share_of(const events::Progress& at) {
@@ -27,15 +25,8 @@ std::string pace_text(double steps_per_s) {
 }
 
 const char* phase_word(events::Phase phase) {
-  switch (phase) {
-    case events::Phase::startup: return "starting";
-    case events::Phase::train: return "epoch";
-    case events::Phase::validate: return "val";
-    case events::Phase::checkpoint: return "saving";
-    case events::Phase::shutdown: return "ending";
-    case events::Phase::load: return "loading";
-  }
-  return "";
+  constexpr std::array kWords{"starting", "epoch", "val", "saving", "ending", "loading"};
+  return kWords.at(static_cast<std::size_t>(phase));
 }
 
 }  // namespace
@@ -81,8 +72,9 @@ void ProgressBar::follow(double now) {
   const auto steps = static_cast<double>(at_->step_in_epoch - pace_.step);
   if (passed <= 0 || steps <= 0) return;
   const double rate = steps / passed;
-  pace_.steps_per_s =
-      pace_.steps_per_s > 0 ? kSmoothing * rate + (1 - kSmoothing) * pace_.steps_per_s : rate;
+  pace_.steps_per_s = pace_.steps_per_s > 0
+                          ? kRateSmoothing * rate + (1 - kRateSmoothing) * pace_.steps_per_s
+                          : rate;
   if (at_->phase == events::Phase::train) train_rate_ = pace_.steps_per_s;
   pace_.seen = now;
   pace_.step = at_->step_in_epoch;

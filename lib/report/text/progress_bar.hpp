@@ -4,9 +4,6 @@
 #include "report/text/format.hpp"
 
 #include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
 
 namespace trainctl::report {
 

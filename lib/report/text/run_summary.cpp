@@ -6,16 +6,8 @@
 #include "report/diagnosis/bottleneck.hpp"
 #include "report/diagnosis/ranks.hpp"
 #include "report/record/run_files.hpp"
-#include "report/text/format.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstdlib>
-#include <initializer_list>
-#include <map>
-#include <string_view>
-#include <vector>
 
 namespace trainctl::report {
 namespace {
@@ -33,33 +25,6 @@ std::string headline(const WeightsSet& weights) {
 void add(std::vector<std::string>& lines, const char* what, const std::vector<std::string>& names) {
   if (!names.empty()) lines.push_back(fmt::format("{}: {}", what, shortened(names)));
 }
-
-}  // namespace
-
-std::vector<std::string> weights_lines(const WeightsSet& weights) {
-  std::vector<std::string> lines{headline(weights)};
-  add(lines, "drawn anew, for another number of outputs", weights.redrawn);
-  add(lines, "not in the file, drawn", weights.missing);
-  add(lines, "not in the model, ignored", weights.ignored);
-  if (!weights.frozen.empty())
-    lines.push_back(
-        fmt::format("{} parameters frozen: {}", weights.frozen.size(), shortened(weights.frozen)));
-  for (const std::string& note : weights.notes) lines.push_back(printable(note));
-  return lines;
-}
-
-Json weights_document(const WeightsSet& weights) {
-  return {{"path", weights.path.empty() ? Json(nullptr) : Json(weights.path)},
-          {"format", weights.path.empty() ? Json(nullptr) : Json(weights.format)},
-          {"loaded", weights.loaded},
-          {"redrawn", weights.redrawn},
-          {"missing", weights.missing},
-          {"ignored", weights.ignored},
-          {"frozen", weights.frozen},
-          {"notes", weights.notes}};
-}
-
-namespace {
 
 using Times = std::map<std::string, double>;  // of their own, by name
 
@@ -81,30 +46,6 @@ void add_line(const std::string& line, Times& on_cpu, Times& on_gpu) {
       std::strtod(cells[cells.size() - kSelfFromEnd].c_str(), nullptr);
 }
 
-}  // namespace
-
-std::string top_operator(std::string_view operators_csv) {
-  Times on_cpu;
-  Times on_gpu;
-  const std::vector<std::string> lines = split(operators_csv, '\n');
-  for (std::size_t i = 1; i < lines.size(); ++i) add_line(lines[i], on_cpu, on_gpu);
-  const Times& times = on_gpu.empty() ? on_cpu : on_gpu;
-  double all = 0;
-  for (const auto& [name, ms] : times) all += ms;
-  if (!(all > 0)) return "";
-  const auto top = std::ranges::max_element(times, {}, [](const auto& one) { return one.second; });
-  return fmt::format("{} takes {} % of the {}' time", printable(top->first),
-                     percent_text(top->second / all), on_gpu.empty() ? "operators" : "kernels");
-}
-
-namespace {
-
-constexpr int kLabelWidth = 12;
-
-std::string fact(const char* label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
-}
-
 std::string headline(const RunRecord& record, const Ending& ending, const Style& style) {
   const std::int64_t epochs = epochs_done(record);
   std::string reason;
@@ -123,9 +64,8 @@ std::string headline(const RunRecord& record, const Ending& ending, const Style&
 
 std::string last_text(const RunRecord& record) {
   std::string text;
-  for (const auto& [name, value] : record.epochs.back().metrics) {
+  for (const auto& [name, value] : record.epochs.back().metrics)
     text += fmt::format("{}{} {}", text.empty() ? "" : "  ", printable(name), metric_text(value));
-  }
   return text;
 }
 
@@ -161,9 +101,8 @@ std::string skipped_text(const RunRecord& record) {
 
 std::string warm_up_text(const RunRecord& record, double wall_s) {
   std::vector<std::string> parts;
-  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end())
     parts.push_back("start-up " + human_duration(hello->second.startup_s));
-  }
   const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
   if (outside_s > 0) parts.push_back("all outside epochs " + human_duration(outside_s));
   const events::Timing& first = record.epochs.front().timing;
@@ -208,16 +147,16 @@ std::string evidence_text(const Bottleneck& found) {
 }
 
 std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
-  std::string text = fact("bottleneck", bottleneck_text(found), style);
+  std::string text = fact_line("bottleneck", bottleneck_text(found), style);
   const std::string evidence = evidence_text(found);
-  if (!evidence.empty()) text += fact("", evidence, style);
-  if (!found.advice.empty()) text += fact("", found.advice, style);
-  if (!found.setting.empty()) text += fact("gain", text_of(found.gain), style);
+  if (!evidence.empty()) text += fact_line("", evidence, style);
+  if (!found.advice.empty()) text += fact_line("", found.advice, style);
+  if (!found.setting.empty()) text += fact_line("gain", text_of(found.gain), style);
   for (const Bottleneck& quiet : found.otherwise) {
-    text += fact("otherwise", bottleneck_text(quiet), style);
-    if (!quiet.advice.empty()) text += fact("", quiet.advice, style);
+    text += fact_line("otherwise", bottleneck_text(quiet), style);
+    if (!quiet.advice.empty()) text += fact_line("", quiet.advice, style);
   }
-  if (found.perfect_loader) text += fact("loading", text_of(*found.perfect_loader), style);
+  if (found.perfect_loader) text += fact_line("loading", text_of(*found.perfect_loader), style);
   return text;
 }
 
@@ -268,52 +207,12 @@ std::string next_command(const Bottleneck& found, const BottleneckContext& conte
   return like_before(ending.command, "tune", "", {});
 }
 
-/// Where the ranks' time went, below the facts of the run; empty for one rank.
-std::string ranks_text(const RunRecord& record, const Style& style) {
-  const std::vector<RankRow> rows = rank_rows(record);
-  if (rows.empty()) return "";
-  return fact("ranks", ranks_verdict(rows), style) + "\n" + to_text(ranks_table(rows), style) +
-         "\n";
-}
-
-}  // namespace
-
-std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
-  std::string text = headline(record, ending, style);
-  const BottleneckContext context = context_of(record, ending.levers);
-  Bottleneck found;
-  if (!record.epochs.empty()) {
-    const events::Timing steady = sum_timing(steady_epochs(record));
-    found = find_bottleneck(steady, context);
-    if (const auto best = best_of(record))
-      text += fact("best", best_text(*best, ending.best_mode), style);
-    text += fact("last", last_text(record), style);
-    text += fact("speed", speed_text(record), style);
-    text += fact("warm-up", warm_up_text(record, ending.wall_s), style);
-    if (steady.wall_s > 0) text += fact("time", budget_text(steady, record), style);
-    text += bottleneck_lines(found, style);
-  }
-  text += ranks_text(record, style);
-  if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);
-  if (!ending.profile.empty()) text += fact("profile", printable(ending.profile), style);
-  if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
-  return text +
-         fact("next",
-              paint(printable(bounded(next_command(found, context, ending))), Ink::bold, style),
-              style);
-}
-
-namespace {
-
-constexpr std::size_t kTailLines = 12;
+constexpr std::size_t kShownLogLines = 12;
 
 constexpr int kFailureLabelWidth = 9;
 
-/// The indent of the lines of a fact after the first.
-std::string fact_indent() { return std::string(2 + kFailureLabelWidth, ' '); }
-
 std::string failure_fact(const char* label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, kFailureLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
+  return fact_line(label, text, style, kFailureLabelWidth);
 }
 
 std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
@@ -341,15 +240,13 @@ std::string process_text(const FirstFailure& failure) {
 }
 
 std::string saved_text(const RunRecord& record, const Ending& ending) {
-  if (const auto& state = ending.checkpoint) {
+  if (const auto& state = ending.checkpoint)
     return fmt::format("{} (step {}){}", printable(state->path), with_thousands(state->step),
                        state->verified ? ", verified" : "");
-  }
   std::string text;
-  for (const events::CheckpointSaved& kept : kept_checkpoints(record)) {
+  for (const events::CheckpointSaved& kept : kept_checkpoints(record))
     text += fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path),
                         with_thousands(kept.global_step));
-  }
   return text.empty() ? "nothing: no checkpoint was written yet"
                       : text + "; weights only, not resumable";
 }
@@ -363,7 +260,8 @@ std::string restarts_text(const Ending& ending) {
 }
 
 std::string cause_text(const FirstFailure& failure) {
-  if (!failure.message.empty()) return printable_lines(failure.message, fact_indent());
+  if (!failure.message.empty())
+    return printable_lines(failure.message, std::string(2 + kFailureLabelWidth, ' '));
   if (failure.signal_name == "SIGKILL")
     return "it said nothing; the kernel kills so when memory runs out (see dmesg)";
   return "it said nothing";
@@ -372,15 +270,73 @@ std::string cause_text(const FirstFailure& failure) {
 std::string tail_text(const std::string& log_tail, const Style& style) {
   std::vector<std::string> lines = split(log_tail, '\n');
   std::erase_if(lines, [](const std::string& each) { return each.empty(); });
-  const std::size_t first = lines.size() - std::min(lines.size(), kTailLines);
+  const std::size_t first = lines.size() - std::min(lines.size(), kShownLogLines);
   std::string text;
-  for (std::size_t i = first; i < lines.size(); ++i) {
+  for (std::size_t i = first; i < lines.size(); ++i)
     text += paint("    | ", Ink::dim, style) + clip(printable(lines[i]), style.width - 6) + '\n';
-  }
   return text;
 }
 
 }  // namespace
+
+std::vector<std::string> weights_lines(const WeightsSet& weights) {
+  std::vector<std::string> lines{headline(weights)};
+  add(lines, "drawn anew, for another number of outputs", weights.redrawn);
+  add(lines, "not in the file, drawn", weights.missing);
+  add(lines, "not in the model, ignored", weights.ignored);
+  if (!weights.frozen.empty())
+    lines.push_back(
+        fmt::format("{} parameters frozen: {}", weights.frozen.size(), shortened(weights.frozen)));
+  for (const std::string& note : weights.notes) lines.push_back(printable(note));
+  return lines;
+}
+
+Json weights_document(const WeightsSet& weights) {
+  return joined({{{"path", or_null(weights.path)},
+                  {"format", weights.path.empty() ? Json(nullptr) : Json(weights.format)}},
+                 JSON_FIELDS(weights, loaded, redrawn, missing, ignored, frozen, notes)});
+}
+
+std::string top_operator(std::string_view operators_csv) {
+  Times on_cpu;
+  Times on_gpu;
+  const std::vector<std::string> lines = split(operators_csv, '\n');
+  for (std::size_t i = 1; i < lines.size(); ++i) add_line(lines[i], on_cpu, on_gpu);
+  const Times& times = on_gpu.empty() ? on_cpu : on_gpu;
+  double all = 0;
+  for (const auto& [name, ms] : times) all += ms;
+  if (!(all > 0)) return "";
+  const auto top = std::ranges::max_element(times, {}, [](const auto& one) { return one.second; });
+  return fmt::format("{} takes {} % of the {}' time", printable(top->first),
+                     percent_text(top->second / all), on_gpu.empty() ? "operators" : "kernels");
+}
+
+std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
+  std::string text = headline(record, ending, style);
+  const BottleneckContext context = context_of(record, ending.levers);
+  Bottleneck found;
+  if (!record.epochs.empty()) {
+    const events::Timing steady = sum_timing(steady_epochs(record));
+    found = find_bottleneck(steady, context);
+    if (const auto best = best_of(record))
+      text += fact_line("best", best_text(*best, ending.best_mode), style);
+    text += fact_line("last", last_text(record), style);
+    text += fact_line("speed", speed_text(record), style);
+    text += fact_line("warm-up", warm_up_text(record, ending.wall_s), style);
+    if (steady.wall_s > 0) text += fact_line("time", budget_text(steady, record), style);
+    text += bottleneck_lines(found, style);
+  }
+  if (const std::vector<RankRow> rows = rank_rows(record); !rows.empty())
+    text += fact_line("ranks", ranks_verdict(rows), style) + "\n" +
+            to_text(ranks_table(rows), style) + "\n";
+  if (!record.skipped.empty()) text += fact_line("skipped", skipped_text(record), style);
+  if (!ending.profile.empty()) text += fact_line("profile", printable(ending.profile), style);
+  if (!ending.run_dir.empty()) text += fact_line("run folder", printable(ending.run_dir), style);
+  return text + fact_line("next",
+                          paint(printable(bounded(next_command(found, context, ending))), Ink::bold,
+                                style),
+                          style);
+}
 
 std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style) {
   const bool as_asked = ending.exit_code == static_cast<int>(ErrorKind::stopped);
@@ -404,9 +360,8 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text += tail_text(ending.first_failure->log_tail, style);
   }
   if (!ending.run_dir.empty()) text += failure_fact("folder", printable(ending.run_dir), style);
-  if (!ending.resume_command.empty()) {
+  if (!ending.resume_command.empty())
     text += failure_fact("next", paint(printable(ending.resume_command), Ink::bold, style), style);
-  }
   return text;
 }
 

@@ -6,10 +6,6 @@
 #include "report/record/run_result.hpp"
 #include "report/text/format.hpp"
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace trainctl::report {
 
 /// What a run starts from, for people: the counts first, then a line for whatever a reader would

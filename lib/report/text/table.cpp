@@ -1,12 +1,12 @@
 #include "report/text/table.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>
-#include <cstdint>
+#include <cmath>
 #include <numeric>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -42,6 +42,8 @@ std::string markdown_line(std::span<const std::string> cells) {
   return line + '\n';
 }
 
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
+
 }  // namespace
 
 void Table::add(std::vector<std::string> cells) {
@@ -53,9 +55,8 @@ void Table::add(std::vector<std::string> cells) {
 std::string text_line(std::span<const std::string> cells, std::span<const Column> columns,
                       std::span<const int> widths) {
   std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
+  for (std::size_t i = 0; i < cells.size(); ++i)
     line += std::string(i == 0 ? 1 : kGap, ' ') + pad(cells[i], widths[i], columns[i].align);
-  }
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
 }
@@ -109,11 +110,16 @@ std::string to_csv(const Table& table) {
   return text;
 }
 
-namespace {
+std::string_view next_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
-
-}  // namespace
+double cell_number(std::string_view cell) {
+  return parse_number<double>(cell).value_or(std::nan(""));
+}
 
 std::vector<std::string> csv_cells(std::string_view line) {
   std::vector<std::string> cells(1);

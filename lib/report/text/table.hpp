@@ -3,19 +3,18 @@
 #include "base/files.hpp"
 #include "report/text/format.hpp"
 
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace trainctl::report {
 
+/// A column by its header. Numbers stand to the right, words by left() to the left.
 struct Column {
+  Column(std::string name, Align side = Align::right)  // NOLINT(*-explicit-*)
+      : header(std::move(name)), align(side) {}
+  Column(const char* name) : header(name) {}  // NOLINT(*-explicit-*)
+
   std::string header;
   Align align = Align::right;
 };
+inline Column left(std::string header) { return {std::move(header), Align::left}; }
 
 /// Cells of text under headers; rendered for a terminal, for a web page and for a spreadsheet.
 class Table {
@@ -56,6 +55,10 @@ struct CsvField {
   std::string cell;
 };
 
+/// Splits off the first line of a text.
+std::string_view next_line(std::string_view& text);
+/// The number of a cell; NaN where it is none.
+double cell_number(std::string_view cell);
 /// The cells of one line; the reverse of csv_line() for cells without line ends.
 std::vector<std::string> csv_cells(std::string_view line);
 

@@ -2,13 +2,10 @@
 
 #include "base/strings.hpp"
 #include "events/codec.hpp"
-#include "report/record/run_result.hpp"
 #include "report/text/format.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -38,21 +35,14 @@ Json tables_json(const std::vector<events::TableRow>& rows) {
   return object;
 }
 
-}  // namespace
-
-Table evaluation_table(const events::Evaluated& evaluated) {
-  Table table({{"metric", Align::left}, {evaluated.split}});
-  for (const auto& [name, value] : evaluated.metrics) table.add({bare(name), metric_text(value)});
-  return table;
-}
-
+/// Metrics that are tables: a row for each class, a column for each that was predicted.
 std::vector<Table> metric_tables(const RunRecord& record) {
   std::vector<Table> tables;
   std::string name;
   for (const events::TableRow& row : record.tables) {
     if (tables.empty() || row.metric != name) {
       name = row.metric;
-      std::vector<Column> columns{{bare(name), Align::left}};
+      std::vector<Column> columns{left(bare(name))};
       for (std::size_t i = 0; i < row.counts.size(); ++i) columns.push_back({std::to_string(i)});
       tables.emplace_back(std::move(columns));
     }
@@ -62,41 +52,6 @@ std::vector<Table> metric_tables(const RunRecord& record) {
   }
   return tables;
 }
-
-std::string evaluation_text(const RunRecord& record, const Style& style) {
-  if (!record.evaluated) return {};
-  const events::Evaluated& told = *record.evaluated;
-  std::string text =
-      fmt::format("{} of {}: {} samples in {}\n\n", printable(told.checkpoint), told.split,
-                  with_thousands(told.samples), human_duration(told.wall_s));
-  text += to_text(evaluation_table(told), style);
-  for (const Table& table : metric_tables(record)) {
-    if (width_of(table) <= style.width) text += "\n" + to_text(table, style);
-  }
-  return text;
-}
-
-Json evaluation_document(const RunRecord& record, const Ending& ending) {
-  const events::Evaluated* told = record.evaluated ? &*record.evaluated : nullptr;
-  Json document;
-  document["schema"] = "trainctl.evaluation/1";
-  document["verdict"] = ending.verdict;
-  document["exit_code"] = ending.exit_code;
-  document["message"] = ending.message;
-  document["started_at"] = ending.started_at;
-  document["wall_s"] = ending.wall_s;
-  document["split"] = told != nullptr ? Json(told->split) : Json(nullptr);
-  document["checkpoint"] = told != nullptr ? Json(told->checkpoint) : Json(nullptr);
-  document["samples"] = told != nullptr ? Json(told->samples) : Json(nullptr);
-  document["metrics"] = told != nullptr ? metrics_json(told->metrics) : Json(nullptr);
-  document["tables"] = tables_json(record.tables);
-  document["skipped_samples"] = record.skipped.size();
-  document["world_size"] = world_size_of(record);
-  document["first_failure"] = failure_document(ending.first_failure);
-  return document;
-}
-
-namespace {
 
 constexpr std::size_t kShown = 40;
 
@@ -151,10 +106,14 @@ std::string remarks(const Replay& replay) {
   return text;
 }
 
-std::vector<events::TensorSummary> bad_ones(const std::vector<events::TensorSummary>& all) {
-  std::vector<events::TensorSummary> bad;
-  std::ranges::copy_if(all, std::back_inserter(bad), is_bad);
-  return bad;
+/// One line a tensor: shape, NaN, Inf, range and mean of the finite values.
+Table tensor_table(const char* title, const std::vector<events::TensorSummary>& tensors) {
+  Table table({left(title), left("shape"), "NaN", "Inf", "min", "max", "mean"});
+  for (const events::TensorSummary& tensor : tensors)
+    table.add({printable(tensor.name), fmt::format("{}", fmt::join(tensor.shape, "x")),
+               with_thousands(tensor.nan_count), with_thousands(tensor.inf_count),
+               number(tensor.min), number(tensor.max), number(tensor.mean)});
+  return table;
 }
 
 std::string shown(const char* title, std::vector<events::TensorSummary> tensors,
@@ -169,46 +128,63 @@ std::string shown(const char* title, std::vector<events::TensorSummary> tensors,
 
 }  // namespace
 
-Table tensor_table(const char* title, const std::vector<events::TensorSummary>& tensors) {
-  Table table(
-      {{title, Align::left}, {"shape", Align::left}, {"NaN"}, {"Inf"}, {"min"}, {"max"}, {"mean"}});
-  for (const events::TensorSummary& tensor : tensors) {
-    table.add({printable(tensor.name), fmt::format("{}", fmt::join(tensor.shape, "x")),
-               with_thousands(tensor.nan_count), with_thousands(tensor.inf_count),
-               number(tensor.min), number(tensor.max), number(tensor.mean)});
+std::string evaluation_text(const RunRecord& record, const Style& style) {
+  if (!record.evaluated) return {};
+  const events::Evaluated& told = *record.evaluated;
+  std::string text =
+      fmt::format("{} of {}: {} samples in {}\n\n", printable(told.checkpoint), told.split,
+                  with_thousands(told.samples), human_duration(told.wall_s));
+  Table values({left("metric"), told.split});
+  for (const auto& [name, value] : told.metrics) values.add({bare(name), metric_text(value)});
+  text += to_text(values, style);
+  for (const Table& table : metric_tables(record)) {
+    if (width_of(table) <= style.width) text += "\n" + to_text(table, style);
   }
-  return table;
+  return text;
+}
+
+Json evaluation_document(const RunRecord& record, const Ending& ending) {
+  const auto of_evaluation = [&](const auto& member) {
+    return or_null(record.evaluated, [&](const events::Evaluated& done) { return member(done); });
+  };
+  Json document = joined({{{"schema", "trainctl.evaluation/1"}},
+                          JSON_FIELDS(ending, verdict, exit_code, message, started_at)});
+  document["wall_s"] = ending.wall_s;
+  document["split"] = of_evaluation([](const auto& done) { return done.split; });
+  document["checkpoint"] = of_evaluation([](const auto& done) { return done.checkpoint; });
+  document["samples"] = of_evaluation([](const auto& done) { return done.samples; });
+  document["metrics"] = of_evaluation([](const auto& done) { return metrics_json(done.metrics); });
+  document["tables"] = tables_json(record.tables);
+  document["skipped_samples"] = record.skipped.size();
+  document["world_size"] = world_size_of(record);
+  document["first_failure"] = failure_document(ending.first_failure);
+  return document;
 }
 
 std::string replay_text(const Replay& replay, const Style& style) {
+  std::vector<events::TensorSummary> bad;
+  std::ranges::copy_if(replay.step.tensors, std::back_inserter(bad), is_bad);
   return head(replay, style) + remarks(replay) + shown("output of", replay.step.layers, style) +
-         shown("not finite", bad_ones(replay.step.tensors), style);
+         shown("not finite", std::move(bad), style);
 }
 
 Json replay_document(const Replay& replay) {
   const events::Replayed& step = replay.step;
-  return {
-      {"schema", "trainctl.replay/1"},
-      {"dump", printable(replay.dump)},
-      {"epoch", step.epoch + 1},
-      {"step", step.global_step},
-      {"batch", step.batch},
-      {"rank", step.rank},
-      {"rows", step.rows},
-      {"cause", step.cause},
-      {"recorded_loss", json_number(step.recorded_loss)},
-      {"loss", json_number(step.loss)},
-      {"recorded_first", step.recorded_first.empty() ? Json(nullptr) : Json(step.recorded_first)},
-      {"first", step.first.empty() ? Json(nullptr) : Json(step.first)},
-      {"identical", step.bitwise},
-      {"why_not", step.why_not},
-      {"changed", replay.changed},
-      {"drawn", step.drawn},
-      {"spoilt", step.spoilt.empty() ? Json(nullptr) : Json(step.spoilt)},
-      {"bad_rows", step.bad_rows},
-      {"notes", step.notes},
-      {"layers", events::to_json(step.layers)},
-      {"tensors", events::to_json(step.tensors)}};
+  return joined(
+      {{{"schema", "trainctl.replay/1"},
+        {"dump", printable(replay.dump)},
+        {"epoch", step.epoch + 1},
+        {"step", step.global_step}},
+       JSON_FIELDS(step, batch, rank, rows, cause, recorded_loss, loss),
+       {{"recorded_first", or_null(step.recorded_first)},
+        {"first", or_null(step.first)},
+        {"identical", step.bitwise},
+        {"why_not", step.why_not},
+        {"changed", replay.changed},
+        {"drawn", step.drawn},
+        {"spoilt", or_null(step.spoilt)}},
+       JSON_FIELDS(step, bad_rows, notes),
+       {{"layers", events::to_json(step.layers)}, {"tensors", events::to_json(step.tensors)}}});
 }
 
 }  // namespace trainctl::report

@@ -6,18 +6,9 @@
 #include "report/record/run_result.hpp"
 #include "report/text/table.hpp"
 
-#include <string>
-#include <vector>
-
 // What `eval` and `predict` tell: the values of one checkpoint on one split.
 
 namespace trainctl::report {
-
-/// A line a metric: its name without the split, and its value.
-Table evaluation_table(const events::Evaluated& evaluated);
-
-/// A metric that is a table, as such: a row for each class, a column for each that was predicted.
-std::vector<Table> metric_tables(const RunRecord& record);
 
 /// The table below a line that names split, samples and checkpoint; then the metrics that are
 /// tables, where they are small enough for the width.
@@ -33,9 +24,6 @@ struct Replay {
   std::string dump;                  // the file
   std::vector<std::string> changed;  // fields of the config: "optimizer.lr: 0.1, was 1e+38"
 };
-
-/// One line a tensor: shape, NaN, Inf, range and mean of the finite values.
-Table tensor_table(const char* title, const std::vector<events::TensorSummary>& tensors);
 
 /// What came out and whether it is what was recorded, then the outputs of the layers and the
 /// tensors that are not finite.

@@ -1,15 +1,10 @@
 #include "report/text/top.hpp"
 
 #include "base/strings.hpp"
-#include "report/text/format.hpp"
 #include "report/text/progress_bar.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 namespace trainctl::report {
 namespace {
@@ -24,7 +19,7 @@ std::string text_or_dash(const std::optional<double>& value, const Text& text) {
   return value && std::isfinite(*value) ? text(*value) : std::string(kUnknown);
 }
 
-std::string percent(double value) { return fmt::format("{:.0f}%", value); }
+std::string usage_text(double value) { return fmt::format("{:.0f}%", value); }
 
 std::string state_line(const TopView& view, const Style& style) {
   const std::string where =
@@ -94,20 +89,14 @@ std::string metrics_line(const TopView& view) {
 }
 
 Table ranks_table(const TopView& view) {
-  Table table({{"rank"},
-               {"pid"},
-               {"phase", Align::left},
-               {"step"},
-               {"steps/s"},
-               {"CPU"},
-               {"memory"},
-               {"silent"}});
+  Table table({"rank", "pid", left("phase"), "step", "steps/s", "CPU", "memory", "silent"});
   for (const TopRank& rank : view.ranks) {
     const bool silent = rank.idle_s && *rank.idle_s >= kSilent;
     table.add({std::to_string(rank.rank), std::to_string(rank.pid),
                rank.phase.empty() ? kUnknown : rank.phase,
                rank.step < 0 ? kUnknown : with_thousands(rank.step),
-               text_or_dash(rank.steps_per_s, rate_text), text_or_dash(rank.cpu_percent, percent),
+               text_or_dash(rank.steps_per_s, rate_text),
+               text_or_dash(rank.cpu_percent, usage_text),
                human_bytes(static_cast<double>(rank.rss_bytes)),
                silent ? human_duration(*rank.idle_s) : ""});
   }
@@ -116,7 +105,7 @@ Table ranks_table(const TopView& view) {
 
 std::string gpu_line(const TopGpu& gpu) {
   return fmt::format("GPU {}  {}  {}  {} of {}", gpu.index, printable(gpu.name),
-                     text_or_dash(gpu.percent, percent),
+                     text_or_dash(gpu.percent, usage_text),
                      human_bytes(static_cast<double>(gpu.used_bytes)),
                      human_bytes(static_cast<double>(gpu.total_bytes)));
 }
@@ -144,47 +133,28 @@ std::vector<std::string> lines_of(const TopView& view, const Style& style) {
   return lines;
 }
 
-Json optional_json(const std::optional<double>& value) {
-  return value ? json_number(*value) : Json(nullptr);
+Json rank_json(const TopRank& rank) {
+  return joined({JSON_FIELDS(rank, rank, pid),
+                 {{"phase", or_null(rank.phase)},
+                  {"step", rank.step < 0 ? Json(nullptr) : Json(rank.step)},
+                  {"steps_per_s", or_null(rank.steps_per_s, json_number)},
+                  {"silent_s", or_null(rank.idle_s, json_number)}},
+                 JSON_FIELDS(rank, cpu_percent, rss_bytes)});
 }
 
-Json ranks_json(const TopView& view) {
-  Json ranks = Json::array();
-  for (const TopRank& rank : view.ranks)
-    ranks.push_back({{"rank", rank.rank},
-                     {"pid", rank.pid},
-                     {"phase", rank.phase.empty() ? Json(nullptr) : Json(rank.phase)},
-                     {"step", rank.step < 0 ? Json(nullptr) : Json(rank.step)},
-                     {"steps_per_s", optional_json(rank.steps_per_s)},
-                     {"silent_s", optional_json(rank.idle_s)},
-                     {"cpu_percent", optional_json(rank.cpu_percent)},
-                     {"rss_bytes", rank.rss_bytes}});
-  return ranks;
+Json gpu_json(const TopGpu& gpu) {
+  return JSON_FIELDS(gpu, index, name, percent, used_bytes, total_bytes);
 }
 
-Json gpus_json(const TopView& view) {
-  Json gpus = Json::array();
-  for (const TopGpu& gpu : view.gpus)
-    gpus.push_back({{"index", gpu.index},
-                    {"name", gpu.name},
-                    {"percent", optional_json(gpu.percent)},
-                    {"used_bytes", gpu.used_bytes},
-                    {"total_bytes", gpu.total_bytes}});
-  return gpus;
-}
+Json checkpoint_json(const TopCheckpoint& saved) { return JSON_FIELDS(saved, name, step, age_s); }
 
 Json known(std::int64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 
 }  // namespace
 
 const char* name_of(TopState state) {
-  switch (state) {
-    case TopState::running: return "running";
-    case TopState::elsewhere: return "elsewhere";
-    case TopState::gone: return "gone";
-    case TopState::ended: break;
-  }
-  return "ended";
+  constexpr std::array kNames{"running", "elsewhere", "gone", "ended"};
+  return kNames.at(static_cast<std::size_t>(state));
 }
 
 std::string top_text(const TopView& view, const Style& style, int height) {
@@ -201,39 +171,27 @@ std::string top_text(const TopView& view, const Style& style, int height) {
 }
 
 Json top_json(const TopView& view) {
-  Json losses = Json::array();
-  for (const double loss : view.losses) losses.push_back(json_number(loss));
-  Json metrics = Json::object();
-  for (const auto& [name, value] : view.metrics) metrics[name] = json_number(value);
-  Json checkpoint = nullptr;
-  if (const auto& saved = view.checkpoint)
-    checkpoint = {{"name", saved->name}, {"step", saved->step}, {"age_s", saved->age_s}};
-  return {{"schema", "trainctl.top/1"},
-          {"run_dir", view.run_dir},
-          {"name", view.name},
-          {"state", name_of(view.state)},
-          {"host", view.host.empty() ? Json(nullptr) : Json(view.host)},
-          {"pid", known(view.pid)},
-          {"since", view.since.empty() ? Json(nullptr) : Json(view.since)},
-          {"epoch", current_epoch(view)},
-          {"epochs_done", view.epoch},
-          {"max_epochs", known(view.max_epochs)},
-          {"steps_per_epoch", known(view.steps_per_epoch)},
-          {"step", view.step},
-          {"steps_per_s", optional_json(view.steps_per_s)},
-          {"samples_per_s", optional_json(view.samples_per_s)},
-          {"eta_s", optional_json(view.eta_s)},
-          {"data_wait_share", optional_json(view.data_wait_share)},
-          {"lr", optional_json(view.lr)},
-          {"losses", losses},
-          {"metrics", metrics},
-          {"ranks", ranks_json(view)},
-          {"gpus", gpus_json(view)},
-          {"checkpoint", checkpoint},
-          {"warnings", view.warnings},
-          {"verdict", view.verdict.empty() ? Json(nullptr) : Json(view.verdict)},
-          {"exit_code", view.exit_code ? Json(*view.exit_code) : Json(nullptr)},
-          {"message", view.message.empty() ? Json(nullptr) : Json(view.message)}};
+  return joined({{{"schema", "trainctl.top/1"},
+                  {"run_dir", view.run_dir},
+                  {"name", view.name},
+                  {"state", name_of(view.state)},
+                  {"host", or_null(view.host)},
+                  {"pid", known(view.pid)},
+                  {"since", or_null(view.since)},
+                  {"epoch", current_epoch(view)},
+                  {"epochs_done", view.epoch},
+                  {"max_epochs", known(view.max_epochs)},
+                  {"steps_per_epoch", known(view.steps_per_epoch)}},
+                 JSON_FIELDS(view, step, steps_per_s, samples_per_s, eta_s, data_wait_share, lr),
+                 {{"losses", json_list(view.losses, json_number)},
+                  {"metrics", numbers_object(view.metrics)},
+                  {"ranks", json_list(view.ranks, rank_json)},
+                  {"gpus", json_list(view.gpus, gpu_json)},
+                  {"checkpoint", or_null(view.checkpoint, checkpoint_json)},
+                  {"warnings", view.warnings},
+                  {"verdict", or_null(view.verdict)},
+                  {"exit_code", or_null(view.exit_code)},
+                  {"message", or_null(view.message)}}});
 }
 
 }  // namespace trainctl::report

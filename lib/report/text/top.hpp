@@ -4,10 +4,6 @@
 #include "report/text/format.hpp"
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::report {
 

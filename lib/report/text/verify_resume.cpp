@@ -4,10 +4,7 @@
 #include "base/strings.hpp"
 #include "report/text/table.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -22,31 +19,20 @@ std::string word_of(Sameness sameness) {
   return enum_names(sameness).at(static_cast<std::size_t>(sameness));
 }
 
-std::string cell(const Kill& kill, const Agreement& finding) {
-  return kill.ran_to_its_end ? word_of(finding.sameness) : "-";
-}
-
 std::string origin(const Kill& kill) {
   if (!kill.ran_to_its_end && kill.resumed_from.empty()) return "-";
   return kill.resumed_from.empty() ? "the beginning" : printable(kill.resumed_from);
 }
 
 Table table_of(const ResumeCheck& check) {
-  Table table({{"kill"},
-               {"killed", Align::left},
-               {"step"},
-               {"epoch"},
-               {"phase", Align::left},
-               {"resumed from", Align::left},
-               {"weights", Align::left},
-               {"optimizer", Align::left},
-               {"losses", Align::left},
-               {"batches", Align::left}});
+  Table table({"kill", left("killed"), "step", "epoch", left("phase"), left("resumed from"),
+               left("weights"), left("optimizer"), left("losses"), left("batches")});
   for (const Kill& kill : check.kills) {
     std::vector<std::string> cells{std::to_string(kill.number),  printable(kill.killed),
                                    with_thousands(kill.died_at), std::to_string(kill.epoch + 1),
                                    printable(kill.phase),        origin(kill)};
-    for (const auto& [name, finding] : kFindings) cells.push_back(cell(kill, kill.*finding));
+    for (const auto& [name, finding] : kFindings)
+      cells.push_back(kill.ran_to_its_end ? word_of((kill.*finding).sameness) : "-");
     table.add(std::move(cells));
   }
   return table;
@@ -76,9 +62,9 @@ Json json_of(const Kill& kill) {
            {"died_at", kill.died_at},
            {"epoch", kill.epoch + 1},
            {"phase", kill.phase},
-           {"resumed_from", kill.resumed_from.empty() ? Json(nullptr) : Json(kill.resumed_from)},
+           {"resumed_from", or_null(kill.resumed_from)},
            {"identical", is_identical(kill)},
-           {"failure", kill.failure.empty() ? Json(nullptr) : Json(kill.failure)}};
+           {"failure", or_null(kill.failure)}};
   for (const auto& [name, finding] : kFindings) row[name] = json_of(kill.*finding);
   return row;
 }
@@ -113,23 +99,16 @@ std::string verify_resume_text(const ResumeCheck& check, const Style& style) {
 }
 
 Json verify_resume_json(const ResumeCheck& check) {
-  Json rows = Json::array();
-  for (const Kill& kill : check.kills) rows.push_back(json_of(kill));
   return {{"schema", "trainctl.verify_resume/1"},
           {"exit_code", exit_code_of(check)},
           {"seed", check.seed},
           {"kills", check.kills.size()},
           {"identical", std::ranges::count_if(check.kills, is_identical)},
           {"uninterrupted",
-           {{"steps", check.steps},
-            {"epochs", check.epochs},
-            {"wall_s", json_number(check.wall_s)},
-            {"world_size", check.world_size},
-            {"parameter_digest", check.parameter_digest},
-            {"data_digest", check.data_digest}}},
+           JSON_FIELDS(check, steps, epochs, wall_s, world_size, parameter_digest, data_digest)},
           {"checkpoint_every_n_steps", check.every_n_steps},
-          {"rows", rows},
-          {"folder", check.folder.empty() ? Json(nullptr) : Json(check.folder)}};
+          {"rows", json_list(check.kills, [](const Kill& kill) { return json_of(kill); })},
+          {"folder", or_null(check.folder)}};
 }
 
 }  // namespace trainctl::report

@@ -5,8 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 // A run that was killed and resumed beside the same run that was not: tables and verdicts of
 // records.

@@ -4,12 +4,10 @@
 #include "spec/checks/checks.hpp"
 #include "spec/compatibility.hpp"
 #include "spec/experiment/run_size.hpp"
-#include "spec/loss/cross_entropy.hpp"
-#include "spec/metric/classification.hpp"
-#include "spec/model/baseline.hpp"
-#include "spec/model/sequential.hpp"
-#include "spec/model/torchscript.hpp"
-#include "spec/sampler/weighted_random.hpp"
+#include "spec/options/loss.hpp"
+#include "spec/options/metric.hpp"
+#include "spec/options/model.hpp"
+#include "spec/options/sampler.hpp"
 
 #include <fmt/format.h>
 
@@ -39,18 +37,16 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
 
 /// The average of precision, recall and f1; null for other metrics.
 const metric::Averaged* averaged(const config::Stage& stage) {
-  if (stage.options_type == typeid(metric::Precision)) return &stage.as<metric::Precision>();
-  if (stage.options_type == typeid(metric::Recall)) return &stage.as<metric::Recall>();
-  if (stage.options_type == typeid(metric::F1)) return &stage.as<metric::F1>();
-  return nullptr;
+  if (const auto* options = stage.get_if<metric::Precision>()) return options;
+  if (const auto* options = stage.get_if<metric::Recall>()) return options;
+  return stage.get_if<metric::F1>();
 }
 
 void check_metric(Checker& checker, const config::Stage& stage, const std::string& path,
                   std::int64_t classes) {
-  if (stage.options_type == typeid(metric::TopKAccuracy)) {
-    const int k = stage.as<metric::TopKAccuracy>().k;
-    if (k <= classes) return;
-    checker.error(path + ".k", fmt::format("k is {}, but the data has {} classes", k, classes),
+  const auto* top = stage.get_if<metric::TopKAccuracy>();
+  if (top != nullptr && top->k > classes) {
+    checker.error(path + ".k", fmt::format("k is {}, but the data has {} classes", top->k, classes),
                   fmt::format("write {} or less", std::max<std::int64_t>(1, classes - 1)));
   }
   const metric::Averaged* options = averaged(stage);
@@ -63,14 +59,12 @@ void check_metric(Checker& checker, const config::Stage& stage, const std::strin
 
 void check_classes(Checker& checker, std::int64_t classes) {
   const Experiment& experiment = checker.experiment();
-  if (experiment.loss.options_type == typeid(loss::CrossEntropy) && checker.sound("loss")) {
-    const std::size_t weights = experiment.loss.as<loss::CrossEntropy>().weight.size();
-    if (weights != 0 && static_cast<std::int64_t>(weights) != classes) {
-      checker.error(
-          "loss.weight",
-          fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
-          "give one for every class");
-    }
+  const auto* loss = experiment.loss.get_if<loss::CrossEntropy>();
+  const std::size_t weights = loss == nullptr ? 0 : loss->weight.size();
+  if (weights != 0 && static_cast<std::int64_t>(weights) != classes && checker.sound("loss")) {
+    checker.error("loss.weight",
+                  fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
+                  "give one for every class");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
@@ -81,14 +75,12 @@ void check_classes(Checker& checker, std::int64_t classes) {
 /// Samples of an epoch: a sampler may draw another number than there are.
 std::int64_t epoch_samples(const Experiment& experiment, std::int64_t samples) {
   const config::Stage& stage = experiment.loader.sampler;
-  if (stage.options_type == typeid(sampler::WeightedRandom))
-    return stage.as<sampler::WeightedRandom>().num_samples.value_or(samples);
-  if (stage.options_type == typeid(sampler::ClassBalanced))
-    return stage.as<sampler::ClassBalanced>().num_samples.value_or(samples);
-  return samples;
+  const sampler::Drawn* drawn = stage.get_if<sampler::WeightedRandom>();
+  if (drawn == nullptr) drawn = stage.get_if<sampler::ClassBalanced>();
+  return drawn == nullptr ? samples : drawn->num_samples.value_or(samples);
 }
 
-void check_sampler(Checker& checker, std::int64_t classes) {
+void check_sampler_classes(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
   if (classes == 0) {
@@ -96,21 +88,19 @@ void check_sampler(Checker& checker, std::int64_t classes) {
                   "remove 'sampler'");
     return;
   }
-  if (stage.options_type != typeid(sampler::WeightedRandom)) return;
-  const std::size_t weights = stage.as<sampler::WeightedRandom>().weights.size();
-  if (static_cast<std::int64_t>(weights) == classes) return;
+  const auto* options = stage.get_if<sampler::WeightedRandom>();
+  const std::size_t weights = options == nullptr ? 0 : options->weights.size();
+  if (options == nullptr || static_cast<std::int64_t>(weights) == classes) return;
   checker.error(
       "loader.sampler.weights",
       fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
       "give one for every class");
 }
 
-const char* text(Inputs inputs) { return enum_names(inputs)[static_cast<std::size_t>(inputs)]; }
-
 std::string taken_by(const config::Stage& model) {
   std::string all;
   for (const Inputs inputs : {Inputs::images, Inputs::numbers, Inputs::tokens}) {
-    if (takes(model, inputs)) all += (all.empty() ? "" : " or ") + std::string(text(inputs));
+    if (takes(model, inputs)) all += (all.empty() ? "" : " or ") + std::string(enum_name(inputs));
   }
   return all;
 }
@@ -124,17 +114,15 @@ void check_inputs(Checker& checker, Inputs inputs) {
   if (takes(model, Inputs::tokens)) hint = "choose dataset tokens, or another model";
   checker.error("model",
                 fmt::format("the model '{}' takes {}, but the samples of dataset.train are {}",
-                            model.type, taken_by(model), text(inputs)),
+                            model.type, taken_by(model), enum_name(inputs)),
                 hint);
 }
 
-const char* text(Targets targets) { return enum_names(targets)[static_cast<std::size_t>(targets)]; }
-
 std::string taken_of(const config::Stage& stage) {
   for (const Targets targets : {Targets::classes, Targets::numbers}) {
-    if (takes(stage, targets)) return text(targets);
+    if (takes(stage, targets)) return enum_name(targets);
   }
-  return text(Targets::tokens);
+  return enum_name(Targets::tokens);
 }
 
 /// Whether it means anything for the labels. Of a loss that cannot be read nothing is known: it may
@@ -146,8 +134,8 @@ bool counts(Checker& checker, const config::Stage& stage, Targets targets) {
 }
 
 double threshold_of(const config::Stage& stage) {
-  if (stage.options_type == typeid(metric::Accuracy)) return stage.as<metric::Accuracy>().threshold;
-  const metric::Averaged* options = averaged(stage);
+  const metric::OfAnswers* options = stage.get_if<metric::Accuracy>();
+  if (options == nullptr) options = averaged(stage);
   return options == nullptr ? metric::kEvenChance : options->threshold;
 }
 
@@ -158,7 +146,7 @@ void check_counting(Checker& checker, const config::Stage& stage, const std::str
     checker.error(path + ".threshold",
                   fmt::format("'threshold' is of yes-or-no answers, but the labels of "
                               "dataset.train are {}",
-                              text(targets)),
+                              enum_name(targets)),
                   "remove it");
   }
   const metric::Averaged* options = averaged(stage);
@@ -181,7 +169,7 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
     hint += "; or choose loss bce_with_logits or focal, whose numbers are yes-or-no answers";
   checker.error(path,
                 fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
-                            stage.type, taken_of(stage), text(targets)),
+                            stage.type, taken_of(stage), enum_name(targets)),
                 hint);
 }
 
@@ -191,7 +179,7 @@ void check_targets(Checker& checker, Targets targets) {
   if (!takes(experiment.loss, targets) && checker.sound("loss")) {
     checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
                   fmt::format("the loss '{}' takes {}, but the labels of dataset.train are {}",
-                              experiment.loss.type, taken_of(experiment.loss), text(targets)),
+                              experiment.loss.type, taken_of(experiment.loss), enum_name(targets)),
                   targets == Targets::numbers ? "choose a loss of numbers, such as mse, or labels "
                                                 "that are classes"
                                               : "choose a loss of classes, such as cross_entropy");
@@ -240,7 +228,7 @@ void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& t
   if (train) {
     samples = epoch_samples(loaded.experiment, train->samples);
     check_batch(checker, *samples, ranks);
-    check_sampler(checker, train->classes);
+    check_sampler_classes(checker, train->classes);
     if (train->classes > 0) check_classes(checker, train->classes);
     if (train->kind) check_kind(checker, *train->kind);
     if (train->image) check_image_size(checker, *train->image);
@@ -255,7 +243,7 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
   const config::Stage& model = checker.experiment().model;
   if (model.options_type != typeid(model::Sequential))
     return checker.sound("model") ? refusals(model, input) : std::vector<Refusal>{};
-  auto options = model.as<model::Sequential>();
+  model::Sequential options = model.as<model::Sequential>();
   for (std::size_t i = 0; i < options.layers.size(); ++i) {
     if (!checker.sound("model.layers." + std::to_string(i))) options.layers[i] = {};
   }
@@ -264,12 +252,12 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
 
 void check_file(Checker& checker) {
   const config::Stage& model = checker.experiment().model;
-  if (model.options_type != typeid(model::Torchscript) || !checker.sound("model")) return;
+  const auto* script = model.get_if<model::Torchscript>();
+  if (script == nullptr || !checker.sound("model")) return;
   try {
-    (void)model.as<model::Torchscript>().read();
+    (void)script->read();
   } catch (const Error& error) {
-    const bool pinned = model.as<model::Torchscript>().sha256.has_value();
-    checker.error(pinned ? "model.sha256" : "model.path", error.message());
+    checker.error(script->sha256 ? "model.sha256" : "model.path", error.message());
   }
 }
 

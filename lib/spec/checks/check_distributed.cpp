@@ -7,11 +7,6 @@
 namespace trainctl::spec {
 namespace {
 
-template <class Enum>
-const char* word_of(Enum value) {
-  return enum_names(value)[static_cast<std::size_t>(value)];
-}
-
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Backend backend = experiment.distributed.backend;
@@ -50,7 +45,7 @@ void check_type(Checker& checker) {
   } else if (options.type != Strategy::local_sgd && options.sync_every) {
     checker.error("distributed.sync_every",
                   fmt::format("'sync_every' counts the steps of local_sgd, and the type is '{}'",
-                              word_of(options.type)),
+                              enum_name(options.type)),
                   "write 'type: local_sgd', or remove 'sync_every'");
   }
 }
@@ -62,7 +57,7 @@ void check_local_sgd(Checker& checker) {
   if (options.compression != Compression::none) {
     checker.error("distributed.compression",
                   fmt::format("'{}' compresses gradients, and local_sgd exchanges weights",
-                              word_of(options.compression)),
+                              enum_name(options.compression)),
                   "remove 'compression', or write 'type: ddp'");
   }
   if (options.find_unused_parameters) {
@@ -72,7 +67,7 @@ void check_local_sgd(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.sync_batchnorm) {
     checker.error("trainer.sync_batchnorm",
-                  "the ranks of local_sgd take their steps alone, and batch normalisation would "
+                  "the ranks of local_sgd take their steps alone, and batch normalization would "
                   "have to wait for all of them in every layer",
                   "remove it, or write 'type: ddp'");
   }
@@ -98,7 +93,7 @@ void check_compression(Checker& checker) {
   if (!is_powersgd && options.powersgd_rank != Distributed().powersgd_rank) {
     checker.warning(
         "distributed.powersgd_rank",
-        fmt::format("it changes nothing: the compression is '{}'", word_of(options.compression)),
+        fmt::format("it changes nothing: the compression is '{}'", enum_name(options.compression)),
         "write 'compression: powersgd', or remove it");
   }
 }
@@ -122,7 +117,7 @@ void check_norms(Checker& checker) {
   if (!checker.sound({"trainer.sync_batchnorm", "model"})) return;
   if (!experiment.trainer.sync_batchnorm || experiment.model.type != "torchscript") return;
   checker.error("trainer.sync_batchnorm",
-                "a scripted model normalises by itself, out of reach of the other ranks",
+                "a scripted model normalizes by itself, out of reach of the other ranks",
                 "remove it, or take a built-in model");
 }
 

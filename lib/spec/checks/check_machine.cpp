@@ -2,9 +2,9 @@
 #include "base/strings.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/checks/checks.hpp"
-#include "spec/logger/loggers.hpp"
-#include "spec/loss/cross_entropy.hpp"
-#include "spec/scheduler/schedule.hpp"
+#include "spec/options/logger.hpp"
+#include "spec/options/loss.hpp"
+#include "spec/options/scheduler.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -86,9 +86,10 @@ void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
 namespace {
 
 bool ignores_rows(const config::Stage& stage) {
-  if (stage.options_type == typeid(loss::CrossEntropy))
-    return stage.as<loss::CrossEntropy>().ignore_index.has_value();
-  return stage.options_type == typeid(loss::Nll) && stage.as<loss::Nll>().ignore_index.has_value();
+  if (const auto* options = stage.get_if<loss::CrossEntropy>())
+    return options->ignore_index.has_value();
+  const auto* options = stage.get_if<loss::Nll>();
+  return options != nullptr && options->ignore_index;
 }
 
 /// What several ranks do within a step that the recorded exchange of their gradients does not.

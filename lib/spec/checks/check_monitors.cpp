@@ -3,9 +3,9 @@
 #include "spec/checks/checker.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/load.hpp"
+#include "spec/options/scheduler.hpp"
+#include "spec/options/stopper.hpp"
 #include "spec/plugins.hpp"
-#include "spec/scheduler/reduce_lr_on_plateau.hpp"
-#include "spec/stopper/early_stopping.hpp"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,6 @@
 
 namespace trainctl::spec {
 namespace {
-
-constexpr const char* kModeNames[] = {"min", "max"};
 
 std::string hint_for(const Experiment& experiment, const std::string& monitor) {
   const std::vector<std::string> values = monitored_values(experiment);
@@ -71,30 +69,22 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
                   "watch a loss, such as train/loss");
     return;
   }
-  checker.error(
-      stage + ".mode",
-      fmt::format("mode '{}' does not fit '{}': {} is better",
-                  kModeNames[static_cast<int>(*mode.value)], monitor,
-                  fitting == Mode::min ? "lower" : "higher"),
-      fmt::format("write {}, or leave the mode out", kModeNames[static_cast<int>(fitting)]));
+  checker.error(stage + ".mode",
+                fmt::format("mode '{}' does not fit '{}': {} is better", enum_name(*mode.value),
+                            monitor, fitting == Mode::min ? "lower" : "higher"),
+                fmt::format("write {}, or leave the mode out", enum_name(fitting)));
 }
 
 }  // namespace
 
 void check_monitors(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (experiment.early_stopping.options_type == typeid(stopper::Patience)) {
-    const auto& patience = experiment.early_stopping.as<stopper::Patience>();
-    check_monitor(checker, "early_stopping", patience.monitor, patience.mode);
-  }
-  if (experiment.early_stopping.options_type == typeid(stopper::Divergence)) {
-    const auto& divergence = experiment.early_stopping.as<stopper::Divergence>();
-    check_monitor(checker, "early_stopping", divergence.monitor, {Mode::min});
-  }
-  if (experiment.scheduler.options_type == typeid(scheduler::ReduceLrOnPlateau)) {
-    const auto& plateau = experiment.scheduler.as<scheduler::ReduceLrOnPlateau>();
-    check_monitor(checker, "scheduler", plateau.monitor, plateau.mode);
-  }
+  if (const auto* patience = experiment.early_stopping.get_if<stopper::Patience>())
+    check_monitor(checker, "early_stopping", patience->monitor, patience->mode);
+  if (const auto* divergence = experiment.early_stopping.get_if<stopper::Divergence>())
+    check_monitor(checker, "early_stopping", divergence->monitor, {Mode::min});
+  if (const auto* plateau = experiment.scheduler.get_if<scheduler::ReduceLrOnPlateau>())
+    check_monitor(checker, "scheduler", plateau->monitor, plateau->mode);
   const Checkpoint& checkpoint = experiment.checkpoint;
   if (checkpoint.monitor || checker.sound("early_stopping")) {
     check_monitor(checker, "checkpoint", checkpoint_monitor(experiment), checkpoint.mode);

@@ -27,18 +27,16 @@ void check_milestones(Checker& checker, const std::vector<std::int64_t>& milesto
 }
 
 void check_drops(Checker& checker, const config::Stage& stage, std::optional<std::int64_t> run) {
-  if (stage.options_type == typeid(scheduler::MultiStepLr)) {
-    const auto& options = stage.as<scheduler::MultiStepLr>();
-    check_milestones(checker, options.milestones, options.interval, run);
-  } else if (stage.options_type == typeid(scheduler::StepLr)) {
-    const auto& options = stage.as<scheduler::StepLr>();
-    if (run && options.step_size >= *run) {
-      checker.warning("scheduler.step_size",
-                      fmt::format("the rate never drops: step_size is {}, the run has {}",
-                                  options.step_size, counted(*run, options.interval)));
-    }
-  } else if (stage.options_type == typeid(scheduler::ReduceLrOnPlateau) &&
-             stage.as<scheduler::ReduceLrOnPlateau>().interval == Interval::step) {
+  const auto* step = stage.get_if<scheduler::StepLr>();
+  const auto* plateau = stage.get_if<scheduler::ReduceLrOnPlateau>();
+  if (const auto* options = stage.get_if<scheduler::MultiStepLr>())
+    check_milestones(checker, options->milestones, options->interval, run);
+  if (step != nullptr && run && step->step_size >= *run) {
+    checker.warning("scheduler.step_size",
+                    fmt::format("the rate never drops: step_size is {}, the run has {}",
+                                step->step_size, counted(*run, step->interval)));
+  }
+  if (plateau != nullptr && plateau->interval == Interval::step) {
     checker.error("scheduler.interval",
                   "reduce_lr_on_plateau counts epochs: it watches a value that comes once an epoch",
                   "write 'interval: epoch'");
@@ -54,8 +52,8 @@ struct OpenLength {
 template <class Options>
 OpenLength open_length(const config::Stage& stage, const char* key,
                        config::Auto<std::int64_t> Options::*member) {
-  const bool has_it = stage.options_type == typeid(Options);
-  return {key, has_it && (stage.as<Options>().*member).is_auto()};
+  const auto* options = stage.get_if<Options>();
+  return {key, options != nullptr && (options->*member).is_auto()};
 }
 
 void check_end(Checker& checker, const config::Stage& stage) {
@@ -86,15 +84,14 @@ std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& l
 }
 
 void check_momentum(Checker& checker, const config::Stage& stage, const std::string& path) {
-  const bool is_cycle = stage.options_type == typeid(scheduler::OneCycleLr);
-  if (!is_cycle || !checker.sound(path) || !checker.sound("optimizer")) return;
-  const auto& cycle = stage.as<scheduler::OneCycleLr>();
+  const auto* cycle = stage.get_if<scheduler::OneCycleLr>();
+  const bool cycles = cycle != nullptr && cycle->cycle_momentum;
+  if (!cycles || !checker.sound(path) || !checker.sound("optimizer")) return;
   const config::Stage& optimizer = checker.experiment().optimizer;
-  if (!cycle.cycle_momentum) return;
-  if (cycle.base_momentum > cycle.max_momentum) {
+  if (cycle->base_momentum > cycle->max_momentum) {
     checker.error(path + ".base_momentum",
-                  fmt::format("base_momentum is {}, above max_momentum {}", cycle.base_momentum,
-                              cycle.max_momentum),
+                  fmt::format("base_momentum is {}, above max_momentum {}", cycle->base_momentum,
+                              cycle->max_momentum),
                   "write the lower one as base_momentum");
   }
   // Optimizers of plug-ins are checked once they are built.
@@ -165,8 +162,8 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
 void check_scheduler(Checker& checker, const RunLength& length) {
   const config::Stage& stage = checker.experiment().scheduler;
   if (!checker.sound("scheduler")) return;
-  if (stage.options_type == typeid(scheduler::SequentialLr))
-    check_sequence(checker, stage.as<scheduler::SequentialLr>(), length);
+  if (const auto* sequence = stage.get_if<scheduler::SequentialLr>())
+    check_sequence(checker, *sequence, length);
   const scheduler::Warmup* options = scheduler::warmup_of(stage);
   if (options == nullptr) return;
   const std::optional<std::int64_t> run = intervals(checker, length, options->interval);

@@ -1,14 +1,13 @@
 #include "base/url.hpp"
 #include "spec/checks/checker.hpp"
 #include "spec/compatibility.hpp"
-#include "spec/dataset/table.hpp"
 #include "spec/experiment/monitor.hpp"
-#include "spec/loss/cross_entropy.hpp"
-#include "spec/metric/classification.hpp"
-#include "spec/model/sequential.hpp"
-#include "spec/model/torchscript.hpp"
-#include "spec/optimizer/sgd.hpp"
-#include "spec/transform/color.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/loss.hpp"
+#include "spec/options/metric.hpp"
+#include "spec/options/model.hpp"
+#include "spec/options/optimizer.hpp"
+#include "spec/options/transform.hpp"
 
 #include <fmt/format.h>
 
@@ -19,24 +18,22 @@ namespace trainctl::spec {
 namespace {
 
 void check_optimizer(Checker& checker) {
-  const config::Stage& stage = checker.experiment().optimizer;
-  const bool readable = checker.sound("optimizer.momentum") && checker.sound("optimizer.dampening");
-  if (stage.options_type != typeid(optimizer::Sgd) || !readable) return;
-  const auto& sgd = stage.as<optimizer::Sgd>();
-  if (!sgd.nesterov) return;
-  if (sgd.momentum == 0) {
+  const auto* sgd = checker.experiment().optimizer.get_if<optimizer::Sgd>();
+  if (sgd == nullptr || !sgd->nesterov) return;
+  if (!checker.sound({"optimizer.momentum", "optimizer.dampening"})) return;
+  if (sgd->momentum == 0) {
     checker.error("optimizer.nesterov", "nesterov needs a momentum above 0", "add 'momentum: 0.9'");
-  } else if (sgd.dampening != 0) {
+  } else if (sgd->dampening != 0) {
     checker.error("optimizer.nesterov",
-                  fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening),
+                  fmt::format("nesterov needs a dampening of 0, found {}", sgd->dampening),
                   "remove 'dampening'");
   }
 }
 
 void check_loss(Checker& checker) {
-  const config::Stage& stage = checker.experiment().loss;
-  if (stage.options_type != typeid(loss::CrossEntropy) || !checker.sound("loss.weight")) return;
-  const std::vector<double>& weight = stage.as<loss::CrossEntropy>().weight;
+  const auto* options = checker.experiment().loss.get_if<loss::CrossEntropy>();
+  if (options == nullptr || !checker.sound("loss.weight")) return;
+  const std::vector<double>& weight = options->weight;
   if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
   checker.error("loss.weight", "the loss weighs no class: every weight is 0",
                 "give at least one class a weight above 0");
@@ -45,9 +42,9 @@ void check_loss(Checker& checker) {
 /// A module of the user's may end in anything.
 bool may_end_in_log_softmax(const Experiment& experiment) {
   const config::Stage& model = experiment.model;
-  if (model.options_type == typeid(model::Sequential))
-    return model.as<model::Sequential>().layers.back().type == "log_softmax";
-  return model.options_type == typeid(model::Torchscript) || !experiment.plugins.empty();
+  if (const auto* sequential = model.get_if<model::Sequential>())
+    return sequential->layers.back().type == "log_softmax";
+  return model.get_if<model::Torchscript>() != nullptr || !experiment.plugins.empty();
 }
 
 void check_nll(Checker& checker) {
@@ -77,13 +74,12 @@ void check_mixing(Checker& checker) {
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
   for (std::size_t i = 0; i < split.transforms.size(); ++i) {
     const std::string place = fmt::format("{}.transforms.{}", path, i);
-    if (split.transforms[i].options_type != typeid(transform::Normalize) || !checker.sound(place))
-      continue;
-    const auto& options = split.transforms[i].as<transform::Normalize>();
-    if (options.mean.size() == options.std.size()) continue;
+    const auto* options = split.transforms[i].get_if<transform::Normalize>();
+    if (options == nullptr || options->mean.size() == options->std.size()) continue;
+    if (!checker.sound(place)) continue;
     checker.error(place + ".std",
                   fmt::format("normalize has {} value(s) of mean, but {} of std",
-                              options.mean.size(), options.std.size()),
+                              options->mean.size(), options->std.size()),
                   "give one of each for every channel");
   }
 }
@@ -106,9 +102,8 @@ config::Node normalization_of(const DataSplit& split) {
 
 // Its options; null where the data set is no table.
 const dataset::Table* table_of(const config::Stage& stage) {
-  if (stage.options_type == typeid(dataset::Csv)) return &stage.as<dataset::Csv>();
-  if (stage.options_type == typeid(dataset::Parquet)) return &stage.as<dataset::Parquet>();
-  return nullptr;
+  if (const auto* csv = stage.get_if<dataset::Csv>()) return csv;
+  return stage.get_if<dataset::Parquet>();
 }
 
 void check_standardized(Checker& checker) {

@@ -4,7 +4,6 @@
 #include "config/secret.hpp"
 #include "spec/experiment/distributed.hpp"
 #include "spec/experiment/enums.hpp"
-#include "spec/experiment/fallback.hpp"
 #include "spec/experiment/split.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "spec/experiment/weights.hpp"
@@ -53,12 +52,11 @@ struct DataSplit {
   std::vector<config::Stage> transforms;
   std::optional<PartOfSet> part = {};  // by dataset.split; absent: the whole data set
 
-  static void describe(config::Describe<DataSplit>& options) {
+  static void describe(auto& options) {
     options.inline_stage(&DataSplit::dataset, "dataset");
-    options
-        .stages("transforms", &DataSplit::transforms, "transform",
-                "What is done to each sample, in this order.")
-        .example("[{type: normalize, mean: [0.1307], std: [0.3081]}]");
+    options.stages("transforms", &DataSplit::transforms, "transform",
+                   {.example = "[{type: normalize, mean: [0.1307], std: [0.3081]}]"},
+                   "What is done to each sample, in this order.");
   }
 };
 
@@ -69,12 +67,12 @@ struct TrainSplit : DataSplit {
 
   std::vector<config::Stage> batch_transforms;
 
-  static void describe(config::Describe<TrainSplit>& options) {
-    options.include<DataSplit>();
-    options
-        .stages("batch_transforms", &TrainSplit::batch_transforms, "batch_transform",
-                "What is done to each batch: one of these, drawn for each with the same chance.")
-        .example("[{type: mixup, alpha: 0.2}, cutmix]");
+  static void describe(auto& options) {
+    DataSplit::describe(options);
+    options.stages(
+        "batch_transforms", &TrainSplit::batch_transforms, "batch_transform",
+        {.example = "[{type: mixup, alpha: 0.2}, cutmix]"},
+        "What is done to each batch: one of these, drawn for each with the same chance.");
   }
 };
 
@@ -93,26 +91,21 @@ struct Cache {
   [[nodiscard]] Budget of_memory() const { return local ? Budget{} : budget; }
   [[nodiscard]] Budget of_disk() const { return local ? budget : Budget{}; }
 
-  static void describe(config::Describe<Cache>& options) {
+  static void describe(auto& options) {
     options.field("mode", &Cache::mode,
                   "encoded: files as they are, in memory; decoded: pixels, as far as no transform "
-                  "is random; device: the "
-                  "same in the memory of each GPU, which makes the batches itself; auto: the "
-                  "highest of them that fits.");
-    options
-        .field("budget", &Cache::budget,
-               "Most memory of all splits and ranks together: a share of what is available, or a "
-               "size. With 'local', the most disk space of that folder instead; memory is then "
-               "bounded by 50%.")
-        .example("8GiB");
-    options
-        .field(
-            "local", &Cache::local,
-            "Folder on a local disk for what http(s)://, s3:// and file:// paths name: read from "
-            "there once, ahead of use, by one of the ranks, and kept; what was used longest ago "
-            "goes first. It is trusted as it is: remove the folder where remote files changed. "
-            "Absent: trainctl/remote in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.")
-        .example("data/cache");
+                  "is random; device: the same in the memory of each GPU, which makes the batches "
+                  "itself; auto: the highest of them that fits.");
+    options.field(
+        "budget", &Cache::budget, {.example = "8GiB"},
+        "Most memory of all splits and ranks together: a share of what is available, or a size. "
+        "With 'local', the most disk space of that folder instead; memory is then bounded by 50%.");
+    options.field(
+        "local", &Cache::local, {.example = "data/cache"},
+        "Folder on a local disk for what http(s)://, s3:// and file:// paths name: read from there "
+        "once, ahead of use, by one of the ranks, and kept; what was used longest ago goes first. "
+        "It is trusted as it is: remove the folder where remote files changed. Absent: "
+        "trainctl/remote in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
   }
 };
 
@@ -128,7 +121,28 @@ struct Remote {
   int retries = 6;
   double timeout_s = 60;
 
-  static void describe(config::Describe<Remote>& options);  // experiment.cpp
+  static void describe(auto& options) {
+    options.field("endpoint", &Remote::endpoint,
+                  {.not_empty = true, .example = "http://localhost:9000"},
+                  "Address of the S3 server; absent: Amazon's in that region.");
+    options.field("region", &Remote::region, {.not_empty = true},
+                  "Region that s3:// requests are signed for.");
+    options.field(
+        "access_key", &Remote::access_key, {.example = "\"${secret:AWS_ACCESS_KEY_ID}\""},
+        "Key id that s3:// requests are signed with; absent: unsigned, for public buckets.");
+    options.field("secret_key", &Remote::secret_key,
+                  {.example = "\"${secret:AWS_SECRET_ACCESS_KEY}\""},
+                  "The secret that belongs to access_key.");
+    options.field("session_token", &Remote::session_token,
+                  {.example = "\"${secret:AWS_SESSION_TOKEN}\""},
+                  "The token of temporary credentials.");
+    options.field(
+        "retries", &Remote::retries, {.at_least = 0, .at_most = 100},
+        "Further tries after a server error, a broken connection or a cut-off answer, each "
+        "after a longer pause.");
+    options.field("timeout_s", &Remote::timeout_s, {.above = 0, .at_most = 86400},
+                  "Longest time of one try, in seconds; a try reads up to 8 MiB.");
+  }
 };
 
 struct Loader {
@@ -144,33 +158,21 @@ struct Loader {
   config::Stage sampler;  // empty: every sample once
   bool drop_last = false;
 
-  static void describe(config::Describe<Loader>& options) {
-    options
-        .field("batch_size", &Loader::batch_size,
-               "Samples a step on each device; auto: the largest that fits and still pays, found "
-               "by trials before the run.")
-        .at_least(1)
-        .at_most(1 << 24)
-        .example("128");
-    options
-        .field("num_workers", &Loader::num_workers,
-               "Loader threads; 0: the training thread loads; auto: measured at the start.")
-        .at_least(0)
-        .at_most(256)
-        .example("4");
-    options
-        .field("prefetch_factor", &Loader::prefetch_factor,
-               "Batches prepared ahead, for each worker; auto: 2, more where their times differ.")
-        .at_least(1)
-        .at_most(64)
-        .example("2");
-    options
-        .field("read_ahead", &Loader::read_ahead,
-               "Batches whose files are read before their turn, in the order of the disk; 0: none; "
-               "auto: while the data is not in the page cache.")
-        .at_least(0)
-        .at_most(4096)
-        .example("8");
+  static void describe(auto& options) {
+    options.field("batch_size", &Loader::batch_size,
+                  {.at_least = 1, .at_most = 1 << 24, .example = "128"},
+                  "Samples a step on each device; auto: the largest that fits and still pays, "
+                  "found by trials before the run.");
+    options.field("num_workers", &Loader::num_workers,
+                  {.at_least = 0, .at_most = 256, .example = "4"},
+                  "Loader threads; 0: the training thread loads; auto: measured at the start.");
+    options.field(
+        "prefetch_factor", &Loader::prefetch_factor, {.at_least = 1, .at_most = 64, .example = "2"},
+        "Batches prepared ahead, for each worker; auto: 2, more where their times differ.");
+    options.field("read_ahead", &Loader::read_ahead,
+                  {.at_least = 0, .at_most = 4096, .example = "8"},
+                  "Batches whose files are read before their turn, in the order of the disk; 0: "
+                  "none; auto: while the data is not in the page cache.");
     options.field("pin_memory", &Loader::pin_memory,
                   "Copies to a GPU go through page-locked memory; auto: true.");
     options.field("shuffle", &Loader::shuffle,
@@ -218,20 +220,41 @@ struct Ema {
     return {decay, DecayWarmup{warmup_gamma, warmup_power, min_decay}};
   }
 
-  static void describe(config::Describe<Ema>& options);  // experiment.cpp
+  static void describe(auto& options) {
+    options.field("decay", &Ema::decay, {.at_least = 0, .below = 1, .example = "0.9999"},
+                  "Share of the old average that is kept.");
+    options.field("every_n_steps", &Ema::every_n_steps, {.at_least = 1},
+                  "Steps between two updates.");
+    options.field("start_epoch", &Ema::start_epoch, {.at_least = 0},
+                  "Epochs before the first update.");
+    options.field("use_warmup", &Ema::use_warmup,
+                  "Starts with a small decay that grows to `decay`, as in timm: a short run is not "
+                  "dominated by its first weights.");
+    options.field(
+        "warmup_gamma", &Ema::warmup_gamma, {.above = 0},
+        "The decay after n updates is 1 - (1 + n / warmup_gamma)^-warmup_power, at most `decay`.");
+    options.field("warmup_power", &Ema::warmup_power, {.above = 0, .at_most = 10},
+                  "2/3 reaches 0.999 after 31,600 updates, 0.75 after 10,000.");
+    options.field("min_decay", &Ema::min_decay, {.at_least = 0, .below = 1},
+                  "Lower bound of the decay during its warm-up.");
+  }
 };
 
 /// As torch.optim.swa_utils.AveragedModel with use_buffers=True.
 struct Swa {
   static constexpr auto kSummary =
       "Stochastic weight averaging (Izmailov et al. 2018): the mean of the weights of many steps; "
-      "it "
-      "is validated and saved in their place.";
+      "it is validated and saved in their place.";
 
   std::int64_t start_epoch = 0;
   config::Auto<std::int64_t> every_n_steps;
 
-  static void describe(config::Describe<Swa>& options);  // experiment.cpp
+  static void describe(auto& options) {
+    options.field("start_epoch", &Swa::start_epoch, {.at_least = 0},
+                  "Epochs before the first update.");
+    options.field("every_n_steps", &Swa::every_n_steps, {.at_least = 1, .example = "100"},
+                  "Steps between two updates; auto: an epoch's.");
+  }
 };
 
 enum class ClipAlgorithm { norm, value };
@@ -304,7 +327,32 @@ struct Checkpoint {
   bool save_weights_only = false;
   bool asynchronous = true;
 
-  static void describe(config::Describe<Checkpoint>& options);  // experiment.cpp
+  static void describe(auto& options) {
+    options.field(
+        "monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
+        "The value that decides which weights are best; absent: early stopping's, else the loss.");
+    options.field("mode", &Checkpoint::mode,
+                  "min: lower is better; max: higher; auto: by the name.");
+    options.field("save_top_k", &Checkpoint::save_top_k, {.at_least = -1, .at_most = 10'000},
+                  "How many of the best are kept; 0: none; -1: all.");
+    options.field("save_last", &Checkpoint::save_last,
+                  "Writes the newest weights to last.safetensors too.");
+    options.field("every_n_epochs", &Checkpoint::every_n_epochs, {.at_least = 1},
+                  "Epochs between two saves.");
+    options.field("every_n_steps", &Checkpoint::every_n_steps, {.at_least = 1, .example = "1000"},
+                  "Steps between two saves, beside those of every_n_epochs; absent: none.");
+    options.field(
+        "every_t", &Checkpoint::every_t, {.not_empty = true, .example = "15m"},
+        "Time between two saves, beside those of every_n_epochs: DD:HH:MM:SS, or 90s, 30m, "
+        "2h; absent: none.");
+    options.field(
+        "on_best", &Checkpoint::on_best,
+        "Saves after each epoch that is the best so far, too, whatever every_n_epochs says.");
+    options.field("save_weights_only", &Checkpoint::save_weights_only,
+                  "Leaves out all but the weights: less space, and no run can go on from it.");
+    options.field("async", &Checkpoint::asynchronous,
+                  "Copies the state in the step and writes it beside the training.");
+  }
 };
 
 struct Dataset {
@@ -320,16 +368,37 @@ struct Dataset {
   OnError on_error = OnError::fail;
   config::Auto<std::int64_t> max_skipped;
 
-  static void describe(config::Describe<Dataset>& options);  // experiment.cpp
+  static void describe(auto& options) {
+    options.field("train", &Dataset::train,
+                  {.required = true, .example = "{type: synthetic_digits, split: train}"},
+                  "The split that is trained on.");
+    options.field(
+        "val", &Dataset::val, {.example = "{type: synthetic_digits, split: test}"},
+        "The split that is validated on; absent: none, or the share that split gives it.");
+    options.field("test", &Dataset::test, {.example = "{type: synthetic_digits, split: test}"},
+                  "The split for a test after training; a run only checks that it can be read. "
+                  "Absent: none, or the share that split gives it.");
+    options.field(
+        "split", &Dataset::split,
+        "Divides the data set of train into train, val and test; absent: val and test name "
+        "data sets of their own.");
+    options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
+    options.field("remote", &Dataset::remote, "How http(s):// and s3:// paths are read.");
+    options.field(
+        "on_error", &Dataset::on_error,
+        "A sample that cannot be read: fail: the run ends; skip: another sample takes its place.");
+    options.field("max_skipped", &Dataset::max_skipped, {.at_least = 0, .example = "10"},
+                  "Most samples of a split that on_error: skip may leave out, on each rank; auto: "
+                  "0.1 %, at most 100.");
+  }
 };
 
 /// cross_entropy and constant, with their defaults.
 config::Stage default_loss();
 config::Stage default_scheduler();
-/// console, csv and jsonl.
+/// console, csv, jsonl and html.
 std::vector<config::Stage> default_loggers();
 
-/// The whole file. Plain values: copied freely between threads.
 /// Records a few steps of training, as torch.profiler with its schedule.
 struct Profiler {
   static constexpr auto kSummary = "Records what a few steps of training do.";
@@ -342,9 +411,23 @@ struct Profiler {
   bool with_flops = true;
   bool nvtx = false;
 
-  static void describe(config::Describe<Profiler>& options);  // experiment.cpp
+  static void describe(auto& options) {
+    options.field("wait", &Profiler::wait, {.at_least = 0}, "Steps before anything is done.");
+    options.field("warmup", &Profiler::warmup, {.at_least = 0},
+                  "Steps after that, in which the tracer gets ready.");
+    options.field("active", &Profiler::active, {.at_least = 1, .at_most = 1000},
+                  "Steps that are recorded.");
+    options.field("record_shapes", &Profiler::record_shapes, "Notes the shapes of the inputs.");
+    options.field("profile_memory", &Profiler::profile_memory,
+                  "Notes what is allocated and freed.");
+    options.field("with_flops", &Profiler::with_flops,
+                  "Counts the operations of matrix products and convolutions.");
+    options.field("nvtx", &Profiler::nvtx,
+                  "Names the parts of every step, of the whole run, for Nsight Systems.");
+  }
 };
 
+/// The whole file. Plain values: copied freely between threads.
 struct Experiment {
   static constexpr auto kSummary = "A trainctl experiment.";
 

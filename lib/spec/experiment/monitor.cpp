@@ -1,7 +1,7 @@
 #include "spec/experiment/monitor.hpp"
 
-#include "spec/metric/classification.hpp"
-#include "spec/stopper/early_stopping.hpp"
+#include "spec/options/metric.hpp"
+#include "spec/options/stopper.hpp"
 
 #include <fmt/format.h>
 
@@ -39,9 +39,8 @@ std::vector<std::string> monitored_values(const Experiment& experiment) {
 
 std::string checkpoint_monitor(const Experiment& experiment) {
   if (experiment.checkpoint.monitor) return *experiment.checkpoint.monitor;
-  const config::Stage& stopping = experiment.early_stopping;
-  if (stopping.options_type == typeid(stopper::Patience))
-    return stopping.as<stopper::Patience>().monitor;
+  if (const auto* patience = experiment.early_stopping.get_if<stopper::Patience>())
+    return patience->monitor;
   return validates(experiment) ? "val/loss" : "train/loss";
 }
 

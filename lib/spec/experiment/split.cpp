@@ -3,8 +3,7 @@
 #include "config/tree/node.hpp"
 #include "config/wording.hpp"
 #include "spec/checks/checker.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/dataset/table.hpp"
+#include "spec/options/dataset.hpp"
 #include "spec/plugins.hpp"
 
 #include <fmt/format.h>
@@ -14,24 +13,22 @@
 namespace trainctl::spec {
 namespace {
 
+/// Changes the options of the stage where they are of that type.
 template <class Options, class Change>
-config::Stage changed_options(config::Stage stage, const Change& change) {
+void change_options(config::Stage& stage, const Change& change) {
+  if (stage.get_if<Options>() == nullptr) return;
   auto options = std::make_shared<Options>(stage.as<Options>());
   change(*options);
   stage.options = std::move(options);
-  return stage;
 }
 
 /// Tables learn their statistics from the rows of train alone; a column of groups is no feature.
-config::Stage with_split(const config::Stage& stage, const SplitOptions& split) {
+config::Stage with_split(config::Stage stage, const SplitOptions& split) {
   const auto set_split = [&](dataset::Table& table) { table.split = split; };
   const auto set_group = [&](dataset::ImageList& list) { list.group_by = split.group_by; };
-  if (stage.options_type == typeid(dataset::Csv))
-    return changed_options<dataset::Csv>(stage, set_split);
-  if (stage.options_type == typeid(dataset::Parquet))
-    return changed_options<dataset::Parquet>(stage, set_split);
-  if (stage.options_type == typeid(dataset::ImageList))
-    return changed_options<dataset::ImageList>(stage, set_group);
+  change_options<dataset::Csv>(stage, set_split);
+  change_options<dataset::Parquet>(stage, set_split);
+  change_options<dataset::ImageList>(stage, set_group);
   return stage;
 }
 
@@ -65,7 +62,7 @@ void report_missing_type(Checker& checker, const std::string& path) {
 
 /// Gives `split` its part of the data set of train.
 void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSet& part) {
-  const std::string name = enum_names(part.part)[static_cast<std::size_t>(part.part)];
+  const std::string name = enum_name(part.part);
   const std::string path = "dataset." + name;
   const Dataset& data = checker.experiment().dataset;
   if (split && split->dataset) {
@@ -90,36 +87,6 @@ void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSe
 }
 
 }  // namespace
-
-void SplitOptions::describe(config::Describe<SplitOptions>& options) {
-  options
-      .field("val", &SplitOptions::val,
-             "Share of the samples for validation. dataset.val then has only 'transforms'; absent, "
-             "it has those of dataset.train.")
-      .at_least(0)
-      .below(1)
-      .example("0.2");
-  options
-      .field("test", &SplitOptions::test,
-             "Share of the samples for the test. dataset.test then has only 'transforms'; absent, "
-             "it has those of dataset.val.")
-      .at_least(0)
-      .below(1)
-      .example("0.1");
-  options
-      .field("seed", &SplitOptions::seed,
-             "Seed of the division; independent of the run's seed, so that runs with other seeds "
-             "have the same parts.")
-      .at_least(0);
-  options.field("stratify", &SplitOptions::stratify,
-                "Whether each part has the same share of every class.");
-  options
-      .field("group_by", &SplitOptions::group_by,
-             "Column of a table or list: samples with the same value stay in one part, such as all "
-             "images of a patient. It is not a feature, unless 'features' names it.")
-      .not_empty()
-      .example("patient");
-}
 
 void apply_split(Experiment& experiment, const config::Node& tree,
                  config::Diagnostics& diagnostics) {

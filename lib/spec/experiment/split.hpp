@@ -40,7 +40,23 @@ struct SplitOptions {
   [[nodiscard]] double share(Part part) const { return shares()[static_cast<std::size_t>(part)]; }
 
   bool operator==(const SplitOptions&) const = default;
-  static void describe(config::Describe<SplitOptions>& options);
+  static void describe(auto& options) {
+    options.field("val", &SplitOptions::val, {.at_least = 0, .below = 1, .example = "0.2"},
+                  "Share of the samples for validation. dataset.val then has only 'transforms'; "
+                  "absent, it has those of dataset.train.");
+    options.field("test", &SplitOptions::test, {.at_least = 0, .below = 1, .example = "0.1"},
+                  "Share of the samples for the test. dataset.test then has only 'transforms'; "
+                  "absent, it has those of dataset.val.");
+    options.field("seed", &SplitOptions::seed, {.at_least = 0},
+                  "Seed of the division; independent of the run's seed, so that runs with other "
+                  "seeds have the same parts.");
+    options.field("stratify", &SplitOptions::stratify,
+                  "Whether each part has the same share of every class.");
+    options.field(
+        "group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
+        "Column of a table or list: samples with the same value stay in one part, such as "
+        "all images of a patient. It is not a feature, unless 'features' names it.");
+  }
 };
 
 /// A data set that several parts read: opened once, kept while one of them is in use.

@@ -19,7 +19,7 @@ constexpr std::array kKeys{"schema",     "kind",   "split",       "weights",
                            "division",   "resume", "replay",      "accepts_data_change",
                            "until_epoch"};
 constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs"};
-constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
+constexpr std::array kLearntKeys{"targets", "outputs", "labeled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
 std::string text_of(const Json& json, const char* key) {
@@ -42,17 +42,10 @@ void check_keys(const Json& json, std::span<const char* const> known) {
   }
 }
 
-std::int64_t epoch_of(const Json& json) {
-  ENSURE(config, json.is_number_unsigned(), "{}: 'until_epoch' is no number", kTaskFile);
-  const auto epoch = json.get<std::uint64_t>();
-  ENSURE(config, epoch > 0 && epoch <= INT32_MAX, "{}: 'until_epoch' is {}", kTaskFile, epoch);
-  return static_cast<std::int64_t>(epoch);
-}
-
 Json json_of(const Learnt& learnt) {
-  return {{"targets", enum_names(learnt.targets).at(static_cast<std::size_t>(learnt.targets))},
+  return {{"targets", enum_name(learnt.targets)},
           {"outputs", learnt.outputs},
-          {"labelled", learnt.labelled}};
+          {"labeled", learnt.labeled}};
 }
 
 /// One of the names of an enumeration.
@@ -65,7 +58,7 @@ Enum named(const Json& json, const char* key) {
   return static_cast<Enum>(found - names.begin());
 }
 
-/// A number of outputs or an extent: at least 1.
+/// A number of outputs or epochs or an extent: at least 1.
 std::int64_t size_of(const Json& json, const char* key) {
   ENSURE(config, json.is_number_unsigned(), "{}: '{}' is no number", kTaskFile, key);
   const auto size = json.get<std::uint64_t>();
@@ -79,12 +72,12 @@ std::int64_t outputs_in(const Json& json) {
 
 Learnt parse_learnt(const Json& json) {
   check_keys(json, kLearntKeys);
-  return {named<Targets>(json, "targets"), outputs_in(json), flag_of(json, "labelled")};
+  return {named<Targets>(json, "targets"), outputs_in(json), flag_of(json, "labeled")};
 }
 
 Json json_of(const ModelInput& input) {
-  return {{"inputs", enum_names(Inputs()).at(static_cast<std::size_t>(input.kind.inputs))},
-          {"targets", enum_names(Targets()).at(static_cast<std::size_t>(input.kind.targets))},
+  return {{"inputs", enum_name(input.kind.inputs)},
+          {"targets", enum_name(input.kind.targets)},
           {"shape", input.shape},
           {"outputs", input.outputs}};
 }
@@ -106,7 +99,7 @@ bool operator==(const ModelInput& one, const ModelInput& other) {
          one.shape == other.shape && one.outputs == other.outputs;
 }
 
-const char* name_of(TaskKind kind) { return enum_names(kind).at(static_cast<std::size_t>(kind)); }
+const char* name_of(TaskKind kind) { return enum_name(kind); }
 
 TaskKind kind_called(const std::string& name) {
   const auto names = enum_names(TaskKind());
@@ -149,7 +142,7 @@ Task parse_task(std::string_view text) {
   if (json.contains("resume")) task.resume = text_of(json, "resume");
   if (json.contains("accepts_data_change"))
     task.accepts_data_change = flag_of(json, "accepts_data_change");
-  if (json.contains("until_epoch")) task.until_epoch = epoch_of(json["until_epoch"]);
+  if (json.contains("until_epoch")) task.until_epoch = size_of(json["until_epoch"], "until_epoch");
   ENSURE(config, !task.until_epoch || task.kind == TaskKind::train,
          "{}: 'until_epoch' is of training", kTaskFile);
   ENSURE(config, task.resume.empty() || task.resume.is_absolute(),

@@ -34,7 +34,7 @@ TaskKind kind_called(const std::string& name);
 struct Learnt {
   Targets targets = Targets::classes;  // classes or numbers
   std::int64_t outputs = 0;            // of the model: at least one
-  bool labelled = true;  // what is predicted has labels of the same classes or numbers
+  bool labeled = true;  // what is predicted has labels of the same classes or numbers
 
   bool operator==(const Learnt&) const = default;
 };

@@ -2,39 +2,6 @@
 
 #include <memory>
 
-namespace trainctl::spec {
-
-void Weights::describe(config::Describe<Weights>& options) {
-  options
-      .field("path", &Weights::path,
-             "A safetensors file, or a state dict of PyTorch: .pth, .pt, .ckpt, .bin.")
-      .required()
-      .example("resnet18.pth");
-  options
-      .field("sha256", &Weights::sha256,
-             "The SHA-256 of the file, 64 hex digits; another file is refused.")
-      .not_empty();
-  options.field("strict", &Weights::strict,
-                "true: the file and the model have the same tensors; false: what only one of them "
-                "has is left out, and told.");
-  options
-      .field("section", &Weights::section,
-             "Key of the state dict in a file of PyTorch that holds several. Empty: state_dict, "
-             "model, ... or the file itself.")
-      .example("state_dict_ema");
-  options
-      .field("prefix", &Weights::prefix,
-             "Takes the tensors whose names begin so, and removes it from the names.")
-      .example("\"model.\"");
-  options
-      .field("key_map", &Weights::key_map,
-             "Names in the file and what the model calls them; a name that ends with '.' stands "
-             "for all that begin so.")
-      .example("{\"encoder.\": \"backbone.\", head.weight: fc.weight}");
-}
-
-}  // namespace trainctl::spec
-
 namespace trainctl::config {
 
 const std::shared_ptr<const Schema>& Codec<spec::Weights>::schema() {

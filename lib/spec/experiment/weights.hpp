@@ -20,7 +20,27 @@ struct Weights {
   std::string prefix;
   std::map<std::string, std::string> key_map;
 
-  static void describe(config::Describe<Weights>& options);  // weights.cpp
+  static void describe(auto& options) {
+    options.field("path", &Weights::path, {.required = true, .example = "resnet18.pth"},
+                  "A safetensors file, or a state dict of PyTorch: .pth, .pt, .ckpt, .bin.");
+    options.field("sha256", &Weights::sha256, {.not_empty = true},
+                  "The SHA-256 of the file, 64 hex digits; another file is refused.");
+    options.field(
+        "strict", &Weights::strict,
+        "true: the file and the model have the same tensors; false: what only one of them "
+        "has is left out, and told.");
+    options.field(
+        "section", &Weights::section, {.example = "state_dict_ema"},
+        "Key of the state dict in a file of PyTorch that holds several. Empty: state_dict, "
+        "model, ... or the file itself.");
+    options.field("prefix", &Weights::prefix, {.example = "\"model.\""},
+                  "Takes the tensors whose names begin so, and removes it from the names.");
+    options.field(
+        "key_map", &Weights::key_map,
+        {.example = "{\"encoder.\": \"backbone.\", head.weight: fc.weight}"},
+        "Names in the file and what the model calls them; a name that ends with '.' stands "
+        "for all that begin so.");
+  }
 };
 
 }  // namespace trainctl::spec

@@ -8,18 +8,18 @@
 
 namespace trainctl::stages {
 
-/// The layers of a sequential model, or of a branch of it, each fed with the output of the one
-/// before it. The parameters of the fourth are called 3.weight, 3.bias.
-class LayerList {
+/// A sequential model, or a branch of one: layers, each fed with the output of the one before it.
+/// The parameters of the fourth are called 3.weight, 3.bias.
+class LayerList final : public stage::Model {
  public:
   /// The shapes fit: they were followed from layer to layer before.
   LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input);
 
-  [[nodiscard]] at::Tensor operator()(at::Tensor x) const;
-  [[nodiscard]] std::vector<stage::NamedTensor> parameters(const std::string& prefix = "") const;
-  [[nodiscard]] std::vector<stage::NamedTensor> buffers(const std::string& prefix = "") const;
-  void set_mode(stage::RunMode mode);
-  void to(at::Device device);
+  at::Tensor forward(const at::Tensor& inputs) override;
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override;
+  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override;
+  void set_mode(stage::RunMode mode) override;
+  void to(at::Device device) override;
 
  private:
   std::vector<std::unique_ptr<stage::Model>> layers_;

@@ -1,5 +1,4 @@
-#include "spec/layer/residual.hpp"
-
+#include "spec/options/layer.hpp"
 #include "stages/builtin.hpp"
 #include "stages/layer/layer_list.hpp"
 
@@ -12,13 +11,13 @@ class ResidualLayer final : public stage::Model {
       : layers_(options.layers, context.input), shortcut_(options.shortcut, context.input) {}
 
   at::Tensor forward(const at::Tensor& inputs) override {
-    return layers_(inputs) + shortcut_(inputs);
+    return layers_.forward(inputs) + shortcut_.forward(inputs);
   }
   [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
-    return both(layers_.parameters("layers."), shortcut_.parameters("shortcut."));
+    return named(layers_.parameters(), shortcut_.parameters());
   }
   [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override {
-    return both(layers_.buffers("layers."), shortcut_.buffers("shortcut."));
+    return named(layers_.buffers(), shortcut_.buffers());
   }
   void set_mode(stage::RunMode mode) override {
     layers_.set_mode(mode);
@@ -30,10 +29,12 @@ class ResidualLayer final : public stage::Model {
   }
 
  private:
-  static std::vector<stage::NamedTensor> both(std::vector<stage::NamedTensor> first,
-                                              const std::vector<stage::NamedTensor>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
+  static std::vector<stage::NamedTensor> named(const std::vector<stage::NamedTensor>& layers,
+                                               const std::vector<stage::NamedTensor>& shortcut) {
+    std::vector<stage::NamedTensor> all;
+    for (const auto& [name, tensor] : layers) all.push_back({"layers." + name, tensor});
+    for (const auto& [name, tensor] : shortcut) all.push_back({"shortcut." + name, tensor});
+    return all;
   }
 
   LayerList layers_;
@@ -42,8 +43,8 @@ class ResidualLayer final : public stage::Model {
 
 }  // namespace
 
-void register_layer_residual(stage::Catalogue& catalogue) {
-  catalogue.layers.add_class<spec::layer::Residual, ResidualLayer>("residual");
+void register_layer_residual(stage::Catalog& catalog) {
+  catalog.layers.add_class<spec::layer::Residual, ResidualLayer>("residual");
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,5 @@
-#include "spec/loss/cross_entropy.hpp"
-
 #include "base/error.hpp"
+#include "spec/options/loss.hpp"
 #include "stages/builtin.hpp"
 #include "stages/loss/fused_entropy.hpp"
 #include "stages/targets.hpp"
@@ -196,24 +195,13 @@ class KlDivWithLogits final : public stage::Loss {
 
 }  // namespace
 
-void register_loss_cross_entropy(stage::Catalogue& catalogue) {
-  catalogue.losses.add_class<spec::loss::CrossEntropy, CrossEntropy>("cross_entropy");
-}
-
-void register_loss_nll(stage::Catalogue& catalogue) {
-  catalogue.losses.add_class<spec::loss::Nll, Nll>("nll");
-}
-
-void register_loss_bce_with_logits(stage::Catalogue& catalogue) {
-  catalogue.losses.add_class<spec::loss::BceWithLogits, BceWithLogits>("bce_with_logits");
-}
-
-void register_loss_focal(stage::Catalogue& catalogue) {
-  catalogue.losses.add_class<spec::loss::Focal, Focal>("focal");
-}
-
-void register_loss_kl_div_with_logits(stage::Catalogue& catalogue) {
-  catalogue.losses.add_class<spec::loss::KlDivWithLogits, KlDivWithLogits>("kl_div_with_logits");
+void register_loss_cross_entropy(stage::Catalog& catalog) {
+  auto& losses = catalog.losses;
+  losses.add_class<spec::loss::CrossEntropy, CrossEntropy>("cross_entropy");
+  losses.add_class<spec::loss::Nll, Nll>("nll");
+  losses.add_class<spec::loss::BceWithLogits, BceWithLogits>("bce_with_logits");
+  losses.add_class<spec::loss::Focal, Focal>("focal");
+  losses.add_class<spec::loss::KlDivWithLogits, KlDivWithLogits>("kl_div_with_logits");
 }
 
 }  // namespace trainctl::stages

@@ -1,5 +1,4 @@
-#include "spec/loss/regression.hpp"
-
+#include "spec/options/loss.hpp"
 #include "stages/builtin.hpp"
 #include "stages/targets.hpp"
 
@@ -37,33 +36,25 @@ std::unique_ptr<stage::Loss> make_regression_loss(Function function) {
 
 }  // namespace
 
-void register_loss_mse(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::Mse>("mse", [](const auto&, const auto&) {
+void register_loss_regression(stage::Catalog& catalog) {
+  auto& losses = catalog.losses;
+  losses.add<spec::loss::Mse>("mse", [](const auto&, const auto&) {
     return make_regression_loss([](const at::Tensor& outputs, const at::Tensor& targets) {
       return at::mse_loss(outputs, targets);
     });
   });
-}
-
-void register_loss_l1(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::L1>("l1", [](const auto&, const auto&) {
+  losses.add<spec::loss::L1>("l1", [](const auto&, const auto&) {
     return make_regression_loss([](const at::Tensor& outputs, const at::Tensor& targets) {
       return at::l1_loss(outputs, targets);
     });
   });
-}
-
-void register_loss_smooth_l1(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::SmoothL1>("smooth_l1", [](const auto& options, const auto&) {
+  losses.add<spec::loss::SmoothL1>("smooth_l1", [](const auto& options, const auto&) {
     return make_regression_loss(
         [beta = options.beta](const at::Tensor& outputs, const at::Tensor& targets) {
           return at::smooth_l1_loss(outputs, targets, at::Reduction::Mean, beta);
         });
   });
-}
-
-void register_loss_huber(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::Huber>("huber", [](const auto& options, const auto&) {
+  losses.add<spec::loss::Huber>("huber", [](const auto& options, const auto&) {
     return make_regression_loss(
         [delta = options.delta](const at::Tensor& outputs, const at::Tensor& targets) {
           return at::huber_loss(outputs, targets, at::Reduction::Mean, delta);

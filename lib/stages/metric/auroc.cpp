@@ -1,5 +1,4 @@
-#include "spec/metric/auroc.hpp"
-
+#include "spec/options/metric.hpp"
 #include "stage/stages.hpp"
 #include "stages/builtin.hpp"
 #include "stages/targets.hpp"
@@ -220,8 +219,8 @@ class Auroc final : public stage::GrowingMetric {
 
 }  // namespace
 
-void register_metric_auroc(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Auroc, Auroc>("auroc");
+void register_metric_auroc(stage::Catalog& catalog) {
+  catalog.metrics.add_class<spec::metric::Auroc, Auroc>("auroc");
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,5 @@
-#include "spec/metric/classification.hpp"
-
 #include "base/error.hpp"
+#include "spec/options/metric.hpp"
 #include "stages/builtin.hpp"
 #include "stages/metric/sums.hpp"
 #include "stages/targets.hpp"
@@ -132,26 +131,26 @@ class ClassMetric final : public stage::Metric {
   at::Tensor sums_;                    // [count, class]; of answers the rows stand behind them
 };
 
-class Accuracy final : public Counted {
+class Accuracy final : public Averaged {
  public:
   Accuracy(const spec::metric::Accuracy& options, const stage::MetricContext& context)
-      : Counted("accuracy", context.device),
+      : Averaged("accuracy", context.device),
         least_logit_(least_logit(options.threshold, context)) {}
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
-    if (!least_logit_) return count(logits.detach().argmax(1).eq(targets), targets.size(0));
+    if (!least_logit_) return add_hits(logits.detach().argmax(1).eq(targets), targets.size(0));
     const Answers answers = answers_of(logits, targets, *least_logit_);
-    count(answers.called.eq(answers.actual), targets.numel());
+    add_hits(answers.called.eq(answers.actual), targets.numel());
   }
 
  private:
   std::optional<double> least_logit_;  // set: numbers are answers
 };
 
-class TopKAccuracy final : public Counted {
+class TopKAccuracy final : public Averaged {
  public:
   TopKAccuracy(const spec::metric::TopKAccuracy& options, const stage::MetricContext& context)
-      : Counted(fmt::format("top_{}_accuracy", options.k), context.device), k_(options.k) {
+      : Averaged(fmt::format("top_{}_accuracy", options.k), context.device), k_(options.k) {
     ENSURE(config, k_ <= context.classes,
            "k is {}, but the data has {} classes: k must be at most that", k_, context.classes);
   }
@@ -159,7 +158,7 @@ class TopKAccuracy final : public Counted {
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor best =
         std::get<1>(at::topk(logits.detach(), k_, 1, /*largest=*/true, /*sorted=*/false));
-    count(best.eq(targets.unsqueeze(1)), targets.size(0));
+    add_hits(best.eq(targets.unsqueeze(1)), targets.size(0));
   }
 
  private:
@@ -201,38 +200,21 @@ class Perplexity final : public Averaged {
     const ClassRows rows = class_rows(logits.detach(), targets);
     add(at::cross_entropy_loss(rows.logits, rows.classes, {}, at::Reduction::None));
   }
-  [[nodiscard]] double value() const override { return std::exp(mean()); }
+  [[nodiscard]] double value() const override { return std::exp(Averaged::value()); }
 };
 
 }  // namespace
 
-void register_metric_accuracy(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Accuracy, Accuracy>("accuracy");
-}
-
-void register_metric_top_k_accuracy(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::TopKAccuracy, TopKAccuracy>("top_k_accuracy");
-}
-
-void register_metric_precision(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Precision, ClassMetric>("precision", "precision",
-                                                                    Score::precision);
-}
-
-void register_metric_recall(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Recall, ClassMetric>("recall", "recall", Score::recall);
-}
-
-void register_metric_f1(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::F1, ClassMetric>("f1", "f1", Score::f1);
-}
-
-void register_metric_confusion_matrix(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::ConfusionMatrix, ConfusionMatrix>("confusion_matrix");
-}
-
-void register_metric_perplexity(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Perplexity, Perplexity>("perplexity");
+void register_metric_classification(stage::Catalog& catalog) {
+  auto& metrics = catalog.metrics;
+  metrics.add_class<spec::metric::Accuracy, Accuracy>("accuracy");
+  metrics.add_class<spec::metric::TopKAccuracy, TopKAccuracy>("top_k_accuracy");
+  metrics.add_class<spec::metric::Precision, ClassMetric>("precision", "precision",
+                                                          Score::precision);
+  metrics.add_class<spec::metric::Recall, ClassMetric>("recall", "recall", Score::recall);
+  metrics.add_class<spec::metric::F1, ClassMetric>("f1", "f1", Score::f1);
+  metrics.add_class<spec::metric::ConfusionMatrix, ConfusionMatrix>("confusion_matrix");
+  metrics.add_class<spec::metric::Perplexity, Perplexity>("perplexity");
 }
 
 }  // namespace trainctl::stages

@@ -1,5 +1,4 @@
-#include "spec/metric/regression.hpp"
-
+#include "spec/options/metric.hpp"
 #include "stages/builtin.hpp"
 #include "stages/metric/sums.hpp"
 
@@ -17,7 +16,6 @@ class Mae final : public Averaged {
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     add((logits.detach() - targets).abs());
   }
-  [[nodiscard]] double value() const override { return mean(); }
 };
 
 class Rmse final : public Averaged {
@@ -27,7 +25,7 @@ class Rmse final : public Averaged {
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     add((logits.detach() - targets).square());
   }
-  [[nodiscard]] double value() const override { return std::sqrt(mean()); }
+  [[nodiscard]] double value() const override { return std::sqrt(Averaged::value()); }
 };
 
 /// Of a difference of sums in float64: less is no variance.
@@ -84,16 +82,11 @@ class R2 final : public stage::Metric {
 
 }  // namespace
 
-void register_metric_mae(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Mae, Mae>("mae");
-}
-
-void register_metric_rmse(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::Rmse, Rmse>("rmse");
-}
-
-void register_metric_r2(stage::Catalogue& catalogue) {
-  catalogue.metrics.add_class<spec::metric::R2, R2>("r2");
+void register_metric_regression(stage::Catalog& catalog) {
+  auto& metrics = catalog.metrics;
+  metrics.add_class<spec::metric::Mae, Mae>("mae");
+  metrics.add_class<spec::metric::Rmse, Rmse>("rmse");
+  metrics.add_class<spec::metric::R2, R2>("r2");
 }
 
 }  // namespace trainctl::stages

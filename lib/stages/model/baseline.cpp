@@ -1,5 +1,4 @@
-#include "spec/model/baseline.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
 #include "stages/model/blocks/layers.hpp"
 
@@ -13,8 +12,8 @@ namespace {
 class LinearModel final : public LayeredModule {
  public:
   LinearModel(const spec::model::Linear& options, const stage::ModelContext& context)
-      : fc_(add_linear("fc", checked_features(context), context.outputs,
-                       options.bias ? Bias::with : Bias::without)) {}
+      : fc_(make_linear(Scope(*this) / "fc", checked_features(context), context.outputs,
+                        options.bias ? Bias::with : Bias::without)) {}
 
   at::Tensor forward(const at::Tensor& inputs) override { return fc_(inputs.flatten(1)); }
 
@@ -28,12 +27,13 @@ class Mlp final : public LayeredModule {
   Mlp(const spec::model::Mlp& options, const stage::ModelContext& context)
       : activation_(options.activation), dropout_(options.dropout) {
     std::int64_t width = checked_features(context);
-    for (const std::int64_t next : options.hidden) {
-      layers_.push_back(add_linear("fc" + std::to_string(layers_.size() + 1), width, next));
+    std::vector<std::int64_t> widths = options.hidden;
+    widths.push_back(context.outputs);
+    for (const std::int64_t next : widths) {
+      const std::string name = "fc" + std::to_string(layers_.size() + 1);
+      layers_.push_back(make_linear(Scope(*this) / name, width, next));
       width = next;
     }
-    layers_.push_back(
-        add_linear("fc" + std::to_string(layers_.size() + 1), width, context.outputs));
   }
 
   at::Tensor forward(const at::Tensor& inputs) override {
@@ -71,12 +71,17 @@ class Lenet final : public LayeredModule {
       : activation_(options.activation) {
     checked_features(context);
     const std::int64_t padding = first_padding(context.input_shape);
-    conv1_ = add_conv2d("conv1", context.input_shape[0], 6, 5);
-    conv1_.padding = padding;
-    conv2_ = add_conv2d("conv2", 6, 16, 5);
-    fc1_ = add_linear("fc1", 16 * 5 * 5, 120);
-    fc2_ = add_linear("fc2", 120, 84);
-    fc3_ = add_linear("fc3", 84, context.outputs);
+    const Scope scope(*this);
+    conv1_ = make_conv2d(scope / "conv1", {.in = context.input_shape[0],
+                                           .out = 6,
+                                           .kernel = 5,
+                                           .padding = padding,
+                                           .bias = Bias::with});
+    conv2_ = make_conv2d(scope / "conv2",
+                         {.in = 6, .out = 16, .kernel = 5, .padding = 0, .bias = Bias::with});
+    fc1_ = make_linear(scope / "fc1", 16 * 5 * 5, 120);
+    fc2_ = make_linear(scope / "fc2", 120, 84);
+    fc3_ = make_linear(scope / "fc3", 84, context.outputs);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -94,16 +99,11 @@ class Lenet final : public LayeredModule {
 
 }  // namespace
 
-void register_model_linear(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Linear, LinearModel>("linear");
-}
-
-void register_model_mlp(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Mlp, Mlp>("mlp");
-}
-
-void register_model_lenet(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Lenet, Lenet>("lenet");
+void register_model_baseline(stage::Catalog& catalog) {
+  auto& models = catalog.models;
+  models.add_class<spec::model::Linear, LinearModel>("linear");
+  models.add_class<spec::model::Mlp, Mlp>("mlp");
+  models.add_class<spec::model::Lenet, Lenet>("lenet");
 }
 
 }  // namespace trainctl::stages

@@ -1,9 +1,6 @@
-#include "spec/model/convnext.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/check_input.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
-#include "stages/model/blocks/init.hpp"
 #include "stages/model/blocks/layers.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -57,7 +54,7 @@ ConvnextBlock make_convnext_block(const Scope& scope, std::int64_t width, double
   return block;
 }
 
-/// Normalisation and a convolution that halves the image.
+/// Normalization and a convolution that halves the image.
 struct Downsampling {
   LayerNorm norm;
   Conv2d conv;
@@ -149,8 +146,8 @@ class ConvnextTiny final : public LayeredModule {
 
 }  // namespace
 
-void register_model_convnext_tiny(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::ConvnextTiny, ConvnextTiny>("convnext_tiny");
+void register_model_convnext(stage::Catalog& catalog) {
+  catalog.models.add_class<spec::model::ConvnextTiny, ConvnextTiny>("convnext_tiny");
 }
 
 }  // namespace trainctl::stages

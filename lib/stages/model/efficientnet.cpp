@@ -1,10 +1,6 @@
-#include "spec/model/efficientnet.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/check_input.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
-#include "stages/model/blocks/init.hpp"
-#include "stages/model/blocks/inverted_residual.hpp"
 
 #include <ATen/ops/dropout.h>
 
@@ -20,6 +16,7 @@ namespace {
 struct EfficientnetRow {
   std::int64_t expand_ratio, kernel, stride, in, out, blocks;
 };
+
 constexpr std::array<EfficientnetRow, 7> kEfficientnetRows{{{1, 3, 1, 32, 16, 1},
                                                             {6, 3, 2, 16, 24, 2},
                                                             {6, 5, 2, 24, 40, 2},
@@ -29,17 +26,9 @@ constexpr std::array<EfficientnetRow, 7> kEfficientnetRows{{{1, 3, 1, 32, 16, 1}
                                                             {6, 3, 1, 192, 320, 1}}};
 
 struct EfficientnetSize {
-  const char* name;
   double width;  // B0 is scaled by it
   double depth;
 };
-constexpr std::array<EfficientnetSize, 5> kEfficientnetSizes{{
-    {"efficientnet_b0", 1, 1},
-    {"efficientnet_b1", 1, 1.1},
-    {"efficientnet_b2", 1.1, 1.2},
-    {"efficientnet_b3", 1.2, 1.4},
-    {"efficientnet_b4", 1.4, 1.8},
-}};
 
 /// The blocks of each row, in the width and depth of the size.
 std::array<std::vector<MbConvPlan>, kEfficientnetRows.size()> scaled_rows(
@@ -94,8 +83,8 @@ class Efficientnet final : public LayeredModule {
     }
     const std::int64_t out = rows.back().back().out;
     last_ = conv_norm(rows.size() + 1, {.in = out, .out = 4 * out});
-    classifier_ = add_linear("classifier.1", 4 * out, context.outputs);
-    initialise(parameters(), LinearDraw::uniform);
+    classifier_ = make_linear(Scope(*this) / "classifier" / 1, 4 * out, context.outputs);
+    initialize(parameters(), LinearDraw::uniform);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -116,29 +105,18 @@ class Efficientnet final : public LayeredModule {
 
 }  // namespace
 
-void register_model_efficientnet_b0(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::EfficientnetB0, Efficientnet>(
-      "efficientnet_b0", size_named(kEfficientnetSizes, "efficientnet_b0"));
-}
-
-void register_model_efficientnet_b1(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::EfficientnetB1, Efficientnet>(
-      "efficientnet_b1", size_named(kEfficientnetSizes, "efficientnet_b1"));
-}
-
-void register_model_efficientnet_b2(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::EfficientnetB2, Efficientnet>(
-      "efficientnet_b2", size_named(kEfficientnetSizes, "efficientnet_b2"));
-}
-
-void register_model_efficientnet_b3(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::EfficientnetB3, Efficientnet>(
-      "efficientnet_b3", size_named(kEfficientnetSizes, "efficientnet_b3"));
-}
-
-void register_model_efficientnet_b4(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::EfficientnetB4, Efficientnet>(
-      "efficientnet_b4", size_named(kEfficientnetSizes, "efficientnet_b4"));
+void register_model_efficientnet(stage::Catalog& catalog) {
+  auto& models = catalog.models;
+  models.add_class<spec::model::EfficientnetB0, Efficientnet>("efficientnet_b0",
+                                                              EfficientnetSize{1, 1});
+  models.add_class<spec::model::EfficientnetB1, Efficientnet>("efficientnet_b1",
+                                                              EfficientnetSize{1, 1.1});
+  models.add_class<spec::model::EfficientnetB2, Efficientnet>("efficientnet_b2",
+                                                              EfficientnetSize{1.1, 1.2});
+  models.add_class<spec::model::EfficientnetB3, Efficientnet>("efficientnet_b3",
+                                                              EfficientnetSize{1.2, 1.4});
+  models.add_class<spec::model::EfficientnetB4, Efficientnet>("efficientnet_b4",
+                                                              EfficientnetSize{1.4, 1.8});
 }
 
 }  // namespace trainctl::stages

@@ -1,8 +1,5 @@
-#include "spec/model/gpt.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/check_input.hpp"
-#include "stages/model/blocks/init.hpp"
 #include "stages/model/blocks/layers.hpp"
 #include "stages/model/blocks/transformer_blocks.hpp"
 
@@ -31,7 +28,7 @@ at::Tensor drawn(at::IntArrayRef shape, double deviation) {
 
 /// A linear layer as GPT-2's files have it, which call it Conv1D: its weight is [in, out], the
 /// transpose of nn.Linear's.
-struct Projection {
+struct GptLinear {
   at::Tensor weight;
   at::Tensor bias;
 
@@ -41,9 +38,9 @@ struct Projection {
   }
 };
 
-Projection make_projection(const Scope& scope, std::int64_t in, std::int64_t out,
-                           double deviation = kDeviation) {
-  Projection layer;
+GptLinear make_gpt_linear(const Scope& scope, std::int64_t in, std::int64_t out,
+                          double deviation = kDeviation) {
+  GptLinear layer;
   layer.weight = scope.parameter("weight", drawn({in, out}, deviation));
   layer.bias = scope.parameter("bias", at::zeros({out}, at::kFloat));
   return layer;
@@ -51,11 +48,11 @@ Projection make_projection(const Scope& scope, std::int64_t in, std::int64_t out
 
 struct GptBlock {
   LayerNorm ln_1;
-  Projection c_attn;
-  Projection attn_c_proj;
+  GptLinear c_attn;
+  GptLinear attn_c_proj;
   LayerNorm ln_2;
-  Projection c_fc;
-  Projection mlp_c_proj;
+  GptLinear c_fc;
+  GptLinear mlp_c_proj;
   std::int64_t heads = 1;
   double dropout = 0;
 
@@ -76,11 +73,11 @@ GptBlock make_gpt_block(const Scope& scope, const spec::model::Gpt& options) {
   const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   GptBlock block;
   block.ln_1 = make_layer_norm(scope / "ln_1", {width});
-  block.c_attn = make_projection(scope / "attn" / "c_attn", width, 3 * width);
-  block.attn_c_proj = make_projection(scope / "attn" / "c_proj", width, width, added);
+  block.c_attn = make_gpt_linear(scope / "attn" / "c_attn", width, 3 * width);
+  block.attn_c_proj = make_gpt_linear(scope / "attn" / "c_proj", width, width, added);
   block.ln_2 = make_layer_norm(scope / "ln_2", {width});
-  block.c_fc = make_projection(scope / "mlp" / "c_fc", width, 4 * width);
-  block.mlp_c_proj = make_projection(scope / "mlp" / "c_proj", 4 * width, width, added);
+  block.c_fc = make_gpt_linear(scope / "mlp" / "c_fc", width, 4 * width);
+  block.mlp_c_proj = make_gpt_linear(scope / "mlp" / "c_proj", 4 * width, width, added);
   block.heads = options.heads;
   block.dropout = options.dropout;
   return block;
@@ -129,8 +126,8 @@ class Gpt final : public LayeredModule {
 
 }  // namespace
 
-void register_model_gpt(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Gpt, Gpt>("gpt");
+void register_model_gpt(stage::Catalog& catalog) {
+  catalog.models.add_class<spec::model::Gpt, Gpt>("gpt");
 }
 
 }  // namespace trainctl::stages

@@ -1,10 +1,6 @@
-#include "spec/model/mobilenet.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/check_input.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
-#include "stages/model/blocks/init.hpp"
-#include "stages/model/blocks/inverted_residual.hpp"
 
 #include <ATen/ops/dropout.h>
 
@@ -21,6 +17,7 @@ namespace {
 struct MobilenetV2Row {
   std::int64_t expand_ratio, out, blocks, stride;
 };
+
 constexpr std::array<MobilenetV2Row, 7> kMobilenetV2Rows{{{1, 16, 1, 1},
                                                           {6, 24, 2, 2},
                                                           {6, 32, 3, 2},
@@ -28,6 +25,35 @@ constexpr std::array<MobilenetV2Row, 7> kMobilenetV2Rows{{{1, 16, 1, 1},
                                                           {6, 96, 3, 1},
                                                           {6, 160, 3, 2},
                                                           {6, 320, 1, 1}}};
+
+struct InvertedResidualPlan {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  std::int64_t stride = 1;
+  std::int64_t expand_ratio = 1;
+};
+
+/// Expansion, depthwise convolution and linear bottleneck, with a shortcut where the shape stays.
+/// The names are torchvision's, below "conv".
+MbConv make_inverted_residual(const Scope& scope, const InvertedResidualPlan& plan) {
+  const Scope conv = scope / "conv";
+  const std::int64_t hidden = plan.in * plan.expand_ratio;
+  MbConv block;
+  std::size_t next = 0;
+  if (plan.expand_ratio != 1) {
+    block.expand = make_conv_norm(conv / next++, {.conv = {.in = plan.in, .out = hidden},
+                                                  .nonlinearity = Nonlinearity::relu6});
+  }
+  block.depthwise = make_conv_norm(
+      conv / next,
+      {.conv = {.in = hidden, .out = hidden, .kernel = 3, .stride = plan.stride, .groups = hidden},
+       .nonlinearity = Nonlinearity::relu6});
+  block.project =
+      make_conv_norm(conv / (next + 1), conv / (next + 2),
+                     {.conv = {.in = hidden, .out = plan.out}, .nonlinearity = Nonlinearity::none});
+  block.shortcut = plan.stride == 1 && plan.in == plan.out;
+  return block;
+}
 
 /// Inverted Residuals and Linear Bottlenecks (Sandler et al. 2018, arXiv:1801.04381): features.0,
 /// the blocks, the last convolution; classifier.1.
@@ -46,8 +72,8 @@ class MobilenetV2 final : public LayeredModule {
     const std::int64_t last = divisible_channels(1280 * std::max(1.0, width));
     last_ = make_conv_norm(features / (blocks_.size() + 1),
                            {.conv = {.in = out, .out = last}, .nonlinearity = Nonlinearity::relu6});
-    classifier_ = add_linear("classifier.1", last, context.outputs);
-    initialise(parameters(), LinearDraw::normal);
+    classifier_ = make_linear(Scope(*this) / "classifier" / 1, last, context.outputs);
+    initialize(parameters(), LinearDraw::normal);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -76,7 +102,7 @@ class MobilenetV2 final : public LayeredModule {
 
   double dropout_;
   ConvNorm first_, last_;
-  std::vector<InvertedResidual> blocks_;
+  std::vector<MbConv> blocks_;
   Linear classifier_;
 };
 
@@ -110,6 +136,7 @@ constexpr std::array<MobilenetV3Row, 15> kLargeBlocks{
      {112, 5, 672, 160, Squeeze::with, Nonlinearity::hardswish, 2},
      {160, 5, 960, 160, Squeeze::with, Nonlinearity::hardswish, 1},
      {160, 5, 960, 160, Squeeze::with, Nonlinearity::hardswish, 1}}};
+
 // Table 2.
 constexpr std::array<MobilenetV3Row, 11> kSmallBlocks{
     {{16, 3, 16, 16, Squeeze::with, Nonlinearity::relu, 2},
@@ -125,14 +152,9 @@ constexpr std::array<MobilenetV3Row, 11> kSmallBlocks{
      {96, 5, 576, 96, Squeeze::with, Nonlinearity::hardswish, 1}}};
 
 struct MobilenetV3Size {
-  const char* name;
   std::span<const MobilenetV3Row> blocks;
   std::int64_t last_channels;
 };
-constexpr std::array<MobilenetV3Size, 2> kMobilenetV3Sizes{{
-    {"mobilenet_v3_small", kSmallBlocks, 1024},
-    {"mobilenet_v3_large", kLargeBlocks, 1280},
-}};
 
 constexpr NormOptions kMobilenetV3Norm{.eps = 0.001, .momentum = 0.01};
 
@@ -179,9 +201,9 @@ class MobilenetV3 final : public LayeredModule {
     }
     last_ = conv_norm(blocks_.size() + 1, {.in = out, .out = 6 * out});
     const std::int64_t hidden = divisible_channels(static_cast<double>(size.last_channels) * width);
-    hidden_ = add_linear("classifier.0", 6 * out, hidden);
-    classifier_ = add_linear("classifier.3", hidden, context.outputs);
-    initialise(parameters(), LinearDraw::normal);
+    hidden_ = make_linear(Scope(*this) / "classifier" / 0, 6 * out, hidden);
+    classifier_ = make_linear(Scope(*this) / "classifier" / 3, hidden, context.outputs);
+    initialize(parameters(), LinearDraw::normal);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -202,18 +224,13 @@ class MobilenetV3 final : public LayeredModule {
 
 }  // namespace
 
-void register_model_mobilenet_v2(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::MobilenetV2, MobilenetV2>("mobilenet_v2");
-}
-
-void register_model_mobilenet_v3_small(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::MobilenetV3Small, MobilenetV3>(
-      "mobilenet_v3_small", size_named(kMobilenetV3Sizes, "mobilenet_v3_small"));
-}
-
-void register_model_mobilenet_v3_large(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::MobilenetV3Large, MobilenetV3>(
-      "mobilenet_v3_large", size_named(kMobilenetV3Sizes, "mobilenet_v3_large"));
+void register_model_mobilenet(stage::Catalog& catalog) {
+  auto& models = catalog.models;
+  models.add_class<spec::model::MobilenetV2, MobilenetV2>("mobilenet_v2");
+  models.add_class<spec::model::MobilenetV3Small, MobilenetV3>("mobilenet_v3_small",
+                                                               MobilenetV3Size{kSmallBlocks, 1024});
+  models.add_class<spec::model::MobilenetV3Large, MobilenetV3>("mobilenet_v3_large",
+                                                               MobilenetV3Size{kLargeBlocks, 1280});
 }
 
 }  // namespace trainctl::stages

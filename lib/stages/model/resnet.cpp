@@ -1,9 +1,6 @@
-#include "spec/model/resnet.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/check_input.hpp"
 #include "stages/model/blocks/conv_blocks.hpp"
-#include "stages/model/blocks/init.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -33,7 +30,8 @@ struct Shortcut {
 };
 
 enum class Projection { convolution, padding };
-/// Weights of the last normalisation: zeros is zero_init_residual.
+
+/// Weights of the last normalization: zeros is zero_init_residual.
 enum class LastNorm { ones, zeros };
 
 struct ResidualPlan {
@@ -136,21 +134,10 @@ constexpr std::int64_t kCifarWidth = 16;
 enum class ResidualKind { basic, bottleneck };
 
 struct ResnetSize {
-  const char* name;
   ResidualKind kind;
   std::array<std::int64_t, 4> depths;  // units of each stage
   std::int64_t squeeze_ratio = 0;      // 0: without squeeze-and-excitation
 };
-
-/// Table 1 of the paper, and SE-ResNet-50.
-constexpr std::array<ResnetSize, 6> kResnetSizes{{
-    {"resnet18", ResidualKind::basic, {2, 2, 2, 2}},
-    {"resnet34", ResidualKind::basic, {3, 4, 6, 3}},
-    {"resnet50", ResidualKind::bottleneck, {3, 4, 6, 3}},
-    {"resnet101", ResidualKind::bottleneck, {3, 4, 23, 3}},
-    {"resnet152", ResidualKind::bottleneck, {3, 8, 36, 3}},
-    {"se_resnet50", ResidualKind::bottleneck, {3, 4, 6, 3}, 16},
-}};
 
 /// Deep Residual Learning for Image Recognition (He et al. 2015, arXiv:1512.03385) with
 /// torchvision's names, weights of a seed and logits:
@@ -167,8 +154,8 @@ class Resnet final : public LayeredModule {
     std::int64_t in = kImageNetWidth;
     for (std::size_t stage = 0; stage < size.depths.size(); ++stage)
       in = add_stage(size, options, stage, in);
-    fc_ = add_linear("fc", in, context.outputs);
-    initialise(parameters(), LinearDraw::keep);
+    fc_ = make_linear(scope / "fc", in, context.outputs);
+    initialize(parameters(), LinearDraw::keep);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -218,8 +205,8 @@ class ResnetCifar final : public LayeredModule {
                            {.conv = {.in = channels, .out = kCifarWidth, .kernel = 3}});
     const auto units = static_cast<std::size_t>((options.depth - 2) / 6);
     for (std::size_t stage = 0; stage < kCifarStages; ++stage) add_stage(options, stage, units);
-    fc_ = add_linear("fc", kCifarWidth << (kCifarStages - 1), context.outputs);
-    initialise(parameters(), LinearDraw::keep);
+    fc_ = make_linear(scope / "fc", kCifarWidth << (kCifarStages - 1), context.outputs);
+    initialize(parameters(), LinearDraw::keep);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -255,38 +242,22 @@ class ResnetCifar final : public LayeredModule {
 
 }  // namespace
 
-void register_model_resnet18(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Resnet18, Resnet>("resnet18",
-                                                            size_named(kResnetSizes, "resnet18"));
-}
-
-void register_model_resnet34(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Resnet34, Resnet>("resnet34",
-                                                            size_named(kResnetSizes, "resnet34"));
-}
-
-void register_model_resnet50(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Resnet50, Resnet>("resnet50",
-                                                            size_named(kResnetSizes, "resnet50"));
-}
-
-void register_model_resnet101(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Resnet101, Resnet>("resnet101",
-                                                             size_named(kResnetSizes, "resnet101"));
-}
-
-void register_model_resnet152(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Resnet152, Resnet>("resnet152",
-                                                             size_named(kResnetSizes, "resnet152"));
-}
-
-void register_model_se_resnet50(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::SeResnet50, Resnet>(
-      "se_resnet50", size_named(kResnetSizes, "se_resnet50"));
-}
-
-void register_model_resnet_cifar(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::ResnetCifar, ResnetCifar>("resnet_cifar");
+void register_model_resnet(stage::Catalog& catalog) {
+  auto& models = catalog.models;
+  // Table 1 of the paper, and SE-ResNet-50.
+  models.add_class<spec::model::Resnet18, Resnet>("resnet18",
+                                                  ResnetSize{ResidualKind::basic, {2, 2, 2, 2}});
+  models.add_class<spec::model::Resnet34, Resnet>("resnet34",
+                                                  ResnetSize{ResidualKind::basic, {3, 4, 6, 3}});
+  models.add_class<spec::model::Resnet50, Resnet>(
+      "resnet50", ResnetSize{ResidualKind::bottleneck, {3, 4, 6, 3}});
+  models.add_class<spec::model::Resnet101, Resnet>(
+      "resnet101", ResnetSize{ResidualKind::bottleneck, {3, 4, 23, 3}});
+  models.add_class<spec::model::Resnet152, Resnet>(
+      "resnet152", ResnetSize{ResidualKind::bottleneck, {3, 8, 36, 3}});
+  models.add_class<spec::model::SeResnet50, Resnet>(
+      "se_resnet50", ResnetSize{ResidualKind::bottleneck, {3, 4, 6, 3}, 16});
+  models.add_class<spec::model::ResnetCifar, ResnetCifar>("resnet_cifar");
 }
 
 }  // namespace trainctl::stages

@@ -1,8 +1,6 @@
-#include "spec/model/sequential.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
 #include "stages/layer/layer_list.hpp"
-#include "stages/model/blocks/check_input.hpp"
 #include "stages/model/blocks/layers.hpp"
 
 namespace trainctl::stages {
@@ -15,29 +13,13 @@ spec::layer::LayerInput checked_input(const spec::model::Sequential& options,
   return {context.input_shape, context.kind.inputs == spec::Inputs::tokens, context.outputs};
 }
 
-class Sequential final : public stage::Model {
- public:
-  Sequential(const spec::model::Sequential& options, const stage::ModelContext& context)
-      : layers_(options.layers, checked_input(options, context)) {}
-
-  at::Tensor forward(const at::Tensor& inputs) override { return layers_(inputs); }
-  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
-    return layers_.parameters();
-  }
-  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override {
-    return layers_.buffers();
-  }
-  void set_mode(stage::RunMode mode) override { layers_.set_mode(mode); }
-  void to(at::Device device) override { layers_.to(device); }
-
- private:
-  LayerList layers_;
-};
-
 }  // namespace
 
-void register_model_sequential(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Sequential, Sequential>("sequential");
+void register_model_sequential(stage::Catalog& catalog) {
+  catalog.models.add<spec::model::Sequential>(
+      "sequential", [](const auto& options, const auto& context) {
+        return std::make_unique<LayerList>(options.layers, checked_input(options, context));
+      });
 }
 
 }  // namespace trainctl::stages

@@ -1,7 +1,6 @@
-#include "spec/model/torchscript.hpp"
-
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "spec/options/model.hpp"
 #include "stage/module.hpp"
 #include "stages/builtin.hpp"
 
@@ -104,8 +103,8 @@ class Torchscript final : public stage::Module {
 
 }  // namespace
 
-void register_model_torchscript(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::Torchscript, Torchscript>("torchscript");
+void register_model_torchscript(stage::Catalog& catalog) {
+  catalog.models.add_class<spec::model::Torchscript, Torchscript>("torchscript");
 }
 
 }  // namespace trainctl::stages

@@ -1,8 +1,5 @@
-#include "spec/model/vision_transformer.hpp"
-
+#include "spec/options/model.hpp"
 #include "stages/builtin.hpp"
-#include "stages/model/blocks/check_input.hpp"
-#include "stages/model/blocks/init.hpp"
 #include "stages/model/blocks/layers.hpp"
 #include "stages/model/blocks/transformer_blocks.hpp"
 
@@ -23,20 +20,15 @@ namespace trainctl::stages {
 namespace {
 
 struct TransformerSize {
-  const char* name;
   std::int64_t width;
   std::int64_t depth;
   std::int64_t heads;
   std::int64_t inner;  // width of the MLP between its two layers
 };
-constexpr std::array<TransformerSize, 2> kTransformerSizes{{
-    {"vit_b_16", 768, 12, 12, 3072},
-    {"vit_tiny", 192, 12, 3, 768},
-}};
 
 constexpr double kEncoderEps = 1e-6;
 
-/// Attention and MLP, each normalised before and added to what it was given.
+/// Attention and MLP, each normalized before and added to what it was given.
 struct EncoderBlock {
   LayerNorm ln_1;
   MultiheadAttention self_attention;
@@ -125,14 +117,11 @@ class VisionTransformer final : public LayeredModule {
 
 }  // namespace
 
-void register_model_vit_b_16(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::VitB16, VisionTransformer>(
-      "vit_b_16", size_named(kTransformerSizes, "vit_b_16"));
-}
-
-void register_model_vit_tiny(stage::Catalogue& catalogue) {
-  catalogue.models.add_class<spec::model::VitTiny, VisionTransformer>(
-      "vit_tiny", size_named(kTransformerSizes, "vit_tiny"));
+void register_model_vision_transformer(stage::Catalog& catalog) {
+  catalog.models.add_class<spec::model::VitB16, VisionTransformer>(
+      "vit_b_16", TransformerSize{768, 12, 12, 3072});
+  catalog.models.add_class<spec::model::VitTiny, VisionTransformer>(
+      "vit_tiny", TransformerSize{192, 12, 3, 768});
 }
 
 }  // namespace trainctl::stages

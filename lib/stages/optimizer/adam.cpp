@@ -1,9 +1,7 @@
-#include "spec/optimizer/adam.hpp"
-
+#include "spec/options/optimizer.hpp"
 #include "stages/builtin.hpp"
 #include "stages/optimizer/fused.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcdiv.h>
 #include <ATen/ops/_foreach_addcmul.h>
@@ -18,6 +16,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
 #include <vector>
@@ -50,47 +49,40 @@ class FusedAdam final : public FusedOptimizer {
       : FusedOptimizer(context, options, names_of(options.amsgrad)),
         options_(options),
         kernel_(decay == Decay::l2 ? Kernel{at::_fused_adam_} : Kernel{at::_fused_adamw_}) {
-    for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
+    for (ParameterGroup& group : groups()) group.count_steps();
   }
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (std::size_t i = 0; i < groups().size(); ++i) {
-      groups()[i].collect();
-      if (groups()[i].none_active()) continue;
-      update(groups()[i], counts_[i].advance(groups()[i]));
-      if (found_inf_) counts_[i].take_back(groups()[i], *found_inf_);
-    }
-  }
-
-  void step_unless(const at::Tensor& found_inf) override {
-    found_inf_ = found_inf;
-    step();
-    found_inf_.reset();
-  }
-  [[nodiscard]] bool skips_for_nothing() const override { return true; }
-
-  [[nodiscard]] bool has_momentum() const override { return true; }
-  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
-    counts_[group].add_state(groups()[group], all);
-  }
-  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
-
- private:
-  void update(const ParameterGroup& group, at::TensorList steps) const {
+  void update(ParameterGroup& group, std::size_t /*index*/) override {
     const at::TensorList largest =
         options_.amsgrad ? at::TensorList(group.state(kLargestSquare)) : at::TensorList();
     kernel_(group.parameters(), group.gradients(), group.state(kAverage), group.state(kSquare),
-            largest, steps, group.lr, options_.betas[0], options_.betas[1], group.weight_decay(),
-            options_.eps, options_.amsgrad,
-            /*maximize=*/false, /*grad_scale=*/{}, found_inf_);
+            largest, group.advance(), group.lr, options_.betas[0], options_.betas[1],
+            group.weight_decay(), options_.eps, options_.amsgrad,
+            /*maximize=*/false, /*grad_scale=*/{}, found_inf());
   }
 
+  [[nodiscard]] bool skips_for_nothing() const override { return true; }
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
   spec::optimizer::AdamBase options_;
   Kernel kernel_;
-  std::vector<StepCounts> counts_;
-  std::optional<at::Tensor> found_inf_;  // set during step_unless
 };
+
+/// The numbers of steps as one float64 tensor [parameters]. What is computed from them loses digits
+/// in float32: 1 - 0.999 has an error of 1e-5 there, and PyTorch computes it in double.
+at::Tensor in_double(at::TensorList steps) { return at::stack(steps).to(at::kDouble); }
+
+/// 1 - beta^steps, in float64.
+at::Tensor bias_correction(double beta, const at::Tensor& steps) {
+  return at::pow(beta, steps).neg_().add_(1);
+}
+
+/// One scalar for each parameter of the group, in the number format of the parameters.
+Tensors scalars_for(const ParameterGroup& group, const at::Tensor& values) {
+  return values.to(group.parameters().front().scalar_type()).unbind();
+}
 
 at::Tensor one_minus(const at::Tensor& values) { return values.neg().add_(1); }
 
@@ -98,25 +90,38 @@ class Nadam final : public FusedOptimizer {
  public:
   Nadam(const spec::optimizer::Nadam& options, const stage::OptimizerContext& context)
       : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
-    for (const ParameterGroup& group : groups()) {
-      counts_.emplace_back(group);
+    for (ParameterGroup& group : groups()) {
+      group.count_steps();
       products_.push_back(at::ones({static_cast<std::int64_t>(group.size())},
                                    at::TensorOptions(at::kFloat).device(group.device()))
                               .unbind());
     }
   }
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (std::size_t i = 0; i < groups().size(); ++i) {
-      groups()[i].collect();
-      if (!groups()[i].none_active()) update(groups()[i], counts_[i], products_[i]);
-    }
+  void update(ParameterGroup& group, std::size_t index) override {
+    const at::Tensor steps = in_double(group.advance());
+    const Tensors gradients = decayed(group);
+    at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.betas[0]);
+    at::_foreach_mul_(group.state(kSquare), options_.betas[1]);
+    at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.betas[1]);
+
+    Tensors products;
+    for (const std::size_t member : group.active()) products.push_back(products_[index][member]);
+    const at::Tensor now = momentum(steps);
+    const at::Tensor next = momentum(steps.add(1));
+    at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, as torch keeps it
+    const at::Tensor product = in_double(products);
+
+    Tensors root = at::_foreach_div(group.state(kSquare),
+                                    scalars_for(group, bias_correction(options_.betas[1], steps)));
+    at::_foreach_sqrt_(root);
+    at::_foreach_add_(root, options_.eps);
+    take(group, gradients, root, one_minus(now).div_(one_minus(product)));
+    take(group, group.state(kAverage), root, next.div(one_minus(product.mul(next))));
   }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
   void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
-    counts_[group].add_state(groups()[group], all);
     for (std::size_t i = 0; i < products_[group].size(); ++i)
       all.push_back({groups()[group].name(i) + ".mu_product", products_[group][i]});
   }
@@ -138,28 +143,6 @@ class Nadam final : public FusedOptimizer {
     return group.gradients();
   }
 
-  void update(const ParameterGroup& group, StepCounts& counts, const Tensors& all_products) const {
-    const at::Tensor steps = in_double(counts.advance(group));
-    const Tensors gradients = decayed(group);
-    at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.betas[0]);
-    at::_foreach_mul_(group.state(kSquare), options_.betas[1]);
-    at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.betas[1]);
-
-    Tensors products;
-    for (const std::size_t member : group.active()) products.push_back(all_products[member]);
-    const at::Tensor now = momentum(steps);
-    const at::Tensor next = momentum(steps.add(1));
-    at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, as torch keeps it
-    const at::Tensor product = in_double(products);
-
-    Tensors root = at::_foreach_div(group.state(kSquare),
-                                    scalars_for(group, bias_correction(options_.betas[1], steps)));
-    at::_foreach_sqrt_(root);
-    at::_foreach_add_(root, options_.eps);
-    take(group, gradients, root, one_minus(now).div_(one_minus(product)));
-    take(group, group.state(kAverage), root, next.div(one_minus(product.mul(next))));
-  }
-
   /// parameters -= lr * factor * direction / root
   static void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
                    const at::Tensor& factors) {
@@ -169,7 +152,6 @@ class Nadam final : public FusedOptimizer {
   }
 
   spec::optimizer::Nadam options_;
-  std::vector<StepCounts> counts_;
   std::vector<Tensors> products_;  // by group: of the momenta of all steps, one for each parameter
 };
 
@@ -179,27 +161,12 @@ class Lamb final : public FusedOptimizer {
  public:
   Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
       : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
-    for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
+    for (ParameterGroup& group : groups()) group.count_steps();
   }
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (std::size_t i = 0; i < groups().size(); ++i) {
-      groups()[i].collect();
-      if (!groups()[i].none_active()) update(groups()[i], counts_[i].advance(groups()[i]));
-    }
-  }
-
-  [[nodiscard]] bool has_momentum() const override { return true; }
-  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
-    counts_[group].add_state(groups()[group], all);
-  }
-  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
-
- private:
-  void update(const ParameterGroup& group, at::TensorList step_counts) const {
+  void update(ParameterGroup& group, std::size_t /*index*/) override {
     const auto& [decay, square_decay] = options_.betas;
-    const at::Tensor steps = in_double(step_counts);
+    const at::Tensor steps = in_double(group.advance());
     at::_foreach_lerp_(group.state(kAverage), group.gradients(), 1 - decay);
     at::_foreach_mul_(group.state(kSquare), square_decay);
     at::_foreach_addcmul_(group.state(kSquare), group.gradients(), group.gradients(),
@@ -217,6 +184,10 @@ class Lamb final : public FusedOptimizer {
     at::_foreach_sub_(group.parameters(), direction);
   }
 
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
   /// From weight decay, and so from the ratio.
   [[nodiscard]] bool is_exempt(const ParameterGroup& group) const {
     return !options_.always_adapt && options_.weight_decay > 0 && group.weight_decay() == 0;
@@ -235,25 +206,16 @@ class Lamb final : public FusedOptimizer {
   }
 
   spec::optimizer::Lamb options_;
-  std::vector<StepCounts> counts_;
 };
 
 }  // namespace
 
-void register_optimizer_adam(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Adam, FusedAdam>("adam", Decay::l2);
-}
-
-void register_optimizer_adamw(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Adamw, FusedAdam>("adamw", Decay::decoupled);
-}
-
-void register_optimizer_nadam(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Nadam, Nadam>("nadam");
-}
-
-void register_optimizer_lamb(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Lamb, Lamb>("lamb");
+void register_optimizer_adam(stage::Catalog& catalog) {
+  auto& optimizers = catalog.optimizers;
+  optimizers.add_class<spec::optimizer::Adam, FusedAdam>("adam", Decay::l2);
+  optimizers.add_class<spec::optimizer::Adamw, FusedAdam>("adamw", Decay::decoupled);
+  optimizers.add_class<spec::optimizer::Nadam, Nadam>("nadam");
+  optimizers.add_class<spec::optimizer::Lamb, Lamb>("lamb");
 }
 
 }  // namespace trainctl::stages

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -88,6 +89,33 @@ void ParameterGroup::add_state(std::vector<stage::NamedTensor>& all) const {
     for (std::size_t i = 0; i < size(); ++i)
       all.push_back({name(i) + "." + setting_.state[kind], state_[kind][i]});
   }
+  for (std::size_t i = 0; i < steps_.size(); ++i) all.push_back({name(i) + ".step", steps_[i]});
+}
+
+void ParameterGroup::count_steps() {
+  all_steps_ = at::zeros({static_cast<std::int64_t>(size())},
+                         at::TensorOptions(at::kFloat).device(device()));
+  steps_ = all_steps_.unbind();
+}
+
+at::TensorList ParameterGroup::advance() {
+  if (all_active()) {
+    all_steps_.add_(1);
+    return steps_;
+  }
+  active_steps_.clear();
+  for (const std::size_t member : active_) active_steps_.push_back(steps_[member]);
+  at::_foreach_add_(active_steps_, 1);
+  return active_steps_;
+}
+
+void ParameterGroup::take_back(const at::Tensor& found_inf) {
+  if (!all_steps_.defined()) return;
+  if (all_active()) {
+    all_steps_.sub_(found_inf);
+    return;
+  }
+  for (at::Tensor& count : active_steps_) count.sub_(found_inf.squeeze());
 }
 
 void ParameterGroup::collect() {
@@ -140,12 +168,22 @@ FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr
 }
 
 void FusedOptimizer::step() {
-  take_step();
+  const at::NoGradGuard guard;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].collect();
+    if (groups_[i].none_active()) continue;
+    update(groups_[i], i);
+    if (found_inf_) groups_[i].take_back(*found_inf_);
+  }
   for (ParameterGroup& group : groups_) group.release();
 }
 
 void FusedOptimizer::step_unless(const at::Tensor& found_inf) {
-  if (found_inf.is_cpu()) {
+  if (skips_for_nothing()) {
+    found_inf_ = found_inf;
+    step();
+    found_inf_.reset();
+  } else if (found_inf.is_cpu()) {
     stage::Optimizer::step_unless(found_inf);
   } else {
     step_by_selection(found_inf);

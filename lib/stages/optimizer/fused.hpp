@@ -5,10 +5,6 @@
 #include "stages/optimizer/parameter_rules.hpp"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 
 #include <cstddef>
 #include <optional>
@@ -27,6 +23,12 @@ class ParameterGroup {
 
   /// Every member's state of this kind, whether it has a gradient or not.
   void fill_state(std::size_t kind, double value);
+  /// From now on the steps that each member takes are counted, and are part of its state: "step".
+  void count_steps();
+  /// Counts this step for the members that take part, and returns their counts (float32, 0-d).
+  at::TensorList advance();
+  /// Undoes the last count where `found_inf` says that nothing was updated.
+  void take_back(const at::Tensor& found_inf);
 
   /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter:
   /// the CPU kernels would not notice and update the wrong elements.
@@ -70,6 +72,8 @@ class ParameterGroup {
   std::vector<std::size_t> active_;
   std::vector<at::Tensor> parameters_, gradients_;
   std::vector<std::vector<at::Tensor>> active_state_;
+  at::Tensor all_steps_;                          // float32 [members]; undefined: not counted
+  std::vector<at::Tensor> steps_, active_steps_;  // 0-d views of it
 };
 
 /// What the optimizers on fused kernels share: groups, learning rate, clearing of gradients.
@@ -84,8 +88,8 @@ class FusedOptimizer : public stage::Optimizer {
 
   void step() final;
   /// On the CPU a look at the flag is free; elsewhere step_by_selection(). Those whose kernels take
-  /// the flag hand it to them.
-  void step_unless(const at::Tensor& found_inf) override;
+  /// the flag, which skips_for_nothing() says, get it as found_inf().
+  void step_unless(const at::Tensor& found_inf) final;
   [[nodiscard]] bool skips_on_device() const final { return true; }
   /// Takes the step, and puts parameters and state back where `found_inf` is not 0: for that it
   /// keeps copies of them. Without a look at the flag, on any device.
@@ -100,7 +104,10 @@ class FusedOptimizer : public stage::Optimizer {
   void serialize(StateArchive& archive) final;
 
  protected:
-  virtual void take_step() = 0;
+  /// Updates the members that have a gradient, at least one; `index` is the group's.
+  virtual void update(ParameterGroup& group, std::size_t index) = 0;
+  /// The flag of a step_unless() that hands it to the kernels, while it runs.
+  [[nodiscard]] const std::optional<at::Tensor>& found_inf() const { return found_inf_; }
   virtual void use_momentum(double /*momentum*/) {}
   /// Adds what is kept for the members of a group beside the group's own tensors.
   virtual void add_state_of(std::size_t /*group*/, std::vector<stage::NamedTensor>& /*all*/) const {
@@ -116,61 +123,7 @@ class FusedOptimizer : public stage::Optimizer {
   double lr_;
   std::optional<double> momentum_;          // as a scheduler set it; none: that of the options
   std::optional<stage::KeptTensors> kept_;  // from the first step_by_selection on
+  std::optional<at::Tensor> found_inf_;
 };
-
-/// Steps taken by each parameter of a group: one tensor, and a 0-d view of it for each parameter.
-class StepCounts {
- public:
-  explicit StepCounts(const ParameterGroup& group)
-      : all_(at::zeros({static_cast<std::int64_t>(group.size())},
-                       at::TensorOptions(at::kFloat).device(group.device()))),
-        each_(all_.unbind()) {}
-
-  /// Counts this step for the parameters that take part, and returns their counts.
-  at::TensorList advance(const ParameterGroup& group) {
-    if (group.all_active()) {
-      all_.add_(1);
-      return each_;
-    }
-    active_.clear();
-    for (const std::size_t member : group.active()) active_.push_back(each_[member]);
-    at::_foreach_add_(active_, 1);
-    return active_;
-  }
-
-  /// "fc1.weight.step" of each parameter.
-  void add_state(const ParameterGroup& group, std::vector<stage::NamedTensor>& all) const {
-    for (std::size_t i = 0; i < each_.size(); ++i)
-      all.push_back({group.name(i) + ".step", each_[i]});
-  }
-
-  /// Undoes the last count where `found_inf` says that nothing was updated.
-  void take_back(const ParameterGroup& group, const at::Tensor& found_inf) {
-    if (group.all_active()) {
-      all_.sub_(found_inf);
-      return;
-    }
-    for (at::Tensor& count : active_) count.sub_(found_inf.squeeze());
-  }
-
- private:
-  at::Tensor all_;
-  std::vector<at::Tensor> each_;
-  std::vector<at::Tensor> active_;
-};
-
-/// The numbers of steps as one float64 tensor [parameters]. What is computed from them loses digits
-/// in float32: 1 - 0.999 has an error of 1e-5 there, and PyTorch computes it in double.
-inline at::Tensor in_double(at::TensorList steps) { return at::stack(steps).to(at::kDouble); }
-
-/// 1 - beta^steps, in float64.
-inline at::Tensor bias_correction(double beta, const at::Tensor& steps) {
-  return at::pow(beta, steps).neg_().add_(1);
-}
-
-/// One scalar for each parameter of the group, in the number format of the parameters.
-inline std::vector<at::Tensor> scalars_for(const ParameterGroup& group, const at::Tensor& values) {
-  return values.to(group.parameters().front().scalar_type()).unbind();
-}
 
 }  // namespace trainctl::stages

@@ -1,9 +1,7 @@
-#include "spec/optimizer/lion.hpp"
-
+#include "spec/options/optimizer.hpp"
 #include "stages/builtin.hpp"
 #include "stages/optimizer/fused.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -21,19 +19,7 @@ class Lion final : public FusedOptimizer {
   Lion(const spec::optimizer::Lion& options, const stage::OptimizerContext& context)
       : FusedOptimizer(context, options, {"exp_avg"}), options_(options) {}
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (ParameterGroup& group : groups()) {
-      group.collect();
-      if (!group.none_active()) update(group);
-    }
-  }
-
-  [[nodiscard]] bool has_momentum() const override { return true; }
-  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
-
- private:
-  void update(const ParameterGroup& group) const {
+  void update(ParameterGroup& group, std::size_t /*index*/) override {
     const auto& [step_share, kept] = options_.betas;
     if (group.weight_decay() > 0)
       at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
@@ -45,13 +31,17 @@ class Lion final : public FusedOptimizer {
     at::_foreach_lerp_(group.state(0), group.gradients(), 1 - kept);
   }
 
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
+
+ private:
   spec::optimizer::Lion options_;
 };
 
 }  // namespace
 
-void register_optimizer_lion(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Lion, Lion>("lion");
+void register_optimizer_lion(stage::Catalog& catalog) {
+  catalog.optimizers.add_class<spec::optimizer::Lion, Lion>("lion");
 }
 
 }  // namespace trainctl::stages

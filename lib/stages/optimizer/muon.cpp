@@ -1,9 +1,7 @@
-#include "spec/optimizer/muon.hpp"
-
+#include "spec/options/optimizer.hpp"
 #include "stages/builtin.hpp"
 #include "stages/optimizer/fused.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -19,8 +17,6 @@ namespace {
 
 using spec::optimizer::AdjustLrFn;
 using spec::optimizer::NewtonSchulzDtype;
-
-enum State : std::size_t { kAverage, kSquare };  // the latter of AdamW only
 
 bool is_orthogonalised(const spec::optimizer::Muon& options, const stage::NamedTensor& parameter) {
   return parameter.tensor.dim() == 2 &&
@@ -79,30 +75,26 @@ class Muon final : public FusedOptimizer {
  public:
   Muon(const spec::optimizer::Muon& options, const stage::OptimizerContext& context)
       : FusedOptimizer(context, options.lr, settings_of(options, context)), options_(options) {
-    for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
+    for (ParameterGroup& group : groups()) {
+      if (!is_of_matrices(group)) group.count_steps();
+    }
   }
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (std::size_t i = 0; i < groups().size(); ++i) {
-      ParameterGroup& group = groups()[i];
-      group.collect();
-      if (group.none_active()) continue;
-      if (is_of_matrices(group)) {
-        update_matrices(group);
-      } else {
-        update_others(group, counts_[i].advance(group));
-      }
+  void update(ParameterGroup& group, std::size_t /*index*/) override {
+    if (is_of_matrices(group)) {
+      update_matrices(group);
+    } else {
+      update_others(group, group.advance());
     }
   }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
-  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
-    if (!is_of_matrices(groups()[group])) counts_[group].add_state(groups()[group], all);
-  }
   void use_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
+  static constexpr std::size_t kAverage = 0;
+  static constexpr std::size_t kSquare = 1;  // of AdamW only
+
   static bool is_of_matrices(const ParameterGroup& group) { return group.state_kinds() == 1; }
 
   void update_matrices(const ParameterGroup& group) const {
@@ -130,13 +122,12 @@ class Muon final : public FusedOptimizer {
   }
 
   spec::optimizer::Muon options_;
-  std::vector<StepCounts> counts_;
 };
 
 }  // namespace
 
-void register_optimizer_muon(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Muon, Muon>("muon");
+void register_optimizer_muon(stage::Catalog& catalog) {
+  catalog.optimizers.add_class<spec::optimizer::Muon, Muon>("muon");
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/optimizer/base.hpp"
+#include "spec/options/optimizer.hpp"
 #include "stage/stages.hpp"
 
 #include <string>
@@ -25,7 +25,7 @@ std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& op
                                                  const StateNames& state);
 
 /// Whether a pattern chooses the parameter: as in weights::names, and "bias" for every bias, "norm"
-/// for every other parameter of one dimension: the scales of normalisation layers.
+/// for every other parameter of one dimension: the scales of normalization layers.
 bool chooses(const std::string& pattern, const stage::NamedTensor& parameter);
 
 /// Throws Error(config) naming `key` where the pattern chooses no parameter.

@@ -1,9 +1,7 @@
-#include "spec/optimizer/rmsprop.hpp"
-
+#include "spec/options/optimizer.hpp"
 #include "stages/builtin.hpp"
 #include "stages/optimizer/fused.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcdiv.h>
 #include <ATen/ops/_foreach_addcmul.h>
@@ -17,9 +15,6 @@
 
 namespace trainctl::stages {
 namespace {
-
-constexpr std::size_t kSquare = 0;
-constexpr std::size_t kAverage = 1;  // where centered
 
 StateNames names_of(const spec::optimizer::Rmsprop& options) {
   StateNames names{"square_avg"};
@@ -35,19 +30,7 @@ class Rmsprop final : public FusedOptimizer {
         options_(options),
         has_momentum_(options.momentum > 0) {}
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (ParameterGroup& group : groups()) {
-      group.collect();
-      if (!group.none_active()) update(group);
-    }
-  }
-
-  [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
-  void use_momentum(double momentum) override { options_.momentum = momentum; }
-
- private:
-  void update(const ParameterGroup& group) const {
+  void update(ParameterGroup& group, std::size_t /*index*/) override {
     std::vector<at::Tensor> gradients = group.gradients();
     if (group.weight_decay() > 0)
       gradients = at::_foreach_add(gradients, group.parameters(), group.weight_decay());
@@ -64,6 +47,13 @@ class Rmsprop final : public FusedOptimizer {
       at::_foreach_sub_(group.parameters(), at::_foreach_mul(steps, group.lr));
     }
   }
+
+  [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
+  void use_momentum(double momentum) override { options_.momentum = momentum; }
+
+ private:
+  static constexpr std::size_t kSquare = 0;
+  static constexpr std::size_t kAverage = 1;  // where centered
 
   /// The denominators: new tensors.
   std::vector<at::Tensor> root_of(const ParameterGroup& group, at::TensorList gradients) const {
@@ -86,8 +76,8 @@ class Rmsprop final : public FusedOptimizer {
 
 }  // namespace
 
-void register_optimizer_rmsprop(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Rmsprop, Rmsprop>("rmsprop");
+void register_optimizer_rmsprop(stage::Catalog& catalog) {
+  catalog.optimizers.add_class<spec::optimizer::Rmsprop, Rmsprop>("rmsprop");
 }
 
 }  // namespace trainctl::stages

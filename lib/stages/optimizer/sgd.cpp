@@ -1,6 +1,6 @@
 #include "stages/optimizer/sgd.hpp"
 
-#include "spec/optimizer/sgd.hpp"
+#include "spec/options/optimizer.hpp"
 #include "stages/builtin.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -77,33 +77,18 @@ class FusedSgd final : public FusedOptimizer {
                                    at::TensorOptions(at::kBool).device(group.device())));
   }
 
-  void take_step() override {
-    const at::NoGradGuard guard;
-    for (std::size_t i = 0; i < groups().size(); ++i) {
-      ParameterGroup& group = groups()[i];
-      group.collect();
-      if (group.none_active()) continue;
-      if (dampens() && !group.device().is_cpu()) {
-        dampened_step(group, started_[i], {options_.momentum, options_.dampening});
-      } else if (dampens() && any_first(group, started_[i])) {
-        step_one_by_one(group, started_[i]);
-      } else {
-        const at::TensorList buffers =
-            options_.momentum > 0 ? at::TensorList(group.state(0)) : at::TensorList();
-        update(group, {group.parameters(), group.gradients(), buffers}, FirstStep::no);
-      }
+  void update(ParameterGroup& group, std::size_t index) override {
+    if (dampens() && !group.device().is_cpu()) {
+      dampened_step(group, started_[index], {options_.momentum, options_.dampening});
+    } else if (dampens() && any_first(group, started_[index])) {
+      step_one_by_one(group, started_[index]);
+    } else {
+      const at::TensorList buffers =
+          options_.momentum > 0 ? at::TensorList(group.state(0)) : at::TensorList();
+      update_part(group, {group.parameters(), group.gradients(), buffers}, FirstStep::no);
     }
   }
 
-  void step_unless(const at::Tensor& found_inf) override {
-    if (!skips_for_nothing()) {
-      FusedOptimizer::step_unless(found_inf);
-      return;
-    }
-    found_inf_ = found_inf;
-    step();
-    found_inf_.reset();
-  }
   /// With dampening it must be known which step is the first.
   [[nodiscard]] bool skips_for_nothing() const override { return !dampens(); }
 
@@ -133,8 +118,8 @@ class FusedSgd final : public FusedOptimizer {
     bool* flags = started.mutable_data_ptr<bool>();
     for (std::size_t n = 0; n < group.active().size(); ++n) {
       const std::size_t member = group.active()[n];
-      update(group, {group.parameters()[n], group.gradients()[n], group.state(0)[n]},
-             flags[member] ? FirstStep::no : FirstStep::yes);
+      update_part(group, {group.parameters()[n], group.gradients()[n], group.state(0)[n]},
+                  flags[member] ? FirstStep::no : FirstStep::yes);
       flags[member] = true;
     }
   }
@@ -143,22 +128,21 @@ class FusedSgd final : public FusedOptimizer {
     at::TensorList parameters, gradients, buffers;
   };
 
-  void update(const ParameterGroup& group, const Part& part, FirstStep first) const {
+  void update_part(const ParameterGroup& group, const Part& part, FirstStep first) const {
     at::_fused_sgd_(part.parameters, part.gradients, part.buffers, group.weight_decay(),
                     options_.momentum, group.lr, options_.dampening, options_.nesterov,
-                    /*maximize=*/false, first == FirstStep::yes, /*grad_scale=*/{}, found_inf_);
+                    /*maximize=*/false, first == FirstStep::yes, /*grad_scale=*/{}, found_inf());
   }
 
   spec::optimizer::Sgd options_;
-  bool has_momentum_;                    // and a buffer for it
-  std::vector<at::Tensor> started_;      // bool [members] of each group, on its device
-  std::optional<at::Tensor> found_inf_;  // set during step_unless
+  bool has_momentum_;                // and a buffer for it
+  std::vector<at::Tensor> started_;  // bool [members] of each group, on its device
 };
 
 }  // namespace
 
-void register_optimizer_sgd(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add_class<spec::optimizer::Sgd, FusedSgd>("sgd");
+void register_optimizer_sgd(stage::Catalog& catalog) {
+  catalog.optimizers.add_class<spec::optimizer::Sgd, FusedSgd>("sgd");
 }
 
 }  // namespace trainctl::stages

@@ -1,5 +1,4 @@
-#include "spec/scheduler/one_cycle_lr.hpp"
-
+#include "spec/options/scheduler.hpp"
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmup.hpp"
 
@@ -83,8 +82,8 @@ class OneCycleLr final : public WarmedUp {
 
 }  // namespace
 
-void register_scheduler_one_cycle_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add_class<spec::scheduler::OneCycleLr, OneCycleLr>("one_cycle_lr");
+void register_scheduler_one_cycle_lr(stage::Catalog& catalog) {
+  catalog.schedulers.add_class<spec::scheduler::OneCycleLr, OneCycleLr>("one_cycle_lr");
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,5 @@
-#include "spec/scheduler/reduce_lr_on_plateau.hpp"
-
 #include "spec/experiment/monitor.hpp"
+#include "spec/options/scheduler.hpp"
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmup.hpp"
 
@@ -77,8 +76,8 @@ class ReduceLrOnPlateau final : public WarmedUp {
 
 }  // namespace
 
-void register_scheduler_reduce_lr_on_plateau(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add_class<spec::scheduler::ReduceLrOnPlateau, ReduceLrOnPlateau>(
+void register_scheduler_reduce_lr_on_plateau(stage::Catalog& catalog) {
+  catalog.schedulers.add_class<spec::scheduler::ReduceLrOnPlateau, ReduceLrOnPlateau>(
       "reduce_lr_on_plateau");
 }
 

@@ -1,5 +1,4 @@
-#include "spec/scheduler/sequential_lr.hpp"
-
+#include "spec/options/scheduler.hpp"
 #include "stages/builtin.hpp"
 
 #include <algorithm>
@@ -103,8 +102,8 @@ std::vector<Section> sections_of(const spec::scheduler::SequentialLr& options,
 
 }  // namespace
 
-void register_scheduler_sequential_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::SequentialLr>(
+void register_scheduler_sequential_lr(stage::Catalog& catalog) {
+  catalog.schedulers.add<spec::scheduler::SequentialLr>(
       "sequential_lr", [](const auto& options, const auto& context, const auto& schedulers) {
         ENSURE(config, options.milestones.size() + 1 == options.schedulers.size(),
                "{} schedulers need {} milestones, found {}", options.schedulers.size(),

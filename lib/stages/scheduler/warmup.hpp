@@ -1,6 +1,6 @@
 #pragma once
 
-#include "spec/scheduler/schedule.hpp"
+#include "spec/options/scheduler.hpp"
 #include "stage/stages.hpp"
 
 #include <cstdint>
@@ -18,17 +18,17 @@ class WarmedUp : public stage::Scheduler {
   [[nodiscard]] double lr(std::int64_t epoch, std::int64_t global_step) const final;
   void observe(std::int64_t, double) override {}
   [[nodiscard]] std::string monitor() const override { return {}; }
-
- protected:
-  /// The rate `t` intervals after the warm-up.
-  [[nodiscard]] virtual double curve(std::int64_t t) const = 0;
-  [[nodiscard]] double initial_lr() const { return context_.initial_lr; }
   /// Intervals of the run that are left after the warm-up; at least 1. Throws Error(config) where
   /// the run's length is not known, or the warm-up fills it.
   [[nodiscard]] std::int64_t intervals_after_warmup() const;
   /// The length asked for under `key`; auto: the intervals after the warm-up.
   [[nodiscard]] std::int64_t length_or_rest(const config::Auto<std::int64_t>& length,
                                             const char* key) const;
+
+ protected:
+  /// The rate `t` intervals after the warm-up.
+  [[nodiscard]] virtual double curve(std::int64_t t) const = 0;
+  [[nodiscard]] double initial_lr() const { return context_.initial_lr; }
   /// Intervals since the end of the warm-up; below 0 within it.
   [[nodiscard]] std::int64_t since_warmup(std::int64_t epoch, std::int64_t global_step) const;
   /// Whether the epoch begins within the warm-up.

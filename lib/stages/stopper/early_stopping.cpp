@@ -1,7 +1,6 @@
-#include "spec/stopper/early_stopping.hpp"
-
 #include "base/numbers.hpp"
 #include "spec/experiment/monitor.hpp"
+#include "spec/options/stopper.hpp"
 #include "stages/builtin.hpp"
 
 #include <algorithm>
@@ -175,12 +174,9 @@ class Divergence final : public stage::Stopper {
 
 }  // namespace
 
-void register_stopper_patience(stage::Catalogue& catalogue) {
-  catalogue.stoppers.add_class<spec::stopper::Patience, Patience>("patience");
-}
-
-void register_stopper_divergence(stage::Catalogue& catalogue) {
-  catalogue.stoppers.add_class<spec::stopper::Divergence, Divergence>("divergence");
+void register_stopper_early_stopping(stage::Catalog& catalog) {
+  catalog.stoppers.add_class<spec::stopper::Patience, Patience>("patience");
+  catalog.stoppers.add_class<spec::stopper::Divergence, Divergence>("divergence");
 }
 
 }  // namespace trainctl::stages

@@ -9,16 +9,17 @@
 #include "report/record/run_files.hpp"
 #include "report/text/table.hpp"
 #include "study/resume/config_changes.hpp"
+#include "study/run/run.hpp"
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
+#include <system_error>
 
 namespace trainctl::study {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 64 << 20;
+constexpr std::uint64_t kMostBaselineBytes = 64 << 20;
 
 // Names and places; and what a bench turns off, since a second attempt would be timed as the first.
 constexpr std::array kNoWork{"name",
@@ -35,12 +36,12 @@ constexpr std::array kNoWork{"name",
                              "trainer.max_restarts",
                              "trainer.on_divergence"};
 
-bool lies_in(const std::string& path, const std::string& key) {
+bool is_within(const std::string& path, const std::string& key) {
   return path == key || (path.starts_with(key) && path[key.size()] == '.');
 }
 
 bool is_left_out(const std::string& path, std::span<const std::string> varied) {
-  const auto holds = [&](const std::string& key) { return lies_in(path, key); };
+  const auto holds = [&](const std::string& key) { return is_within(path, key); };
   return std::ranges::any_of(kNoWork, holds) || std::ranges::any_of(varied, holds);
 }
 
@@ -52,18 +53,16 @@ void add_value(Hasher& hasher, const std::string& path, const std::string& value
 }
 
 Json read_json(const fs::path& file) {
-  const std::string text = read_file(file, kMostBytes, ReadFailure::config);
+  const std::string text = read_file(file, kMostBaselineBytes, ReadFailure::config);
   Json document = Json::parse(text, nullptr, false);
   ENSURE(config, document.is_object(), "{} is no JSON document, or is cut off",
          printable(file.string()));
   return document;
 }
 
-std::optional<double> number_in(const Json& object, const char* key) {
-  if (!object.is_object()) return std::nullopt;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+std::optional<double> plain_number(const Json& object, const char* key) {
+  const Json& value = report::member(object, key);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
 void take(report::Samples& samples, const std::string& name, std::optional<double> value) {
@@ -71,16 +70,11 @@ void take(report::Samples& samples, const std::string& name, std::optional<doubl
 }
 
 void take_metrics(report::Samples& samples, const Json& result, const std::string& group) {
-  const auto metrics = result.find(group);
-  if (metrics == result.end() || !metrics->is_object()) return;
-  for (const auto& [name, value] : metrics->items()) {
+  const Json& metrics = report::member(result, group);
+  if (!metrics.is_object()) return;
+  for (const auto& [name, value] : metrics.items()) {
     if (value.is_number()) samples[group + "/" + name] = {value.get<double>()};
   }
-}
-
-std::optional<double> cell_number(const std::vector<std::string>& cells, std::size_t column) {
-  if (column >= cells.size()) return std::nullopt;
-  return parse_number<double>(cells[column]);
 }
 
 /// A column of a CSV file; empty where the file, the column or one of its numbers is missing.
@@ -88,13 +82,14 @@ std::vector<double> column_of(const fs::path& file, const std::string& name) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return {};
   const std::vector<std::string> lines =
-      split(read_file(file, kMostBytes, ReadFailure::config), '\n');
+      split(read_file(file, kMostBaselineBytes, ReadFailure::config), '\n');
   const std::vector<std::string> names = report::csv_cells(lines.front());
   const auto column = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
   std::vector<double> values;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
-    const auto value = cell_number(report::csv_cells(lines[i]), column);
+    const std::vector<std::string> cells = report::csv_cells(lines[i]);
+    const auto value = column < cells.size() ? parse_number<double>(cells[column]) : std::nullopt;
     if (!value) return {};
     values.push_back(*value);
   }
@@ -103,11 +98,11 @@ std::vector<double> column_of(const fs::path& file, const std::string& name) {
 
 report::Samples samples_of_run(const fs::path& folder, const Json& result) {
   report::Samples samples;
-  take(samples, "total_s", number_in(result, "wall_s"));
-  take(samples, "samples_per_s", number_in(result, "samples_per_s"));
+  take(samples, "total_s", plain_number(result, "wall_s"));
+  take(samples, "samples_per_s", plain_number(result, "samples_per_s"));
   const Json timing = result.value("timing", Json::object());
-  take(samples, "rss_mb", number_in(timing, "rss_mb"));
-  take(samples, "gpu_mem_mb", number_in(timing, "gpu_mem_mb"));
+  take(samples, "rss_mb", plain_number(timing, "rss_mb"));
+  take(samples, "gpu_mem_mb", plain_number(timing, "gpu_mem_mb"));
   take_metrics(samples, result, "train");
   take_metrics(samples, result, "val");
   const report::Trial trial{.epoch_s = column_of(folder / "timing.csv", "wall_s")};
@@ -115,14 +110,6 @@ report::Samples samples_of_run(const fs::path& folder, const Json& result) {
   const std::vector<double> first = column_of(folder / "timing.csv", "first_batch_s");
   if (!first.empty()) samples["first_batch_s"] = {first.front()};
   return samples;
-}
-
-/// Of {value, why} in a manifest; empty where it is no number of threads.
-std::optional<int> thread_count(const Json& threads) {
-  constexpr double kMost = 4096;
-  const auto value = number_in(threads, "value");
-  if (!value || !(*value >= 1) || *value > kMost) return std::nullopt;
-  return static_cast<int>(*value);
 }
 
 void ensure_readable(const report::Baseline& baseline) {
@@ -145,22 +132,23 @@ void take_layout(const Json& manifest, report::Baseline& baseline) {
 report::Baseline run_as_baseline(const fs::path& folder) {
   const Json result = read_json(folder / "result.json");
   const std::string path = printable(folder.string());
-  ENSURE(config, number_in(result, "exit_code") == 0.0,
+  ENSURE(config, plain_number(result, "exit_code") == 0.0,
          "the baseline {} is a run that did not end well: give one whose exit code was 0", path);
   report::Baseline baseline;
   baseline.path = folder.string();
   const Json manifest = read_json(folder / "manifest.json");
   baseline.machine = report::machine_of_manifest(manifest);
-  const auto threads = manifest.find("num_threads");
-  if (threads != manifest.end()) baseline.num_threads = thread_count(*threads);
+  constexpr double kMostThreads = 4096;
+  const auto threads = plain_number(report::member(manifest, "num_threads"), "value");
+  if (threads && *threads >= 1 && *threads <= kMostThreads)
+    baseline.num_threads = static_cast<int>(*threads);
   baseline.config_resolved =
-      read_file(folder / "config.resolved.yaml", kMostBytes, ReadFailure::config);
+      read_file(folder / "config.resolved.yaml", kMostBaselineBytes, ReadFailure::config);
   take_layout(manifest, baseline);
   baseline.rows.push_back({"the run", {}, samples_of_run(folder, result)});
   return baseline;
 }
 
-/// Those of this bench, and those of the baseline.
 std::vector<std::string> all_varied(const report::Baseline& baseline,
                                     std::span<const std::string> varied) {
   std::set<std::string> keys(varied.begin(), varied.end());
@@ -170,12 +158,72 @@ std::vector<std::string> all_varied(const report::Baseline& baseline,
   return {keys.begin(), keys.end()};
 }
 
+void check_options(const BenchOptions& options, const BenchPlan& plan) {
+  ENSURE(config, options.baseline.empty() || !options.fail_on.empty(),
+         "--baseline is compared with by conditions: add them, as in --fail-on "
+         "'samples_per_s<-2.5%'");
+  ENSURE(config, !options.force_baseline || !options.baseline.empty(),
+         "--force-baseline belongs to --baseline");
+  ENSURE(config, options.fail_on.empty() || !options.baseline.empty() || plan.settings.size() > 1,
+         "--fail-on compares with the first row, and there is no other: add settings, as in "
+         "--workers 0,4, or --baseline FILE");
+}
+
+const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
+                                  const std::vector<std::pair<std::string, std::string>>& values) {
+  return forced ? report::row_for(baseline, values) : comparable_row(baseline, values);
+}
+
+/// At least one setting has to be in the file, before an hour of runs rather than after it.
+void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
+                 const BenchPlan& plan) {
+  const bool any = std::ranges::any_of(plan.settings, [&](const Setting& setting) {
+    return row_in(baseline, options.force_baseline, setting.values) != nullptr;
+  });
+  std::vector<std::string> techniques;
+  for (const report::BaselineRow& row : baseline.rows) techniques.push_back(row.technique);
+  ENSURE(config, any, "the baseline {} has none of these settings; it has {}",
+         printable(baseline.path), shortened(techniques));
+}
+
+/// Throws Error(config) that suggests the experiment with runs or the file with the nearest name.
+void check_exists(const std::string& baseline) {
+  std::error_code ignored;
+  if (fs::exists(baseline, ignored)) return;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at("runs", ignored), end; !ignored && at != end;
+       at.increment(ignored))
+    names.push_back(at->path().filename().string());
+  const auto near = nearest(fs::path(baseline).filename().string(), names);
+  const std::string hint =
+      near ? fmt::format("did you mean '{}'?", *near) : nearest_file_hint(baseline);
+  throw Error(ErrorKind::config,
+              fmt::format("--baseline: there is no file, run folder or experiment with runs below "
+                          "runs/ called '{}'{}",
+                          printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
+}
+
+report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& plan,
+                                  const Json& machine, const PrintLine& print) {
+  check_exists(options.baseline);
+  report::Baseline baseline = load_baseline(options.baseline);
+  const std::vector<std::string> differences =
+      baseline_differences(baseline, plan.requests.front().loaded, machine, varied_keys(plan));
+  ENSURE(config, differences.empty() || options.force_baseline,
+         "the baseline {} is not comparable: {}; save one here (--save), or add --force-baseline",
+         printable(baseline.path), shortened(differences, 8));
+  ensure_rows(baseline, options, plan);
+  if (!differences.empty()) print(fmt::format("baseline  forced: {}", shortened(differences, 8)));
+  return baseline;
+}
+
 }  // namespace
 
 report::Baseline load_baseline(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return run_as_baseline(path);
-  return report::read_baseline(read_file(path, kMostBytes, ReadFailure::config), path.string());
+  return report::read_baseline(read_file(path, kMostBaselineBytes, ReadFailure::config),
+                               path.string());
 }
 
 const report::BaselineRow* comparable_row(
@@ -201,7 +249,7 @@ std::string layout_inputs(const std::string& resolved) {
                                "trainer.accelerator"};
   Hasher hasher;
   for (const auto& [path, value] : resolved_values(resolved)) {
-    const auto holds = [&](const std::string& key) { return lies_in(path, key); };
+    const auto holds = [&](const std::string& key) { return is_within(path, key); };
     if (std::ranges::any_of(kInputs, holds) && !is_left_out(path, {}))
       add_value(hasher, path, value);
   }
@@ -232,6 +280,53 @@ std::vector<std::string> baseline_differences(const report::Baseline& baseline,
                                         printable(change.before), printable(change.now)));
   }
   return differences;
+}
+
+BenchGate::BenchGate(const BenchOptions& options, const BenchPlan& plan, const Json& machine,
+                     const PrintLine& print) {
+  check_options(options, plan);
+  forced_ = options.force_baseline;
+  if (options.fail_on.empty()) return;
+  const std::vector<std::string> metrics = metric_columns(plan.requests.front().loaded.experiment);
+  conditions_ = report::parse_conditions(options.fail_on, metrics);
+  if (!options.baseline.empty()) baseline_ = checked_baseline(options, plan, machine, print);
+}
+
+std::vector<report::Contest> BenchGate::contests(std::span<const report::BenchRow> rows) const {
+  std::vector<report::Contest> contests;
+  for (const report::BenchRow& row : rows) {
+    if (!baseline_ && &row == &rows.front()) continue;
+    report::Contest contest{.technique = row.technique,
+                            .against = "'" + rows.front().technique + "'",
+                            .base = {},
+                            .now = report::samples_of(row.trials),
+                            .pairing = pairing()};
+    if (!baseline_) {
+      contest.base = report::samples_of(rows.front().trials);
+    } else if (const auto* found = row_in(*baseline_, forced_, row.settings)) {
+      contest.against = fmt::format("'{}' of {}", found->technique, baseline_->path);
+      contest.base = found->samples;
+    } else {
+      continue;  // see not_compared()
+    }
+    contests.push_back(std::move(contest));
+  }
+  return contests;
+}
+
+std::vector<std::string> BenchGate::not_compared(std::span<const report::BenchRow> rows) const {
+  std::vector<std::string> techniques;
+  for (const report::BenchRow& row : rows) {
+    if (baseline_ && row_in(*baseline_, forced_, row.settings) == nullptr)
+      techniques.push_back(row.technique);
+  }
+  return techniques;
+}
+
+std::vector<report::Finding> BenchGate::check(std::span<const report::BenchRow> rows) const {
+  if (conditions_.empty() || rows.empty()) return {};
+  const std::vector<report::Contest> all = contests(rows);
+  return report::judge(conditions_, all);
 }
 
 }  // namespace trainctl::study

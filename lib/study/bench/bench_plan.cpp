@@ -13,11 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
 #include <variant>
 
 namespace trainctl::study {
@@ -62,7 +58,6 @@ std::map<std::string, std::string> patch_values(const std::string& file) {
   return values;
 }
 
-/// Two: the experiment as it is, and with the whole patch.
 std::vector<Setting> settings_against(const BenchOptions& options, const Invocation& invocation,
                                       config::Diagnostics& diagnostics) {
   ENSURE(config, options.axes.empty(),
@@ -109,27 +104,10 @@ bool probes_layout(const RunRequest& request) {
          !spec::placement_of(experiment.trainer, read_machine()).on_gpus;
 }
 
-std::string layout_inputs_of(const RunRequest& request) {
-  return layout_inputs(resolved_config(request.loaded));
-}
-
 int devices_in(const RunRequest& request) {
   return request.loaded.experiment.trainer.devices.value_or(1);
 }
 
-std::string threads_line(int threads, int devices, bool differs) {
-  return fmt::format(
-      "warm-up  {} CPU thread{} a process in every run{}", threads, plural(threads),
-      differs ? fmt::format(" on {} device{}", devices, plural(devices)) : std::string());
-}
-
-std::string no_threads_line(int devices) {
-  return fmt::format(
-      "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
-      devices, plural(devices));
-}
-
-/// The request with further overrides.
 RunRequest with_overrides(const RunRequest& request, const Overrides& added) {
   config::Diagnostics found;  // the warnings of the request were printed
   RunRequest changed = make_request(request, added, found);
@@ -148,7 +126,7 @@ class WarmUps {
   /// numbers of devices.
   void pin(RunRequest& request, bool differs) {
     const int devices = devices_in(request);
-    const std::string inputs = layout_inputs_of(request);
+    const std::string inputs = layout_inputs(resolved_config(request.loaded));
     const bool wants_threads =
         chooses_threads(request) && !threads_.contains(devices) && !failed_.contains(devices);
     const bool wants_layout = probes_layout(request) && !layouts_.contains(inputs);
@@ -167,21 +145,18 @@ class WarmUps {
     if (!pins.empty()) request = with_overrides(request, pins);
   }
 
-  /// Takes over the threads of the baseline.
   void take_threads(int devices, int number) {
     first_.threads = threads_[devices] = number;
     print_(fmt::format("baseline  {} CPU thread{} a process in every run, as it had", number,
                        plural(number)));
   }
 
-  /// Takes over the memory format of the baseline.
   void take_layout(const std::string& inputs, bool channels_last) {
     if (!layouts_.emplace(inputs, channels_last).second) return;
     print_(fmt::format("baseline  images with the channels {} in every run, as it had",
                        channels_last ? "last" : "first"));
   }
 
-  /// Whether a signal or the end of the budget ended them.
   [[nodiscard]] bool was_ended() const { return first_.stopped || first_.overdue; }
   [[nodiscard]] const WarmUp& first() const { return first_; }
   [[nodiscard]] const std::map<std::string, bool>& layouts() const { return pinned_layouts_; }
@@ -207,17 +182,20 @@ class WarmUps {
     if (!wants_threads) return tried;
     if (!tried.threads) {
       failed_.insert(devices);
-      print_(no_threads_line(devices));
+      print_(fmt::format(
+          "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
+          devices, plural(devices)));
       return tried;
     }
     if (!first_.threads) first_.threads = tried.threads;
     first_.taken = std::max(first_.taken, tried.taken);
     threads_[devices] = *tried.threads;
-    print_(threads_line(*tried.threads, devices, differs));
+    print_(fmt::format("warm-up  {} CPU thread{} a process in every run{}", *tried.threads,
+                       plural(*tried.threads),
+                       differs ? fmt::format(" on {} device{}", devices, plural(devices)) : ""));
     return tried;
   }
 
-  /// Repeats a choice that was made while other processes took the cores.
   WarmUp repeat_if_contended(const RunRequest& request) {
     constexpr int kMostRuns = 3;
     WarmUp tried;
@@ -233,7 +211,7 @@ class WarmUps {
   std::optional<double> ends_at_;
   const PrintLine& print_;
   std::map<int, int> threads_;                          // by the number of devices
-  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs_of(); none: it failed
+  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs(); none: it failed
   std::map<std::string, bool> pinned_layouts_;          // those that runs have
   std::set<int> failed_;
   WarmUp first_;
@@ -252,7 +230,7 @@ void pin_choices(std::vector<RunRequest>& requests, const Pinning& pinning, Warm
   if (pinning.threads && !differs)
     warm_ups.take_threads(devices_in(requests.front()), *pinning.threads);
   for (const RunRequest& request : requests) {
-    const auto known = pinning.layouts.find(layout_inputs_of(request));
+    const auto known = pinning.layouts.find(layout_inputs(resolved_config(request.loaded)));
     if (chooses_layout(request) && known != pinning.layouts.end())
       warm_ups.take_layout(known->first, known->second);
   }

@@ -4,11 +4,7 @@
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <string>
-#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -68,6 +64,17 @@ void check_axes(std::span<const Axis> axes) {
     ENSURE(config, same == 1, "{} is given twice; put all its values in one list",
            printable(axes[i].key));
   }
+}
+
+constexpr const char* kDevices = "trainer.devices";
+constexpr const char* kBatchSize = "loader.batch_size";
+
+using Value = std::pair<std::string, std::string>;
+
+std::string& value_of(Setting& setting, const std::string& key) {
+  const auto found = std::ranges::find(setting.values, key, &Value::first);
+  if (found != setting.values.end()) return found->second;
+  return setting.values.emplace_back(key, "").second;
 }
 
 }  // namespace
@@ -153,27 +160,6 @@ std::vector<Setting> product(std::span<const Axis> axes) {
   return settings;
 }
 
-namespace {
-
-constexpr const char* kDevices = "trainer.devices";
-constexpr const char* kBatch = "loader.batch_size";
-
-using Value = std::pair<std::string, std::string>;
-
-std::string& value_of(Setting& setting, const std::string& key) {
-  const auto found = std::ranges::find(setting.values, key, &Value::first);
-  if (found != setting.values.end()) return found->second;
-  return setting.values.emplace_back(key, "").second;
-}
-
-/// The same with another number of devices.
-Setting with_devices(Setting setting, int devices) {
-  value_of(setting, kDevices) = std::to_string(devices);
-  return setting;
-}
-
-}  // namespace
-
 std::optional<int> devices_of(const Setting& setting) {
   const auto found = std::ranges::find(setting.values, kDevices, &Value::first);
   if (found == setting.values.end()) return std::nullopt;
@@ -192,14 +178,16 @@ void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of) 
     ENSURE(config, devices.has_value(),
            "--scaling compares numbers of devices: add them, as in --devices 1,2");
     if (!base) base = devices;
-    const std::int64_t batch = batch_of(with_devices(setting, *base));
+    Setting first = setting;
+    value_of(first, kDevices) = std::to_string(*base);
+    const std::int64_t batch = batch_of(first);
     const std::int64_t samples = batch * *base;
     ENSURE(
         config, samples % *devices == 0,
         "--scaling strong keeps the {} samples of a step ({} on {} device{}), which do not divide "
         "among {} devices; choose a loader.batch_size of which {} is a factor, or --scaling weak",
         samples, batch, *base, plural(*base), *devices, *devices);
-    value_of(setting, kBatch) = std::to_string(samples / *devices);
+    value_of(setting, kBatchSize) = std::to_string(samples / *devices);
   }
 }
 

@@ -4,11 +4,8 @@
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <csignal>
-#include <string>
 #include <utility>
 
 namespace trainctl::study {
@@ -31,7 +28,6 @@ bool keep(report::BenchRow& row, TrialResult result, const std::string& which) {
   return !was_stopped(row);
 }
 
-/// Watches the end of a bench.
 class Budget {
  public:
   explicit Budget(const Rounds& rounds) : rounds_(rounds) {}
@@ -44,7 +40,6 @@ class Budget {
     return repeat == 0 || now + longest_s_ <= *rounds_.ends_at;
   }
 
-  /// Of the first round; later ones are foreseen.
   [[nodiscard]] bool lets_run_begin(int repeat) const {
     return repeat > 0 || !rounds_.ends_at || rounds_.clock->now() <= *rounds_.ends_at;
   }
@@ -53,6 +48,49 @@ class Budget {
   const Rounds& rounds_;
   double began_ = 0;
   double longest_s_ = 0;
+};
+
+/// A second attempt or a restart would be timed as the first.
+RunRequest one_attempt(RunRequest request) {
+  request.loaded.experiment.trainer.max_restarts = 0;
+  request.loaded.experiment.trainer.on_divergence.clear();
+  return request;
+}
+
+class Watch : public report::Sink {
+ public:
+  Watch(double at, std::shared_ptr<bool> struck) : at_(at), struck_(std::move(struck)) {}
+
+  void on_event(int /*rank*/, const events::Event& /*event*/) override {}
+
+  // What is thrown here ends the job.
+  void on_tick(double now) override {
+    if (now < at_ || *struck_) return;
+    *struck_ = true;
+    throw Error(ErrorKind::hang, "it was ended, since it took longer than it may");
+  }
+
+  void close() override {}
+
+ private:
+  double at_;
+  std::shared_ptr<bool> struck_;
+};
+
+/// Hears the steps of rank 0.
+class StepListener final : public report::Sink {
+ public:
+  explicit StepListener(const OnStep& on_step) : on_step_(on_step) {}
+
+  void on_event(int rank, const events::Event& event) override {
+    const auto* logged = std::get_if<events::StepLogged>(&event);
+    if (rank == 0 && logged != nullptr) on_step_(*logged);
+  }
+  void on_tick(double /*now*/) override {}
+  void close() override {}
+
+ private:
+  const OnStep& on_step_;
 };
 
 }  // namespace
@@ -101,17 +139,6 @@ int exit_code_of(std::span<const report::BenchRow> rows) {
   return code;
 }
 
-namespace {
-
-/// A second attempt or a restart would be timed as the first.
-RunRequest one_attempt(RunRequest request) {
-  request.loaded.experiment.trainer.max_restarts = 0;
-  request.loaded.experiment.trainer.on_divergence.clear();
-  return request;
-}
-
-}  // namespace
-
 report::TrialFailure failure_of(const RunOutcome& run) {
   const report::Ending& ending = run.ending;
   const std::string cause =
@@ -131,8 +158,8 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock,
     report::TrialFailure failure = failure_of(run);
     failure.overdue = deadline.has_struck();
     return failure;
-  } catch (const Error&
-               error) {  // no folder could be made: the runs before it are still worth their table
+  } catch (const Error& error) {
+    // No folder could be made; the runs before it are still worth their table.
     return report::TrialFailure{error.exit_code(), error.what()};
   }
 }
@@ -155,29 +182,14 @@ WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<doub
   return found;
 }
 
-namespace {
-
-class Watch : public report::Sink {
- public:
-  Watch(double at, std::shared_ptr<bool> struck) : at_(at), struck_(std::move(struck)) {}
-
-  void on_event(int /*rank*/, const events::Event& /*event*/) override {}
-
-  // What is thrown here ends the job.
-  void on_tick(double now) override {
-    if (now < at_ || *struck_) return;
-    *struck_ = true;
-    throw Error(ErrorKind::hang, "it was ended, since it took longer than it may");
-  }
-
-  void close() override {}
-
- private:
-  double at_;
-  std::shared_ptr<bool> struck_;
-};
-
-}  // namespace
+RunOutcome run_with(const RunRequest& request, const OnStep& on_step, const Clock& clock) {
+  const auto make_sinks = [&](const fs::path& /*run_dir*/) {
+    Sinks sinks;
+    sinks.push_back(std::make_unique<StepListener>(on_step));
+    return sinks;
+  };
+  return run_experiment(request, make_sinks, clock);
+}
 
 Sinks Deadline::sinks() const {
   Sinks sinks;

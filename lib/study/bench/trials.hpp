@@ -82,6 +82,12 @@ class Deadline {
   std::shared_ptr<bool> struck_ = std::make_shared<bool>(false);
 };
 
+/// Called with each step that rank 0 logs.
+using OnStep = std::function<void(const events::StepLogged& step)>;
+
+/// Runs the request through the door with that listener alone.
+RunOutcome run_with(const RunRequest& request, const OnStep& on_step, const Clock& clock);
+
 /// What cuts any experiment down to its first optimizer steps, each of them told: no validation,
 /// nothing that ends it earlier, and nothing kept.
 std::vector<std::string> short_run(int steps);

@@ -20,14 +20,13 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
-#include <string_view>
 #include <thread>
 
 namespace trainctl::study {
 namespace {
 
-constexpr int kAttempts = 200;
-constexpr auto kPause = std::chrono::milliseconds(5);
+constexpr int kLockAttempts = 200;
+constexpr auto kLockPause = std::chrono::milliseconds(5);
 
 std::string content_of(int fd) {
   std::array<char, 4096> bytes{};
@@ -42,8 +41,7 @@ bool lies_at(const fs::path& path, int fd) {
          there.st_ino == open.st_ino && there.st_dev == open.st_dev;
 }
 
-// "pid 12 on host since ...".
-std::string told(const std::string& content) {
+std::string holder_text(const std::string& content) {
   if (const auto holder = read_lock_line(content))
     return fmt::format("pid {} on {} since {}", holder->pid, printable(holder->host),
                        printable(holder->since));
@@ -95,12 +93,12 @@ struct Claim {
     throw Error(ErrorKind::resource,
                 fmt::format("the run folder {} is in use by {}; choose another --run-dir, or take "
                             "it with --break-lock if that process is gone",
-                            path.parent_path().string(), told(content)));
+                            path.parent_path().string(), holder_text(content)));
   }
 
   void say(const std::string& content, const std::string& why) const {
     log::get().warn("the run folder {} was locked by {}; its lock is taken over: {}",
-                    path.parent_path().string(), told(content), why);
+                    path.parent_path().string(), holder_text(content), why);
   }
 
   // What is judged and changed is what this run alone holds: the file itself is locked meanwhile.
@@ -131,17 +129,21 @@ std::string content_at(const fs::path& path) {
 
 }  // namespace
 
+std::optional<LockHolder> lock_holder(const fs::path& folder) {
+  return read_lock_line(content_at(folder / FolderLock::kFileName));
+}
+
 bool is_in_use(const fs::path& folder) {
-  const auto holder = read_lock_line(content_at(folder / FolderLock::kFileName));
+  const auto holder = lock_holder(folder);
   return holder && surely_lives(*holder, this_process());
 }
 
 FolderLock::FolderLock(const fs::path& folder, IfLocked if_locked)
     : path_(fs::absolute(folder) / kFileName), line_(lock_line(this_process())) {
   const Claim claim{path_, line_, if_locked};
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
     if (create(path_, line_) || claim.take_over()) return;
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kLockPause);
   }
   claim.refuse(content_at(path_));
 }
@@ -151,21 +153,12 @@ FolderLock::~FolderLock() {
   const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return;
   // Whoever judges it now finds that its holder lives, and lets go.
-  for (int i = 0; i < kAttempts && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
+  for (int i = 0; i < kLockAttempts && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK) break;
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kLockPause);
   }
   if (lies_at(path_, fd.get()) && content_of(fd.get()) == line_) ::unlink(path_.c_str());
 }
-
-namespace {
-
-bool is_gone(int pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
-
-// Machines whose name is that of all machines cannot be told apart by it.
-bool names_a_machine(const std::string& host) { return !host.empty() && host != "localhost"; }
-
-}  // namespace
 
 LockHolder this_process() {
   LockHolder holder;
@@ -221,11 +214,12 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
   if (holder.host != here.host || holder.boot_id.empty() || here.boot_id.empty())
     return std::nullopt;
   if (holder.boot_id != here.boot_id) {
-    if (!names_a_machine(holder.host)) return std::nullopt;
+    // "localhost" is the name of many machines.
+    if (holder.host.empty() || holder.host == "localhost") return std::nullopt;
     return "the machine was started anew since";
   }
   if (holder.pid_namespace == 0 || holder.pid_namespace != here.pid_namespace) return std::nullopt;
-  if (is_gone(holder.pid)) return "that process is gone";
+  if (::kill(holder.pid, 0) != 0 && errno == ESRCH) return "that process is gone";
   const auto process = read_process_stat(holder.pid);
   if (!process || holder.started == 0) return std::nullopt;  // of another user, and hidden
   if (process->start_ticks != holder.started) return "that number belongs to another process now";

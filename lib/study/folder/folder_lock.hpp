@@ -33,6 +33,10 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
 /// Whether the holder is another process that lives for certain, as `here` sees it.
 bool surely_lives(const LockHolder& holder, const LockHolder& here);
 
+/// Returns who holds the folder by its file `.lock`; nothing where that is missing or cannot be
+/// read.
+std::optional<LockHolder> lock_holder(const fs::path& folder);
+
 /// Whether another process that lives for certain holds the folder.
 bool is_in_use(const fs::path& folder);
 

@@ -7,30 +7,22 @@
 #include "report/record/history_files.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_lock.hpp"
-#include "study/folder/run_needs.hpp"
+#include "study/folder/run_folder.hpp"
 
 #include <unistd.h>
 
 #include <array>
 #include <functional>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostHistoryBytes = std::uint64_t{1} << 32;
 constexpr std::uint64_t kMostDocument = 64 << 20;
 constexpr const char* kResolved = "config.resolved.yaml";
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 std::string json_damage(const fs::path& file) {
   const Json read = report::parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
@@ -48,7 +40,6 @@ std::string yaml_damage(const fs::path& file) {
 
 std::string task_file_damage(const fs::path& file) { return task_damage(file.parent_path()); }
 
-/// Why the file is damaged; empty where it is not, or is not there.
 std::string damage_of(const fs::path& file,
                       const std::function<std::string(const fs::path&)>& check) {
   if (!is_file(file)) return "";
@@ -79,7 +70,6 @@ std::string moved(const fs::path& file, const std::string& why) {
                      one_line(why), place.filename().string());
 }
 
-/// The resolved config of the newest checkpoint that has one.
 std::optional<std::string> saved_config(const fs::path& run_dir) {
   std::error_code ignored;
   if (!fs::is_directory(run_dir / "checkpoints", ignored)) return std::nullopt;
@@ -110,6 +100,30 @@ std::vector<DamagedFile> find_damaged(const fs::path& run_dir) {
     if (!why.empty()) damaged.push_back({run_dir / each.name, std::move(why)});
   }
   return damaged;
+}
+
+bool is_marked(std::string_view name, std::string_view mark) {
+  const std::size_t at = name.rfind(mark);
+  if (!name.starts_with('.') || at == std::string_view::npos || at == 0) return false;
+  const std::string_view pid = name.substr(at + mark.size());
+  const bool is_number = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
+  return is_number && pid != std::to_string(::getpid());
+}
+
+// As write_atomically and ReservedFile name what they have not finished.
+bool is_temporary(std::string_view name) {
+  return is_marked(name, ".tmp.") || is_marked(name, ".reserved.");
+}
+
+void remove_temporaries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code failure;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied,
+                                         failure);
+  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+    if (is_temporary(entry->path().filename().string())) found.push_back(entry->path());
+  }
+  for (const fs::path& path : found) ::unlink(path.c_str());
 }
 
 }  // namespace
@@ -166,8 +180,9 @@ std::string restore_resolved_config(const fs::path& run_dir) {
 std::vector<std::string> damaged_history(const fs::path& run_dir) {
   std::vector<std::string> notes;
   const auto text_of = [&](const std::string& name) {
-    return is_file(run_dir / name) ? read_file(run_dir / name, kMostBytes, ReadFailure::resource)
-                                   : std::string();
+    return is_file(run_dir / name)
+               ? read_file(run_dir / name, kMostHistoryBytes, ReadFailure::resource)
+               : std::string();
   };
   (void)report::steps_of(text_of("metrics.jsonl"), notes);
   for (const std::string& name : report::names_in(run_dir, ".csv")) {
@@ -177,34 +192,6 @@ std::vector<std::string> damaged_history(const fs::path& run_dir) {
   }
   return notes;
 }
-
-namespace {
-
-bool is_marked(std::string_view name, std::string_view mark) {
-  const std::size_t at = name.rfind(mark);
-  if (!name.starts_with('.') || at == std::string_view::npos || at == 0) return false;
-  const std::string_view pid = name.substr(at + mark.size());
-  const bool is_number = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
-  return is_number && pid != std::to_string(::getpid());
-}
-
-// As write_atomically and ReservedFile name what they have not finished.
-bool is_temporary(std::string_view name) {
-  return is_marked(name, ".tmp.") || is_marked(name, ".reserved.");
-}
-
-void remove_temporaries(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failure;
-  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied,
-                                         failure);
-  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-    if (is_temporary(entry->path().filename().string())) found.push_back(entry->path());
-  }
-  for (const fs::path& path : found) ::unlink(path.c_str());
-}
-
-}  // namespace
 
 void remove_unfinished(const fs::path& run_dir) {
   remove_temporaries(run_dir);

@@ -2,8 +2,13 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/strings.hpp"
-#include "study/folder/folder_lock.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/store.hpp"
+#include "report/record/run_files.hpp"
+#include "spec/experiment/task.hpp"
+#include "study/resume/resume.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,16 +21,43 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
 
-constexpr int kAttempts = 1000;  // two names that differ are at most 16 us apart
+fs::path store_of(const fs::path& run_dir) { return run_dir / "checkpoints"; }
+
+bool has_entry(const fs::path& folder, const std::function<bool(const fs::path&)>& is_wanted) {
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (is_wanted(at->path())) return true;
+  }
+  return false;
+}
+
+bool is_committed(const fs::path& path) {
+  return checkpoint::parse_folder_name(path.filename().string()) && checkpoint::is_committed(path);
+}
+
+/// The newest checkpoint decides, or the one that `best` leads to, since resuming takes that one. A
+/// manifest that cannot be read counts: resuming reports the damage.
+bool is_resumable(const fs::path& run_dir, RunNeeds needs) {
+  if (!has_checkpoint(run_dir)) return false;
+  const checkpoint::Store store(store_of(run_dir));
+  const auto best = store.pointed(checkpoint::Link::best);
+  if (needs == RunNeeds::resumable_best && !best) return false;
+  for (const checkpoint::Found& found : store.list()) {
+    const bool is_taken = needs == RunNeeds::resumable_best ? found.path == *best : found.committed;
+    if (is_taken) return !found.manifest || !has_weights_only(*found.manifest);
+  }
+  return true;
+}
+
+constexpr int kNameAttempts = 1000;  // two names that differ are at most 16 us apart
 
 // Exclusive: two runs that start at the same moment cannot both succeed.
 bool make_exclusively(const fs::path& folder) {
@@ -64,7 +96,163 @@ RunFolder use_fixed(const FolderRequest& request) {
   return made;
 }
 
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  std::vector<fs::path> runs = newest_first(folder);
+  std::erase_if(runs, [](const fs::path& run) { return !is_run_folder(run); });
+  return runs;
+}
+
+/// Returns the runs of all experiments below `root`, newest first. Those of one experiment keep
+/// their order, and the times in the names decide between experiments.
+std::vector<fs::path> all_runs(const fs::path& root) {
+  std::vector<fs::path> all;
+  for (const fs::path& experiment : newest_first(root)) {
+    std::size_t at = 0;
+    for (const fs::path& run : runs_in(experiment)) {
+      while (at < all.size() && all[at].filename() >= run.filename()) ++at;
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(at++), run);
+    }
+  }
+  return all;
+}
+
+RunSearch first_with(const std::vector<fs::path>& runs, RunNeeds needs) {
+  RunSearch search;
+  for (const fs::path& run : runs) {
+    if (meets(run, needs)) {
+      search.run = run;
+      break;
+    }
+    search.skipped.push_back(run);
+  }
+  return search;
+}
+
+std::optional<NamedRun> first_or_newest(const std::vector<fs::path>& runs, RunNeeds needs) {
+  if (runs.empty()) return std::nullopt;
+  RunSearch search = first_with(runs, needs);
+  if (!search.run) return NamedRun{runs.front(), {}};
+  return NamedRun{*search.run, std::move(search.skipped)};
+}
+
+constexpr std::string_view kPattern = "trainctl-XXXXXX";
+
+bool is_own_folder(const fs::path& path) {
+  constexpr std::size_t kRandom = 6;
+  const std::string name = path.filename().string();
+  struct stat info {};
+  return name.size() == kPattern.size() &&
+         name.starts_with(kPattern.substr(0, kPattern.size() - kRandom)) &&
+         ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+}
+
+// What cannot be removed stays: nobody asked for it now.
+void remove_left(const fs::path& parent) {
+  std::vector<fs::path> left;
+  std::error_code failure;
+  fs::directory_iterator entry(parent, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    if (!is_own_folder(entry->path())) continue;
+    const auto holder = lock_holder(entry->path());
+    if (holder && why_gone(*holder, this_process())) left.push_back(entry->path());
+  }
+  for (const fs::path& folder : left) fs::remove_all(folder, failure);
+}
+
 }  // namespace
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+Json read_object(const fs::path& file) {
+  constexpr std::uint64_t kMostBytes = 64 << 20;
+  if (!is_file(file)) return nullptr;
+  Json read = Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr,
+                          /*allow_exceptions=*/false);
+  return read.is_object() ? std::move(read) : Json();
+}
+
+Json object_if_readable(const fs::path& file) {
+  try {
+    return read_object(file);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+bool meets(const fs::path& run_dir, RunNeeds needs) {
+  if (needs == RunNeeds::nothing) return true;
+  if (!is_training(run_dir)) return false;
+  switch (needs) {
+    case RunNeeds::weights:
+      return has_entry(store_of(run_dir), [](const fs::path& path) {
+        return is_committed(path) || path.extension() == ".safetensors";
+      });
+    case RunNeeds::best_weights: return weights_named(run_dir, "best").has_value();
+    case RunNeeds::last_weights: return weights_named(run_dir, "last").has_value();
+    case RunNeeds::checkpoint: return has_entry(store_of(run_dir), is_committed);
+    case RunNeeds::resumable:
+    case RunNeeds::resumable_best: return is_resumable(run_dir, needs) || is_in_use(run_dir);
+    case RunNeeds::success:
+      return report::member(object_if_readable(run_dir / "result.json"), "exit_code") == 0;
+    case RunNeeds::nothing: break;
+  }
+  return true;
+}
+
+std::string lacking(RunNeeds needs) {
+  switch (needs) {
+    case RunNeeds::best_weights:
+    case RunNeeds::resumable_best: return "without a checkpoint 'best'";
+    case RunNeeds::last_weights: return "without a checkpoint 'last'";
+    case RunNeeds::resumable: return "without a checkpoint to resume from";
+    case RunNeeds::success: return "without exit code 0";
+    case RunNeeds::nothing:
+    case RunNeeds::weights:
+    case RunNeeds::checkpoint: break;
+  }
+  return "without a checkpoint";
+}
+
+bool is_run_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "config.resolved.yaml", ignored) || has_checkpoint(folder);
+}
+
+bool has_checkpoint(const fs::path& run_dir) {
+  return has_entry(store_of(run_dir), [](const fs::path& path) {
+    return path.filename().string().starts_with(checkpoint::kAsidePrefix) || is_committed(path);
+  });
+}
+
+std::optional<fs::path> weights_named(const fs::path& run_dir, const std::string& name) {
+  const fs::path folder = store_of(run_dir);
+  const fs::path file = folder / (name + ".safetensors");
+  std::error_code ignored;
+  if (fs::is_regular_file(file, ignored)) return file;
+  if (!fs::is_directory(folder, ignored)) return std::nullopt;
+  return checkpoint::Store(folder).pointed(name == "best" ? checkpoint::Link::best
+                                                          : checkpoint::Link::last);
+}
+
+std::string task_damage(const fs::path& run_dir) {
+  try {
+    (void)spec::read_task(run_dir);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+bool is_training(const fs::path& run_dir) {
+  try {
+    return spec::read_task(run_dir).kind == spec::TaskKind::train;
+  } catch (const Error&) {
+    return has_checkpoint(run_dir);
+  }
+}
 
 std::string folder_name(const std::string& name) {
   std::string safe;
@@ -112,7 +300,7 @@ RunFolder make_run_folder(const FolderRequest& request) {
   if (request.fixed) return use_fixed(request);
   const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
   make_folder(parent);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     const fs::path folder = parent / utc_stamp();
     if (make_exclusively(folder)) {
       point_latest_at(folder);
@@ -122,49 +310,6 @@ RunFolder make_run_folder(const FolderRequest& request) {
   throw Error(ErrorKind::resource,
               fmt::format("cannot find a free run folder below {}", parent.string()));
 }
-
-namespace {
-
-std::vector<fs::path> runs_in(const fs::path& folder) {
-  std::vector<fs::path> runs = newest_first(folder);
-  std::erase_if(runs, [](const fs::path& run) { return !is_run_folder(run); });
-  return runs;
-}
-
-/// Returns the runs of all experiments below `root`, newest first. Those of one experiment keep
-/// their order, and the times in the names decide between experiments.
-std::vector<fs::path> all_runs(const fs::path& root) {
-  std::vector<fs::path> all;
-  for (const fs::path& experiment : newest_first(root)) {
-    std::size_t at = 0;
-    for (const fs::path& run : runs_in(experiment)) {
-      while (at < all.size() && all[at].filename() >= run.filename()) ++at;
-      all.insert(all.begin() + static_cast<std::ptrdiff_t>(at++), run);
-    }
-  }
-  return all;
-}
-
-RunSearch first_with(const std::vector<fs::path>& runs, RunNeeds needs) {
-  RunSearch search;
-  for (const fs::path& run : runs) {
-    if (meets(run, needs)) {
-      search.run = run;
-      break;
-    }
-    search.skipped.push_back(run);
-  }
-  return search;
-}
-
-std::optional<NamedRun> first_or_newest(const std::vector<fs::path>& runs, RunNeeds needs) {
-  if (runs.empty()) return std::nullopt;
-  RunSearch search = first_with(runs, needs);
-  if (!search.run) return NamedRun{runs.front(), {}};
-  return NamedRun{*search.run, std::move(search.skipped)};
-}
-
-}  // namespace
 
 RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs) {
   return first_with(runs_in(fs::absolute(root) / folder_name(name)), needs);
@@ -187,43 +332,6 @@ fs::path find_run(const std::string& word, const fs::path& root) {
          printable(word), printable(root.string()));
   return found->folder;
 }
-
-namespace {
-
-constexpr std::string_view kPattern = "trainctl-XXXXXX";
-
-bool is_own_folder(const fs::path& path) {
-  constexpr std::size_t kRandom = 6;
-  const std::string name = path.filename().string();
-  struct stat info {};
-  return name.size() == kPattern.size() &&
-         name.starts_with(kPattern.substr(0, kPattern.size() - kRandom)) &&
-         ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
-}
-
-bool was_left(const fs::path& folder) {
-  constexpr std::uint64_t kMostBytes = 4096;
-  try {
-    const auto holder = read_lock_line(
-        read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource));
-    return holder && why_gone(*holder, this_process());
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-// What cannot be removed stays: nobody asked for it now.
-void remove_left(const fs::path& parent) {
-  std::vector<fs::path> left;
-  std::error_code failure;
-  fs::directory_iterator entry(parent, failure);
-  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
-    if (is_own_folder(entry->path()) && was_left(entry->path())) left.push_back(entry->path());
-  }
-  for (const fs::path& folder : left) fs::remove_all(folder, failure);
-}
-
-}  // namespace
 
 ScratchFolder::ScratchFolder(const fs::path& parent) {
   remove_left(parent);

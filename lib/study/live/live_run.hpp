@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
+#include <utility>
 
 namespace trainctl::study {
 
@@ -16,10 +16,7 @@ namespace trainctl::study {
 /// damaged counts as not there.
 class LiveRun {
  public:
-  explicit LiveRun(fs::path run_dir);
-  ~LiveRun();
-  LiveRun(const LiveRun&) = delete;
-  LiveRun& operator=(const LiveRun&) = delete;
+  explicit LiveRun(fs::path run_dir) : run_dir_(std::move(run_dir)) {}
 
   /// `now`: seconds of one steady clock. Rates are of the time since the look before; of the first
   /// one, of what the files tell.

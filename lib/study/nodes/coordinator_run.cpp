@@ -1,7 +1,6 @@
 #include "study/nodes/coordinator_run.hpp"
 
 #include "base/clock.hpp"
-#include "base/error.hpp"
 #include "log/log.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/workers/devices.hpp"
@@ -14,12 +13,6 @@ namespace {
 
 // Longer than the pause between two tries of a node, shorter than a person waits for a prompt.
 constexpr double kLatecomersS = 5;
-
-// One folder on two machines may have the same path and not be the same.
-std::string mark_of(const fs::path& folder) {
-  constexpr std::uint64_t kMostBytes = 1 << 16;
-  return read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource);
-}
 
 }  // namespace
 
@@ -42,7 +35,10 @@ HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::Sign
                          .config = config_digest(request.loaded),
                          .accelerator = devices.gpu ? "gpu" : "cpu"};
   head_.emplace(std::move(listener), std::move(facts), beat_times());
-  head_->set_folder(folder.string(), mark_of(folder));
+  constexpr std::uint64_t kMostBytes = 1 << 16;
+  // One folder on two machines may have the same path and not be the same: the lock tells.
+  head_->set_folder(folder.string(),
+                    read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource));
   announce(plan_, bound, request.make_exchange);
   log::get().info(
       "node 0 of {} listens at {}; what ranks exchange is neither encrypted nor "

@@ -32,7 +32,6 @@ constexpr int kTickMs = 200;
 /// Stop signals while no ranks run here.
 class Stops {
  public:
-  /// True: the first has come by now.
   bool heard() {
     for (const int signal : guard_.take()) {
       if (!first_) first_ = signal;
@@ -74,7 +73,6 @@ bool sees_folder(const launch::Welcome& welcome) {
   return false;
 }
 
-/// What the head says next: an attempt begins, or there is none.
 using Word = std::variant<launch::Welcome, JoinedOutcome>;
 
 class JoinedRun {
@@ -82,18 +80,175 @@ class JoinedRun {
   JoinedRun(const RunRequest& request, const SayLine& say, const Clock& clock)
       : request_(request), plan_(*request.nodes), say_(say), clock_(clock) {}
 
-  JoinedOutcome execute();
+  JoinedOutcome execute() {
+    choose();
+    if (!join()) return stopped_by(stops_.first());
+    greet();
+    for (;;) {
+      Word word = await();
+      if (auto* outcome = std::get_if<JoinedOutcome>(&word)) return std::move(*outcome);
+      if (auto outcome = attempt(std::get<launch::Welcome>(word))) return std::move(*outcome);
+    }
+  }
 
  private:
-  void choose();
-  bool join();
-  void greet();
-  Word await();
-  std::optional<Word> taken(const launch::NodeMessage& message) const;
-  std::optional<JoinedOutcome> attempt(const launch::Welcome& welcome);
-  [[noreturn]] void refuse(const launch::Refused& refused) const;
-  [[nodiscard]] JoinedOutcome lost(const std::string& why) const;
-  void leave(const launch::NodeLeaves& last);
+  // Before the join, since it takes a while; what is wrong is for the head, too, which would wait.
+  void choose() {
+    try {
+      devices_ = choose_devices(request_.loaded.experiment.trainer, machine_,
+                                [] { return launch::probe_gpus(); });
+      if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
+    } catch (const Error& error) {
+      log::get().warn("this node cannot take part, which node 0 is to know: {}", error.message());
+      unfit_ = error;
+    }
+  }
+
+  // False: a signal has come.
+  bool join() {
+    say_(fmt::format("node {} of {} looks for node 0 at {}", plan_.node, plan_.nodes,
+                     launch::to_text(plan_.endpoint)));
+    try {
+      launch::Joined joined = join_head(plan_, {.claim = {launch::Role::node, plan_.node},
+                                                .give_up = [&] { return stops_.heard(); },
+                                                .make_exchange = request_.make_exchange});
+      local_address_ = joined.local_address;
+      link_.emplace(std::move(joined.socket), beats_, clock_.now());
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::interrupted && stops_.heard()) return false;
+      throw;
+    }
+    return true;
+  }
+
+  void greet() {
+    try {
+      if (unfit_) throw Error(*unfit_);
+      address_ = group_address(request_.loaded.experiment, local_address_);
+    } catch (const Error& error) {
+      leave({error.exit_code(), error.what()});
+      throw;
+    }
+    link_->send(launch::NodeHello{.node = plan_.node,
+                                  .first_rank = plan_.node * devices_.ranks,
+                                  .ranks = devices_.ranks,
+                                  .host = launch::host_name(),
+                                  .version = request_.version,
+                                  .config = config_digest(request_.loaded),
+                                  .accelerator = devices_.gpu ? "gpu" : "cpu"},
+                clock_.now());
+  }
+
+  Word await() {
+    link_->allow_silence(kPauseS);
+    int told = 0;
+    for (;;) {
+      std::vector<pollfd> polls{{stops_.fd(), POLLIN, 0}};
+      link_->append_to(polls);
+      ::poll(polls.data(), polls.size(), kTickMs);
+      if (stops_.heard()) {
+        // Before the run there is nothing to save; between attempts the head decides.
+        if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
+        if (std::exchange(told, 1) == 0)
+          link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
+      }
+      std::optional<Word> word;
+      link_->serve(clock_.now(), [&](const launch::NodeMessage& message) {
+        if (auto next = taken(message)) {
+          word = std::move(next);
+        } else if (word) {
+          link_->put_back(message);  // an order for the ranks that are to start
+        }
+      });
+      if (word) return std::move(*word);
+      if (link_->lost()) return lost(*link_->lost());
+    }
+  }
+
+  std::optional<Word> taken(const launch::NodeMessage& message) const {
+    if (const auto* welcome = std::get_if<launch::Welcome>(&message)) return *welcome;
+    if (const auto* refused = std::get_if<launch::Refused>(&message)) refuse(*refused);
+    if (const auto* over = std::get_if<launch::RunOver>(&message))
+      return JoinedOutcome{over->exit_code, over->verdict, over->message, folder_};
+    return std::nullopt;  // orders for ranks that have ended by now
+  }
+
+  std::optional<JoinedOutcome> attempt(const launch::Welcome& welcome) {
+    const fs::path folder = welcome.run_dir;
+    const int first = plan_.node * devices_.ranks;
+    try {
+      ENSURE(
+          resource, sees_folder(welcome),
+          "node {} ({}) does not see the head's run folder {}: choose one with --out that lies on "
+          "a file system of all nodes",
+          plan_.node, launch::host_name(), printable(welcome.run_dir));
+      if (folder_.empty())
+        say_(fmt::format("node {} of {} has joined at {}: ranks {} to {} in {}", plan_.node,
+                         plan_.nodes, launch::to_text(plan_.endpoint), first,
+                         first + devices_.ranks - 1, folder.string()));
+      folder_ = folder;
+      link_->allow_silence(beats_.silence_s);
+      link_->forgive(clock_.now());
+      const launch::LaunchSpec spec = launch_spec({request_, folder, machine_, devices_, address_});
+      const auto connect = [&](int rank) {
+        return std::move(join_head(plan_, {.claim = {launch::Role::rank, rank},
+                                           .timeout_s = 60,
+                                           .give_up = [&] { return stops_.heard(); },
+                                           .make_exchange = request_.make_exchange})
+                             .socket);
+      };
+      const launch::NodeAttempt done = launch::supervise_node(spec, *link_, connect, clock_);
+      if (done.over)
+        return JoinedOutcome{done.over->exit_code, done.over->verdict, done.over->message, folder};
+      if (done.lost) return lost(*done.lost);
+      return std::nullopt;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::interrupted && stops_.heard()) {
+        JoinedOutcome stopped = stopped_by(stops_.first());
+        link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
+        leave({stopped.exit_code, stopped.message});
+        return stopped;
+      }
+      leave({error.exit_code(), error.what()});
+      throw;
+    }
+  }
+
+  // The head names the values where it can: it is the run folder that says what they are.
+  [[noreturn]] void refuse(const launch::Refused& refused) const {
+    constexpr std::uint64_t kMostBytes = 16 << 20;
+    std::string reason = refused.reason;
+    if (!refused.run_dir.empty()) {
+      try {
+        const fs::path file = fs::path(refused.run_dir) / "config.resolved.yaml";
+        const std::string difference =
+            first_difference(read_file(file, kMostBytes, ReadFailure::resource), request_.loaded);
+        if (!difference.empty()) reason += ": " + difference;
+      } catch (const Error&) {  // it is not seen here
+      }
+      reason += "; start all nodes with the same file and the same overrides";
+    }
+    throw Error(static_cast<ErrorKind>(refused.kind), "node 0 refuses this node: " + reason);
+  }
+
+  [[nodiscard]] JoinedOutcome lost(const std::string& why) const {
+    return {.exit_code = static_cast<int>(ErrorKind::rank_failed),
+            .verdict = "failed",
+            .message = fmt::format("node 0 at {} is lost: {}; no rank of this node is left",
+                                   launch::to_text(plan_.endpoint), why),
+            .folder = folder_};
+  }
+
+  // Bounded: the head learns of it by the end of the connection at the latest.
+  void leave(const launch::NodeLeaves& last) {
+    constexpr int kTries = 10;
+    link_->send(last, clock_.now());
+    for (int i = 0; i < kTries && !link_->has_sent_all() && !link_->lost(); ++i) {
+      link_->serve(clock_.now(), [](const launch::NodeMessage&) {});
+      std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs / 2));
+    }
+    link_->hang_up();
+  }
 
   const RunRequest& request_;
   NodePlan plan_;
@@ -109,174 +264,6 @@ class JoinedRun {
   std::string address_;
   fs::path folder_;  // once an attempt has begun
 };
-
-JoinedOutcome JoinedRun::execute() {
-  choose();
-  if (!join()) return stopped_by(stops_.first());
-  greet();
-  for (;;) {
-    Word word = await();
-    if (auto* outcome = std::get_if<JoinedOutcome>(&word)) return std::move(*outcome);
-    if (auto outcome = attempt(std::get<launch::Welcome>(word))) return std::move(*outcome);
-  }
-}
-
-// Before the join, since it takes a while; what is wrong is for the head, too, which would wait.
-void JoinedRun::choose() {
-  try {
-    devices_ = choose_devices(request_.loaded.experiment.trainer, machine_,
-                              [] { return launch::probe_gpus(); });
-    if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
-  } catch (const Error& error) {
-    log::get().warn("this node cannot take part, which node 0 is to know: {}", error.message());
-    unfit_ = error;
-  }
-}
-
-// False: a signal has come.
-bool JoinedRun::join() {
-  say_(fmt::format("node {} of {} looks for node 0 at {}", plan_.node, plan_.nodes,
-                   launch::to_text(plan_.endpoint)));
-  try {
-    launch::Joined joined = join_head(plan_, {.claim = {launch::Role::node, plan_.node},
-                                              .give_up = [&] { return stops_.heard(); },
-                                              .make_exchange = request_.make_exchange});
-    local_address_ = joined.local_address;
-    link_.emplace(std::move(joined.socket), beats_, clock_.now());
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::interrupted && stops_.heard()) return false;
-    throw;
-  }
-  return true;
-}
-
-void JoinedRun::greet() {
-  try {
-    if (unfit_) throw Error(*unfit_);
-    address_ = group_address(request_.loaded.experiment, local_address_);
-  } catch (const Error& error) {
-    leave({error.exit_code(), error.what()});
-    throw;
-  }
-  link_->send(launch::NodeHello{.node = plan_.node,
-                                .first_rank = plan_.node * devices_.ranks,
-                                .ranks = devices_.ranks,
-                                .host = launch::host_name(),
-                                .version = request_.version,
-                                .config = config_digest(request_.loaded),
-                                .accelerator = devices_.gpu ? "gpu" : "cpu"},
-              clock_.now());
-}
-
-Word JoinedRun::await() {
-  link_->allow_silence(kPauseS);
-  int told = 0;
-  for (;;) {
-    std::vector<pollfd> polls{{stops_.fd(), POLLIN, 0}};
-    link_->append_to(polls);
-    ::poll(polls.data(), polls.size(), kTickMs);
-    if (stops_.heard()) {
-      // Before the run there is nothing to save; between attempts the head decides.
-      if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
-      if (std::exchange(told, 1) == 0)
-        link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
-    }
-    std::optional<Word> word;
-    link_->serve(clock_.now(), [&](const launch::NodeMessage& message) {
-      if (auto next = taken(message)) {
-        word = std::move(next);
-      } else if (word) {
-        link_->put_back(message);  // an order for the ranks that are to start
-      }
-    });
-    if (word) return std::move(*word);
-    if (link_->lost()) return lost(*link_->lost());
-  }
-}
-
-std::optional<Word> JoinedRun::taken(const launch::NodeMessage& message) const {
-  if (const auto* welcome = std::get_if<launch::Welcome>(&message)) return *welcome;
-  if (const auto* refused = std::get_if<launch::Refused>(&message)) refuse(*refused);
-  if (const auto* over = std::get_if<launch::RunOver>(&message))
-    return JoinedOutcome{over->exit_code, over->verdict, over->message, folder_};
-  return std::nullopt;  // orders for ranks that have ended by now
-}
-
-std::optional<JoinedOutcome> JoinedRun::attempt(const launch::Welcome& welcome) {
-  const fs::path folder = welcome.run_dir;
-  const int first = plan_.node * devices_.ranks;
-  try {
-    ENSURE(resource, sees_folder(welcome),
-           "node {} ({}) does not see the head's run folder {}: choose one with --out that lies on "
-           "a file system of all nodes",
-           plan_.node, launch::host_name(), printable(welcome.run_dir));
-    if (folder_.empty())
-      say_(fmt::format("node {} of {} has joined at {}: ranks {} to {} in {}", plan_.node,
-                       plan_.nodes, launch::to_text(plan_.endpoint), first,
-                       first + devices_.ranks - 1, folder.string()));
-    folder_ = folder;
-    link_->allow_silence(beats_.silence_s);
-    link_->forgive(clock_.now());
-    const launch::LaunchSpec spec = launch_spec({request_, folder, machine_, devices_, address_});
-    const auto connect = [&](int rank) {
-      return std::move(join_head(plan_, {.claim = {launch::Role::rank, rank},
-                                         .timeout_s = 60,
-                                         .give_up = [&] { return stops_.heard(); },
-                                         .make_exchange = request_.make_exchange})
-                           .socket);
-    };
-    const launch::NodeAttempt done = launch::supervise_node(spec, *link_, connect, clock_);
-    if (done.over)
-      return JoinedOutcome{done.over->exit_code, done.over->verdict, done.over->message, folder};
-    if (done.lost) return lost(*done.lost);
-    return std::nullopt;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::interrupted && stops_.heard()) {
-      JoinedOutcome stopped = stopped_by(stops_.first());
-      link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
-      leave({stopped.exit_code, stopped.message});
-      return stopped;
-    }
-    leave({error.exit_code(), error.what()});
-    throw;
-  }
-}
-
-// The head names the values where it can: it is the run folder that says what they are.
-void JoinedRun::refuse(const launch::Refused& refused) const {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
-  std::string reason = refused.reason;
-  if (!refused.run_dir.empty()) {
-    try {
-      const fs::path file = fs::path(refused.run_dir) / "config.resolved.yaml";
-      const std::string difference =
-          first_difference(read_file(file, kMostBytes, ReadFailure::resource), request_.loaded);
-      if (!difference.empty()) reason += ": " + difference;
-    } catch (const Error&) {  // it is not seen here
-    }
-    reason += "; start all nodes with the same file and the same overrides";
-  }
-  throw Error(static_cast<ErrorKind>(refused.kind), "node 0 refuses this node: " + reason);
-}
-
-JoinedOutcome JoinedRun::lost(const std::string& why) const {
-  return {.exit_code = static_cast<int>(ErrorKind::rank_failed),
-          .verdict = "failed",
-          .message = fmt::format("node 0 at {} is lost: {}; no rank of this node is left",
-                                 launch::to_text(plan_.endpoint), why),
-          .folder = folder_};
-}
-
-// Bounded: the head learns of it by the end of the connection at the latest.
-void JoinedRun::leave(const launch::NodeLeaves& last) {
-  constexpr int kTries = 10;
-  link_->send(last, clock_.now());
-  for (int i = 0; i < kTries && !link_->has_sent_all() && !link_->lost(); ++i) {
-    link_->serve(clock_.now(), [](const launch::NodeMessage&) {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs / 2));
-  }
-  link_->hang_up();
-}
 
 }  // namespace
 

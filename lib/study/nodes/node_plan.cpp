@@ -19,12 +19,9 @@ using launch::Launcher;
 using launch::TaskPlace;
 using Task = std::optional<TaskPlace>;
 
-constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr auto kRetryPause = std::chrono::milliseconds(100);
 constexpr const char* kLoopback = "127.0.0.1";
 
-bool is_one_host(const TaskPlace& task) { return task.local_world_size == task.world_size; }
-
-/// What is told of the launcher and not heeded, behind `text`.
 std::string with_ignored(std::string text, const TaskPlace& task) {
   if (task.ignored.empty()) return text;
   if (!text.empty()) text += "; ";
@@ -90,14 +87,11 @@ NodePlan stand_by_hand(const PlacementWish& wish) {
   return plan;
 }
 
-/// A place that is typed in full is the user's word, whatever started this.
-bool is_typed(const PlacementWish& wish) {
-  return wish.nodes && wish.node && !wish.endpoint.empty();
-}
-
 NodePlan stand(const PlacementWish& wish, const Task& task) {
   if (!task) return stand_by_hand(wish);
-  if (task->launcher == Launcher::none || is_typed(wish)) {
+  // A place that is typed in full is the user's word, whatever started this.
+  const bool is_typed = wish.nodes && wish.node && !wish.endpoint.empty();
+  if (task->launcher == Launcher::none || is_typed) {
     NodePlan plan = stand_by_hand(wish);
     TaskPlace told = *task;
     if (told.launcher != Launcher::none)
@@ -133,7 +127,7 @@ bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
   const TaskPlace& task = *plan.task;
   plan.endpoint = {task.master_addr, 0};
   if (task.agent_store) {  // MASTER_PORT is its own
-    if (is_one_host(task)) plan.endpoint.host = kLoopback;
+    if (task.local_world_size == task.world_size) plan.endpoint.host = kLoopback;
     return false;
   }
   if (task.master_addr.empty()) {
@@ -194,7 +188,6 @@ void take_meeting(const Meeting& meeting, NodePlan& plan) {
   plan.token = *meeting.token;
 }
 
-/// What the head has said by now.
 std::optional<Meeting> found_meeting(const NodePlan& plan) {
   auto meeting = read_meeting(*plan.meeting_file);
   return meeting && meeting->run_id == plan.run_id ? meeting : std::nullopt;
@@ -216,7 +209,7 @@ void wait_for_file(const PlacementWish& wish, NodePlan& plan) {
            "node 0 has not said within {} where it listens: {} is not there. Check that it runs, "
            "and that --out is a folder that all nodes see{}",
            human_duration(wish.timeout_s), plan.meeting_file->string(), hint);
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kRetryPause);
   }
 }
 
@@ -304,7 +297,7 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
     if (look_again(plan, wish.make_exchange)) {
       gone_at = kNever;
     } else {
-      std::this_thread::sleep_for(kPause);
+      std::this_thread::sleep_for(kRetryPause);
     }
   }
 }

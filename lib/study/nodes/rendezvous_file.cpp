@@ -18,7 +18,7 @@ namespace trainctl::study {
 namespace {
 
 constexpr const char* kSchema = "trainctl.meeting/1";
-constexpr std::size_t kMostBytes = 8192;
+constexpr std::size_t kMostMeetingBytes = 8192;
 
 bool is_plain(char letter) {
   const bool is_alphanumeric = (letter >= 'a' && letter <= 'z') ||
@@ -28,7 +28,6 @@ bool is_plain(char letter) {
 
 std::string cause() { return std::strerror(errno); }
 
-// The file's bytes; nothing where it is gone.
 std::optional<std::string> content_of(const fs::path& path) {
   // A folder that is looked into is asked for anew on NFS, whose clients remember what was not
   // there.
@@ -45,7 +44,7 @@ std::optional<std::string> content_of(const fs::path& path) {
   ENSURE(config, info.st_uid == ::geteuid() && (info.st_mode & kOthers) == 0,
          "{} belongs to another user, or others may read or write it: it is not used; remove it",
          path.string());
-  std::array<char, kMostBytes> bytes{};
+  std::array<char, kMostMeetingBytes> bytes{};
   const ssize_t count = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
   return count > 0 ? std::optional(std::string(bytes.data(), static_cast<std::size_t>(count)))
                    : std::nullopt;

@@ -7,17 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <string_view>
 #include <system_error>
 
 namespace trainctl::study {
 namespace {
-
-std::uint64_t target_bytes(const events::Evaluated& told) {
-  return told.target_numbers == 0 ? sizeof(std::int64_t)
-                                  : static_cast<std::uint64_t>(told.target_numbers) * sizeof(float);
-}
 
 std::ifstream open_part(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -50,51 +44,6 @@ std::string read_name(std::ifstream& file) {
   return name.get<std::string>();
 }
 
-}  // namespace
-
-std::int64_t rows_of_rank(std::int64_t samples, int rank, int world_size) {
-  return samples <= rank ? 0 : (samples - rank + world_size - 1) / world_size;
-}
-
-PredictionParts::PredictionParts(const fs::path& run_dir, int world_size,
-                                 const events::Evaluated& told)
-    : told_(told) {
-  const auto logit_bytes = static_cast<std::uint64_t>(told.outputs) * sizeof(float);
-  for (int rank = 0; rank < world_size; ++rank) {
-    const std::int64_t rows = rows_of_rank(told.samples, rank, world_size);
-    Part part;
-    part.logits = open_rows(spec::part_file(run_dir, "logits", rank), rows, logit_bytes);
-    if (told.labelled) {
-      const fs::path targets = spec::part_file(run_dir, "targets", rank);
-      part.targets = open_rows(targets, rows, target_bytes(told));
-    }
-    if (told.named) part.names = open_part(spec::part_file(run_dir, "names", rank));
-    parts_.push_back(std::move(part));
-  }
-}
-
-void PredictionParts::read_target(std::ifstream& file, SampleRow& row) const {
-  if (told_.target_numbers == 0) {
-    read_row(file, std::span(&row.label, 1));
-  } else {
-    row.targets.resize(static_cast<std::size_t>(told_.target_numbers));
-    read_row(file, std::span(row.targets));
-  }
-}
-
-bool PredictionParts::next(SampleRow& row) {
-  if (next_ == told_.samples) return false;
-  Part& part = parts_[static_cast<std::size_t>(next_) % parts_.size()];
-  row.index = next_++;
-  row.logits.resize(static_cast<std::size_t>(told_.outputs));
-  read_row(part.logits, std::span(row.logits));
-  if (told_.labelled) read_target(part.targets, row);
-  if (told_.named) row.name = read_name(part.names);
-  return true;
-}
-
-namespace {
-
 using Names = std::span<const std::string_view>;
 
 constexpr std::array<std::string_view, 4> kSoftmaxLosses{"cross_entropy", "nll", "focal",
@@ -123,6 +72,51 @@ void softmax(std::span<const float> logits, std::vector<float>& out) {
 }
 
 }  // namespace
+
+std::int64_t rows_of_rank(std::int64_t samples, int rank, int world_size) {
+  return samples <= rank ? 0 : (samples - rank + world_size - 1) / world_size;
+}
+
+PredictionParts::PredictionParts(const fs::path& run_dir, int world_size,
+                                 const events::Evaluated& told)
+    : told_(told) {
+  const auto logit_bytes = static_cast<std::uint64_t>(told.outputs) * sizeof(float);
+  for (int rank = 0; rank < world_size; ++rank) {
+    const std::int64_t rows = rows_of_rank(told.samples, rank, world_size);
+    Part part;
+    part.logits = open_rows(spec::part_file(run_dir, "logits", rank), rows, logit_bytes);
+    if (told.labeled) {
+      const fs::path targets = spec::part_file(run_dir, "targets", rank);
+      part.targets =
+          open_rows(targets, rows,
+                    told.target_numbers == 0
+                        ? sizeof(std::int64_t)
+                        : static_cast<std::uint64_t>(told.target_numbers) * sizeof(float));
+    }
+    if (told.named) part.names = open_part(spec::part_file(run_dir, "names", rank));
+    parts_.push_back(std::move(part));
+  }
+}
+
+void PredictionParts::read_target(std::ifstream& file, SampleRow& row) const {
+  if (told_.target_numbers == 0) {
+    read_row(file, std::span(&row.label, 1));
+  } else {
+    row.targets.resize(static_cast<std::size_t>(told_.target_numbers));
+    read_row(file, std::span(row.targets));
+  }
+}
+
+bool PredictionParts::next(SampleRow& row) {
+  if (next_ == told_.samples) return false;
+  Part& part = parts_[static_cast<std::size_t>(next_) % parts_.size()];
+  row.index = next_++;
+  row.logits.resize(static_cast<std::size_t>(told_.outputs));
+  read_row(part.logits, std::span(row.logits));
+  if (told_.labeled) read_target(part.targets, row);
+  if (told_.named) row.name = read_name(part.names);
+  return true;
+}
 
 Meaning meaning_of(const config::Stage& loss, spec::Targets targets) {
   const Scale scale = scale_of(loss.type, targets);

@@ -15,10 +15,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <system_error>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
@@ -138,7 +135,6 @@ void compare(const Look& train, const Look& other, const Compared& compared,
   }
 }
 
-/// What the samples are to model and loss. What is nothing to any is told.
 std::optional<spec::SampleKind> kind_of(const data::Facts& facts, const config::Position& position,
                                         config::Diagnostics& diagnostics) {
   const std::optional<data::Roles> roles = data::find_roles(facts.layout);
@@ -164,7 +160,6 @@ spec::ModelInput input_of(const data::Roles& roles, const data::Facts& facts) {
   return {roles.kind, roles.input_shape, roles.outputs(facts.classes)};
 }
 
-/// One sample as the model of the run will see it.
 std::optional<spec::ModelInput> model_input(const Look& train) {
   if (!train.facts || !train.shows_image) return std::nullopt;
   const std::optional<data::Roles> roles = data::find_roles(train.facts->layout);
@@ -195,7 +190,6 @@ bool is_sha256(const std::string& text) {
          });
 }
 
-/// A name of the same folder that may have been meant.
 std::string similar_file(const fs::path& path) {
   constexpr std::size_t kMostNames = 10'000;
   std::error_code failure;
@@ -227,11 +221,6 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
   return false;
 }
 
-config::Position weights_position(const spec::Checker& checker) {
-  const config::Node* path = checker.find(kWeightsPath);
-  return (path != nullptr ? path : checker.find("weights"))->position;
-}
-
 /// Checks the file of weights that the experiment names: that it exists and describes its tensors.
 /// It does not compare them with the model.
 void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
@@ -248,7 +237,8 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
         weights->path, {.section = weights->section,
                         .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
   } catch (const Error& error) {
-    diagnostics.add({.position = weights_position(checker),
+    const config::Node* path = checker.find(kWeightsPath);
+    diagnostics.add({.position = (path != nullptr ? path : checker.find("weights"))->position,
                      .message = with_prefix("weights", error.what()),
                      .kind = error.kind()});
   }

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <numeric>
 #include <sstream>
 #include <system_error>
 
@@ -27,7 +26,6 @@ using report::MachineReadings;
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr int kMostLines = 1 << 16;
 
-/// The lines of a file of the kernel; bounded, whatever lies there.
 std::vector<std::string> lines_in(const fs::path& file) {
   std::error_code ignored;
   std::vector<std::string> lines;
@@ -259,22 +257,6 @@ void read_gpus(const ReadingsRequest& request, MachineReadings& readings) {
   for (const GpuState& gpu : request.nvml->gpus()) readings.nvlinks += gpu.nvlinks;
 }
 
-}  // namespace
-
-MachineReadings read_machine_state(const ReadingsRequest& request) {
-  MachineReadings readings;
-  read_cores(request.root, readings);
-  read_memory(request.root, readings);
-  read_limits(request.root, readings);
-  const std::vector<Mount> mounts = mounts_of(request.root);
-  read_disk(request, mounts, readings.disk);
-  readings.shm_bytes = shared_memory(request.root, mounts);
-  read_gpus(request, readings);
-  return readings;
-}
-
-namespace {
-
 constexpr std::size_t kWords = std::size_t{4} << 20;  // 32 MiB: more than most caches hold
 constexpr std::uint64_t kFactor = 6364136223846793005ULL;
 
@@ -289,6 +271,18 @@ std::uint64_t work(std::vector<std::uint64_t>& memory, std::int64_t rounds) {
 }
 
 }  // namespace
+
+MachineReadings read_machine_state(const ReadingsRequest& request) {
+  MachineReadings readings;
+  read_cores(request.root, readings);
+  read_memory(request.root, readings);
+  read_limits(request.root, readings);
+  const std::vector<Mount> mounts = mounts_of(request.root);
+  read_disk(request, mounts, readings.disk);
+  readings.shm_bytes = shared_memory(request.root, mounts);
+  read_gpus(request, readings);
+  return readings;
+}
 
 std::vector<double> probe_noise(const NoiseProbe& probe, const Clock& clock) {
   std::vector<std::uint64_t> memory(kWords, 1);

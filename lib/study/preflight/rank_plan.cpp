@@ -5,8 +5,6 @@
 #include "spec/experiment/distributed.hpp"
 #include "spec/experiment/run_size.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,7 +14,6 @@
 namespace trainctl::study {
 namespace {
 
-/// `batches` of each rank, the last of which may not be full.
 report::RankSplit split_of(std::string name, std::int64_t samples, std::int64_t batches,
                            std::pair<std::int64_t, int> batch_and_ranks) {
   const auto [batch, ranks] = batch_and_ranks;
@@ -28,11 +25,6 @@ report::RankSplit split_of(std::string name, std::int64_t samples, std::int64_t 
   split.last_most = (split.last_batch + ranks - 1) / ranks;
   split.idle_ranks = std::max<std::int64_t>(0, ranks - split.last_batch);
   return split;
-}
-
-std::int64_t val_batches(const spec::Experiment& experiment, std::int64_t samples, int ranks) {
-  const std::int64_t global = experiment.loader.batch_size * ranks;
-  return experiment.trainer.limit_val_batches.of((samples + global - 1) / global);
 }
 
 void note_last_batches(report::FakeRanks& fake) {
@@ -61,14 +53,6 @@ void note_accumulation(const spec::Experiment& experiment, report::FakeRanks& fa
                                      rest, experiment.trainer.accumulate_grad_batches));
 }
 
-/// As it travels: half of it in 16 bits. What powersgd sends depends on the shapes; the whole is an
-/// upper bound.
-std::int64_t sent_bytes(const spec::Distributed& distributed, std::int64_t bytes) {
-  const bool halves = distributed.compression == spec::Compression::bf16 ||
-                      distributed.compression == spec::Compression::fp16;
-  return halves ? bytes / 2 : bytes;
-}
-
 report::Exchange exchange_of(spec::Strategy type) {
   switch (type) {
     case spec::Strategy::zero1: return report::Exchange::gradients_and_weights;
@@ -95,9 +79,11 @@ report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamp
   const bool ends_early = batches < samples.train / (batch * ranks);
   if (experiment.loader.drop_last && !ends_early) train.left_out = samples.train % (batch * ranks);
   fake.splits.push_back(std::move(train));
-  if (samples.val)
+  if (samples.val) {
+    const std::int64_t all = (*samples.val + batch * ranks - 1) / (batch * ranks);
     fake.splits.push_back(split_of("val", *samples.val,
-                                   val_batches(experiment, *samples.val, ranks), {batch, ranks}));
+                                   experiment.trainer.limit_val_batches.of(all), {batch, ranks}));
+  }
   note_last_batches(fake);
   note_accumulation(experiment, fake);
   return fake;
@@ -131,10 +117,15 @@ std::int64_t optimizer_share(const events::Measured& model, int ranks) {
 
 std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
                                        const events::Measured& model) {
-  const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
+  const spec::Distributed& distributed = experiment.distributed;
+  // Half of it travels with 16 bits. What powersgd sends depends on the shapes; the whole is an
+  // upper bound.
+  const bool halves = distributed.compression == spec::Compression::bf16 ||
+                      distributed.compression == spec::Compression::fp16;
+  const auto cap = static_cast<std::int64_t>(distributed.bucket_cap_mb * (1 << 20));
   std::vector<std::int64_t> bytes;
   for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))
-    bytes.push_back(sent_bytes(experiment.distributed, bucket.bytes));
+    bytes.push_back(halves ? bucket.bytes / 2 : bucket.bytes);
   return bytes;
 }
 

@@ -6,16 +6,11 @@
 #include "config/schema/dump.hpp"
 #include "config/tree/node.hpp"
 #include "config/tree/yaml.hpp"
+#include "spec/options/scheduler.hpp"
 #include "spec/plugins.hpp"
-#include "spec/scheduler/decay.hpp"
-#include "spec/scheduler/one_cycle_lr.hpp"
-#include "spec/scheduler/sequential_lr.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 #include <typeinfo>
 
@@ -82,17 +77,6 @@ void flatten(const config::Node& node, const std::string& path,
     flatten(entry.value, path.empty() ? entry.key : path + "." + entry.key, values);
 }
 
-std::map<std::string, std::string> values_of(const std::string& text) {
-  config::Diagnostics problems;
-  const config::Node tree =
-      config::parse_yaml(config::make_source("the checkpoint's config", text), text, problems);
-  ENSURE(checkpoint, problems.error_count() == 0 && !tree.broken,
-         "the config of the checkpoint cannot be read: {}", problems.render());
-  std::map<std::string, std::string> values;
-  flatten(tree, "", values);
-  return values;
-}
-
 /// `{}` in the place of values, or `~`, once there are values below it: those tell the change.
 void drop_parents(std::map<std::string, std::string>& values,
                   const std::map<std::string, std::string>& others) {
@@ -114,7 +98,6 @@ std::set<std::string> chosen_paths(const spec::Loaded& loaded) {
   return paths;
 }
 
-/// It, or what it lies in: a stage without options of its own is one word.
 bool is_chosen(const std::set<std::string>& chosen, std::string path) {
   while (!chosen.contains(path)) {
     const std::size_t dot = path.rfind('.');
@@ -146,19 +129,16 @@ bool takes_length(const config::Stage& stage) {
          is_open(stage, &scheduler::OneCycleLr::total_steps);
 }
 
-/// There is a scale factor, or a look at each gradient, whatever detect_anomaly says.
-bool always_scales(const spec::Trainer& trainer) {
-  const bool is_fp16 = trainer.precision == spec::Precision::fp16_mixed;
-  return is_fp16 || trainer.skip_nonfinite_steps.value_or(0) > 0;
-}
-
 /// A GPU keeps its own random numbers, sums and scale factor, and looks out for bad gradients in
 /// another way: a state that was saved without them does not fit.
 Effect effect_on(const std::string& device, const ConfigChange& change,
                  const spec::Trainer& trainer) {
   const bool on_cpu = device == "cpu";
+  // There is a scale factor, or a look at each gradient, whatever detect_anomaly says.
+  const bool always_scales = trainer.precision == spec::Precision::fp16_mixed ||
+                             trainer.skip_nonfinite_steps.value_or(0) > 0;
   const bool stays = change.path == "trainer.detect_anomaly"
-                         ? on_cpu || always_scales(trainer)
+                         ? on_cpu || always_scales
                          : !device.empty() && change.now == (on_cpu ? "cpu" : "gpu");
   return stays ? Effect::harmless : Effect::refused;
 }
@@ -173,7 +153,6 @@ Effect effect_of_type(const ConfigChange& change) {
   return alike ? Effect::harmless : Effect::refused;
 }
 
-/// What the path alone does not tell.
 void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
   if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
     change.effect = effect_on(device, change, now.trainer);
@@ -195,7 +174,14 @@ std::string line_of(const ConfigChange& change) {
 }  // namespace
 
 std::map<std::string, std::string> resolved_values(const std::string& resolved) {
-  return values_of(resolved);
+  config::Diagnostics problems;
+  const config::Node tree = config::parse_yaml(
+      config::make_source("the checkpoint's config", resolved), resolved, problems);
+  ENSURE(checkpoint, problems.error_count() == 0 && !tree.broken,
+         "the config of the checkpoint cannot be read: {}", problems.render());
+  std::map<std::string, std::string> values;
+  flatten(tree, "", values);
+  return values;
 }
 
 Effect effect_of(std::string_view path) {
@@ -208,8 +194,8 @@ Effect effect_of(std::string_view path) {
 
 std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
                                          const std::string& device) {
-  std::map<std::string, std::string> old_values = values_of(before);
-  std::map<std::string, std::string> new_values = values_of(spec::dump_resolved(now));
+  std::map<std::string, std::string> old_values = resolved_values(before);
+  std::map<std::string, std::string> new_values = resolved_values(spec::dump_resolved(now));
   const auto all_old = old_values;
   drop_parents(old_values, new_values);
   drop_parents(new_values, all_old);

@@ -6,12 +6,11 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
+#include "report/record/run_files.hpp"
 #include "spec/experiment/task.hpp"
 #include "study/folder/folder_repair.hpp"
-#include "study/folder/run_folder.hpp"
 #include "study/resume/config_changes.hpp"
 
-#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -30,7 +29,6 @@ bool is_checkpoint(const fs::path& path) {
          checkpoint::parse_folder_name(path.filename().string()).has_value();
 }
 
-/// The run that a checkpoint's folder belongs to; nothing where it lies elsewhere.
 std::optional<fs::path> run_of(const fs::path& checkpoint) {
   const fs::path parent = checkpoint.parent_path();
   if (parent.filename() != kCheckpoints) return std::nullopt;
@@ -57,23 +55,12 @@ FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
   return folder;
 }
 
-/// The one that each run writes before anything else.
-bool tells_of_no_end(const fs::path& result) {
-  constexpr std::uint64_t kMostBytes = 1 << 20;
-  try {
-    const Json document =
-        Json::parse(read_file(result, kMostBytes, ReadFailure::resource), nullptr, false);
-    return document.is_object() && document.value("verdict", Json()) == "unfinished";
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 /// What is there already of a run that was killed in its first milliseconds.
 bool is_of_a_beginning(const fs::path& path) {
   const std::string name = path.filename().string();
   std::error_code ignored;
-  if (name == "result.json") return tells_of_no_end(path);
+  if (name == "result.json")  // as each run writes it before anything else
+    return report::member(object_if_readable(path), "verdict") == "unfinished";
   if (name == "logs") return fs::is_directory(path, ignored) && fs::is_empty(path, ignored);
   const bool is_temporary =
       name.find(".tmp.") != std::string::npos || name.find(".reserved.") != std::string::npos;
@@ -124,7 +111,6 @@ FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
   return within(asked, *run);
 }
 
-/// Of a checkpoint that was found whole.
 Origin origin_at(const fs::path& checkpoint) {
   Origin origin{fs::canonical(checkpoint), checkpoint::read_manifest(checkpoint), {}};
   ENSURE(checkpoint, !has_weights_only(origin.manifest),

@@ -6,12 +6,12 @@
 #include "checkpoint/store.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/supervise/verdict.hpp"
-#include "study/resume/run_comparison.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <memory>
-#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -19,22 +19,51 @@
 namespace trainctl::study {
 namespace {
 
+constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{4} << 30;
+
+using LineKey = std::pair<std::int64_t, std::string>;
+
+LineKey key_of(const MetricsLine& line) { return {line.step, line.type}; }
+
+std::string name_of(const MetricsLine& line) {
+  return fmt::format("{} {}", line.type == "step" ? "step" : line.type + " that ends with step",
+                     line.step);
+}
+
+MetricsLine parse_line(const std::string& text, std::size_t number) {
+  MetricsLine line;
+  line.values = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_one = line.values.is_object() && line.values.contains("type") &&
+                      line.values["type"].is_string() && line.values.contains("step") &&
+                      line.values["step"].is_number_integer();
+  ENSURE(unexpected, is_one, "line {} of metrics.jsonl is none: {}", number, printable(text));
+  line.type = line.values["type"].get<std::string>();
+  line.step = line.values["step"].get<std::int64_t>();
+  line.values.erase("elapsed_s");
+  return line;
+}
+
+/// Numbers are written so that they read back to the same bits: equal texts are equal numbers.
+std::optional<std::string> difference_of(const MetricsLine& expected, const MetricsLine& found) {
+  for (const auto& [key, value] : expected.values.items()) {
+    const std::string wanted = to_line(value);
+    const std::string got = found.values.contains(key) ? to_line(found.values[key]) : "missing";
+    if (got != wanted)
+      return fmt::format("{}: {} is {} and was {}", name_of(expected), printable(key), got, wanted);
+  }
+  if (found.values.size() != expected.values.size())
+    return name_of(expected) + " has values that it had not";
+  return std::nullopt;
+}
+
 using report::Kill;
 using report::Sameness;
 
-/// The request with further overrides.
 RunRequest overridden(RunRequest request, const std::vector<std::string>& overrides) {
   config::Diagnostics problems;
   request.loaded = spec::overridden(std::move(request.loaded), overrides, problems);
   problems.throw_if_errors();
   request.overrides.insert(request.overrides.end(), overrides.begin(), overrides.end());
-  return request;
-}
-
-/// The same run in the same folder, from its newest checkpoint that is whole; from the beginning
-/// where there is none.
-RunRequest resumed(RunRequest request) {
-  request.resume = ResumeWish{};
   return request;
 }
 
@@ -132,7 +161,6 @@ class Verification {
     return kill;
   }
 
-  /// As it was meant to; else it ended well, or the failure is noted.
   static bool died(const RunOutcome& run, Kill& kill) {
     const auto& failure = run.ending.first_failure;
     if (failure && failure->signal == SIGKILL) {
@@ -149,7 +177,10 @@ class Verification {
     try {
       note_origin(folder, kill);
       const bool begins_anew = kill.resumed_from.empty();
-      const RunOutcome run = started(resumed(begins_anew ? killed_ : resumed_), folder, nullptr);
+      // The run continues from its newest checkpoint that is whole, or from the beginning.
+      RunRequest request = begins_anew ? killed_ : resumed_;
+      request.resume = ResumeWish{};
+      const RunOutcome run = started(std::move(request), folder, nullptr);
       kill.ran_to_its_end = run.ending.exit_code == 0;
       if (kill.ran_to_its_end) {
         judge(folder, killed, run, kill);
@@ -231,7 +262,104 @@ class Verification {
   BatchDigests digests_;
 };
 
+constexpr std::uint16_t kOperation = 0x4b11;  // of the draws, apart from those of a run
+
+std::int64_t step_of(const events::Event& event) {
+  if (const auto* logged = std::get_if<events::StepLogged>(&event)) return logged->global_step;
+  if (const auto* progress = std::get_if<events::Progress>(&event)) return progress->global_step;
+  return 0;
+}
+
 }  // namespace
+
+std::vector<MetricsLine> parse_metrics(std::string_view text) {
+  std::vector<MetricsLine> lines;
+  std::size_t number = 0;
+  for (const std::string& one : split(text, '\n')) {
+    ++number;
+    if (!one.empty()) lines.push_back(parse_line(one, number));
+  }
+  return lines;
+}
+
+std::vector<MetricsLine> read_metrics(const fs::path& run_dir) {
+  const fs::path file = run_dir / "metrics.jsonl";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return {};
+  return parse_metrics(read_file(file, kMostMetricsBytes, ReadFailure::resource));
+}
+
+std::optional<std::string> first_difference(const std::vector<MetricsLine>& expected,
+                                            const std::vector<MetricsLine>& found) {
+  std::map<LineKey, const MetricsLine*> wanted;
+  for (const MetricsLine& line : expected) wanted[key_of(line)] = &line;
+  std::set<LineKey> told;
+  for (const MetricsLine& line : found) {
+    const auto at = wanted.find(key_of(line));
+    if (at == wanted.end()) return name_of(line) + " is there, and was not";
+    if (auto difference = difference_of(*at->second, line)) return difference;
+    told.insert(at->first);
+  }
+  for (const auto& [key, line] : wanted) {
+    if (!told.contains(key)) return name_of(*line) + " was never told";
+  }
+  return std::nullopt;
+}
+
+using report::Agreement;
+using report::Sameness;
+
+Agreement finding(const std::optional<std::string>& difference) {
+  if (difference) return {Sameness::different, *difference};
+  return {Sameness::identical, ""};
+}
+
+Agreement compare_section(const fs::path& expected, const fs::path& found,
+                          const checkpoint::Section& section) {
+  const auto last_of = [](const fs::path& run_dir) {
+    return checkpoint::Store(run_dir / "checkpoints").pointed(checkpoint::Link::last);
+  };
+  const auto wanted = last_of(expected);
+  const auto got = last_of(found);
+  if (!wanted || !got) return {Sameness::untold, "a run has left no last checkpoint"};
+  try {
+    return finding(checkpoint::first_difference(*wanted, *got, section));
+  } catch (const Error& error) {
+    return {Sameness::different, error.what()};
+  }
+}
+
+BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records) {
+  BatchDigests digests;
+  for (const report::RunRecord* record : records) {
+    for (const events::EpochEnded& epoch : record->epochs) {
+      if (!epoch.data_digest.empty()) digests.epochs[epoch.epoch] = epoch.data_digest;
+    }
+    const auto finished = record->finished.find(0);
+    if (finished != record->finished.end()) digests.run = finished->second.data_digest;
+  }
+  return digests;
+}
+
+Agreement compare(const BatchDigests& expected, const BatchDigests& found) {
+  std::size_t told = 0;
+  for (const auto& [epoch, digest] : expected.epochs) {
+    const auto at = found.epochs.find(epoch);
+    if (at == found.epochs.end()) continue;
+    ++told;
+    if (at->second != digest)
+      return {Sameness::different,
+              fmt::format("those of epoch {}: {} and not {}", epoch + 1, at->second, digest)};
+  }
+  if (!found.run.empty() && !expected.run.empty()) {
+    ++told;
+    if (found.run != expected.run)
+      return {Sameness::different,
+              fmt::format("those of the run: {} and not {}", found.run, expected.run)};
+  }
+  if (told == 0) return {Sameness::untold, "the runs have no digests of their batches in common"};
+  return {Sameness::identical, ""};
+}
 
 std::vector<std::string> comparable_run() {
   return {"++trainer.log_every_n_steps=1",
@@ -254,12 +382,6 @@ report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume&
   return Verification(request, wish, clock).execute();
 }
 
-namespace {
-
-constexpr std::uint16_t kOperation = 0x4b11;  // of the draws, apart from those of a run
-
-}  // namespace
-
 std::vector<std::int64_t> draw_kill_points(std::uint64_t seed, int kills, StepRange range) {
   ENSURE(config, std::cmp_less_equal(kills, range.last - range.first + 1),
          "--kills is {}, and the run has {} steps at which it can be killed: train longer, or kill "
@@ -281,17 +403,6 @@ std::int64_t checkpoint_interval(std::int64_t steps, std::int64_t steps_per_epoc
   const bool at_ends = every > 1 && steps_per_epoch > 0 && every % steps_per_epoch == 0;
   return at_ends ? every - 1 : every;
 }
-
-namespace {
-
-/// 0 where the event tells none.
-std::int64_t step_of(const events::Event& event) {
-  if (const auto* logged = std::get_if<events::StepLogged>(&event)) return logged->global_step;
-  if (const auto* progress = std::get_if<events::Progress>(&event)) return progress->global_step;
-  return 0;
-}
-
-}  // namespace
 
 void Killer::on_event(int rank, const events::Event& event) {
   if (const auto* hello = std::get_if<events::Hello>(&event))

@@ -7,9 +7,8 @@
 #include "config/schema/json_schema.hpp"
 #include "launch/process/signals.hpp"
 #include "report/sinks/prometheus_sink.hpp"
-#include "report/sinks/sink.hpp"
 #include "spec/experiment/task.hpp"
-#include "spec/logger/loggers.hpp"
+#include "spec/options/logger.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +16,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <variant>
 
 namespace trainctl::study {
@@ -121,7 +119,6 @@ std::unique_ptr<report::Sink> make_sink(const config::Stage& stage, const Logger
   throw Error(ErrorKind::unexpected, "there is no logger called '" + stage.type + "'");
 }
 
-/// Numbers, truths and words below `value`, by their path; lists as one word.
 void add_values(const Json& value, const std::string& path, HParams& params) {
   if (value.is_object()) {
     for (const auto& [key, below] : value.items()) add_values(below, path + "." + key, params);

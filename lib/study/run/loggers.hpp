@@ -6,7 +6,6 @@
 #include "spec/load.hpp"
 #include "study/run/run.hpp"
 
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include "log/log.hpp"
 #include "study/run/run_ending.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <system_error>
@@ -17,6 +16,59 @@ namespace {
 
 std::optional<std::int64_t> step_of(const Origin& origin) {
   return origin.checkpoint.empty() ? std::nullopt : std::optional(origin.manifest.global_step);
+}
+
+const std::vector<spec::Fallback>& fallbacks(const RunRequest& request) {
+  static const std::vector<spec::Fallback> kNone;
+  if (request.task.kind != spec::TaskKind::train) return kNone;
+  return request.loaded.experiment.trainer.on_divergence;
+}
+
+/// The lock stays, and so do earlier attempts.
+bool stays(const fs::path& entry) {
+  const std::string name = entry.filename().string();
+  return name == ".lock" || name.starts_with("attempt-");
+}
+
+/// What result.json of the folder tells of them, the one that ran then last; nothing where it
+/// cannot be read.
+std::vector<report::Attempt> recorded(const fs::path& folder) {
+  const Json result = read_object(folder / "result.json");
+  if (result.is_null() || !result.contains("attempts")) return {};
+  std::vector<report::Attempt> all;
+  try {
+    for (const Json& each : result["attempts"]) {
+      all.push_back({each.at("overrides").get<std::vector<std::string>>(),
+                     each.at("folder").is_null() ? "" : each.at("folder").get<std::string>(),
+                     each.at("verdict").get<std::string>(),
+                     each.at("exit_code").is_null() ? 0 : each.at("exit_code").get<int>(),
+                     each.at("message").get<std::string>()});
+    }
+  } catch (const Json::exception&) {  // not as this program writes it
+    return {};
+  }
+  return all;
+}
+
+std::string make_free(const fs::path& folder, std::size_t number) {
+  for (;; ++number) {
+    std::string name = fmt::format("attempt-{}", number);
+    std::error_code failure;
+    if (fs::create_directory(folder / name, failure)) return name;
+    ENSURE(resource, !failure || failure == std::errc::file_exists, "cannot make {}: {}",
+           printable((folder / name).string()), failure.message());
+  }
+}
+
+/// The message with the paths below the folder's `diverged` as they are after the move.
+std::string with_moved_paths(std::string message, const fs::path& folder,
+                             const std::string& attempt) {
+  const std::string before = printable((folder / "diverged").string()) + "/";
+  const std::string after = printable((folder / attempt / "diverged").string()) + "/";
+  for (auto at = message.find(before); at != std::string::npos;
+       at = message.find(before, at + after.size()))
+    message.replace(at, before.size(), after);
+  return message;
 }
 
 }  // namespace
@@ -70,69 +122,6 @@ void Restarts::judge(report::Ending& ending, const Origin* again) {
     next_ = std::move(next);
   }
 }
-
-namespace {
-
-const std::vector<spec::Fallback>& fallbacks(const RunRequest& request) {
-  static const std::vector<spec::Fallback> kNone;
-  if (request.task.kind != spec::TaskKind::train) return kNone;
-  return request.loaded.experiment.trainer.on_divergence;
-}
-
-/// The lock stays, and so do earlier attempts.
-bool stays(const fs::path& entry) {
-  const std::string name = entry.filename().string();
-  return name == ".lock" || name.starts_with("attempt-");
-}
-
-/// What result.json of the folder tells of them, the one that ran then last; nothing where it
-/// cannot be read.
-std::vector<report::Attempt> recorded(const fs::path& folder) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
-  std::error_code ignored;
-  const fs::path file = folder / "result.json";
-  if (!fs::is_regular_file(file, ignored)) return {};
-  const Json result =
-      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
-  if (!result.is_object() || !result.contains("attempts")) return {};
-  std::vector<report::Attempt> all;
-  try {
-    for (const Json& each : result["attempts"]) {
-      all.push_back({each.at("overrides").get<std::vector<std::string>>(),
-                     each.at("folder").is_null() ? "" : each.at("folder").get<std::string>(),
-                     each.at("verdict").get<std::string>(),
-                     each.at("exit_code").is_null() ? 0 : each.at("exit_code").get<int>(),
-                     each.at("message").get<std::string>()});
-    }
-  } catch (const Json::exception&) {  // not as this program writes it
-    return {};
-  }
-  return all;
-}
-
-/// The first attempt-N from that number on that nothing lies at, made.
-std::string make_free(const fs::path& folder, std::size_t number) {
-  for (;; ++number) {
-    std::string name = fmt::format("attempt-{}", number);
-    std::error_code failure;
-    if (fs::create_directory(folder / name, failure)) return name;
-    ENSURE(resource, !failure || failure == std::errc::file_exists, "cannot make {}: {}",
-           printable((folder / name).string()), failure.message());
-  }
-}
-
-/// The message with the paths below the folder's `diverged` as they are after the move.
-std::string with_moved_paths(std::string message, const fs::path& folder,
-                             const std::string& attempt) {
-  const std::string before = printable((folder / "diverged").string()) + "/";
-  const std::string after = printable((folder / attempt / "diverged").string()) + "/";
-  for (auto at = message.find(before); at != std::string::npos;
-       at = message.find(before, at + after.size()))
-    message.replace(at, before.size(), after);
-  return message;
-}
-
-}  // namespace
 
 Attempts::Attempts(const RunRequest& request, fs::path folder)
     : request_(request), folder_(std::move(folder)) {

@@ -6,6 +6,7 @@
 #include "checkpoint/folder.hpp"
 #include "launch/process/signals.hpp"
 #include "log/log.hpp"
+#include "report/record/run_files.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/value_types.hpp"
 #include "study/folder/folder_repair.hpp"
@@ -17,7 +18,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -46,29 +46,6 @@ RunRequest make_request(const Invocation& invocation, const std::vector<std::str
 
 namespace {
 
-/// The outcome of a run that ended well and whose checkpoint is at its end: by trainer.max_epochs,
-/// max_steps, max_time, early stopping or --until-epoch. `result` is its result.json. Nothing where
-/// there is something left to train.
-std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path& run_dir,
-                                       const Origin& origin);
-
-/// Null where no start of the run has ended well.
-Json successful_result(const fs::path& run_dir) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
-  const fs::path file = run_dir / "result.json";
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return nullptr;
-  Json result = Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
-  const bool is_ok = result.is_object() && result.value("verdict", Json()) == "ok";
-  return is_ok ? std::move(result) : Json();
-}
-
-/// A text value of the trainer in the part of rank 0; empty where there is none.
-std::string text_in(const Json& values, const char* key) {
-  const auto found = values.is_object() ? values.find(key) : values.end();
-  return found != values.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 /// What to raise where a limit of the request is reached; empty where none is.
 std::string reached_limit(const RunRequest& request, const checkpoint::Manifest& manifest) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
@@ -84,24 +61,26 @@ std::string reached_limit(const RunRequest& request, const checkpoint::Manifest&
   return "";
 }
 
-/// The same for what the values of the trainer tell, as the checkpoint has them.
 std::string reached_end(const RunRequest& request, const Json& values) {
-  const std::string early = text_in(values, "early_reason");
+  const std::string early = report::text_at(values, "early_reason");
   if (!early.empty())
     return fmt::format("early stopping ended it ({}); start a new run to train longer",
                        printable(early));
   const auto& max_time = request.loaded.experiment.trainer.max_time;
   const auto most_s = max_time ? spec::parse_duration(*max_time) : std::nullopt;
-  const auto elapsed_s = exact_double(text_in(values, "elapsed_s"));
+  const auto elapsed_s = exact_double(report::text_at(values, "elapsed_s"));
   if (!most_s || !elapsed_s || *elapsed_s < *most_s) return "";
   return fmt::format("raise trainer.max_time ({} is used up)", *max_time);
 }
 
+/// The outcome of a run that ended well and whose checkpoint is at its end: by trainer.max_epochs,
+/// max_steps, max_time, early stopping or --until-epoch. `result` is its result.json. Nothing where
+/// there is something left to train.
 std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path& run_dir,
                                        const Origin& origin) {
   if (origin.checkpoint.empty()) return std::nullopt;
-  Json result = successful_result(run_dir);
-  if (result.is_null()) return std::nullopt;
+  Json result = read_object(run_dir / "result.json");
+  if (report::member(result, "verdict") != "ok") return std::nullopt;
   std::string why = reached_limit(request, origin.manifest);
   if (why.empty()) {
     const fs::path part = origin.checkpoint / checkpoint::part_name(0);
@@ -132,7 +111,6 @@ bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const
   return true;
 }
 
-/// The nodes of a config that nobody would start.
 void check_nodes(const RunRequest& request) {
   const int nodes = request.loaded.experiment.trainer.num_nodes;
   const bool trains = request.task.kind == spec::TaskKind::train;
@@ -143,18 +121,8 @@ void check_nodes(const RunRequest& request) {
          nodes);
 }
 
-report::Ending ending_of(const Error& error) {
-  report::Ending ending;
-  ending.exit_code = error.exit_code();
-  ending.verdict = "failed";
-  ending.message = error.what();
-  return ending;
-}
-
-/// Attempt after attempt.
 class Attempting {
  public:
-  /// `asked`: of which `folder` was made.
   Attempting(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
              launch::SignalGuard& guard)
       : asked_(std::move(asked)),
@@ -170,13 +138,46 @@ class Attempting {
       if (nodes_) nodes_->end(outcome.ending);
       return outcome;
     } catch (const Error& error) {
-      if (nodes_ && !nodes_->has_ended()) nodes_->end(ending_of(error));
+      if (nodes_ && !nodes_->has_ended())
+        nodes_->end({.verdict = "failed", .exit_code = error.exit_code(), .message = error.what()});
       throw;
     }
   }
 
  private:
-  RunOutcome run(const MakeSinks& make_sinks, const Clock& clock);
+  RunOutcome run(const MakeSinks& make_sinks, const Clock& clock) {
+    const RunRequest first = attempts_.current();
+    Origin origin = first_origin(first, folder_);
+    if (first.resume) {
+      if (auto complete = complete_run(first, folder_, origin)) {
+        for (const std::string& note : damaged_files(folder_)) log::get().warn("{}", note);
+        return std::move(*complete);
+      }
+      log::get().info("{}", resume_notice(asked_, folder_, origin));
+    }
+    Start start = first_start(first, folder_, std::move(origin));
+    const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
+    Restarts restarts(trainer.max_restarts, folder_, start.past.origin);
+    const FreeMemory free_before = memory_before(trainer);
+    const Course course{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
+    for (;;) {
+      RunOutcome outcome = supervise_run(start, folder_, course, make_sinks, clock);
+      if (guard_.has_heard()) return outcome;  // also one that came while the workers ended
+      const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
+      if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
+      try {
+        if (auto again = attempts_.after(outcome.ending)) {
+          start = {std::move(*again), {}};
+          restarts.begin_anew();
+        } else {
+          start = restarted(start.request, folder_, restarts);
+        }
+      } catch (const Error& error) {
+        log::get().warn("there is no further attempt: {}", error.what());
+        return outcome;
+      }
+    }
+  }
 
   FolderRequest asked_;
   fs::path folder_;
@@ -184,40 +185,6 @@ class Attempting {
   Attempts attempts_;
   std::optional<HeadRun> nodes_;
 };
-
-RunOutcome Attempting::run(const MakeSinks& make_sinks, const Clock& clock) {
-  const RunRequest first = attempts_.current();
-  Origin origin = first_origin(first, folder_);
-  if (first.resume) {
-    if (auto complete = complete_run(first, folder_, origin)) {
-      for (const std::string& note : damaged_files(folder_)) log::get().warn("{}", note);
-      return std::move(*complete);
-    }
-    log::get().info("{}", resume_notice(asked_, folder_, origin));
-  }
-  Start start = first_start(first, folder_, std::move(origin));
-  const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
-  Restarts restarts(trainer.max_restarts, folder_, start.past.origin);
-  const FreeMemory free_before = memory_before(trainer);
-  const Course course{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
-  for (;;) {
-    RunOutcome outcome = SupervisedRun(start, folder_, course, clock).execute(make_sinks);
-    if (guard_.has_heard()) return outcome;  // also one that came while the workers ended
-    const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
-    if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
-    try {
-      if (auto again = attempts_.after(outcome.ending)) {
-        start = {std::move(*again), {}};
-        restarts.begin_anew();
-      } else {
-        start = restarted(start.request, folder_, restarts);
-      }
-    } catch (const Error& error) {
-      log::get().warn("there is no further attempt: {}", error.what());
-      return outcome;
-    }
-  }
-}
 
 }  // namespace
 

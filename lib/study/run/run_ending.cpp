@@ -6,6 +6,7 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/store.hpp"
 #include "log/log.hpp"
+#include "report/record/run_files.hpp"
 #include "report/text/run_summary.hpp"
 #include "spec/experiment/monitor.hpp"
 #include "spec/experiment/value_types.hpp"
@@ -30,10 +31,43 @@ std::string below(const fs::path& run_dir, const fs::path& path) {
   return relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
 }
 
-/// Whether --until-epoch ends the run before its last epoch.
 bool is_part(const RunRequest& request) {
   const auto limit = request.loaded.experiment.trainer.epoch_limit();
   return request.task.until_epoch && (!limit || *request.task.until_epoch < *limit);
+}
+
+bool accepts(const spec::Loaded& loaded, const std::string& setting) {
+  try {
+    config::Diagnostics diagnostics;
+    (void)spec::overridden(loaded, {setting}, diagnostics);
+    return diagnostics.error_count() == 0;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::optional<double> cache_share(const spec::Cache& cache, const Machine& machine) {
+  const spec::Budget budget = cache.of_memory();
+  if (!budget.bytes) return budget.share;
+  if (machine.memory_bytes == 0) return std::nullopt;
+  return static_cast<double>(*budget.bytes) / static_cast<double>(machine.memory_bytes);
+}
+
+double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
+  std::error_code failure;
+  const fs::file_time_type begin = fs::last_write_time(result, failure);
+  if (failure) return 0;
+  fs::file_time_type end = begin;
+  const auto grew = [&](const fs::path& file) {
+    const fs::file_time_type time = fs::last_write_time(file, failure);
+    if (!failure) end = std::max(end, time);
+  };
+  for (const char* name : {"metrics.jsonl", "epochs.csv", "timing.csv"}) grew(run_dir / name);
+  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
+    grew(run_dir / "logs" / name);
+  for (const std::string& name : checkpoint::names_in(run_dir / "checkpoints"))
+    grew(run_dir / "checkpoints" / name / checkpoint::kManifestName);
+  return std::chrono::duration<double>(end - begin).count();
 }
 
 }  // namespace
@@ -70,64 +104,36 @@ report::BestMode best_mode(const spec::Experiment& experiment) {
   return {enum_names(mode).at(static_cast<std::size_t>(mode)), asked.is_auto()};
 }
 
-namespace {
-
-/// A problem of any kind: the setting is not proposed.
-bool accepts(const spec::Loaded& loaded, const std::string& setting) {
-  try {
-    config::Diagnostics diagnostics;
-    (void)spec::overridden(loaded, {setting}, diagnostics);
-    return diagnostics.error_count() == 0;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-std::optional<double> cache_share(const spec::Cache& cache, const Machine& machine) {
-  const spec::Budget budget = cache.of_memory();
-  if (!budget.bytes) return budget.share;
-  if (machine.memory_bytes == 0) return std::nullopt;
-  return static_cast<double>(*budget.bytes) / static_cast<double>(machine.memory_bytes);
-}
-
-bool has_native_bf16(const Machine& machine) {
-  return std::ranges::any_of(machine.cpu_features, [](const std::string& feature) {
-    return feature == "avx512_bf16" || feature == "amx_bf16";
-  });
-}
-
-std::string precision_of(const spec::Trainer& trainer) {
-  return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
-}
-
-}  // namespace
-
 report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
   const spec::Experiment& experiment = loaded.experiment;
   const spec::Trainer& trainer = experiment.trainer;
   const spec::CacheMode mode = experiment.dataset.cache.mode;
   const auto modes = enum_names(mode);
   const auto& every_t = experiment.checkpoint.every_t;
-  return {.cpu_cores = machine.cores,
-          .checkpoint_every = experiment.checkpoint.every_n_epochs,
-          .validate_every = experiment.trainer.check_val_every_n_epoch,
-          .cache_mode = modes.at(static_cast<std::size_t>(mode)),
-          .cache_modes = {modes.begin(), modes.end()},
-          .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
-          .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
-          .checkpoint_async = experiment.checkpoint.asynchronous,
-          .checkpoint_on_best = experiment.checkpoint.on_best,
-          .log_every_steps = trainer.log_every_n_steps,
-          .detect_anomaly = trainer.detect_anomaly,
-          .cuda_graphs = trainer.cuda_graphs.value,
-          .pin_memory = experiment.loader.pin_memory.value.value_or(true),
-          .read_ahead = experiment.loader.read_ahead.value,
-          .precision = precision_of(trainer),
-          .threads_probed = trainer.num_threads.is_auto(),
-          .native_bf16 = has_native_bf16(machine),
-          .cache_share = cache_share(experiment.dataset.cache, machine),
-          .spin_variable = spin_variable(),
-          .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
+  const bool native_bf16 = std::ranges::any_of(machine.cpu_features, [](const auto& feature) {
+    return feature == "avx512_bf16" || feature == "amx_bf16";
+  });
+  return {
+      .cpu_cores = machine.cores,
+      .checkpoint_every = experiment.checkpoint.every_n_epochs,
+      .validate_every = experiment.trainer.check_val_every_n_epoch,
+      .cache_mode = modes.at(static_cast<std::size_t>(mode)),
+      .cache_modes = {modes.begin(), modes.end()},
+      .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
+      .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
+      .checkpoint_async = experiment.checkpoint.asynchronous,
+      .checkpoint_on_best = experiment.checkpoint.on_best,
+      .log_every_steps = trainer.log_every_n_steps,
+      .detect_anomaly = trainer.detect_anomaly,
+      .cuda_graphs = trainer.cuda_graphs.value,
+      .pin_memory = experiment.loader.pin_memory.value.value_or(true),
+      .read_ahead = experiment.loader.read_ahead.value,
+      .precision = enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision)),
+      .threads_probed = trainer.num_threads.is_auto(),
+      .native_bf16 = native_bf16,
+      .cache_share = cache_share(experiment.dataset.cache, machine),
+      .spin_variable = spin_variable(),
+      .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
 }
 
 std::string profile_of(const fs::path& run_dir) {
@@ -157,38 +163,12 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
   return std::nullopt;
 }
 
-namespace {
-
-/// From the start that wrote `result` to its last checkpoint or line of its tables and logs.
-double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
-  std::error_code failure;
-  const fs::file_time_type begin = fs::last_write_time(result, failure);
-  if (failure) return 0;
-  fs::file_time_type end = begin;
-  const auto grew = [&](const fs::path& file) {
-    const fs::file_time_type time = fs::last_write_time(file, failure);
-    if (!failure) end = std::max(end, time);
-  };
-  for (const char* name : {"metrics.jsonl", "epochs.csv", "timing.csv"}) grew(run_dir / name);
-  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
-    grew(run_dir / "logs" / name);
-  for (const std::string& name : checkpoint::names_in(run_dir / "checkpoints"))
-    grew(run_dir / "checkpoints" / name / checkpoint::kManifestName);
-  return std::chrono::duration<double>(end - begin).count();
-}
-
-}  // namespace
-
 double earlier_wall_s(const fs::path& run_dir) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
   const fs::path file = run_dir / "result.json";
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return 0;
-  const Json result =
-      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
-  const Json wall = result.is_object() ? result.value("wall_s", Json()) : Json();
+  const Json result = read_object(file);
+  const Json& wall = report::member(result, "wall_s");
   const double seconds = wall.is_number() ? wall.get<double>() : 0;
-  const bool was_killed = result.is_object() && result.value("verdict", Json()) == "unfinished";
+  const bool was_killed = report::member(result, "verdict") == "unfinished";
   const double total = seconds + (was_killed ? seconds_until_killed(run_dir, file) : 0);
   return std::isfinite(total) && total > 0 ? total : 0;
 }

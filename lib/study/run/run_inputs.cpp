@@ -2,7 +2,6 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/export.hpp"
@@ -51,9 +50,10 @@ std::string resolved(const RunRequest& request) {
                      text);
 }
 
-FoundBatch found_batch(const RunRequest& request) {
-  if (request.batch_size_why.empty()) return {};
-  return {request.loaded.experiment.loader.batch_size.samples, request.batch_size_why};
+Json found_batch(const RunRequest& request) {
+  if (request.batch_size_why.empty()) return nullptr;
+  return {{"value", request.loaded.experiment.loader.batch_size.samples},
+          {"why", request.batch_size_why}};
 }
 
 /// How the data set is divided, and the file of the run folder with the samples of each part.
@@ -75,105 +75,6 @@ void import_file(const fs::path& file, const weights::Selection& selection,
   if (weights::format_of(file) == weights::Format::torch || !as_it_is)
     weights::import_weights(file, folder / weights::kImportedName, selection);
 }
-
-// Also out of a checkpoint, which is a folder.
-void take_weights(const RunRequest& request, const fs::path& folder) {
-  const fs::path& path = request.task.weights;
-  if (!fs::is_directory(path)) return import_file(path, request.weights, folder);
-  checkpoint::export_weights(path, checkpoint::Weights::validated, folder / weights::kImportedName);
-}
-
-/// What a look at the folder of a run that is under way needs to tell how far it is.
-Json course_of(const events::RunStarted& started) {
-  return {{"world_size", started.world_size},
-          {"steps_per_epoch", started.steps_per_epoch},
-          {"max_epochs", started.max_epochs},
-          {"global_batch", started.global_batch},
-          {"train_samples", started.train_samples}};
-}
-
-}  // namespace
-
-void write_config(const Start& start, const fs::path& folder) {
-  const fs::path written = folder / "config.yaml";
-  std::error_code failure;  // none: it goes on by the resolved file, which is in the folder
-  const bool is_there = start.past.in_place && fs::exists(written) &&
-                        fs::equivalent(start.request.config_file.parent_path(), folder, failure);
-  if (!is_there) write_atomically(written, as_written(start.request.loaded.files));
-  write_atomically(folder / "config.resolved.yaml", resolved(start.request));
-}
-
-void write_task(const spec::Task& task, const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path file = folder / spec::kTaskFile;
-  if (task == spec::Task{}) {
-    fs::remove(file, ignored);
-  } else {
-    write_atomically(file, spec::dump_task(task));
-  }
-}
-
-fs::path source_folder(const fs::path& config_file) {
-  const char* told = std::getenv(kSourceFolder);
-  return told != nullptr && *told != '\0' ? fs::path(told) : config_file.parent_path();
-}
-
-ManifestInput manifest_before(const Start& start) {
-  return {.argv = start.request.argv,
-          .config_file = start.request.config_file,
-          .version = start.request.version,
-          .started_at = {},
-          .library_versions = {},
-          .data_fingerprints = start.past.fingerprints,
-          .threads = {},
-          .thread_waiting = {},
-          .workers = {},
-          .batch_size = found_batch(start.request),
-          .recomputes = {},
-          .layout = {},
-          .allocator = {},
-          .split = split_entry(start.request.loaded.experiment.dataset),
-          .plugins = Json::array(),
-          .weights = nullptr,
-          .machine = read_machine(),
-          .git = git_state(source_folder(start.request.config_file))};
-}
-
-void write_manifest(ManifestInput input, const report::RunRecord& record, const fs::path& folder) {
-  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
-    input.library_versions = hello->second.versions;
-    input.allocator = hello->second.allocator;
-  }
-  if (const auto& started = record.started) {
-    input.data_fingerprints = started->data_fingerprints;
-    input.threads = {started->num_threads, started->num_threads_why,
-                     started->num_threads_taken > 0};
-    input.workers = {started->num_workers, started->prefetch_factor, started->num_workers_why};
-    input.recomputes = {started->recomputes, started->recomputes_why};
-    input.layout = {started->channels_last, started->channels_last_why};
-  }
-  if (const auto& weights = record.weights) input.weights = report::weights_document(*weights);
-  Json document = manifest(input);
-  document["course"] = record.started ? course_of(*record.started) : Json(nullptr);
-  write_atomically(folder / "manifest.json", to_pretty(document) + "\n");
-}
-
-void import_weights(const RunRequest& request, const fs::path& folder) {
-  if (request.task.kind == spec::TaskKind::replay) return;  // its weights are in the dump
-  if (request.task.kind != spec::TaskKind::train) {
-    in_context("--checkpoint", [&] { take_weights(request, folder); });
-    return;
-  }
-  const auto& wish = request.loaded.experiment.weights;
-  if (!wish) return;
-  in_context("weights", [&] {
-    if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
-    // The workers rename: only the model tells which names fit.
-    import_file(wish->path, {.section = wish->section}, folder);
-  });
-}
-
-namespace {
 
 constexpr double kGitTimeout = 1.0;
 constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES",
@@ -255,7 +156,69 @@ std::optional<std::string> output_of(std::vector<std::string> command) {
   return ended_well || !text.empty() ? std::optional(text) : std::nullopt;
 }
 
+Json file_with_digest(const fs::path& file) {
+  return in_context(fmt::format("plug-in '{}'", printable(file.string())), [&]() -> Json {
+    const FileMapping bytes(file, ErrorKind::config);
+    return {{"path", file.string()}, {"digest", to_hex(hash_bytes(bytes.bytes()))}};
+  });
+}
+
 }  // namespace
+
+void write_config(const Start& start, const fs::path& folder) {
+  const fs::path written = folder / "config.yaml";
+  std::error_code failure;  // none: it goes on by the resolved file, which is in the folder
+  const bool is_there = start.past.in_place && fs::exists(written) &&
+                        fs::equivalent(start.request.config_file.parent_path(), folder, failure);
+  if (!is_there) write_atomically(written, as_written(start.request.loaded.files));
+  write_atomically(folder / "config.resolved.yaml", resolved(start.request));
+}
+
+void write_task(const spec::Task& task, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path file = folder / spec::kTaskFile;
+  if (task == spec::Task{}) {
+    fs::remove(file, ignored);
+  } else {
+    write_atomically(file, spec::dump_task(task));
+  }
+}
+
+fs::path source_folder(const fs::path& config_file) {
+  const char* told = std::getenv(kSourceFolder);
+  return told != nullptr && *told != '\0' ? fs::path(told) : config_file.parent_path();
+}
+
+ManifestInput manifest_before(const Start& start) {
+  return {.argv = start.request.argv,
+          .config_file = start.request.config_file,
+          .version = start.request.version,
+          .data_fingerprints = start.past.fingerprints,
+          .batch_size = found_batch(start.request),
+          .split = split_entry(start.request.loaded.experiment.dataset),
+          .machine = read_machine(),
+          .git = git_state(source_folder(start.request.config_file))};
+}
+
+void import_weights(const RunRequest& request, const fs::path& folder) {
+  if (request.task.kind == spec::TaskKind::replay) return;  // its weights are in the dump
+  if (request.task.kind != spec::TaskKind::train) {
+    in_context("--checkpoint", [&] {
+      const fs::path& path = request.task.weights;  // a file, or the folder of a checkpoint
+      if (!fs::is_directory(path)) return import_file(path, request.weights, folder);
+      checkpoint::export_weights(path, checkpoint::Weights::validated,
+                                 folder / weights::kImportedName);
+    });
+    return;
+  }
+  const auto& wish = request.loaded.experiment.weights;
+  if (!wish) return;
+  in_context("weights", [&] {
+    if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
+    // The workers rename: only the model tells which names fit.
+    import_file(wish->path, {.section = wish->section}, folder);
+  });
+}
 
 GitState git_state(const fs::path& folder) {
   const std::string place = folder.empty() ? "." : folder.string();
@@ -266,57 +229,54 @@ GitState git_state(const fs::path& folder) {
   return {commit->substr(0, 40), changes && !changes->empty() ? "modified" : "clean"};
 }
 
-Json manifest(const ManifestInput& input) {
+Json manifest(const ManifestInput& input, const report::RunRecord& record) {
   std::error_code failure;  // the folder may have been deleted meanwhile
   const std::string working_directory = fs::current_path(failure).string();
-  Json document = {
-      {"schema", "trainctl.manifest/1"},      {"version", input.version},
-      {"started_at", input.started_at},       {"argv", input.argv},
-      {"config", input.config_file.string()}, {"working_directory", working_directory},
-      {"libraries", input.library_versions},  {"hardware", describe(input.machine)},
-      {"environment", kept_environment()},    {"data_fingerprints", input.data_fingerprints}};
-  document["split"] = input.split;
-  document["num_threads"] = nullptr;
-  if (input.threads.number > 0)
-    document["num_threads"] = {{"value", input.threads.number},
-                               {"why", input.threads.why},
-                               {"contended", input.threads.contended}};
-  document["thread_waiting"] =
-      input.thread_waiting.empty() ? Json(nullptr) : Json(input.thread_waiting);
-  document["num_workers"] = nullptr;
-  if (const Workers& workers = input.workers; workers.prefetch_factor > 0)
-    document["num_workers"] = {{"value", workers.number},
-                               {"prefetch_factor", workers.prefetch_factor},
-                               {"why", workers.why}};
-  document["batch_size"] = nullptr;
-  if (input.batch_size.size > 0)
-    document["batch_size"] = {{"value", input.batch_size.size}, {"why", input.batch_size.why}};
-  document["activation_checkpointing"] = nullptr;
-  if (const Recomputes& recomputes = input.recomputes; !recomputes.why.empty())
-    document["activation_checkpointing"] = {{"value", recomputes.blocks ? "blocks" : "off"},
-                                            {"why", recomputes.why}};
-  document["channels_last"] = nullptr;
-  if (const Layout& layout = input.layout; !layout.why.empty())
-    document["channels_last"] = {{"value", layout.channels_last}, {"why", layout.why}};
-  document["allocator"] = input.allocator.empty() ? Json(nullptr) : Json(input.allocator);
-  document["plugins"] = input.plugins;
-  document["weights"] = input.weights;
-  document["git"] = input.git.commit.empty()
-                        ? Json(nullptr)
-                        : Json{{"commit", input.git.commit}, {"state", input.git.status}};
-  return document;
+  const auto hello = record.hellos.find(0);
+  const bool has_hello = hello != record.hellos.end();
+  const events::RunStarted started = record.started.value_or(events::RunStarted());
+  const auto where = [](bool is_known, Json value) { return is_known ? std::move(value) : Json(); };
+  const std::string allocator = has_hello ? hello->second.allocator : "";
+  return {
+      {"schema", "trainctl.manifest/1"},
+      {"version", input.version},
+      {"started_at", input.started_at},
+      {"argv", input.argv},
+      {"config", input.config_file.string()},
+      {"working_directory", working_directory},
+      {"libraries", has_hello ? hello->second.versions : std::map<std::string, std::string>()},
+      {"hardware", describe(input.machine)},
+      {"environment", kept_environment()},
+      {"data_fingerprints", record.started ? started.data_fingerprints : input.data_fingerprints},
+      {"split", input.split},
+      {"num_threads", where(record.started && started.num_threads > 0,
+                            {{"value", started.num_threads},
+                             {"why", started.num_threads_why},
+                             {"contended", started.num_threads_taken > 0}})},
+      {"thread_waiting", where(!input.thread_waiting.empty(), input.thread_waiting)},
+      {"num_workers",
+       where(started.prefetch_factor > 0, {{"value", started.num_workers},
+                                           {"prefetch_factor", started.prefetch_factor},
+                                           {"why", started.num_workers_why}})},
+      {"batch_size", input.batch_size},
+      {"activation_checkpointing",
+       where(!started.recomputes_why.empty(),
+             {{"value", started.recomputes ? "blocks" : "off"}, {"why", started.recomputes_why}})},
+      {"channels_last",
+       where(!started.channels_last_why.empty(),
+             {{"value", started.channels_last}, {"why", started.channels_last_why}})},
+      {"allocator", where(!allocator.empty(), allocator)},
+      {"plugins", input.plugins},
+      {"weights", record.weights ? report::weights_document(*record.weights) : Json()},
+      {"git", where(!input.git.commit.empty(),
+                    {{"commit", input.git.commit}, {"state", input.git.status}})},
+      {"course", where(record.started.has_value(),  // shows how far a run under way is
+                       {{"world_size", started.world_size},
+                        {"steps_per_epoch", started.steps_per_epoch},
+                        {"max_epochs", started.max_epochs},
+                        {"global_batch", started.global_batch},
+                        {"train_samples", started.train_samples}})}};
 }
-
-namespace {
-
-Json file_with_digest(const fs::path& file) {
-  return in_context(fmt::format("plug-in '{}'", printable(file.string())), [&]() -> Json {
-    const FileMapping bytes(file, ErrorKind::config);
-    return {{"path", file.string()}, {"digest", to_hex(hash_bytes(bytes.bytes()))}};
-  });
-}
-
-}  // namespace
 
 Json plugin_files(const std::vector<fs::path>& libraries) {
   Json files = Json::array();

@@ -7,74 +7,36 @@
 #include "spec/experiment/task.hpp"
 #include "study/run/run_start.hpp"
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace trainctl::study {
 
-/// CPU threads of a worker, and why so many.
-struct Threads {
-  int number = 0;  // 0: not known yet
-  std::string why;
-  bool contended = false;  // others took the cores while the number was chosen
-};
-
-/// What `loader.batch_size: auto` became, and why.
-struct FoundBatch {
-  std::int64_t size = 0;  // 0: it was not auto
-  std::string why;
-};
-
-/// Loader threads of a worker, their batches ahead, and why so many.
-struct Workers {
-  int number = 0;
-  int prefetch_factor = 0;  // 0: not known yet
-  std::string why;
-};
-
-/// Whether images had the channels last in memory, and why.
-struct Layout {
-  bool channels_last = false;
-  std::string why;  // empty: not known yet
-};
-
-/// What `trainer.activation_checkpointing: auto` became, and why.
-struct Recomputes {
-  bool blocks = false;
-  std::string why;  // empty: it was not auto
-};
-
 struct GitState {
   std::string commit;  // empty: not in a repository
   std::string status;  // "clean", "modified"
 };
 
-/// What is needed to say later under what a run was made.
+/// What is known of a run before its workers report, for its manifest.
 struct ManifestInput {
-  std::vector<std::string> argv;
-  fs::path config_file;
-  std::string version;
-  std::string started_at;
-  std::map<std::string, std::string> library_versions;   // as the worker reported them
-  std::map<std::string, std::string> data_fingerprints;  // split -> hex
-  Threads threads;
-  std::string thread_waiting;  // "spin" or "sleep", see launch::Waiting; empty: none has started
-  Workers workers;
-  FoundBatch batch_size;
-  Recomputes recomputes;
-  Layout layout;
-  std::string allocator;         // that answers malloc in the worker; empty: not known yet
+  std::vector<std::string> argv = {};
+  fs::path config_file = {};
+  std::string version = {};
+  std::string started_at = {};
+  std::map<std::string, std::string> data_fingerprints = {};  // split -> hex, of an earlier start
+  std::string thread_waiting =
+      {};                        // "spin" or "sleep", see launch::Waiting; empty: none has started
+  Json batch_size = nullptr;     // what loader.batch_size: auto became, and why
   Json split = nullptr;          // dataset.split and the file with its samples; null: none
   Json plugins = Json::array();  // their files, see plugin_files()
-  Json weights = nullptr;        // what the training started from; null: what the seed draws
-  Machine machine;
-  GitState git;
+  Machine machine = {};
+  GitState git = {};
 };
 
-/// manifest.json. Of the environment only an allow-list of names is kept, so no secret can slip in.
-Json manifest(const ManifestInput& input);
+/// manifest.json of a run whose workers have reported `record` so far. Of the environment only an
+/// allow-list of names is kept, so no secret can slip in.
+Json manifest(const ManifestInput& input, const report::RunRecord& record);
 
 /// State of the repository that holds `folder`; asks git where it is installed, within a second.
 GitState git_state(const fs::path& folder);
@@ -94,11 +56,8 @@ inline constexpr const char* kSourceFolder = "TRAINCTL_SOURCE_FOLDER";
 /// The folder of the experiment as a person has written it, whose git state a manifest tells.
 fs::path source_folder(const fs::path& config_file);
 
-/// What a manifest tells before any worker has said a word; without time, plug-ins and threads.
+/// The manifest's input by the start alone; without time, plug-ins and threads.
 ManifestInput manifest_before(const Start& start);
-
-/// manifest.json, with what the workers have told by now.
-void write_manifest(ManifestInput input, const report::RunRecord& record, const fs::path& folder);
 
 /// A worker maps safetensors alone: what else the weights may be is read here, once for all ranks.
 /// Throws also what the reader does of a file that cannot be used.

@@ -11,14 +11,9 @@
 #include "spec/experiment/monitor.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/resume/config_changes.hpp"
-#include "study/resume/run_history.hpp"
 #include "study/run/run_ending.hpp"
 #include "study/workers/devices.hpp"
 
-#include <fmt/format.h>
-
-#include <map>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -39,7 +34,6 @@ int world_size_of(const RunRequest& request) {
 
 namespace {
 
-// It begins with a checkpoint, or at the first step.
 Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
   request.task.resume = origin.checkpoint;
   request.task.accepts_data_change =
@@ -49,31 +43,6 @@ Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
       continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
   return {std::move(request), std::move(past)};
 }
-
-}  // namespace
-
-Origin first_origin(const RunRequest& request, const fs::path& folder) {
-  if (!request.resume) return {};
-  if (take_back(folder))
-    log::get().warn("{}: a start before has put checkpoints aside and not gone on; they are back",
-                    printable(folder.string()));
-  if (const std::string note = restore_if_possible(folder); !note.empty())
-    log::get().warn("{}", note);
-  return choose_checkpoint(folder, *request.resume);
-}
-
-Start first_start(const RunRequest& request, const fs::path& folder, Origin origin) {
-  if (!request.resume) return {request, {}};
-  return start_at(request, folder, std::move(origin));
-}
-
-Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts) {
-  Start start = start_at(request, folder, *restarts.next());
-  start.past.notices.insert(start.past.notices.begin(), restarts.notice());
-  return start;
-}
-
-namespace {
 
 /// The run in which a checkpoint was made: its own, unless it was copied elsewhere.
 fs::path source_of(const Origin& origin, const fs::path& run_dir) {
@@ -92,7 +61,6 @@ std::string config_of(const Origin& origin, const fs::path& run_dir) {
   return resolved_config_of(source_of(origin, run_dir)).value_or("");
 }
 
-/// What was, and what is to be resumed with.
 struct Resumption {
   const spec::Loaded& loaded;
   const Origin& origin;
@@ -151,7 +119,62 @@ void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experime
   }
 }
 
+std::int64_t last_step_in(std::string_view lines) {
+  while (!lines.empty()) {
+    lines.remove_suffix(lines.ends_with('\n') ? 1 : 0);
+    const std::size_t before = lines.rfind('\n');
+    const std::size_t start = before == std::string_view::npos ? 0 : before + 1;
+    const Json line = Json::parse(lines.substr(start), nullptr, /*allow_exceptions=*/false);
+    const bool has_step = line.is_object() && line.contains("step");
+    if (has_step && line["step"].is_number_integer()) return line["step"].get<std::int64_t>();
+    lines = lines.substr(0, start);
+  }
+  return 0;
+}
+
+std::string ends_with(const char* file, std::string_view what, std::int64_t last) {
+  return last > 0 ? fmt::format("{} ends with {} {}", file, what, last)
+                  : fmt::format("{} has no {}", file, what);
+}
+
+std::string missing_epochs(const fs::path& csv, const Told& told) {
+  if (!is_file(csv) || told.to.epoch <= told.from.epoch) return "";
+  const auto epochs = report::read_epochs(csv);
+  const std::int64_t last = epochs.empty() ? 0 : epochs.back().epoch + 1;
+  return last < told.to.epoch ? ends_with("epochs.csv", "epoch", last) : "";
+}
+
+std::string missing_steps(const fs::path& lines, const Told& told) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+  if (!is_file(lines) || told.log_every <= 0) return "";
+  const std::int64_t logged = told.to.global_step / told.log_every * told.log_every;
+  if (logged <= told.from.global_step) return "";
+  const std::int64_t last = last_step_in(read_file(lines, kMostBytes, ReadFailure::resource));
+  return last < logged ? ends_with("metrics.jsonl", "step", last) : "";
+}
+
 }  // namespace
+
+Origin first_origin(const RunRequest& request, const fs::path& folder) {
+  if (!request.resume) return {};
+  if (take_back(folder))
+    log::get().warn("{}: a start before has put checkpoints aside and not gone on; they are back",
+                    printable(folder.string()));
+  if (const std::string note = restore_if_possible(folder); !note.empty())
+    log::get().warn("{}", note);
+  return choose_checkpoint(folder, *request.resume);
+}
+
+Start first_start(const RunRequest& request, const fs::path& folder, Origin origin) {
+  if (!request.resume) return {request, {}};
+  return start_at(request, folder, std::move(origin));
+}
+
+Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts) {
+  Start start = start_at(request, folder, *restarts.next());
+  start.past.notices.insert(start.past.notices.begin(), restarts.notice());
+  return start;
+}
 
 void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
                             const Origin& origin, int world_size) {
@@ -190,58 +213,9 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
   return past;
 }
 
-namespace {
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
-/// Of the last line that tells one; 0 where there is none.
-std::int64_t last_step_in(std::string_view lines) {
-  while (!lines.empty()) {
-    lines.remove_suffix(lines.ends_with('\n') ? 1 : 0);
-    const std::size_t before = lines.rfind('\n');
-    const std::size_t start = before == std::string_view::npos ? 0 : before + 1;
-    const Json line = Json::parse(lines.substr(start), nullptr, /*allow_exceptions=*/false);
-    const bool has_step = line.is_object() && line.contains("step");
-    if (has_step && line["step"].is_number_integer()) return line["step"].get<std::int64_t>();
-    lines = lines.substr(0, start);
-  }
-  return 0;
-}
-
-std::string ends_with(const char* file, std::string_view what, std::int64_t last) {
-  return last > 0 ? fmt::format("{} ends with {} {}", file, what, last)
-                  : fmt::format("{} has no {}", file, what);
-}
-
-/// Empty: it has all epochs that it must have.
-std::string missing_epochs(const fs::path& csv, const Told& told) {
-  if (!is_file(csv) || told.to.epoch <= told.from.epoch) return "";
-  const auto epochs = report::read_epochs(csv);
-  const std::int64_t last = epochs.empty() ? 0 : epochs.back().epoch + 1;
-  return last < told.to.epoch ? ends_with("epochs.csv", "epoch", last) : "";
-}
-
-std::string missing_steps(const fs::path& lines, const Told& told) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
-  if (!is_file(lines) || told.log_every <= 0) return "";
-  const std::int64_t logged = told.to.global_step / told.log_every * told.log_every;
-  if (logged <= told.from.global_step) return "";
-  const std::int64_t last = last_step_in(read_file(lines, kMostBytes, ReadFailure::resource));
-  return last < logged ? ends_with("metrics.jsonl", "step", last) : "";
-}
-
-}  // namespace
-
 std::optional<checkpoint::Moment> last_origin(const fs::path& run_dir) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
-  const fs::path file = run_dir / "result.json";
-  if (!is_file(file)) return std::nullopt;
-  const Json result =
-      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
-  if (!result.is_object() || !result.contains("resumed_from")) return std::nullopt;
+  const Json result = read_object(run_dir / "result.json");
+  if (result.is_null() || !result.contains("resumed_from")) return std::nullopt;
   const Json& from = result["resumed_from"];
   if (from.is_null()) return checkpoint::Moment{};
   if (!from.is_object() || !from.contains("path") || !from["path"].is_string()) return std::nullopt;

@@ -1,9 +1,14 @@
 #include "study/run/supervised_run.hpp"
 
 #include "base/error.hpp"
+#include "base/numbers.hpp"
+#include "base/strings.hpp"
+#include "launch/supervise/failure_evidence.hpp"
 #include "log/log.hpp"
 #include "report/record/run_result.hpp"
+#include "report/text/run_summary.hpp"
 #include "report/text/task_results.hpp"
+#include "spec/experiment/monitor.hpp"
 #include "study/folder/folder_repair.hpp"
 #include "study/nodes/coordinator_run.hpp"
 #include "study/resume/run_history.hpp"
@@ -13,189 +18,357 @@
 #include "study/workers/worker_launch.hpp"
 #include "weights/import.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 namespace trainctl::study {
-SupervisedRun::SupervisedRun(const Start& start, const fs::path& folder, const Course& course,
-                             const Clock& clock)
-    : start_(start),
-      nodes_(course.nodes),
-      attempts_(course.attempts),
-      restarts_(course.restarts),
-      clock_(clock),
-      started_(clock.now()),
-      manifest_(manifest_before(start)),
-      events_(start, folder, outcome_.record, [this] { write_manifest(); }) {
-  outcome_.folder = folder;
-  outcome_.ending.started_at = utc_timestamp();
-  manifest_.started_at = outcome_.ending.started_at;
-  outcome_.ending.run_dir = outcome_.folder.string();
-  outcome_.ending.command = typed(start_.request);
-  outcome_.ending.levers = levers(start_.request.loaded, manifest_.machine);
-  outcome_.ending.best_mode = best_mode(start_.request.loaded.experiment);
-  outcome_.ending.resumed_from = state_of(start_.past.origin, folder);
-  outcome_.ending.trains = trains();
-  outcome_.ending.wall_s = start_.past.wall_s;
+namespace {
+
+std::string pairs(const std::map<std::string, std::string>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += fmt::format(" {}={}", name, printable(value));
+  return text;
 }
 
-bool SupervisedRun::trains() const { return start_.request.task.kind == spec::TaskKind::train; }
-
-// What goes wrong is told by the ending; a later failure does not hide the first.
-template <class Body>
-void SupervisedRun::keep_failure(const Body& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    fail_with(to_error(error));
-  }
+std::string line_of(const events::Hello& hello) {
+  return fmt::format("pid {} on {} computes on {}, up after {};{}", hello.pid,
+                     printable(hello.host), printable(hello.device),
+                     human_duration(hello.startup_s), pairs(hello.versions));
 }
 
-RunOutcome SupervisedRun::execute(const MakeSinks& make_sinks) {
-  keep_failure([&] {
-    write_inputs();
-    events_.listen(make_sinks(outcome_.folder));
-    say_what_was();
-    import_weights(start_.request, outcome_.folder);
-    supervise();
-  });
-  remove_unfinished(outcome_.folder);
-  std::error_code ignored;  // nobody needs it any more
-  fs::remove(outcome_.folder / weights::kImportedName, ignored);
-  for (const auto& sink : events_.sinks()) keep_failure([&] { sink->close(); });
-  if (trains() && !outcome_.record.resumed) keep_failure([&] { undo_continuation(); });
-  keep_failure([&] { outcome_.ending.profile = profile_of(outcome_.folder); });
-  write_result();
-  tell_end();
-  return std::move(outcome_);
+std::string layout_text(const events::RunStarted& run) {
+  if (run.channels_last_why.empty()) return "";
+  return fmt::format("; images with the channels {} ({})", run.channels_last ? "last" : "first",
+                     printable(run.channels_last_why));
 }
 
-// Nobody listens any more to what sinks find out now, but for the console. All hear of the end
-// before any is waited for: so commands end beside each other.
-void SupervisedRun::tell_end() {
-  const bool goes_on = restarts_.next() || attempts_.has_next(outcome_.ending);
-  Json told = outcome_.result;
-  if (goes_on) told["goes_on"] = true;
-  const auto tell = [](const auto& step) {
-    try {
-      step();
-    } catch (const std::exception& error) {
-      log::get().warn("a logger failed at the end of the run: {}", error.what());
+std::string line_of(const events::RunStarted& run) {
+  return fmt::format(
+      "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
+      "steps an epoch, {}; {} training and {} validation samples;{}{}{}{}",
+      run.num_threads, plural(run.num_threads), printable(run.num_threads_why), run.num_workers,
+      plural(run.num_workers), run.prefetch_factor, printable(run.num_workers_why),
+      run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples,
+      run.val_samples, pairs(run.data_fingerprints),
+      run.no_data_digest.empty() ? "" : "; no data_digest: " + printable(run.no_data_digest),
+      run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why), layout_text(run));
+}
+
+/// Adds a line of the supervisor to the log of a rank, and to the console under -v. Throws
+/// Error(resource) where the log cannot be written.
+void log_line(const fs::path& run_dir, int rank, const std::string& line) {
+  log::get().debug("rank {}: {}", rank, line);
+  AppendFile(launch::log_path(run_dir / "logs", rank))
+      .append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));
+}
+
+/// Logs what a run has chosen: device, weights, threads, data. Throws as log_line().
+void log_choices(const fs::path& run_dir, int rank, const events::Event& event) {
+  if (const auto* hello = std::get_if<events::Hello>(&event))
+    log_line(run_dir, rank, line_of(*hello));
+  if (const auto* weights = std::get_if<events::WeightsSet>(&event))
+    log_line(run_dir, rank, join(report::weights_lines(*weights), "; "));
+  if (const auto* run = std::get_if<events::RunStarted>(&event))
+    log_line(run_dir, rank, line_of(*run));
+}
+
+/// What becomes of the events of one start: the record of the run, the logs of its ranks, the
+/// sinks.
+class RunEvents {
+ public:
+  using OnStarted = std::function<void()>;
+
+  /// `start` and `record` outlive it. `on_started`: once versions and data are in the record.
+  RunEvents(const Start& start, fs::path folder, report::RunRecord& record, OnStarted on_started)
+      : start_(start),
+        folder_(std::move(folder)),
+        record_(record),
+        on_started_(std::move(on_started)) {}
+
+  void listen(Sinks sinks) { sinks_ = std::move(sinks); }
+
+  /// Totals and the best epoch are those of the whole run; its file is written when a better comes.
+  void recall_epochs() {
+    constexpr const char* kBestWeights = "checkpoints/best.safetensors";
+    for (const events::EpochEnded& epoch : start_.past.epochs) {
+      record_.add(0, epoch);
+      if (!epoch.improved || !fs::exists(folder_ / kBestWeights)) continue;
+      const std::string monitor = spec::checkpoint_monitor(start_.request.loaded.experiment);
+      record_.add(0, events::CheckpointSaved{
+                         .path = kBestWeights,
+                         .epoch = epoch.epoch,
+                         .global_step = epoch.global_step,
+                         .metric = monitor,
+                         .value = events::find_metric(epoch.metrics, monitor).value_or(0)});
     }
-  };
-  for (const auto& sink : events_.sinks()) tell([&] { sink->on_end(told); });
-  for (const auto& sink : events_.sinks()) {
-    tell([&] { sink->finish(); });
-    if (const auto news = sink->news()) log::get().warn("{}", *news);
+    record_.last_step = std::max(record_.last_step, start_.past.origin.manifest.global_step);
   }
-}
 
-void SupervisedRun::write_inputs() {
-  // First: a run that is killed at once leaves a folder that --resume knows for one of training.
-  if (trains()) make_folder(outcome_.folder / "checkpoints");
-  for (const std::string& note : move_damaged_aside(outcome_.folder)) log::get().warn("{}", note);
-  write_provisional_result();
-  reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
-  make_folder(outcome_.folder / "logs");
-  write_task(start_.request.task, outcome_.folder);
-  write_config(start_, outcome_.folder);
-  manifest_.plugins = plugin_files(start_.request.loaded.experiment.plugins);
-  write_manifest();
-}
-
-// What stays where trainctl itself is killed; that of an earlier start may not.
-void SupervisedRun::write_provisional_result() {
-  outcome_.ending.attempts = attempts_.with_last({.verdict = "unfinished"});
-  Json result = document();
-  result["verdict"] = "unfinished";
-  result["exit_code"] = nullptr;
-  if (result.contains("attempts")) result["attempts"].back()["exit_code"] = nullptr;
-  result["message"] = fmt::format(
-      "no end is written: the run goes on, or trainctl itself was killed{}",
-      trains() ? "; then 'trainctl run --resume " + outcome_.folder.string() + "' goes on" : "");
-  write_atomically(outcome_.folder / "result.json", to_pretty(result) + "\n");
-}
-
-void SupervisedRun::write_manifest() const {
-  study::write_manifest(manifest_, outcome_.record, outcome_.folder);
-}
-
-void SupervisedRun::say_what_was() {
-  events_.recall_epochs();
-  using Begins = Attempts::Begins;
-  const Begins begins = start_.past.origin.checkpoint.empty() ? Begins::anew : Begins::later;
-  if (attempts_.is_another()) events_.on_event(0, events::Warning{attempts_.notice(begins), {}});
-  for (const std::string& notice : start_.past.notices) {
-    events_.log().tell(0, notice);
-    events_.on_event(0, events::Warning{notice, {}});
+  /// Throws Error(data) where a run that goes on has other data, and what sinks throw. A full disk
+  /// becomes a warning.
+  void on_event(int rank, const events::Event& event) {
+    const auto* resumed = std::get_if<events::Resumed>(&event);
+    if (resumed == nullptr) return take(rank, event);
+    keep_aside(folder_);
+    events::Resumed judged = *resumed;
+    if (const std::string& why = start_.past.not_bitwise; !why.empty()) {
+      judged.bitwise = false;  // a worker knows the config of now alone
+      judged.why_not += (judged.why_not.empty() ? "" : "; ") + why;
+    }
+    take(rank, judged);
   }
-}
 
-// What refused the checkpoint must not cost the newer ones.
-void SupervisedRun::undo_continuation() {
-  if (take_back(outcome_.folder))
-    events_.log().tell(0, "the run has not gone on: what was put aside for it is back");
-}
-
-void SupervisedRun::supervise() {
-  const DeviceChoice devices =
-      choose_devices(start_.request.loaded.experiment.trainer, manifest_.machine,
-                     [] { return launch::probe_gpus(); });
-  if (!devices.warning.empty()) events_.on_event(0, events::Warning{devices.warning});
-  const spec::Experiment& experiment = start_.request.loaded.experiment;
-  const std::string address =
-      nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());
-  launch::LaunchSpec launch =
-      launch_spec({start_.request, outcome_.folder, manifest_.machine, devices, address});
-  if (nodes_ != nullptr) launch.head = &nodes_->head();
-  outcome_.record.planned_ranks = launch.world_size;
-  manifest_.thread_waiting = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
-  events_.log().starts(launch);
-  end_as(launch::supervise(
-      launch, [&](int rank, const auto& event) { events_.on_event(rank, event); },
-      [&] { events_.on_tick(clock_); }, clock_));
-}
-
-void SupervisedRun::end_as(const launch::Outcome& outcome) {
-  report::Ending& ending = outcome_.ending;
-  ending.exit_code = outcome.exit_code;
-  ending.verdict = outcome.verdict;
-  ending.message = outcome.message;
-  if (outcome.first_failure) ending.first_failure = told(*outcome.first_failure);
-}
-
-void SupervisedRun::fail_with(const Error& error) {
-  if (outcome_.ending.exit_code != 0) return;
-  outcome_.ending.exit_code = error.exit_code();
-  outcome_.ending.verdict = "failed";
-  outcome_.ending.message = error.what();
-}
-
-void SupervisedRun::write_result() {
-  report::Ending& ending = outcome_.ending;
-  ending.wall_s = start_.past.wall_s + clock_.now() - started_;
-  if (trains()) {
-    const bool had_none = start_.past.origin.checkpoint.empty() || outcome_.record.resumed;
-    restarts_.judge(ending, had_none ? nullptr : &start_.past.origin);
-    ending.checkpoint = newest_state(outcome_.folder);
-    ending.resume_command = resume_command(start_.request, ending);
+  void on_tick(const Clock& clock) {
+    for (const auto& sink : sinks_) sink->on_tick(clock.now());
   }
-  ending.attempts = attempts_.with_last(outcome_.ending);
-  outcome_.result = document();
-  try {
-    ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
-    reserved_->publish(to_pretty(outcome_.result) + "\n");
-  } catch (const Error& error) {
-    outcome_.unwritten = error.what();
-    fail_with(error);
-    outcome_.ending.attempts = attempts_.with_last(outcome_.ending);
+
+  [[nodiscard]] const Sinks& sinks() const { return sinks_; }
+
+ private:
+  void take(int rank, const events::Event& event) {
+    record_.add(rank, event);
+    write_if_possible([&] { log_choices(folder_, rank, event); });
+    if (const auto* started = std::get_if<events::RunStarted>(&event)) {
+      if (!start_.request.task.accepts_data_change)  // else the worker tells
+        expect_same_data(start_.past.fingerprints, started->data_fingerprints);
+      // Only now are versions and data known; before, the manifest told what was asked for.
+      write_if_possible(on_started_);
+    }
+    for (const auto& sink : sinks_) sink->on_event(rank, event);
+    for (const auto& sink : sinks_) {
+      if (const auto news = sink->news()) warn(*news);
+    }
+  }
+
+  // The log of rank 0 has it too, since the console may be what has failed.
+  void warn(const std::string& message) {
+    write_if_possible([&] { log_line(folder_, 0, "warning: " + message); });
+    on_event(0, events::Warning{message, {}});
+  }
+
+  // A full disk may end neither ranks that train nor what they save elsewhere.
+  template <class Body>
+  void write_if_possible(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;
+      on_event(0, events::Warning{error.what(), {}});
+    }
+  }
+
+  const Start& start_;
+  fs::path folder_;
+  report::RunRecord& record_;
+  OnStarted on_started_;
+  Sinks sinks_;
+};
+
+class SupervisedRun {
+ public:
+  SupervisedRun(const Start& start, const fs::path& folder, const Course& course,
+                const Clock& clock)
+      : start_(start),
+        nodes_(course.nodes),
+        attempts_(course.attempts),
+        restarts_(course.restarts),
+        clock_(clock),
+        started_(clock.now()),
+        manifest_(manifest_before(start)),
+        ending_(outcome_.ending),
+        events_(start, folder, outcome_.record, [this] { write_manifest(); }) {
+    outcome_.folder = folder;
+    manifest_.started_at = ending_.started_at = utc_timestamp();
+    ending_.run_dir = folder.string();
+    ending_.command = typed(start_.request);
+    ending_.levers = levers(start_.request.loaded, manifest_.machine);
+    ending_.best_mode = best_mode(start_.request.loaded.experiment);
+    ending_.resumed_from = state_of(start_.past.origin, folder);
+    ending_.trains = trains();
+    ending_.wall_s = start_.past.wall_s;
+  }
+
+  RunOutcome execute(const MakeSinks& make_sinks) {
+    keep_failure([&] {
+      write_inputs();
+      events_.listen(make_sinks(outcome_.folder));
+      report_past();
+      import_weights(start_.request, outcome_.folder);
+      supervise();
+    });
+    remove_unfinished(outcome_.folder);
+    std::error_code ignored;  // nobody needs it any more
+    fs::remove(outcome_.folder / weights::kImportedName, ignored);
+    for (const auto& sink : events_.sinks()) keep_failure([&] { sink->close(); });
+    // What refused the checkpoint must not cost the newer ones.
+    if (trains() && !outcome_.record.resumed) {
+      keep_failure([&] {
+        if (take_back(outcome_.folder))
+          log_line(outcome_.folder, 0,
+                   "the run has not gone on: what was put aside for it is back");
+      });
+    }
+    keep_failure([&] { ending_.profile = profile_of(outcome_.folder); });
+    write_result();
+    report_end();
+    return std::move(outcome_);
+  }
+
+ private:
+  [[nodiscard]] bool trains() const { return start_.request.task.kind == spec::TaskKind::train; }
+
+  // What goes wrong is told by the ending; a later failure does not hide the first.
+  template <class Body>
+  void keep_failure(const Body& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      fail_with(to_error(error));
+    }
+  }
+
+  void fail_with(const Error& error) {
+    if (ending_.exit_code != 0) return;
+    ending_.exit_code = error.exit_code();
+    ending_.verdict = "failed";
+    ending_.message = error.what();
+  }
+
+  void write_inputs() {
+    // First: a run that is killed at once leaves a folder that --resume knows for one of training.
+    if (trains()) make_folder(outcome_.folder / "checkpoints");
+    for (const std::string& note : move_damaged_aside(outcome_.folder)) log::get().warn("{}", note);
+    write_provisional_result();
+    reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
+    make_folder(outcome_.folder / "logs");
+    write_task(start_.request.task, outcome_.folder);
+    write_config(start_, outcome_.folder);
+    manifest_.plugins = plugin_files(start_.request.loaded.experiment.plugins);
+    write_manifest();
+  }
+
+  // What stays where trainctl itself is killed; that of an earlier start may not.
+  void write_provisional_result() {
+    ending_.attempts = attempts_.with_last({.verdict = "unfinished"});
+    Json result = document();
+    result["verdict"] = "unfinished";
+    result["exit_code"] = nullptr;
+    if (result.contains("attempts")) result["attempts"].back()["exit_code"] = nullptr;
+    result["message"] = fmt::format(
+        "no end is written: the run goes on, or trainctl itself was killed{}",
+        trains() ? "; then 'trainctl run --resume " + outcome_.folder.string() + "' goes on" : "");
+    write_atomically(outcome_.folder / "result.json", to_pretty(result) + "\n");
+  }
+
+  void write_manifest() const {
+    write_atomically(outcome_.folder / "manifest.json",
+                     to_pretty(manifest(manifest_, outcome_.record)) + "\n");
+  }
+
+  /// Reports the attempts and starts before this one.
+  void report_past() {
+    events_.recall_epochs();
+    using Begins = Attempts::Begins;
+    const Begins begins = start_.past.origin.checkpoint.empty() ? Begins::anew : Begins::later;
+    if (attempts_.is_another()) events_.on_event(0, events::Warning{attempts_.notice(begins), {}});
+    for (const std::string& notice : start_.past.notices) {
+      log_line(outcome_.folder, 0, notice);
+      events_.on_event(0, events::Warning{notice, {}});
+    }
+  }
+
+  void supervise() {
+    const spec::Experiment& experiment = start_.request.loaded.experiment;
+    const DeviceChoice devices =
+        choose_devices(experiment.trainer, manifest_.machine, [] { return launch::probe_gpus(); });
+    if (!devices.warning.empty()) events_.on_event(0, events::Warning{devices.warning});
+    const std::string address =
+        nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());
+    launch::LaunchSpec launch =
+        launch_spec({start_.request, outcome_.folder, manifest_.machine, devices, address});
+    if (nodes_ != nullptr) launch.head = &nodes_->head();
+    outcome_.record.planned_ranks = launch.world_size;
+    manifest_.thread_waiting = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
+    const int ranks = launch.ranks_here();
+    log::get().debug("starting {} worker{}: {};{}", ranks, plural(ranks),
+                     printable(join(launch.argv, " ")), pairs(launch.environment));
+    const launch::Outcome ended = launch::supervise(
+        launch, [&](int rank, const auto& event) { events_.on_event(rank, event); },
+        [&] { events_.on_tick(clock_); }, clock_);
+    ending_.exit_code = ended.exit_code;
+    ending_.verdict = ended.verdict;
+    ending_.message = ended.message;
+    if (ended.first_failure) ending_.first_failure = told(*ended.first_failure);
+  }
+
+  void write_result() {
+    ending_.wall_s = start_.past.wall_s + clock_.now() - started_;
+    if (trains()) {
+      const bool had_none = start_.past.origin.checkpoint.empty() || outcome_.record.resumed;
+      restarts_.judge(ending_, had_none ? nullptr : &start_.past.origin);
+      ending_.checkpoint = newest_state(outcome_.folder);
+      ending_.resume_command = resume_command(start_.request, ending_);
+    }
+    ending_.attempts = attempts_.with_last(ending_);
     outcome_.result = document();
+    try {
+      ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
+      reserved_->publish(to_pretty(outcome_.result) + "\n");
+    } catch (const Error& error) {
+      outcome_.unwritten = error.what();
+      fail_with(error);
+      ending_.attempts = attempts_.with_last(ending_);
+      outcome_.result = document();
+    }
   }
-}
 
-Json SupervisedRun::document() const {
-  return trains() ? report::result_document(outcome_.record, outcome_.ending)
-                  : report::evaluation_document(outcome_.record, outcome_.ending);
+  // Nobody listens any more to what sinks find out now, but for the console. All hear of the end
+  // before any is waited for, so that commands end in parallel.
+  void report_end() {
+    const bool goes_on = restarts_.next() || attempts_.has_next(ending_);
+    Json result = outcome_.result;
+    if (goes_on) result["goes_on"] = true;
+    const auto attempt = [](const auto& step) {
+      try {
+        step();
+      } catch (const std::exception& error) {
+        log::get().warn("a logger failed at the end of the run: {}", error.what());
+      }
+    };
+    for (const auto& sink : events_.sinks()) attempt([&] { sink->on_end(result); });
+    for (const auto& sink : events_.sinks()) {
+      attempt([&] { sink->finish(); });
+      if (const auto news = sink->news()) log::get().warn("{}", *news);
+    }
+  }
+
+  [[nodiscard]] Json document() const {
+    return trains() ? report::result_document(outcome_.record, ending_)
+                    : report::evaluation_document(outcome_.record, ending_);
+  }
+
+  static constexpr std::uint64_t kResultBytes = 1 << 16;
+
+  const Start& start_;
+  HeadRun* nodes_;
+  const Attempts& attempts_;
+  Restarts& restarts_;
+  const Clock& clock_;
+  double started_;
+  ManifestInput manifest_;
+  RunOutcome outcome_;
+  report::Ending& ending_;  // of the outcome
+  RunEvents events_;
+  std::optional<ReservedFile> reserved_;
+};
+
+}  // namespace
+
+RunOutcome supervise_run(const Start& start, const fs::path& folder, const Course& course,
+                         const MakeSinks& make_sinks, const Clock& clock) {
+  return SupervisedRun(start, folder, course, clock).execute(make_sinks);
 }
 
 }  // namespace trainctl::study

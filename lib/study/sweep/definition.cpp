@@ -10,23 +10,16 @@
 #include "config/tree/yaml.hpp"
 #include "study/resume/config_changes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 namespace trainctl::study {
 namespace {
 
 constexpr const char* kSeed = "seed";
-
-bool is_at_or_below(const std::string& path, const std::string& key) {
-  return path == key || path.starts_with(key + ".");
-}
 
 void flatten(const Json& value, const std::string& path,
              std::map<std::string, std::string>& texts) {
@@ -42,53 +35,6 @@ std::string value_at(const std::map<std::string, std::string>& texts, const std:
   const auto found = texts.find(path);
   return found == texts.end() ? "nothing" : found->second;
 }
-
-}  // namespace
-
-std::string config_hash(const spec::Loaded& loaded) {
-  config::Node tree = spec::resolved_tree(loaded);
-  std::erase_if(tree.entries, [](const config::Entry& entry) { return entry.key == kSeed; });
-  Hasher hasher;
-  hasher.add(config::flow_text(tree));
-  return hasher.hex();
-}
-
-std::string bare_key(const std::string& key) {
-  return key.substr(std::min(key.find_first_not_of("+~"), key.size()));
-}
-
-Json fixed_values(const spec::Loaded& loaded, const std::vector<std::string>& varied) {
-  Json values = Json::object();
-  for (const auto& [path, value] : resolved_values(spec::dump_resolved(loaded))) {
-    const bool varies = std::ranges::any_of(
-        varied, [&](const std::string& key) { return is_at_or_below(path, bare_key(key)); });
-    if (!varies && path != kSeed) values[path] = value;
-  }
-  return values;
-}
-
-std::string definition_difference(const Json& before, const Json& now) {
-  constexpr std::size_t kMostShown = 6;
-  std::map<std::string, std::string> was;
-  std::map<std::string, std::string> is;
-  flatten(before, "", was);
-  flatten(now, "", is);
-  std::map<std::string, std::string> all = was;
-  all.insert(is.begin(), is.end());
-  std::string text;
-  std::size_t differences = 0;
-  for (const auto& [path, ignored] : all) {
-    const std::string old_value = value_at(was, path);
-    const std::string new_value = value_at(is, path);
-    if (old_value == new_value || ++differences > kMostShown) continue;
-    text += fmt::format("{}{}: {} -> {}", text.empty() ? "" : "; ", printable(path),
-                        printable(old_value), printable(new_value));
-  }
-  if (differences > kMostShown) text += fmt::format(" and {} more", differences - kMostShown);
-  return text;
-}
-
-namespace {
 
 // Draws for different purposes share no numbers.
 constexpr std::uint16_t kValue = 1;
@@ -161,6 +107,27 @@ std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
   return order;
 }
 
+enum class Sampling { independent, latin_hypercube };
+
+Settings drawn_settings(std::span<const Dimension> dimensions, std::size_t count,
+                        std::uint64_t seed, Sampling sampling) {
+  check_count(dimensions, count);
+  Settings settings(count);
+  for (const Dimension& dimension : dimensions) {
+    const std::uint64_t own = seed_of(seed, dimension.axis.key);
+    const std::vector<std::size_t> parts =
+        sampling == Sampling::latin_hypercube ? shuffled(count, own) : std::vector<std::size_t>();
+    for (std::size_t i = 0; i < count; ++i) {
+      CounterRng rng(own, 0, i, kValue);
+      double unit = unit_of(rng);
+      if (!parts.empty())
+        unit = (static_cast<double>(parts[i]) + unit) / static_cast<double>(count);
+      settings[i].emplace_back(dimension.axis.key, value_at(dimension, unit));
+    }
+  }
+  return settings;
+}
+
 report::Overrides overrides_of(const config::Node& item, config::Diagnostics& problems) {
   report::Overrides overrides;
   if (item.broken) return overrides;
@@ -180,6 +147,51 @@ report::Overrides overrides_of(const config::Node& item, config::Diagnostics& pr
 }
 
 }  // namespace
+
+std::string config_hash(const spec::Loaded& loaded) {
+  config::Node tree = spec::resolved_tree(loaded);
+  std::erase_if(tree.entries, [](const config::Entry& entry) { return entry.key == kSeed; });
+  Hasher hasher;
+  hasher.add(config::flow_text(tree));
+  return hasher.hex();
+}
+
+std::string bare_key(const std::string& key) {
+  return key.substr(std::min(key.find_first_not_of("+~"), key.size()));
+}
+
+Json fixed_values(const spec::Loaded& loaded, const std::vector<std::string>& varied) {
+  Json values = Json::object();
+  for (const auto& [path, value] : resolved_values(spec::dump_resolved(loaded))) {
+    const bool varies = std::ranges::any_of(varied, [&](const std::string& word) {
+      const std::string key = bare_key(word);
+      return path == key || path.starts_with(key + ".");
+    });
+    if (!varies && path != kSeed) values[path] = value;
+  }
+  return values;
+}
+
+std::string definition_difference(const Json& before, const Json& now) {
+  constexpr std::size_t kMostShown = 6;
+  std::map<std::string, std::string> was;
+  std::map<std::string, std::string> is;
+  flatten(before, "", was);
+  flatten(now, "", is);
+  std::map<std::string, std::string> all = was;
+  all.insert(is.begin(), is.end());
+  std::string text;
+  std::size_t differences = 0;
+  for (const auto& [path, ignored] : all) {
+    const std::string old_value = value_at(was, path);
+    const std::string new_value = value_at(is, path);
+    if (old_value == new_value || ++differences > kMostShown) continue;
+    text += fmt::format("{}{}: {} -> {}", text.empty() ? "" : "; ", printable(path),
+                        printable(old_value), printable(new_value));
+  }
+  if (differences > kMostShown) text += fmt::format(" and {} more", differences - kMostShown);
+  return text;
+}
 
 bool is_dimension(std::string_view word) {
   const auto [key, values] = halves(word);
@@ -232,33 +244,12 @@ Settings grid_settings(std::span<const Dimension> dimensions) {
 
 Settings random_settings(std::span<const Dimension> dimensions, std::size_t count,
                          std::uint64_t seed) {
-  check_count(dimensions, count);
-  Settings settings(count);
-  for (const Dimension& dimension : dimensions) {
-    const std::uint64_t own = seed_of(seed, dimension.axis.key);
-    for (std::size_t i = 0; i < count; ++i) {
-      CounterRng rng(own, 0, i, kValue);
-      settings[i].emplace_back(dimension.axis.key, value_at(dimension, unit_of(rng)));
-    }
-  }
-  return settings;
+  return drawn_settings(dimensions, count, seed, Sampling::independent);
 }
 
 Settings latin_hypercube(std::span<const Dimension> dimensions, std::size_t count,
                          std::uint64_t seed) {
-  check_count(dimensions, count);
-  Settings settings(count);
-  for (const Dimension& dimension : dimensions) {
-    const std::uint64_t own = seed_of(seed, dimension.axis.key);
-    const std::vector<std::size_t> parts = shuffled(count, own);
-    for (std::size_t i = 0; i < count; ++i) {
-      CounterRng rng(own, 0, i, kValue);
-      const double unit =
-          (static_cast<double>(parts[i]) + unit_of(rng)) / static_cast<double>(count);
-      settings[i].emplace_back(dimension.axis.key, value_at(dimension, unit));
-    }
-  }
-  return settings;
+  return drawn_settings(dimensions, count, seed, Sampling::latin_hypercube);
 }
 
 Settings listed_settings(const std::filesystem::path& file) {

@@ -1,32 +1,219 @@
 #include "study/sweep/ledger.hpp"
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/strings.hpp"
-#include "study/sweep/ledger_database.hpp"
+
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
 
-// How runs are written into the tables of a ledger, and read back.
+constexpr int kVersion = 1;
+constexpr int kBusyMs = 5000;  // somebody may be looking at it with another program
+constexpr const char* kTables = R"(
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE runs (
+  number INTEGER PRIMARY KEY,
+  config TEXT NOT NULL,
+  seed TEXT NOT NULL,
+  position INTEGER,
+  overrides TEXT NOT NULL,
+  status TEXT NOT NULL DEFAULT 'pending'
+    CHECK (status IN ('pending', 'running', 'ok', 'failed', 'pruned')),
+  target INTEGER NOT NULL DEFAULT -1,
+  rung INTEGER NOT NULL DEFAULT -1,
+  retries INTEGER NOT NULL DEFAULT 0,
+  holder TEXT NOT NULL DEFAULT '',
+  result_before TEXT NOT NULL DEFAULT '',
+  exit_code INTEGER,
+  message TEXT NOT NULL DEFAULT '',
+  epochs INTEGER NOT NULL DEFAULT 0,
+  wall_s REAL NOT NULL DEFAULT 0,
+  value REAL,
+  metrics TEXT NOT NULL DEFAULT '{}',
+  UNIQUE (config, seed));
+CREATE TABLE rungs (
+  run INTEGER NOT NULL REFERENCES runs (number),
+  rung INTEGER NOT NULL,
+  value REAL,
+  PRIMARY KEY (run, rung));
+)";
 
-std::string text_of(const report::Overrides& overrides);
-/// Those that are numbers.
-std::string text_of(const std::vector<std::pair<std::string, double>>& metrics);
+/// Throws Error(resource) with SQLite's text for the last failure of the handle.
+[[noreturn]] void fail(sqlite3* handle, const fs::path& file, int code) {
+  const int primary = code & 0xFF;
+  const char* hint = "; check the disk, and that the folder can be written";
+  if (primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT)
+    hint = "; it is no ledger of a sweep, or damaged: choose another --out";
+  if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
+    hint = "; another program holds it: close that";
+  throw Error(ErrorKind::resource,
+              fmt::format("the ledger {}: {}{}", printable(file.string()),
+                          handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
+}
 
-inline constexpr const char* kDefinedRuns = "WHERE position IS NOT NULL ORDER BY position";
-inline constexpr const char* kAllRuns = "ORDER BY number";
-/// Of the table of runs, those that the end of the statement asks for, in its order.
-std::vector<LedgerRun> runs_in(const LedgerDatabase& database, const char* which);
+/// One prepared statement. Its methods throw Error(resource) where the file cannot be read or
+/// written.
+class Statement {
+ public:
+  /// Binds the values to the parameters in their order. Texts must outlive the statement.
+  template <class... Values>
+  Statement(sqlite3* handle, const fs::path& file, const char* text, const Values&... values)
+      : Statement(handle, file, text) {  // from here on a failure leads to the destructor
+    (bind(values), ...);
+  }
+  Statement(sqlite3* handle, const fs::path& file, const char* text)
+      : handle_(handle), file_(file) {
+    check(sqlite3_prepare_v2(handle, text, -1, &statement_, nullptr));
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  /// Returns false where there is no further row.
+  bool step() {
+    const int code = sqlite3_step(statement_);
+    if (code == SQLITE_ROW) return true;
+    if (code != SQLITE_DONE) fail(handle_, file_, code);
+    return false;
+  }
+
+  [[nodiscard]] bool is_null(int column) const {
+    return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+  }
+  [[nodiscard]] std::int64_t number(int column) const {
+    return sqlite3_column_int64(statement_, column);
+  }
+  [[nodiscard]] int integer(int column) const { return sqlite3_column_int(statement_, column); }
+  [[nodiscard]] double real(int column) const { return sqlite3_column_double(statement_, column); }
+  [[nodiscard]] std::optional<double> real_or_none(int column) const {
+    return is_null(column) ? std::nullopt : std::optional(real(column));
+  }
+  [[nodiscard]] std::string text(int column) const {
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    const int length = sqlite3_column_bytes(statement_, column);
+    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(length));
+  }
+
+ private:
+  void bind(std::int64_t value) { check(sqlite3_bind_int64(statement_, ++bound_, value)); }
+  void bind(int value) { bind(std::int64_t{value}); }
+  void bind(const std::optional<double>& value) {
+    ++bound_;
+    check(value && std::isfinite(*value) ? sqlite3_bind_double(statement_, bound_, *value)
+                                         : sqlite3_bind_null(statement_, bound_));
+  }
+  void bind(std::string_view text) {
+    check(
+        sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), nullptr, SQLITE_UTF8));
+  }
+  void check(int code) const {
+    if (code != SQLITE_OK) fail(handle_, file_, code);
+  }
+
+  sqlite3* handle_;
+  const fs::path& file_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+}  // namespace
+
+/// The file of a ledger: the only place that opens a file with SQLite.
+class LedgerDatabase {
+ public:
+  /// Keeps all others out, and makes the tables where there are none.
+  explicit LedgerDatabase(const fs::path& path) : file_(path) {
+    const int code = sqlite3_open_v2(file_.c_str(), &handle_,
+                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+    try {
+      if (code != SQLITE_OK) fail(handle_, file_, code);
+      make_tables();
+    } catch (...) {
+      sqlite3_close(handle_);
+      throw;
+    }
+  }
+  ~LedgerDatabase() { sqlite3_close(handle_); }
+  LedgerDatabase(const LedgerDatabase&) = delete;
+  LedgerDatabase& operator=(const LedgerDatabase&) = delete;
+
+  template <class... Values>
+  [[nodiscard]] Statement prepare(const char* text, const Values&... values) const {
+    return Statement(handle_, file_, text, values...);
+  }
+  /// Runs a statement. Returns how many rows it changed.
+  template <class... Values>
+  int run(const char* text, const Values&... values) const {
+    Statement statement = prepare(text, values...);
+    while (statement.step()) {
+    }
+    return sqlite3_changes(handle_);
+  }
+  /// Changes one run to a state. Throws where it is not in the state that the statement asks for.
+  template <class... Values>
+  void change_one(std::int64_t number, const char* to, const char* text,
+                  const Values&... values) const {
+    ENSURE(resource, run(text, values...) == 1,
+           "run {:04} of the ledger {} cannot become {}: another sweep is at it", number,
+           printable(file_.string()), to);
+  }
+  /// Runs `body` as one transaction: all of it or nothing.
+  template <class Body>
+  void atomically(const Body& body) const {
+    execute("BEGIN IMMEDIATE");
+    try {
+      body();
+      execute("COMMIT");
+    } catch (...) {
+      sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);  // the first failure is told
+      throw;
+    }
+  }
+  [[nodiscard]] Json meta(std::string_view key) const {
+    Statement row = prepare("SELECT value FROM meta WHERE key = ?", key);
+    return row.step() ? Json::parse(row.text(0)) : Json(nullptr);
+  }
+  void set_meta(std::string_view key, const Json& value) const {
+    run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, to_line(value));
+  }
+
+ private:
+  void execute(const char* text) const {
+    const int code = sqlite3_exec(handle_, text, nullptr, nullptr, nullptr);
+    if (code != SQLITE_OK) fail(handle_, file_, code);
+  }
+
+  void make_tables() const {
+    sqlite3_busy_timeout(handle_, kBusyMs);
+    // FULL: what is committed is on the disk, and not only in the page cache.
+    // EXCLUSIVE: the log needs no memory that processes share, which network file systems lack.
+    execute(
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; "
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+    atomically([&] {
+      int version = 0;
+      if (Statement asked = prepare("PRAGMA user_version"); asked.step())
+        version = asked.integer(0);
+      ENSURE(resource, version == 0 || version == kVersion,
+             "the ledger {} has version {}, and this trainctl knows {}: use the trainctl that made "
+             "it, or another --out",
+             printable(file_.string()), version, kVersion);
+      if (version == 0) execute((std::string(kTables) + "PRAGMA user_version = 1;").c_str());
+    });
+  }
+
+  fs::path file_;
+  sqlite3* handle_ = nullptr;
+};
+
+std::string sqlite_version() { return sqlite3_libversion(); }
+
+namespace {
 
 report::SweepStatus status_called(const std::string& name) {
   const auto names = enum_names(report::SweepStatus());
@@ -53,7 +240,7 @@ constexpr const char* kSelect =
     "SELECT number, config, seed, overrides, status, target, rung, retries, holder, result_before, "
     "exit_code, message, epochs, wall_s, value, metrics FROM runs ";
 
-LedgerRun run_in(const LedgerStatement& row) {
+LedgerRun run_in(const Statement& row) {
   LedgerRun run;
   run.number = row.number(0);
   run.plan = {row.text(1), std::stoull(row.text(2)), overrides_in(row.text(3))};
@@ -78,6 +265,7 @@ std::string text_of(const report::Overrides& overrides) {
   return to_line(list);
 }
 
+/// Leaves out the metrics that are not finite.
 std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) {
   Json object = Json::object();
   for (const auto& [name, value] : metrics) {
@@ -86,12 +274,13 @@ std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) 
   return to_line(object);
 }
 
+/// Returns the runs that the end of the SELECT asks for, in its order.
 std::vector<LedgerRun> runs_in(const LedgerDatabase& database, const char* which) {
   std::map<std::int64_t, std::vector<std::optional<double>>> values;
-  LedgerStatement rungs = database.prepare("SELECT run, value FROM rungs ORDER BY run, rung");
+  Statement rungs = database.prepare("SELECT run, value FROM rungs ORDER BY run, rung");
   while (rungs.step()) values[rungs.number(0)].push_back(rungs.real_or_none(1));
   std::vector<LedgerRun> all;
-  LedgerStatement row = database.prepare((std::string(kSelect) + which).c_str());
+  Statement row = database.prepare((std::string(kSelect) + which).c_str());
   while (row.step()) {
     all.push_back(run_in(row));
     all.back().rung_values = values[all.back().number];
@@ -103,9 +292,7 @@ std::vector<LedgerRun> runs_in(const LedgerDatabase& database, const char* which
 
 using report::SweepStatus;
 
-Ledger::Ledger(const fs::path& file) : database_(std::make_unique<LedgerDatabase>(file)) {
-  database_->open();
-}
+Ledger::Ledger(const fs::path& file) : database_(std::make_unique<LedgerDatabase>(file)) {}
 Ledger::~Ledger() = default;
 Ledger::Ledger(Ledger&&) noexcept = default;
 
@@ -117,10 +304,7 @@ void Ledger::rank(const Json& ranking, const Values& values) {
   database_->atomically([&] {
     database_->set_meta("ranking", ranking);
     for (const auto& [number, value] : values)
-      database_->prepare("UPDATE runs SET value = ? WHERE number = ?")
-          .bind(value)
-          .bind(number)
-          .run();
+      database_->run("UPDATE runs SET value = ? WHERE number = ?", value, number);
   });
 }
 
@@ -128,54 +312,43 @@ std::size_t Ledger::define(const Json& definition, std::span<const PlannedRun> r
   std::size_t added = 0;
   database_->atomically([&] {
     database_->set_meta("definition", definition);
-    database_->execute("UPDATE runs SET position = NULL");
+    database_->run("UPDATE runs SET position = NULL");
     std::int64_t position = 0;
     for (const PlannedRun& run : runs) {
       const std::string seed = std::to_string(run.seed);
       const std::string overrides = text_of(run.overrides);
-      const int is_new = database_
-                             ->prepare(
-                                 "INSERT INTO runs (config, seed, overrides) VALUES (?, ?, ?) "
-                                 "ON CONFLICT (config, seed) DO NOTHING")
-                             .bind(run.config)
-                             .bind(seed)
-                             .bind(overrides)
-                             .run();
+      const int is_new = database_->run(
+          "INSERT INTO runs (config, seed, overrides) VALUES (?, ?, ?) "
+          "ON CONFLICT (config, seed) DO NOTHING",
+          run.config, seed, overrides);
       added += is_new > 0 ? 1 : 0;
-      database_
-          ->prepare("UPDATE runs SET position = ?, overrides = ? WHERE config = ? AND seed = ?")
-          .bind(position++)
-          .bind(overrides)
-          .bind(run.config)
-          .bind(seed)
-          .run();
+      database_->run("UPDATE runs SET position = ?, overrides = ? WHERE config = ? AND seed = ?",
+                     position++, overrides, run.config, seed);
     }
   });
   return added;
 }
 
-std::vector<LedgerRun> Ledger::runs() const { return runs_in(*database_, kDefinedRuns); }
+std::vector<LedgerRun> Ledger::runs() const {
+  return runs_in(*database_, "WHERE position IS NOT NULL ORDER BY position");
+}
 
-std::vector<LedgerRun> Ledger::all_runs() const { return runs_in(*database_, kAllRuns); }
+std::vector<LedgerRun> Ledger::all_runs() const { return runs_in(*database_, "ORDER BY number"); }
 
 void Ledger::aim(std::span<const std::int64_t> numbers, int target) {
   database_->atomically([&] {
     for (const std::int64_t number : numbers)
-      database_->prepare("UPDATE runs SET target = ? WHERE number = ? AND target < ?")
-          .bind(target)
-          .bind(number)
-          .bind(target)
-          .run();
+      database_->run("UPDATE runs SET target = ? WHERE number = ? AND target < ?", target, number,
+                     target);
   });
 }
 
 void Ledger::claim(std::int64_t number, const std::string& holder,
                    const std::string& result_before) {
-  LedgerStatement claim = database_->prepare(
-      "UPDATE runs SET status = 'running', holder = ?, result_before = ? "
-      "WHERE number = ? AND status = 'pending' AND target > rung");
-  claim.bind(holder).bind(result_before).bind(number);
-  database_->change_one(claim, number, "running");
+  database_->change_one(number, "running",
+                        "UPDATE runs SET status = 'running', holder = ?, result_before = ? "
+                        "WHERE number = ? AND status = 'pending' AND target > rung",
+                        holder, result_before, number);
 }
 
 void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
@@ -183,57 +356,46 @@ void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
   const std::string status = name_of(failed        ? SweepStatus::failed
                                      : is_complete ? SweepStatus::ok
                                                    : SweepStatus::pending);
-  const std::string metrics = text_of(end.metrics);
+  const std::string update = fmt::format(
+      "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, "
+      "wall_s = wall_s + ?, value = ?, metrics = ?, holder = ''{} "
+      "WHERE number = ? AND status = 'running'",
+      failed ? "" : ", rung = target");
   database_->atomically([&] {
     if (!failed)
-      database_
-          ->prepare(
-              "INSERT OR REPLACE INTO rungs (run, rung, value) "
-              "SELECT number, target, ? FROM runs WHERE number = ?")
-          .bind(end.value)
-          .bind(number)
-          .run();
-    LedgerStatement ended = database_->prepare(
-        failed ? "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, "
-                 "wall_s = wall_s + ?, value = ?, metrics = ?, holder = '' "
-                 "WHERE number = ? AND status = 'running'"
-               : "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, "
-                 "wall_s = wall_s + ?, value = ?, metrics = ?, holder = '', rung = target "
-                 "WHERE number = ? AND status = 'running'");
-    ended.bind(status).bind(end.exit_code).bind(end.message).bind(end.epochs);
-    ended.bind(std::optional(end.wall_s)).bind(end.value).bind(metrics).bind(number);
-    database_->change_one(ended, number, status.c_str());
+      database_->run(
+          "INSERT OR REPLACE INTO rungs (run, rung, value) "
+          "SELECT number, target, ? FROM runs WHERE number = ?",
+          end.value, number);
+    database_->change_one(number, status.c_str(), update.c_str(), status, end.exit_code,
+                          end.message, end.epochs, std::optional(end.wall_s), end.value,
+                          text_of(end.metrics), number);
   });
 }
 
 void Ledger::put_back(std::int64_t number, Because because) {
-  LedgerStatement back = database_->prepare(
-      "UPDATE runs SET status = 'pending', holder = '', retries = retries + ? "
-      "WHERE number = ? AND status = 'running'");
-  back.bind(because == Because::lacked_resources ? 1 : 0).bind(number);
-  database_->change_one(back, number, "pending");
+  database_->change_one(number, "pending",
+                        "UPDATE runs SET status = 'pending', holder = '', retries = retries + ? "
+                        "WHERE number = ? AND status = 'running'",
+                        because == Because::lacked_resources ? 1 : 0, number);
 }
 
 void Ledger::prune(std::span<const std::int64_t> numbers) {
   database_->atomically([&] {
-    for (const std::int64_t number : numbers) {
-      LedgerStatement pruned = database_->prepare(
-          "UPDATE runs SET status = 'pruned' WHERE number = ? AND status = 'pending'");
-      pruned.bind(number);
-      database_->change_one(pruned, number, "pruned");
-    }
+    for (const std::int64_t number : numbers)
+      database_->change_one(
+          number, "pruned",
+          "UPDATE runs SET status = 'pruned' WHERE number = ? AND status = 'pending'", number);
   });
 }
 
 void Ledger::reopen(std::span<const std::int64_t> numbers) {
   database_->atomically([&] {
-    for (const std::int64_t number : numbers) {
-      LedgerStatement opened = database_->prepare(
-          "UPDATE runs SET status = 'pending', retries = 0 "
-          "WHERE number = ? AND status IN ('failed', 'pruned')");
-      opened.bind(number);
-      database_->change_one(opened, number, "pending");
-    }
+    for (const std::int64_t number : numbers)
+      database_->change_one(number, "pending",
+                            "UPDATE runs SET status = 'pending', retries = 0 "
+                            "WHERE number = ? AND status IN ('failed', 'pruned')",
+                            number);
   });
 }
 

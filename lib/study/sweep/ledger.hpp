@@ -14,7 +14,10 @@
 
 namespace trainctl::study {
 
-struct LedgerDatabase;
+/// Of the library that keeps the ledgers of sweeps, as it was loaded: "3.40.1".
+std::string sqlite_version();
+
+class LedgerDatabase;
 
 /// A run that a sweep is to make. Two of one config and seed are the same run.
 struct PlannedRun {

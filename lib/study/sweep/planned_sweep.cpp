@@ -8,17 +8,13 @@
 #include "study/sweep/run_scheduler.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
 
-/// The words of the command line that vary a key, and the settings they make.
 struct SweepSpace {
   std::vector<std::string> words;
   std::vector<Dimension> dimensions;
@@ -42,7 +38,6 @@ SweepSpace space_of(const std::vector<std::string>& overrides) {
   return space;
 }
 
-/// Returns grid, list, random or lhs.
 std::string kind_of(const SweepOptions& options) {
   const int ways = (options.list.empty() ? 0 : 1) + (options.samples > 0) + (options.lhs > 0);
   ENSURE(config, ways <= 1, "--list, --samples and --lhs are three ways to choose runs: take one");
@@ -70,7 +65,6 @@ Settings settings_of(const SweepOptions& options, const SweepSpace& space,
   return grid_settings(space.dimensions);
 }
 
-/// Empty: the experiment's own.
 std::vector<std::uint64_t> seeds_of(const SweepOptions& options) {
   std::vector<std::uint64_t> seeds;
   if (options.seeds.empty()) return seeds;
@@ -104,7 +98,6 @@ class Problems {
       if (seen_.insert(key).second) all_.add(std::move(problem));
     }
   }
-  /// What no place of a file tells.
   void add(const Error& error) {
     const bool is_theirs = error.kind() == ErrorKind::config || error.kind() == ErrorKind::data;
     if (!is_theirs) throw Error(error);
@@ -132,17 +125,165 @@ class SweepPlanner {
                config::Diagnostics& diagnostics)
       : options_(options), invocation_(invocation), diagnostics_(diagnostics) {}
 
-  PlannedSweep plan();
+  PlannedSweep plan() {
+    const SweepSpace space = space_of(invocation_.overrides);
+    sweep_.kind = kind_of(options_);
+    sweep_.fixed = space.fixed;
+    seeds_ = seeds_of(options_);
+    const Settings settings = settings_of(options_, space, sweep_.kind);
+    const std::size_t runs = settings.size() * std::max<std::size_t>(seeds_.size(), 1);
+    ENSURE(config, runs <= kMostSweepRuns, "the sweep would have {} runs; at most {} are allowed",
+           with_thousands(static_cast<long long>(runs)), kMostSweepRuns);
+    for (const report::Overrides& setting : settings) {
+      for (const auto& [key, value] : setting) {
+        ENSURE(config, seeds_.empty() || bare_key(key) != "seed",
+               "--list {} sets seed={}, and --seeds sets it for all runs: leave one of them out",
+               printable(options_.list), printable(value));
+        if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
+      }
+    }
+    for (const report::Overrides& setting : settings) read(setting);
+    problems_.settle(diagnostics_);
+    sweep_.rungs = {epochs_.value_or(0)};
+    if (options_.asha) sweep_.rungs = rungs_of(options_.min_epochs, *epochs_, options_.eta);
+    check_rungs();
+    define(space, settings);
+    return std::move(sweep_);
+  }
 
  private:
-  void read(const report::Overrides& setting);
-  std::optional<spec::Loaded> load(const std::vector<std::string>& words);
-  void take(const spec::Loaded& loaded, const report::Overrides& setting);
-  void check(const spec::Experiment& experiment);
-  void rank(const spec::Experiment& experiment);
-  void check_halving(const spec::Experiment& experiment);
-  void check_rungs() const;
-  void define(const SweepSpace& space, const Settings& settings);
+  void read(const report::Overrides& setting) {
+    const auto loaded = load(words_of(setting));
+    if (!loaded) return;
+    try {
+      check(loaded->experiment);
+    } catch (Error& error) {
+      if (!setting.empty()) error.add_frame(join(words_of(setting), " "));
+      problems_.add(error);
+      return;
+    }
+    take(*loaded, setting);
+  }
+
+  std::optional<spec::Loaded> load(const std::vector<std::string>& words) {
+    std::vector<std::string> overrides = sweep_.fixed;
+    overrides.insert(overrides.end(), words.begin(), words.end());
+    if (!seeds_.empty()) overrides.push_back(fmt::format("seed={}", seeds_.front()));
+    config::Diagnostics found;
+    TrainingSamples ignored;
+    std::optional<spec::Loaded> loaded;
+    try {
+      loaded = spec::load_experiment(invocation_.config_file, overrides, found,
+                                     checks_for(Purpose::training, ignored));
+    } catch (const Error& error) {
+      if (found.error_count() == 0) problems_.add(error);
+    }
+    problems_.add(found);
+    return loaded;
+  }
+
+  void take(const spec::Loaded& loaded, const report::Overrides& setting) {
+    const spec::Experiment& experiment = loaded.experiment;
+    if (taken_.empty()) {
+      sweep_.name = experiment.name;
+      fixed_values_ = fixed_values(loaded, varied_);
+    }
+    const std::string hash = config_hash(loaded);
+    if (!taken_.emplace(hash, experiment.seed).second) {
+      ++sweep_.repeated;
+      return;
+    }
+    sweep_.configs.try_emplace(hash, spec::dump_resolved(loaded));
+    const bool on_cpu = experiment.trainer.accelerator == spec::Accelerator::cpu;
+    sweep_.devices[hash] = on_cpu ? 0 : experiment.trainer.devices.value_or(-1);
+    if (seeds_.empty()) sweep_.runs.push_back({hash, experiment.seed, setting});
+    for (const std::uint64_t seed : seeds_) sweep_.runs.push_back({hash, seed, setting});
+  }
+
+  void check(const spec::Experiment& experiment) {
+    ENSURE(config, experiment.trainer.num_nodes == 1,
+           "trainer.num_nodes is {}, and a sweep starts runs on this machine alone: write "
+           "trainer.num_nodes=1",
+           experiment.trainer.num_nodes);
+    rank(experiment);
+    if (options_.asha) check_halving(experiment);
+  }
+
+  void rank(const spec::Experiment& experiment) {
+    Ranking& ranking = sweep_.ranking;
+    if (ranking.monitor.empty()) {
+      const std::string own = spec::checkpoint_monitor(experiment);
+      const std::string monitor = options_.monitor.empty() ? own : options_.monitor;
+      spec::Mode mode = monitor == own ? spec::resolve_mode(experiment.checkpoint.mode, monitor)
+                                       : spec::mode_for(monitor);
+      if (!options_.mode.empty()) mode = options_.mode == "min" ? spec::Mode::min : spec::Mode::max;
+      ranking = {monitor, mode == spec::Mode::min ? report::Better::lower : report::Better::higher};
+    }
+    const std::vector<std::string> known = spec::monitored_values(experiment);
+    ENSURE(config, std::ranges::find(known, ranking.monitor) != known.end(),
+           "--monitor {}: the run will not tell it; it tells {}", printable(ranking.monitor),
+           join(known, ", "));
+  }
+
+  void check_halving(const spec::Experiment& experiment) {
+    const spec::Trainer& trainer = experiment.trainer;
+    const auto epochs = trainer.epoch_limit();
+    ENSURE(config, epochs.has_value() && !trainer.fast_dev_run,
+           "--asha stops runs after some of their epochs: set trainer.max_epochs{}",
+           trainer.fast_dev_run ? ", and leave trainer.fast_dev_run out" : "");
+    ENSURE(
+        config, epochs_.value_or(*epochs) == *epochs,
+        "--asha compares runs at the same epochs, and trainer.max_epochs is {} here and {} before",
+        *epochs, epochs_.value_or(0));
+    epochs_ = epochs;
+    validates_every_ = std::max(validates_every_, trainer.check_val_every_n_epoch);
+    const spec::Checkpoint& checkpoint = experiment.checkpoint;
+    ENSURE(config,
+           (checkpoint.save_last || checkpoint.save_top_k != 0) && !checkpoint.save_weights_only,
+           "--asha goes on with runs from their checkpoints, and this one leaves none: set "
+           "checkpoint.save_last=true and checkpoint.save_weights_only=false");
+  }
+
+  /// At a rung without a validation nothing could be compared, or what is older.
+  void check_rungs() const {
+    if (!options_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
+    std::string rungs;
+    bool fits = true;
+    for (const std::int64_t rung : sweep_.rungs) {
+      rungs += fmt::format("{}{}", rungs.empty() ? "" : ", ", rung);
+      fits = fits && (rung % validates_every_ == 0 || rung == sweep_.rungs.back());
+    }
+    ENSURE(config, fits,
+           "--asha judges runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}: "
+           "set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
+           printable(sweep_.ranking.monitor), rungs, validates_every_);
+  }
+
+  void define(const SweepSpace& space, const Settings& settings) {
+    Json& definition = sweep_.definition;
+    definition["kind"] = sweep_.kind;
+    Json keys = Json::object();
+    for (const std::string& word : space.words)
+      keys[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    if (sweep_.kind == "list") {
+      for (std::size_t i = 0; i < settings.size(); ++i)
+        keys[fmt::format("{:04}", i + 1)] = join(words_of(settings[i]), " ");
+    }
+    definition["keys"] = keys;
+    if (sweep_.kind == "random" || sweep_.kind == "lhs") {
+      definition["samples"] = settings.size();
+      definition["sample_seed"] = options_.sample_seed;
+    }
+    definition["seeds"] = options_.seeds.empty() ? Json("the experiment's") : Json(options_.seeds);
+    if (options_.asha)
+      definition["asha"] = {
+          {"eta", options_.eta},
+          {"min_epochs", options_.min_epochs},
+          {"max_epochs", *epochs_},
+          {"monitor", sweep_.ranking.monitor},
+          {"mode", sweep_.ranking.better == report::Better::lower ? "min" : "max"}};
+    definition["base"] = fixed_values_;
+  }
 
   const SweepOptions& options_;
   const Invocation& invocation_;
@@ -156,163 +297,6 @@ class SweepPlanner {
   std::int64_t validates_every_ = 1;    // epochs; the most of all runs
   Json fixed_values_;
 };
-
-PlannedSweep SweepPlanner::plan() {
-  const SweepSpace space = space_of(invocation_.overrides);
-  sweep_.kind = kind_of(options_);
-  sweep_.fixed = space.fixed;
-  seeds_ = seeds_of(options_);
-  const Settings settings = settings_of(options_, space, sweep_.kind);
-  const std::size_t runs = settings.size() * std::max<std::size_t>(seeds_.size(), 1);
-  ENSURE(config, runs <= kMostSweepRuns, "the sweep would have {} runs; at most {} are allowed",
-         with_thousands(static_cast<long long>(runs)), kMostSweepRuns);
-  for (const report::Overrides& setting : settings) {
-    for (const auto& [key, value] : setting) {
-      ENSURE(config, seeds_.empty() || bare_key(key) != "seed",
-             "--list {} sets seed={}, and --seeds sets it for all runs: leave one of them out",
-             printable(options_.list), printable(value));
-      if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
-    }
-  }
-  for (const report::Overrides& setting : settings) read(setting);
-  problems_.settle(diagnostics_);
-  sweep_.rungs = {epochs_.value_or(0)};
-  if (options_.asha) sweep_.rungs = rungs_of(options_.min_epochs, *epochs_, options_.eta);
-  check_rungs();
-  define(space, settings);
-  return std::move(sweep_);
-}
-
-std::optional<spec::Loaded> SweepPlanner::load(const std::vector<std::string>& words) {
-  std::vector<std::string> overrides = sweep_.fixed;
-  overrides.insert(overrides.end(), words.begin(), words.end());
-  if (!seeds_.empty()) overrides.push_back(fmt::format("seed={}", seeds_.front()));
-  config::Diagnostics found;
-  TrainingSamples ignored;
-  std::optional<spec::Loaded> loaded;
-  try {
-    loaded = spec::load_experiment(invocation_.config_file, overrides, found,
-                                   checks_for(Purpose::training, ignored));
-  } catch (const Error& error) {
-    if (found.error_count() == 0) problems_.add(error);
-  }
-  problems_.add(found);
-  return loaded;
-}
-
-void SweepPlanner::read(const report::Overrides& setting) {
-  const auto loaded = load(words_of(setting));
-  if (!loaded) return;
-  try {
-    check(loaded->experiment);
-  } catch (Error& error) {
-    if (!setting.empty()) error.add_frame(join(words_of(setting), " "));
-    problems_.add(error);
-    return;
-  }
-  take(*loaded, setting);
-}
-
-void SweepPlanner::take(const spec::Loaded& loaded, const report::Overrides& setting) {
-  const spec::Experiment& experiment = loaded.experiment;
-  if (taken_.empty()) {
-    sweep_.name = experiment.name;
-    fixed_values_ = fixed_values(loaded, varied_);
-  }
-  const std::string hash = config_hash(loaded);
-  if (!taken_.emplace(hash, experiment.seed).second) {
-    ++sweep_.repeated;
-    return;
-  }
-  sweep_.configs.try_emplace(hash, spec::dump_resolved(loaded));
-  const bool on_cpu = experiment.trainer.accelerator == spec::Accelerator::cpu;
-  sweep_.devices[hash] = on_cpu ? 0 : experiment.trainer.devices.value_or(-1);
-  if (seeds_.empty()) sweep_.runs.push_back({hash, experiment.seed, setting});
-  for (const std::uint64_t seed : seeds_) sweep_.runs.push_back({hash, seed, setting});
-}
-
-void SweepPlanner::check(const spec::Experiment& experiment) {
-  ENSURE(config, experiment.trainer.num_nodes == 1,
-         "trainer.num_nodes is {}, and a sweep starts runs on this machine alone: write "
-         "trainer.num_nodes=1",
-         experiment.trainer.num_nodes);
-  rank(experiment);
-  if (options_.asha) check_halving(experiment);
-}
-
-void SweepPlanner::rank(const spec::Experiment& experiment) {
-  Ranking& ranking = sweep_.ranking;
-  if (ranking.monitor.empty()) {
-    const std::string own = spec::checkpoint_monitor(experiment);
-    const std::string monitor = options_.monitor.empty() ? own : options_.monitor;
-    spec::Mode mode = monitor == own ? spec::resolve_mode(experiment.checkpoint.mode, monitor)
-                                     : spec::mode_for(monitor);
-    if (!options_.mode.empty()) mode = options_.mode == "min" ? spec::Mode::min : spec::Mode::max;
-    ranking = {monitor, mode == spec::Mode::min ? report::Better::lower : report::Better::higher};
-  }
-  const std::vector<std::string> known = spec::monitored_values(experiment);
-  ENSURE(config, std::ranges::find(known, ranking.monitor) != known.end(),
-         "--monitor {}: the run will not tell it; it tells {}", printable(ranking.monitor),
-         join(known, ", "));
-}
-
-void SweepPlanner::check_halving(const spec::Experiment& experiment) {
-  const spec::Trainer& trainer = experiment.trainer;
-  const auto epochs = trainer.epoch_limit();
-  ENSURE(config, epochs.has_value() && !trainer.fast_dev_run,
-         "--asha stops runs after some of their epochs: set trainer.max_epochs{}",
-         trainer.fast_dev_run ? ", and leave trainer.fast_dev_run out" : "");
-  ENSURE(config, epochs_.value_or(*epochs) == *epochs,
-         "--asha compares runs at the same epochs, and trainer.max_epochs is {} here and {} before",
-         *epochs, epochs_.value_or(0));
-  epochs_ = epochs;
-  validates_every_ = std::max(validates_every_, trainer.check_val_every_n_epoch);
-  const spec::Checkpoint& checkpoint = experiment.checkpoint;
-  ENSURE(config,
-         (checkpoint.save_last || checkpoint.save_top_k != 0) && !checkpoint.save_weights_only,
-         "--asha goes on with runs from their checkpoints, and this one leaves none: set "
-         "checkpoint.save_last=true and checkpoint.save_weights_only=false");
-}
-
-/// At a rung without a validation nothing could be compared, or what is older.
-void SweepPlanner::check_rungs() const {
-  if (!options_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
-  std::string rungs;
-  bool fits = true;
-  for (const std::int64_t rung : sweep_.rungs) {
-    rungs += fmt::format("{}{}", rungs.empty() ? "" : ", ", rung);
-    fits = fits && (rung % validates_every_ == 0 || rung == sweep_.rungs.back());
-  }
-  ENSURE(config, fits,
-         "--asha judges runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}: "
-         "set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
-         printable(sweep_.ranking.monitor), rungs, validates_every_);
-}
-
-void SweepPlanner::define(const SweepSpace& space, const Settings& settings) {
-  Json& definition = sweep_.definition;
-  definition["kind"] = sweep_.kind;
-  Json keys = Json::object();
-  for (const std::string& word : space.words)
-    keys[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
-  if (sweep_.kind == "list") {
-    for (std::size_t i = 0; i < settings.size(); ++i)
-      keys[fmt::format("{:04}", i + 1)] = join(words_of(settings[i]), " ");
-  }
-  definition["keys"] = keys;
-  if (sweep_.kind == "random" || sweep_.kind == "lhs") {
-    definition["samples"] = settings.size();
-    definition["sample_seed"] = options_.sample_seed;
-  }
-  definition["seeds"] = options_.seeds.empty() ? Json("the experiment's") : Json(options_.seeds);
-  if (options_.asha)
-    definition["asha"] = {{"eta", options_.eta},
-                          {"min_epochs", options_.min_epochs},
-                          {"max_epochs", *epochs_},
-                          {"monitor", sweep_.ranking.monitor},
-                          {"mode", sweep_.ranking.better == report::Better::lower ? "min" : "max"}};
-  definition["base"] = fixed_values_;
-}
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include "base/hash.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
+#include "events/records.hpp"
+#include "report/record/run_files.hpp"
 #include "report/text/table.hpp"
 
 #include <algorithm>
@@ -15,35 +17,28 @@
 namespace trainctl::study {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;
 
-/// Empty where it cannot be read.
 std::string text_at(const fs::path& path) {
   std::error_code failure;
   if (!fs::is_regular_file(path, failure)) return {};
   try {
-    return read_file(path, kMostBytes, ReadFailure::resource);
+    return read_file(path, kMostFileBytes, ReadFailure::resource);
   } catch (const Error&) {
     return {};
   }
 }
 
-std::optional<double> number_in(const std::string& text) {
-  const auto value = parse_number<double>(text);
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
-
 /// result.json writes numbers that are not finite as text.
 std::optional<double> finite(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  const Json& value = report::member(object, key);
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
 void add_metrics(const Json& document, const char* split, RunEnd& end) {
-  const auto found = document.find(split);
-  if (found == document.end() || !found->is_object()) return;
-  for (const auto& [name, value] : found->items()) {
+  const Json& metrics = report::member(document, split);
+  if (!metrics.is_object()) return;
+  for (const auto& [name, value] : metrics.items()) {
     if (value.is_number())
       end.metrics.emplace_back(std::string(split) + "/" + name, value.get<double>());
   }
@@ -51,30 +46,18 @@ void add_metrics(const Json& document, const char* split, RunEnd& end) {
 
 /// Without a table, what result.json knows: the best of its own monitor, else the last epoch.
 std::optional<double> value_in(const Json& document, const RunEnd& end, const Ranking& ranking) {
-  const auto best = document.find("best");
-  const bool is_of_monitor = best != document.end() && best->is_object() &&
-                             best->contains("metric") && (*best)["metric"] == ranking.monitor;
-  if (is_of_monitor) return finite(*best, "value");
-  const auto last =
-      std::ranges::find(end.metrics, ranking.monitor, &std::pair<std::string, double>::first);
-  return last == end.metrics.end() ? std::nullopt : std::optional(last->second);
+  const Json& best = report::member(document, "best");
+  if (report::member(best, "metric") == ranking.monitor) return finite(best, "value");
+  return events::find_metric(end.metrics, ranking.monitor);
 }
 
 /// The run's own supervisor lives on where the kernel kills a rank for want of memory.
 bool lacked_memory(const Json& document) {
   constexpr const char* kHint = "out of memory";
-  const auto failure = document.find("first_failure");
-  if (failure == document.end() || !failure->is_object()) return false;
-  const Json signal = failure->value("signal", Json());
-  const Json message = failure->value("message", Json());
-  const bool says_so =
-      message.is_string() && message.get<std::string>().find(kHint) != std::string::npos;
-  return signal == "SIGKILL" || signal == SIGKILL || says_so;
-}
-
-std::string message_of(const Json& document) {
-  const auto found = document.find("message");
-  return found != document.end() && found->is_string() ? found->get<std::string>() : std::string();
+  const Json& failure = report::member(document, "first_failure");
+  const Json& signal = report::member(failure, "signal");
+  return signal == "SIGKILL" || signal == SIGKILL ||
+         report::text_at(failure, "message").find(kHint) != std::string::npos;
 }
 
 }  // namespace
@@ -92,12 +75,10 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
   const std::string text = text_at(run_dir / "result.json");
   if (text.empty() || result_hash(run_dir) == result_before) return std::nullopt;
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool has_ended = document.is_object() && document.contains("exit_code") &&
-                         document["exit_code"].is_number_integer();
-  if (!has_ended) return std::nullopt;
+  if (!report::member(document, "exit_code").is_number_integer()) return std::nullopt;
   RunEnd end;
   end.exit_code = document["exit_code"].get<int>();
-  end.message = message_of(document);
+  end.message = report::text_at(document, "message");
   end.epochs = static_cast<std::int64_t>(finite(document, "epochs").value_or(0));
   end.wall_s = finite(document, "wall_s").value_or(0);
   end.lacked_memory = lacked_memory(document);
@@ -109,9 +90,7 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
 }
 
 std::optional<double> value_in(const LedgerRun& run, const Ranking& ranking) {
-  const auto last =
-      std::ranges::find(run.metrics, ranking.monitor, &std::pair<std::string, double>::first);
-  return last == run.metrics.end() ? std::nullopt : std::optional(last->second);
+  return events::find_metric(run.metrics, ranking.monitor);
 }
 
 std::string last_words(const fs::path& log) {
@@ -134,8 +113,8 @@ std::optional<double> best_in_table(const fs::path& epochs_csv, const Ranking& r
   std::optional<double> best;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> cells = report::csv_cells(lines[i]);
-    const auto value = at < cells.size() ? number_in(cells[at]) : std::nullopt;
-    if (!value) continue;
+    const auto value = at < cells.size() ? parse_number<double>(cells[at]) : std::nullopt;
+    if (!value || !std::isfinite(*value)) continue;
     const bool is_better =
         !best || (ranking.better == report::Better::lower ? *value < *best : *value > *best);
     if (is_better) best = value;

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
@@ -16,10 +14,10 @@ namespace {
 using report::SweepStatus;
 
 /// The runs of one setting, which differ by their seeds and go on together.
-using Setting = std::vector<const LedgerRun*>;
+using SeedGroup = std::vector<const LedgerRun*>;
 
-std::vector<Setting> settings_of(const std::vector<LedgerRun>& runs) {
-  std::vector<Setting> settings;
+std::vector<SeedGroup> settings_of(const std::vector<LedgerRun>& runs) {
+  std::vector<SeedGroup> settings;
   std::map<std::string, std::size_t> places;
   for (const LedgerRun& run : runs) {
     const auto [place, is_new] = places.try_emplace(run.plan.config, settings.size());
@@ -29,7 +27,7 @@ std::vector<Setting> settings_of(const std::vector<LedgerRun>& runs) {
   return settings;
 }
 
-int target_of(const Setting& setting) {
+int target_of(const SeedGroup& setting) {
   int target = -1;
   for (const LedgerRun* run : setting) target = std::max(target, run->target);
   return target;
@@ -46,8 +44,7 @@ std::optional<double> value_at_rung(const LedgerRun& run, int rung) {
   return run.rung_values[std::min(last, static_cast<std::size_t>(rung))];
 }
 
-/// Mean over the seeds; nothing where one of them has none.
-std::optional<double> value_at_rung(const Setting& setting, int rung) {
+std::optional<double> value_at_rung(const SeedGroup& setting, int rung) {
   std::vector<double> values;
   for (const LedgerRun* run : setting) {
     const auto value = value_at_rung(*run, rung);
@@ -57,7 +54,7 @@ std::optional<double> value_at_rung(const Setting& setting, int rung) {
   return mean(values);
 }
 
-Halving standing(const std::vector<Setting>& settings, const SweepPlan& plan) {
+Halving standing(const std::vector<SeedGroup>& settings, const SweepPlan& plan) {
   Halving halving(plan.rungs.size(), plan.eta, plan.ranking.better);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const int target = target_of(settings[i]);
@@ -74,14 +71,14 @@ Halving standing(const std::vector<Setting>& settings, const SweepPlan& plan) {
 }
 
 /// A seed came to the definition when the others had gone on.
-bool lags(const Setting& setting) {
+bool lags(const SeedGroup& setting) {
   const int target = target_of(setting);
   return std::ranges::any_of(setting, [&](const LedgerRun* run) {
     return run->status == SweepStatus::pending && run->target < target;
   });
 }
 
-void aim(Ledger& ledger, const Setting& setting, int rung) {
+void aim(Ledger& ledger, const SeedGroup& setting, int rung) {
   std::vector<std::int64_t> numbers;
   for (const LedgerRun* run : setting) numbers.push_back(run->number);
   ledger.aim(numbers, rung);
@@ -96,7 +93,7 @@ std::optional<LedgerRun> next_run(Ledger& ledger, const SweepPlan& plan) {
       return run.status == SweepStatus::pending && run.target > run.rung;
     });
     if (ready != runs.end()) return *ready;
-    const std::vector<Setting> settings = settings_of(runs);
+    const std::vector<SeedGroup> settings = settings_of(runs);
     if (const auto late = std::ranges::find_if(settings, lags); late != settings.end()) {
       aim(ledger, *late, target_of(*late));
       continue;
@@ -106,7 +103,7 @@ std::optional<LedgerRun> next_run(Ledger& ledger, const SweepPlan& plan) {
       continue;
     }
     const auto fresh = std::ranges::find_if(
-        settings, [](const Setting& setting) { return target_of(setting) < 0; });
+        settings, [](const SeedGroup& setting) { return target_of(setting) < 0; });
     if (fresh == settings.end()) return std::nullopt;
     aim(ledger, *fresh, 0);
   }

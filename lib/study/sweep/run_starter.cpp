@@ -1,21 +1,58 @@
 #include "study/sweep/run_starter.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/machine/machine.hpp"
 #include "base/machine/numa.hpp"
 #include "base/strings.hpp"
-#include "study/sweep/jobs.hpp"
+#include "launch/process/child.hpp"
+#include "study/run/run_inputs.hpp"
 #include "study/workers/devices.hpp"
 
-#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <numeric>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
+
+constexpr std::string_view kVisiblePrefix = "CUDA_VISIBLE_DEVICES=";
+
+std::vector<std::string> environment_of(const JobCommand& command) {
+  const Share& share = command.share;
+  std::vector<std::string> variables;
+  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const bool is_ours = text.starts_with(kSourceFolder) ||  // of a sweep that this one runs in
+                         (!share.gpus.empty() && text.starts_with(kVisiblePrefix));
+    if (!is_ours) variables.emplace_back(text);
+  }
+  if (!share.gpus.empty()) variables.push_back(std::string(kVisiblePrefix) + join(share.gpus, ","));
+  if (!command.experiment.empty())
+    variables.push_back(std::string(kSourceFolder) + "=" +
+                        fs::absolute(command.experiment).parent_path().string());
+  return variables;
+}
+
+pid_t started(const JobCommand& command, const launch::SignalGuard& guard) {
+  launch::ChildPlan plan;
+  plan.argv = command.argv;
+  plan.environment = environment_of(command);
+  plan.log_path = command.log.string();
+  plan.mask = guard.child_mask();
+  plan.cores = command.share.cores;
+  return launch::start_child(plan);
+}
 
 /// As CUDA_VISIBLE_DEVICES names them; none where no run could use one.
 std::vector<std::string> gpus_for(const PlannedSweep& sweep) {
@@ -37,6 +74,85 @@ std::vector<std::string> gpus_for(const PlannedSweep& sweep) {
 }
 
 }  // namespace
+
+ChildProcess::ChildProcess(const JobCommand& command, const launch::SignalGuard& guard)
+    : pid_(started(command, guard)) {}
+
+ChildProcess::~ChildProcess() {
+  if (exit_code_) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+std::optional<int> ChildProcess::ended() {
+  if (exit_code_) return exit_code_;
+  int status = 0;
+  const pid_t found = ::waitpid(pid_, &status, WNOHANG);
+  if (found == 0 || (found < 0 && errno == EINTR)) return std::nullopt;
+  constexpr int kSignalled = 128;
+  constexpr int kLost = 1;  // somebody else has reaped it
+  exit_code_ = found < 0             ? kLost
+               : WIFSIGNALED(status) ? kSignalled + WTERMSIG(status)
+                                     : WEXITSTATUS(status);
+  return exit_code_;
+}
+
+void ChildProcess::signal(int number) {
+  if (!exit_code_) ::kill(pid_, number);
+}
+
+std::vector<int> wait_for_signals(launch::SignalGuard& guard, double seconds) {
+  constexpr double kMostS = 3600;
+  pollfd wait{guard.fd(), POLLIN, 0};
+  const double milliseconds = std::ceil(std::clamp(seconds, 0.0, kMostS) * 1000);
+  ::poll(&wait, 1, static_cast<int>(milliseconds));
+  return guard.take();
+}
+
+Slots::Slots(int jobs, std::vector<int> cores, double quota, std::vector<std::string> gpus)
+    : taken_(static_cast<std::size_t>(jobs), false),
+      cores_(std::move(cores)),
+      quota_(quota),
+      gpus_(std::move(gpus)),
+      runs_(gpus_.size(), 0) {}
+
+/// Neighbors, so that the threads of a run share caches. A quota below the cores is shared, too.
+std::vector<int> Slots::cores_of(int slot) const {
+  const auto jobs = static_cast<double>(taken_.size());
+  const auto all = static_cast<double>(cores_.size());
+  if (taken_.size() == 1 || cores_.empty()) return {};
+  const double share = std::max(1.0, std::floor(std::min(all, quota_) / jobs));
+  const double stride = std::max(1.0, std::floor(all / jobs));
+  const auto first = static_cast<std::size_t>(stride * slot) % cores_.size();
+  const auto last = std::min(first + static_cast<std::size_t>(share), cores_.size());
+  return {cores_.begin() + static_cast<std::ptrdiff_t>(first),
+          cores_.begin() + static_cast<std::ptrdiff_t>(last)};
+}
+
+Share Slots::take(int gpus) {
+  const auto free = std::ranges::find(taken_, false);
+  ASSERT(free != taken_.end());
+  *free = true;
+  Share share{static_cast<int>(free - taken_.begin()), {}, {}};
+  share.cores = cores_of(share.slot);
+  if (taken_.size() == 1) return share;
+  std::vector<std::size_t> order(gpus_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t gpu) { return runs_[gpu]; });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(std::max(gpus, 0))));
+  std::ranges::sort(order);
+  for (const std::size_t gpu : order) {
+    ++runs_[gpu];
+    share.gpus.push_back(gpus_[gpu]);
+  }
+  return share;
+}
+
+void Slots::give_back(const Share& share) {
+  taken_.at(static_cast<std::size_t>(share.slot)) = false;
+  for (const std::string& name : share.gpus)
+    --runs_[static_cast<std::size_t>(std::ranges::find(gpus_, name) - gpus_.begin())];
+}
 
 RunStarter::RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard)
     : RunStarter(place, jobs, guard,
@@ -79,7 +195,6 @@ const PlannedRun& RunStarter::run_of(const SweepJob& job) const {
   return *run;
 }
 
-/// With `auto` an equal part of them.
 int RunStarter::gpus_of(const SweepJob& job) const {
   if (gpus_ == 0) return 0;
   const int wanted = place_.sweep.devices.at(run_of(job).config);

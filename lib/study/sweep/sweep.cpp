@@ -7,8 +7,6 @@
 #include "study/folder/folder_lock.hpp"
 #include "study/sweep/run_scheduler.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -25,16 +23,6 @@ using report::SweepStatus;
 constexpr int kSignalled = 128;
 constexpr double kLookAgainS = 1;  // should a wake-up be lost
 
-/// Nothing where none is there, or it cannot be read: then the run itself will say so.
-std::optional<LockHolder> holder_of(const fs::path& lock) {
-  constexpr std::uint64_t kMostBytes = 4096;
-  try {
-    return read_lock_line(read_file(lock, kMostBytes, ReadFailure::resource));
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 /// A process that was killed takes a moment to go.
 void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
   constexpr double kMostS = 15;
@@ -42,7 +30,7 @@ void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
   const fs::path lock = run_dir / FolderLock::kFileName;
   const double deadline = hooks.clock.now() + kMostS;
   for (;;) {
-    const auto holder = holder_of(lock);
+    const auto holder = lock_holder(run_dir);
     if (!holder || why_gone(*holder, this_process())) return;
     ENSURE(resource, surely_lives(*holder, this_process()) && hooks.clock.now() < deadline,
            "the run {} of the sweep is in use by pid {} on {}: wait for that process or end it; "
@@ -66,7 +54,17 @@ class Loop {
   Loop(Ledger& ledger, const SweepPlan& plan, const SweepHooks& hooks)
       : ledger_(ledger), plan_(plan), hooks_(hooks), allowed_(plan.jobs) {}
 
-  SweepEnd run();
+  SweepEnd run() {
+    take_over_left();
+    for (;;) {
+      collect();
+      if (!stopping_) start_some();
+      if (running_.empty() && (stopping_ || nothing_left_)) break;
+      hear(hooks_.wait(patience()));
+    }
+    if (!stopping_) prune_rest();
+    return end_;
+  }
 
  private:
   struct Running {
@@ -75,21 +73,169 @@ class Loop {
     double started_at = 0;
   };
 
-  void take_over_left();
-  void take_over(const LedgerRun& run);
-  void start_some();
-  bool start_next();
-  void collect();
-  void conclude(const Running& running, int exit_code);
-  void record(const LedgerRun& run, const RunEnd& end);
-  void put_back(const LedgerRun& run, Ledger::Because because);
-  void hear(const std::vector<int>& signals);
-  void stop_all(int signal);
-  void prune_rest();
-  void tell(std::span<const std::int64_t> numbers) const;
-  [[nodiscard]] RunEnd end_of(const Running& running, int exit_code) const;
-  [[nodiscard]] double patience() const;
-  [[nodiscard]] std::optional<std::int64_t> limit_of(const LedgerRun& run) const;
+  void take_over_left() {
+    for (const LedgerRun& run : ledger_.runs()) {
+      if (run.status == SweepStatus::running) take_over(run);
+    }
+  }
+
+  void take_over(const LedgerRun& run) {
+    const fs::path folder = run_folder(plan_.folder, run.number);
+    await_holder(folder, hooks_);
+    const auto end = run_end(folder, run.result_before, plan_.ranking);
+    const bool is_over = end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
+    log::get().info("run {} was left by a sweep that was killed: {}", run_id(run.number),
+                    is_over ? "it had ended" : "it goes on from its newest checkpoint");
+    if (is_over) {
+      record(run, *end);
+    } else {
+      put_back(run, Ledger::Because::stopped);
+    }
+  }
+
+  void start_some() {
+    nothing_left_ = false;
+    while (std::ssize(running_) < allowed_ && hooks_.clock.now() >= not_before_) {
+      if (!start_next()) {
+        nothing_left_ = true;
+        return;
+      }
+    }
+  }
+
+  bool start_next() {
+    const auto run = next_run(ledger_, plan_);
+    if (!run) return false;
+    const fs::path folder = run_folder(plan_.folder, run->number);
+    // Before anything of it runs: whoever finds it knows that it may have.
+    ledger_.claim(run->number, lock_line(this_process()), result_hash(folder));
+    Running running{*run, nullptr, hooks_.clock.now()};
+    try {
+      running.process =
+          hooks_.start({run->number, run->plan.seed, run->plan.overrides, folder, limit_of(*run)});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;
+      record(*run, {.exit_code = error.exit_code(), .message = error.what()});
+      return true;
+    }
+    running_.push_back(std::move(running));
+    return true;
+  }
+
+  void collect() {
+    for (std::size_t i = 0; i < running_.size();) {
+      const auto exit_code = running_[i].process->ended();
+      if (!exit_code) {
+        ++i;
+        continue;
+      }
+      const Running ended = std::move(running_[i]);
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      conclude(ended, *exit_code);
+    }
+  }
+
+  void conclude(const Running& running, int exit_code) {
+    const bool was_stopped =
+        launch::is_stop_code(exit_code) || (killed_ && exit_code == kSignalled + SIGKILL);
+    if (was_stopped) {
+      put_back(running.run, Ledger::Because::stopped);
+      // Whoever stops a run stops the sweep, as a scheduler does that signals all processes.
+      if (!stopping_)
+        hear({exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM});
+      return;
+    }
+    record(running.run, end_of(running, exit_code));
+  }
+
+  void record(const LedgerRun& run, const RunEnd& end) {
+    if (lacked_resources(end) && run.retries < plan_.retries) {
+      log::get().warn("run {} lacked resources and is tried again in {}: {}", run_id(run.number),
+                      human_duration(kRetryPauseS), one_line(end.message));
+      put_back(run, Ledger::Because::lacked_resources);
+      allowed_ = std::max(1, allowed_ - 1);
+      not_before_ = hooks_.clock.now() + kRetryPauseS;
+      return;
+    }
+    const auto limit = limit_of(run);
+    const bool is_complete = !limit || end.epochs < *limit;  // early stopping, or another limit
+    ledger_.end(run.number, end, is_complete);
+    if (end.exit_code == 0) allowed_ = std::min(plan_.jobs, allowed_ + 1);
+    tell(std::array{run.number});
+    if (end.exit_code == 0 || plan_.on_failure == OnFailure::keep_going) return;
+    end_.failed_fast = true;
+    if (!std::exchange(stopping_, true)) stop_all(SIGTERM);
+  }
+
+  void put_back(const LedgerRun& run, Ledger::Because because) {
+    ledger_.put_back(run.number, because);
+    tell(std::array{run.number});
+  }
+
+  void hear(const std::vector<int>& signals) {
+    for (const int signal : signals) {
+      if (!end_.signal) {
+        end_.signal = signal;
+        stopping_ = true;
+        stop_all(SIGTERM);  // also for Ctrl-C: it is the sweep that is interrupted, the runs save
+      } else {
+        killed_ = true;
+        stop_all(SIGKILL);
+      }
+    }
+  }
+
+  void stop_all(int signal) {
+    for (const Running& running : running_) running.process->signal(signal);
+  }
+
+  void prune_rest() {
+    std::vector<std::int64_t> rest;
+    for (const LedgerRun& run : ledger_.runs()) {
+      if (run.status == SweepStatus::pending) rest.push_back(run.number);
+    }
+    if (rest.empty()) return;
+    ledger_.prune(rest);
+    tell(rest);
+  }
+
+  void tell(std::span<const std::int64_t> numbers) const {
+    if (!hooks_.told) return;
+    const std::set<std::int64_t> wanted(numbers.begin(), numbers.end());
+    std::vector<LedgerRun> runs = ledger_.runs();
+    std::erase_if(runs, [&](const LedgerRun& run) { return !wanted.contains(run.number); });
+    hooks_.told(runs);
+  }
+
+  /// The exit code counts; result.json tells the rest, where it is of this start.
+  [[nodiscard]] RunEnd end_of(const Running& running, int exit_code) const {
+    const std::int64_t number = running.run.number;
+    const fs::path folder = run_folder(plan_.folder, number);
+    const auto before = ledger_.runs();
+    const auto claimed = std::ranges::find(before, number, &LedgerRun::number);
+    RunEnd end;
+    if (auto told = run_end(folder, claimed->result_before, plan_.ranking)) end = std::move(*told);
+    end.exit_code = exit_code;
+    end.wall_s = hooks_.clock.now() - running.started_at;
+    if (exit_code != 0 && end.message.empty())
+      end.message = last_words(plan_.folder / "logs" / (run_id(number) + ".log"));
+    if (exit_code > kSignalled && !launch::is_stop_code(exit_code))
+      end.message = fmt::format("its process was ended by signal {}{}{}", exit_code - kSignalled,
+                                end.message.empty() ? "" : "; ", end.message);
+    return end;
+  }
+
+  /// A run that waits for its resources to come back is the only thing to do then.
+  [[nodiscard]] double patience() const {
+    const double pause = not_before_ - hooks_.clock.now();
+    return pause > 0 && !stopping_ ? std::min(pause, kLookAgainS) : kLookAgainS;
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> limit_of(const LedgerRun& run) const {
+    const auto target = static_cast<std::size_t>(run.target);
+    if (target + 1 >= plan_.rungs.size()) return std::nullopt;
+    return plan_.rungs[target];
+  }
 
   Ledger& ledger_;
   const SweepPlan& plan_;
@@ -102,184 +248,6 @@ class Loop {
   bool nothing_left_ = false;
   SweepEnd end_;
 };
-
-SweepEnd Loop::run() {
-  take_over_left();
-  for (;;) {
-    collect();
-    if (!stopping_) start_some();
-    if (running_.empty() && (stopping_ || nothing_left_)) break;
-    hear(hooks_.wait(patience()));
-  }
-  if (!stopping_) prune_rest();
-  return end_;
-}
-
-/// A run that waits for its resources to come back is the only thing to do then.
-double Loop::patience() const {
-  const double pause = not_before_ - hooks_.clock.now();
-  return pause > 0 && !stopping_ ? std::min(pause, kLookAgainS) : kLookAgainS;
-}
-
-/// The epoch at which this start ends; nothing where it is the whole run.
-std::optional<std::int64_t> Loop::limit_of(const LedgerRun& run) const {
-  const auto target = static_cast<std::size_t>(run.target);
-  if (target + 1 >= plan_.rungs.size()) return std::nullopt;
-  return plan_.rungs[target];
-}
-
-void Loop::take_over_left() {
-  for (const LedgerRun& run : ledger_.runs()) {
-    if (run.status == SweepStatus::running) take_over(run);
-  }
-}
-
-void Loop::take_over(const LedgerRun& run) {
-  const fs::path folder = run_folder(plan_.folder, run.number);
-  await_holder(folder, hooks_);
-  const auto end = run_end(folder, run.result_before, plan_.ranking);
-  const bool is_over = end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
-  log::get().info("run {} was left by a sweep that was killed: {}", run_id(run.number),
-                  is_over ? "it had ended" : "it goes on from its newest checkpoint");
-  if (is_over) {
-    record(run, *end);
-  } else {
-    put_back(run, Ledger::Because::stopped);
-  }
-}
-
-void Loop::start_some() {
-  nothing_left_ = false;
-  while (std::ssize(running_) < allowed_ && hooks_.clock.now() >= not_before_) {
-    if (!start_next()) {
-      nothing_left_ = true;
-      return;
-    }
-  }
-}
-
-bool Loop::start_next() {
-  const auto run = next_run(ledger_, plan_);
-  if (!run) return false;
-  const fs::path folder = run_folder(plan_.folder, run->number);
-  // Before anything of it runs: whoever finds it knows that it may have.
-  ledger_.claim(run->number, lock_line(this_process()), result_hash(folder));
-  Running running{*run, nullptr, hooks_.clock.now()};
-  try {
-    running.process =
-        hooks_.start({run->number, run->plan.seed, run->plan.overrides, folder, limit_of(*run)});
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::resource) throw;
-    record(*run, {.exit_code = error.exit_code(), .message = error.what()});
-    return true;
-  }
-  running_.push_back(std::move(running));
-  return true;
-}
-
-void Loop::collect() {
-  for (std::size_t i = 0; i < running_.size();) {
-    const auto exit_code = running_[i].process->ended();
-    if (!exit_code) {
-      ++i;
-      continue;
-    }
-    const Running ended = std::move(running_[i]);
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-    conclude(ended, *exit_code);
-  }
-}
-
-/// The exit code counts; result.json tells the rest, where it is of this start.
-RunEnd Loop::end_of(const Running& running, int exit_code) const {
-  const std::int64_t number = running.run.number;
-  const fs::path folder = run_folder(plan_.folder, number);
-  const auto before = ledger_.runs();
-  const auto claimed = std::ranges::find(before, number, &LedgerRun::number);
-  RunEnd end;
-  if (auto told = run_end(folder, claimed->result_before, plan_.ranking)) end = std::move(*told);
-  end.exit_code = exit_code;
-  end.wall_s = hooks_.clock.now() - running.started_at;
-  if (exit_code != 0 && end.message.empty())
-    end.message = last_words(plan_.folder / "logs" / (run_id(number) + ".log"));
-  if (exit_code > kSignalled && !launch::is_stop_code(exit_code))
-    end.message = fmt::format("its process was ended by signal {}{}{}", exit_code - kSignalled,
-                              end.message.empty() ? "" : "; ", end.message);
-  return end;
-}
-
-void Loop::conclude(const Running& running, int exit_code) {
-  const bool was_stopped =
-      launch::is_stop_code(exit_code) || (killed_ && exit_code == kSignalled + SIGKILL);
-  if (was_stopped) {
-    put_back(running.run, Ledger::Because::stopped);
-    // Whoever stops a run stops the sweep, as a scheduler does that signals all processes.
-    if (!stopping_)
-      hear({exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM});
-    return;
-  }
-  record(running.run, end_of(running, exit_code));
-}
-
-void Loop::record(const LedgerRun& run, const RunEnd& end) {
-  if (lacked_resources(end) && run.retries < plan_.retries) {
-    log::get().warn("run {} lacked resources and is tried again in {}: {}", run_id(run.number),
-                    human_duration(kRetryPauseS), one_line(end.message));
-    put_back(run, Ledger::Because::lacked_resources);
-    allowed_ = std::max(1, allowed_ - 1);
-    not_before_ = hooks_.clock.now() + kRetryPauseS;
-    return;
-  }
-  const auto limit = limit_of(run);
-  const bool is_complete = !limit || end.epochs < *limit;  // early stopping, or another limit
-  ledger_.end(run.number, end, is_complete);
-  if (end.exit_code == 0) allowed_ = std::min(plan_.jobs, allowed_ + 1);
-  tell(std::array{run.number});
-  if (end.exit_code == 0 || plan_.on_failure == OnFailure::keep_going) return;
-  end_.failed_fast = true;
-  if (!std::exchange(stopping_, true)) stop_all(SIGTERM);
-}
-
-void Loop::put_back(const LedgerRun& run, Ledger::Because because) {
-  ledger_.put_back(run.number, because);
-  tell(std::array{run.number});
-}
-
-void Loop::hear(const std::vector<int>& signals) {
-  for (const int signal : signals) {
-    if (!end_.signal) {
-      end_.signal = signal;
-      stopping_ = true;
-      stop_all(SIGTERM);  // also for Ctrl-C: it is the sweep that is interrupted, the runs save
-    } else {
-      killed_ = true;
-      stop_all(SIGKILL);
-    }
-  }
-}
-
-void Loop::stop_all(int signal) {
-  for (const Running& running : running_) running.process->signal(signal);
-}
-
-/// Nobody can be promoted any more.
-void Loop::prune_rest() {
-  std::vector<std::int64_t> rest;
-  for (const LedgerRun& run : ledger_.runs()) {
-    if (run.status == SweepStatus::pending) rest.push_back(run.number);
-  }
-  if (rest.empty()) return;
-  ledger_.prune(rest);
-  tell(rest);
-}
-
-void Loop::tell(std::span<const std::int64_t> numbers) const {
-  if (!hooks_.told) return;
-  const std::set<std::int64_t> wanted(numbers.begin(), numbers.end());
-  std::vector<LedgerRun> runs = ledger_.runs();
-  std::erase_if(runs, [&](const LedgerRun& run) { return !wanted.contains(run.number); });
-  hooks_.told(runs);
-}
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "study/sweep/jobs.hpp"
 #include "study/sweep/ledger.hpp"
 #include "study/sweep/result.hpp"
 
@@ -35,6 +34,15 @@ struct SweepJob {
   report::Overrides overrides;
   fs::path run_dir;
   std::optional<std::int64_t> until_epoch;  // absent: to its end
+};
+
+/// A run of the sweep in a process of its own.
+class JobProcess {
+ public:
+  virtual ~JobProcess() = default;
+  /// Its exit code once it has ended, 128 and the signal where one ended it; nothing before.
+  virtual std::optional<int> ended() = 0;
+  virtual void signal(int number) = 0;
 };
 
 /// What the loop cannot do by itself.

@@ -8,7 +8,6 @@
 #include "spec/experiment/value_types.hpp"
 #include "study/bench/trials.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -18,36 +17,20 @@
 namespace trainctl::study {
 namespace {
 
-constexpr int kSteps = 20;              // fewer cannot tell 5 % from chance
-constexpr int kFewestSteps = 3;         // of an epoch
-constexpr double kWorthwhile = 1.05;    // times the best rate of a smaller batch
-constexpr int kPatience = 2;            // sizes in a row that are not
-constexpr double kShareOfMemory = 0.8;  // of what is free
-
-class StepTimes final : public report::Sink {
- public:
-  explicit StepTimes(std::vector<double>& ends) : ends_(ends) {}
-
-  void on_event(int rank, const events::Event& event) override {
-    const auto* logged = std::get_if<events::StepLogged>(&event);
-    if (rank == 0 && logged != nullptr) ends_.push_back(logged->elapsed_s);
-  }
-  void on_tick(double /*now*/) override {}
-  void close() override {}
-
- private:
-  std::vector<double>& ends_;
-};
+constexpr int kSteps = 20;                // fewer cannot tell 5 % from chance
+constexpr int kFewestSteps = 3;           // of an epoch
+constexpr double kWorthwhileRate = 1.05;  // times the best rate of a smaller batch
+constexpr int kPatience = 2;              // sizes in a row that are not
+constexpr double kShareOfMemory = 0.8;    // of what is free
 
 /// Where the next doubling would end, if memory grows with the batch as it did last.
 double expected_memory(const BatchTrial& half, const BatchTrial& last) {
   return last.memory_bytes + 2 * std::max(0.0, last.memory_bytes - half.memory_bytes);
 }
 
-/// The trials so far, the largest last.
-class Search {
+class BatchSearch {
  public:
-  Search(double memory_bytes, const TryBatch& try_batch)
+  BatchSearch(double memory_bytes, const TryBatch& try_batch)
       : memory_bytes_(memory_bytes), try_batch_(try_batch) {}
 
   BatchChoice run() {
@@ -72,7 +55,7 @@ class Search {
   void take(std::int64_t batch, const BatchTrial& trial) {
     tried_ = batch;
     half_ = std::exchange(last_, trial);
-    if (choice_.batch > 0 && trial.samples_per_s < kWorthwhile * rate_) return doubt(trial);
+    if (choice_.batch > 0 && trial.samples_per_s < kWorthwhileRate * rate_) return doubt(trial);
     doubts_.clear();
     choice_.batch = batch;
     rate_ = trial.samples_per_s;
@@ -118,7 +101,7 @@ double step_seconds(const std::vector<double>& ends) {
 }  // namespace
 
 BatchChoice choose_batch(double memory_bytes, const TryBatch& try_batch) {
-  return Search(memory_bytes, try_batch).run();
+  return BatchSearch(memory_bytes, try_batch).run();
 }
 
 std::vector<std::string> batch_trial(std::int64_t batch) {
@@ -132,12 +115,8 @@ std::vector<std::string> batch_trial(std::int64_t batch) {
 
 BatchResult run_batch_trial(const RunRequest& request, const Clock& clock) {
   std::vector<double> ends;
-  const auto make_sinks = [&](const fs::path& /*run_dir*/) {
-    Sinks sinks;
-    sinks.push_back(std::make_unique<StepTimes>(ends));
-    return sinks;
-  };
-  const RunOutcome run = run_experiment(request, make_sinks, clock);
+  const RunOutcome run = run_with(
+      request, [&](const events::StepLogged& step) { ends.push_back(step.elapsed_s); }, clock);
   if (run.ending.exit_code != 0) return failure_of(run);
   const report::RunRecord& record = run.record;
   const bool told = record.started && !record.epochs.empty() && ends.size() >= 2;

@@ -3,22 +3,255 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/diagnosis/bottleneck_rules.hpp"
-#include "study/tune/candidate_values.hpp"
+#include "spec/compatibility.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <string>
-#include <string_view>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
 
-using namespace tune_keys;
-
+constexpr double kIdleCpu = 40;          // percent of all cores: below it loading waits for files
 constexpr double kWorthHeadroom = 1.03;  // below it waits are not worth a run
+
+constexpr const char* kWorkers = "loader.num_workers";
+constexpr const char* kCache = "dataset.cache.mode";
+constexpr const char* kPrefetch = "loader.prefetch_factor";
+constexpr const char* kPin = "loader.pin_memory";
+constexpr const char* kThreads = "trainer.num_threads";
+constexpr const char* kLayout = "trainer.channels_last";
+constexpr const char* kGraphs = "trainer.cuda_graphs";
+constexpr const char* kPrecision = "trainer.precision";
+constexpr const char* kAnomaly = "trainer.detect_anomaly";
+constexpr const char* kBucket = "distributed.bucket_cap_mb";
+constexpr const char* kBatch = "loader.batch_size";
+constexpr const char* kValidation = "trainer.check_val_every_n_epoch";
+constexpr const char* kSaving = "checkpoint.every_n_epochs";
+
+template <std::size_t N>
+bool holds(const std::array<const char*, N>& names, std::string_view name) {
+  return std::ranges::find(names, name, [](const char* each) { return std::string_view(each); }) !=
+         names.end();
+}
+
+bool is_starved(const TuneSituation& now) {
+  constexpr std::array kStarved{"input_bound", "transfer_bound"};
+  return holds(kStarved, now.verdict.name);
+}
+
+/// The values of one key that may help, or why there are none.
+struct Offer {
+  std::string before = {};
+  std::vector<std::string> values = {};
+  std::string reason = {};
+  std::string none = {};
+};
+
+Offer nothing(std::string why) { return {.none = std::move(why)}; }
+
+template <class E>
+std::string word_of(E value) {
+  return enum_names(value).at(static_cast<std::size_t>(value));
+}
+
+template <class T>
+std::string text_of(const config::Auto<T>& value) {
+  return value.is_auto() ? "auto" : fmt::format("{}", *value.value);
+}
+
+int most_workers(const TuneSituation& now) {
+  constexpr int kMost = 64;
+  const TuneFacts& facts = now.facts;
+  // Of another rank than the slow one, the first does not know how busy it is.
+  const bool waits_for_files =
+      now.verdict.cause == "slow_loading_rank" ||
+      (facts.cpu_percent > 0 && facts.cpu_percent < kIdleCpu * facts.cores);
+  return waits_for_files ? std::min(4 * facts.cores, kMost) : facts.cores;
+}
+
+Offer workers(const TuneSituation& now) {
+  const TuneFacts& facts = now.facts;
+  const std::string before = text_of(now.experiment.loader.num_workers);
+  const int most = most_workers(now);
+  const bool starved = is_starved(now) || now.verdict.cause == "slow_loading_rank";
+  if (!facts.on_gpu && facts.num_workers > facts.cores && !starved)
+    return {before,
+            {std::to_string(facts.cores)},
+            fmt::format("{} loader threads share {} core(s) with the steps", facts.num_workers,
+                        facts.cores)};
+  if (!starved) return nothing("the steps do not wait for batches");
+  if (facts.num_workers >= most)
+    return nothing(
+        fmt::format("{} loader threads on {} core(s) already", facts.num_workers, facts.cores));
+  const int next = facts.num_workers == 0 ? 1 : std::min(2 * facts.num_workers, most);
+  std::vector<std::string> values{std::to_string(next)};
+  if (next < most) values.push_back(std::to_string(std::min(2 * next, most)));
+  return {before, values,
+          fmt::format("the steps wait for batches with {} loader thread(s)", facts.num_workers)};
+}
+
+Offer cache(const TuneSituation& now) {
+  using spec::CacheMode;
+  const CacheMode mode = now.experiment.dataset.cache.mode;
+  if (mode == CacheMode::automatic) return nothing("auto takes the highest tier that fits");
+  std::vector<std::string> values;
+  if (mode < CacheMode::device && now.facts.on_gpu) values.emplace_back("device");
+  if (mode < CacheMode::decoded) values.emplace_back("decoded");
+  if (mode < CacheMode::encoded) values.emplace_back("encoded");
+  if (values.empty()) return nothing("it is the highest tier already");
+  return {word_of(mode), values,
+          "samples that are kept are not read and decoded again in each epoch"};
+}
+
+Offer prefetch(const TuneSituation& now) {
+  constexpr int kMost = 64;
+  const int factor = now.facts.prefetch_factor;
+  if (now.facts.num_workers == 0) return nothing("without loader threads no batch is made ahead");
+  if (factor >= kMost || factor < 1)
+    return nothing(fmt::format("{} batches are made ahead already", factor));
+  return {text_of(now.experiment.loader.prefetch_factor),
+          {std::to_string(std::min(2 * factor, kMost))},
+          "more batches ahead cover samples that take longer than others"};
+}
+
+Offer pinning(const TuneSituation& now) {
+  const auto& asked = now.experiment.loader.pin_memory;
+  if (!now.facts.on_gpu) return nothing("nothing is copied to a GPU");
+  if (asked.value_or(true)) return nothing("batches are in page-locked memory already");
+  return {text_of(asked), {"true"}, "page-locked memory lets copies run beside the steps"};
+}
+
+Offer threads(const TuneSituation& now) {
+  const TuneFacts& facts = now.facts;
+  const auto& asked = now.experiment.trainer.num_threads;
+  const std::string before = text_of(asked);
+  if (facts.on_gpu) return nothing("the steps run on a GPU");
+  if (now.verdict.cause == "spinning_threads")
+    return {before, {"1"}, "one thread has none that spins beside it"};
+  if (asked.is_auto()) return nothing("auto measures it at the start of every run");
+  std::vector<std::string> values;
+  if (facts.num_threads > facts.cores) {
+    values.push_back(std::to_string(facts.cores));
+    if (facts.cores > 1) values.push_back(std::to_string(facts.cores / 2));
+    return {
+        before, values,
+        fmt::format("{} threads of a process share {} core(s)", facts.num_threads, facts.cores)};
+  }
+  const int up = std::min(2 * facts.num_threads, facts.cores);
+  const int down = facts.num_threads / 2;
+  if (up > facts.num_threads && !is_starved(now)) values.push_back(std::to_string(up));
+  if (down >= 1) values.push_back(std::to_string(down));
+  if (values.empty()) return nothing("one thread on one core");
+  return {before, values,
+          is_starved(now) ? "a core that does not compute can load"
+                          : "so many threads suit some sizes of work and not others"};
+}
+
+Offer layout(const TuneSituation& now) {
+  const auto& asked = now.experiment.trainer.channels_last;
+  const bool last = asked.value_or(now.facts.channels_last);
+  if (!spec::may_have_convolutions(now.experiment.model))
+    return nothing(fmt::format("the model '{}' has no convolutions", now.experiment.model.type));
+  return {text_of(asked),
+          {last ? "false" : "true"},
+          asked.is_auto() ? fmt::format("auto has chosen the channels {}", last ? "last" : "first")
+                          : "kernels of convolutions may be faster in the other layout"};
+}
+
+Offer graphs(const TuneSituation& now) {
+  const auto& asked = now.experiment.trainer.cuda_graphs;
+  const bool recorded = asked.is_auto() ? now.facts.ranks == 1 : *asked.value;
+  if (!now.no_capture.empty()) return nothing(now.no_capture);
+  if (recorded) return nothing("steps are recorded already");
+  return {text_of(asked), {"true"}, "a recorded step is launched at once"};
+}
+
+Offer precision(const TuneSituation& now) {
+  const spec::Precision asked = now.experiment.trainer.precision;
+  if (asked != spec::Precision::full) return nothing("it has 16 bits already");
+  std::vector<std::string> values{"bf16-mixed"};
+  if (now.facts.on_gpu) values.emplace_back("16-mixed");
+  return {word_of(asked), values, "products of 16 bits take less time and memory"};
+}
+
+Offer bucket(const TuneSituation& now) {
+  constexpr std::array<double, 7> kSizes{1, 5, 10, 25, 50, 100, 200};
+  const double size = now.experiment.distributed.bucket_cap_mb;
+  if (now.facts.ranks == 1) return nothing("one rank exchanges nothing");
+  if (now.experiment.distributed.type == spec::Strategy::local_sgd)
+    return nothing("local_sgd exchanges no gradients");
+  std::vector<std::string> values;
+  const auto* above = std::ranges::upper_bound(kSizes, size);
+  const auto* at = std::ranges::lower_bound(kSizes, size);
+  if (at != kSizes.begin()) values.push_back(fmt::format("{}", *std::prev(at)));
+  if (above != kSizes.end()) values.push_back(fmt::format("{}", *above));
+  return {fmt::format("{}", size), values,
+          "smaller buckets start sooner, larger ones are sent faster"};
+}
+
+Offer anomaly(const TuneSituation& now) {
+  if (!now.experiment.trainer.detect_anomaly) return nothing("it is off");
+  return {
+      "true", {"false"}, "it waits for every operation and looks at what it made: for debugging"};
+}
+
+Offer batch(const TuneSituation& now) {
+  const std::int64_t size = now.experiment.loader.batch_size;
+  const std::int64_t samples = now.facts.train_samples;
+  if (samples > 0 && 2 * size * now.facts.ranks > samples)
+    return nothing("the training data has no more for one step");
+  return {fmt::format("{}", size),
+          {fmt::format("{}", 2 * size)},
+          "fixed costs of a step are paid half as often; it is another training"};
+}
+
+Offer cadence(const TuneSituation& now, std::int64_t every, const char* what) {
+  const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
+  if (!now.whole_epochs)
+    return nothing("the runs that are compared have shortened epochs, in which it weighs more");
+  // Short runs have no epochs for a longer interval.
+  if (every > 1) return nothing(fmt::format("it is every {} epochs already", every));
+  if (2 * every > most) return nothing("the experiment has no more epochs");
+  return {fmt::format("{}", every),
+          {fmt::format("{}", 2 * every)},
+          fmt::format("{} half as often", what)};
+}
+
+Offer validation(const TuneSituation& now) {
+  return cadence(now, now.experiment.trainer.check_val_every_n_epoch, "validation");
+}
+
+Offer saving(const TuneSituation& now) {
+  return cadence(now, now.experiment.checkpoint.every_n_epochs, "saving");
+}
+
+struct KnownKey {
+  std::string_view name;
+  Offer (*offer)(const TuneSituation& now);
+  LossRule rule = LossRule::same;
+};
+
+constexpr std::array kKeys{KnownKey{kWorkers, workers},
+                           KnownKey{kCache, cache},
+                           KnownKey{kPrefetch, prefetch},
+                           KnownKey{kPin, pinning},
+                           KnownKey{kThreads, threads, LossRule::near},
+                           KnownKey{kLayout, layout, LossRule::near},
+                           KnownKey{kGraphs, graphs, LossRule::near},
+                           KnownKey{kPrecision, precision, LossRule::near},
+                           KnownKey{kAnomaly, anomaly, LossRule::near},
+                           KnownKey{kBucket, bucket, LossRule::near},
+                           KnownKey{kBatch, batch, LossRule::other},
+                           KnownKey{kValidation, validation},
+                           KnownKey{kSaving, saving}};
+
+const KnownKey* find_key(std::string_view name) {
+  const auto* key = std::ranges::find(kKeys, name, &KnownKey::name);
+  return key == kKeys.end() ? nullptr : key;
+}
 
 struct KeysOf {
   std::string_view verdict;
@@ -37,23 +270,8 @@ constexpr std::array kVerdicts{
     KeysOf{"host_bound", {kGraphs, kThreads, kBatch, kWorkers}},
     KeysOf{"balanced", {kThreads, kWorkers, kLayout, kGraphs, kPrecision, kBucket, kBatch}}};
 
-constexpr std::array kAllKeys{kWorkers, kCache,      kPrefetch,  kPin,     kThreads,
-                              kLayout,  kGraphs,     kPrecision, kAnomaly, kBucket,
-                              kBatch,   kValidation, kSaving};
-constexpr std::array kWaitKeys{kWorkers, kCache, kPrefetch, kPin};
-
 std::string last_word(std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); }
 
-/// As the user writes it: the last word, but where that is the end of two keys.
-std::string short_name(std::string_view key) {
-  return key == kSaving ? std::string(key) : last_word(key);
-}
-
-bool wants_leave(std::string_view key) {
-  return std::ranges::find(keys_to_allow(), key) != keys_to_allow().end();
-}
-
-/// "KEY=VALUE" of the verdict.
 std::string proposed_key(const report::TuneVerdict& verdict) {
   return verdict.setting.substr(0, verdict.setting.find('='));
 }
@@ -87,7 +305,7 @@ std::vector<std::string> keys_of(const TuneSituation& now) {
     if (key != nullptr) keys.emplace_back(key);
   }
   const auto to_front = [&](const std::string& key) {
-    if (!holds(kAllKeys, key)) return;
+    if (find_key(key) == nullptr) return;
     std::erase(keys, key);
     keys.insert(keys.begin(), key);
   };
@@ -108,11 +326,14 @@ void propose(Offer& offer, const std::string& value) {
   offer.values.insert(offer.values.begin(), value);
 }
 
-/// Why none of the key is tried, before its values are looked at.
+/// Why no value of the key may be tried; empty where one may.
 std::string barred(const std::string& key, const TuneSituation& now) {
-  if (wants_leave(key) && !now.allowed.contains(key))
+  constexpr std::array kWaitKeys{kWorkers, kCache, kPrefetch, kPin};
+  const auto& restricted = keys_to_allow();
+  const bool needs_leave = std::ranges::find(restricted, key) != restricted.end();
+  if (needs_leave && !now.allowed.contains(key))  // every_n_epochs is the end of two keys
     return fmt::format("it changes the training or what is kept of it: --allow {}",
-                       short_name(key));
+                       key == kSaving ? key : last_word(key));
   if (holds(kWaitKeys, key) && now.verdict.headroom < kWorthHeadroom && !is_starved(now))
     return fmt::format("all waits and overhead gone would give {:.2f}x", now.verdict.headroom);
   return {};
@@ -136,7 +357,7 @@ void add_advice(const TuneSituation& now, TuneCandidates& found) {
   const std::string key = proposed_key(now.verdict);
   const bool is_cure = now.verdict.name == "checkpoint_bound" ||
                        now.verdict.name == "evaluation_bound" ||
-                       (!key.empty() && !holds(kAllKeys, key));
+                       (!key.empty() && find_key(key) == nullptr);
   if (is_cure && !now.verdict.advice.empty()) found.advice.push_back(now.verdict.advice);
   if (!now.facts.environment.empty())
     found.advice.push_back(
@@ -167,9 +388,8 @@ std::set<std::string> allowed_keys(std::string_view list) {
 }
 
 LossRule loss_rule_of(std::string_view key) {
-  constexpr std::array kNear{kThreads, kLayout, kGraphs, kPrecision, kBucket, kAnomaly};
-  if (key == kBatch) return LossRule::other;
-  return holds(kNear, key) ? LossRule::near : LossRule::same;
+  const KnownKey* known = find_key(key);
+  return known == nullptr ? LossRule::same : known->rule;
 }
 
 bool is_cadence(std::string_view key) { return key == kValidation || key == kSaving; }
@@ -179,9 +399,9 @@ bool is_slow_rank(const report::TuneVerdict& verdict) { return verdict.cause == 
 TuneCandidates tune_candidates(const TuneSituation& situation) {
   TuneCandidates found;
   for (const std::string& key : keys_of(situation)) {
-    Offer offer = offer_of(key, situation);
+    Offer offer = find_key(key)->offer(situation);
     if (key == proposed_key(situation.verdict)) propose(offer, proposed_value(situation.verdict));
-    if (const std::string why = barred(key, situation); !why.empty()) offer = Offer{.none = why};
+    if (const std::string why = barred(key, situation); !why.empty()) offer = nothing(why);
     if (offer.values.empty()) found.left_out.push_back({key, "", offer.none});
     for (const std::string& value : offer.values)
       found.tries.push_back({{key, offer.before, value}, offer.reason, loss_rule_of(key)});
@@ -190,32 +410,23 @@ TuneCandidates tune_candidates(const TuneSituation& situation) {
   return found;
 }
 
-namespace {
-
-bool is_of_saving(std::string_view key) { return key.starts_with("checkpoint."); }
-
-}  // namespace
-
 std::optional<TuneCandidate> proposed(const TuneSituation& now, const TuneCandidates& found) {
   constexpr std::array kFurther{"checkpoint.async", "loader.read_ahead"};
-  const std::string& setting = now.verdict.setting;
-  const std::size_t equals = setting.find('=');
-  if (equals == std::string::npos) return std::nullopt;
-  TuneCandidate one{.change = {.key = setting.substr(0, equals),
-                               .before = "unset",
-                               .value = setting.substr(equals + 1)},
+  const std::string key = proposed_key(now.verdict);
+  if (key.size() == now.verdict.setting.size()) return std::nullopt;
+  TuneCandidate one{.change = {.key = key, .before = "unset", .value = proposed_value(now.verdict)},
                     .reason = now.verdict.advice,
-                    .rule = loss_rule_of(setting.substr(0, equals))};
+                    .rule = loss_rule_of(key)};
   const auto same = [&](const TuneCandidate& each) { return each.change.key == one.change.key; };
   if (const auto known = std::ranges::find_if(found.tries, same); known != found.tries.end()) {
     one.change.before = known->change.before;
     return one;
   }
+  const bool is_of_saving = one.change.key.starts_with("checkpoint.");
   // Saves weigh more in epochs that are shortened.
-  if (is_of_saving(one.change.key) && !now.whole_epochs) return std::nullopt;
-  if (std::ranges::find(kFurther, std::string_view(one.change.key)) == kFurther.end())
-    return std::nullopt;
-  one.change.before = is_of_saving(one.change.key) ? "false" : "0";
+  if (is_of_saving && !now.whole_epochs) return std::nullopt;
+  if (!holds(kFurther, one.change.key)) return std::nullopt;
+  one.change.before = is_of_saving ? "false" : "0";
   return one;
 }
 

@@ -53,16 +53,16 @@ struct TuneCandidate {
   LossRule rule = LossRule::same;
 };
 
-/// The likeliest gain first; the neighbours of a value before those further off.
+/// The likeliest gain first; the neighbors of a value before those further off.
 struct TuneCandidates {
   std::vector<TuneCandidate> tries;
   std::vector<report::TuneLeftOut> left_out;
   std::vector<std::string> advice;
 };
 
-/// By the table of rules, which docs/tune.md shows: the verdict and its cause tell which keys, and
-/// the values that they have now tell which values; what the verdict proposes comes first. Nothing
-/// here asks whether the experiment file accepts them.
+/// By the table of rules, which docs/reference/tune.md shows: the verdict and its cause tell which
+/// keys, and the values that they have now tell which values; what the verdict proposes comes
+/// first. Nothing here asks whether the experiment file accepts them.
 TuneCandidates tune_candidates(const TuneSituation& situation);
 
 /// Whether one rank keeps the others waiting, which no key mends.

@@ -2,13 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "spec/optimizer/muon.hpp"
+#include "spec/options/optimizer.hpp"
 #include "study/bench/trials.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -16,32 +13,12 @@
 namespace trainctl::study {
 namespace {
 
-class RateSink final : public report::Sink {
- public:
-  explicit RateSink(std::vector<report::RateStep>& steps) : steps_(steps) {}
-
-  void on_event(int rank, const events::Event& event) override {
-    const auto* logged = std::get_if<events::StepLogged>(&event);
-    if (rank == 0 && logged != nullptr) steps_.push_back({logged->lr, logged->loss});
-  }
-  void on_tick(double /*now*/) override {}
-  void close() override {}
-
- private:
-  std::vector<report::RateStep>& steps_;
-};
-
 /// On a CPU a loss that is not finite ends the run and is not logged: it came of the next rate.
 void add_fatal_step(std::vector<report::RateStep>& steps) {
   if (steps.empty()) return;
   const double last = steps.back().lr;
   const double next = steps.size() < 2 ? last : last * last / steps[steps.size() - 2].lr;
   steps.push_back({next, std::numeric_limits<double>::quiet_NaN()});
-}
-
-std::size_t planned_steps(const RunRequest& request) {
-  constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::size_t>(request.loaded.experiment.trainer.max_steps.value_or(kNoLimit));
 }
 
 bool diverged(int exit_code) { return exit_code == static_cast<int>(ErrorKind::diverged); }
@@ -80,17 +57,16 @@ std::vector<std::string> lr_sweep(const LrRange& range, const std::optional<Seco
 LrFinding find_lr(const RunRequest& request, const std::optional<SecondRate>& second,
                   const Clock& clock) {
   std::vector<report::RateStep> steps;
-  const auto make_sinks = [&](const fs::path& /*run_dir*/) {
-    Sinks sinks;
-    sinks.push_back(std::make_unique<RateSink>(steps));
-    return sinks;
+  const auto add_step = [&](const events::StepLogged& step) {
+    steps.push_back({step.lr, step.loss});
   };
-  LrFinding finding{
-      .run = run_experiment(request, make_sinks, clock), .curve = {}, .second = second};
+  LrFinding finding{.run = run_with(request, add_step, clock), .curve = {}, .second = second};
   finding.tried = steps.size();
   finding.curve = report::read_lr_curve(steps);
   if (diverged(finding.run.ending.exit_code)) {
-    const std::size_t planned = planned_steps(request);
+    constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
+    const auto planned =
+        static_cast<std::size_t>(request.loaded.experiment.trainer.max_steps.value_or(kNoLimit));
     if (!finding.curve.diverged_at && steps.size() < planned) {  // no logged loss ended it
       add_fatal_step(steps);
       finding.curve = report::read_lr_curve(steps);

@@ -3,12 +3,9 @@
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <variant>
 
 namespace trainctl::study {
 
@@ -23,51 +20,6 @@ int whole_pairs(double time_s, double pair_s) {
   return static_cast<int>(std::min(kMost, time_s / std::max(pair_s, kRounding) + kRounding));
 }
 
-}  // namespace
-
-PairedTrials::PairedTrials(const TuneWish& wish, const TuneTools& tools)
-    : wish_(wish), tools_(tools), began_(tools.clock.now()) {}
-
-void PairedTrials::rebase(const TuneChanges& base, double run_s) {
-  base_ = base;
-  run_s_ = run_s;
-}
-
-void PairedTrials::run(const Comparison& comparison, int pairs, ComparisonRuns& runs) {
-  constexpr double kSlowest = 3;
-  const RunTune run = [&](const TuneChanges& changes, TuneScope scope) {
-    const bool is_base = changes == comparison.base;
-    const double slow_s = kSlowest * std::max(run_s_, longest_s(runs.base));
-    const double left = left_s();
-    TuneResult result = tools_.run(changes, scope, is_base ? left : std::min(left, slow_s));
-    const auto* failure = std::get_if<report::TrialFailure>(&result);
-    is_late_ = failure != nullptr && failure->overdue && (is_base || left < slow_s);
-    return result;
-  };
-  run_pairs(comparison, pairs, run, runs);
-  if (is_late_) {
-    runs.failed.reset();
-    runs.base_failed = false;
-  }
-  learn_time(comparison, runs);
-}
-
-int PairedTrials::affordable_pairs(double reserve_s) const {
-  return whole_pairs(left_s() - reserve_s, pair_s());
-}
-
-int PairedTrials::proof_pairs() const { return whole_pairs(left_s(), proof_s(1)); }
-
-/// The runs of a change tell nothing of what it costs to try others.
-void PairedTrials::learn_time(const Comparison& comparison, const ComparisonRuns& runs) {
-  const double longest = longest_s(runs.base);
-  if (longest <= 0) return;
-  if (comparison.base.empty()) original_s_ = longest;
-  if (comparison.base == base_) run_s_ = longest;
-}
-
-namespace {
-
 using report::Ruling;
 
 constexpr double kWorthwhile = 1.01;  // a gain below it is not worth a key
@@ -75,29 +27,21 @@ constexpr double kNegligible = 1.03;  // a gain is ruled out where it cannot be 
 constexpr double kObvious = 1.1;      // of every pair
 constexpr std::size_t kFewestPairs = 2;
 
-/// False: the run failed.
-bool take(const TuneResult& result, report::BenchRow& row, std::vector<double>& seconds,
-          ComparisonRuns& runs) {
+enum class Side { base, other };
+
+/// Adds a run of one side. Returns false where it failed.
+bool run_side(const Comparison& comparison, Side side, const RunTune& run, ComparisonRuns& runs) {
+  const bool is_base = side == Side::base;
+  const TuneResult result = run(is_base ? comparison.base : comparison.other, comparison.scope);
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
     runs.failed = *failure;
+    runs.base_failed = is_base;
     return false;
   }
   const auto& sample = std::get<TuneSample>(result);
-  row.trials.push_back(sample.trial);
-  seconds.push_back(sample.sample_s);
-  return true;
-}
-
-bool run_base(const Comparison& comparison, const RunTune& run, ComparisonRuns& runs) {
-  if (take(run(comparison.base, comparison.scope), runs.base, runs.base_s, runs)) return true;
-  runs.base_failed = true;
-  return false;
-}
-
-bool run_other(const Comparison& comparison, const RunTune& run, ComparisonRuns& runs) {
-  const TuneResult result = run(comparison.other, comparison.scope);
-  if (!take(result, runs.other, runs.other_s, runs)) return false;
-  runs.last = std::get<TuneSample>(result);
+  (is_base ? runs.base : runs.other).trials.push_back(sample.trial);
+  (is_base ? runs.base_s : runs.other_s).push_back(sample.sample_s);
+  if (!is_base) runs.last = sample;
   return true;
 }
 
@@ -122,11 +66,6 @@ std::optional<ComparisonRuling> rule_on_numbers(const Comparison& comparison,
                           fmt::format("the losses differ by {:.1e}, and {}", *gap, asked)};
 }
 
-std::string losses_of(const Comparison& comparison, const ComparisonRuns& runs) {
-  if (comparison.rule == LossRule::other) return "not compared";
-  return report::loss_text(report::loss_gap(runs.base, runs.other));
-}
-
 /// The logarithm of each pair's gain.
 std::vector<double> log_gains(const ComparisonRuns& runs) {
   std::vector<double> gains;
@@ -138,7 +77,6 @@ std::vector<double> log_gains(const ComparisonRuns& runs) {
   return gains;
 }
 
-/// Why a comparison is not decided.
 std::string open_reason(const report::Speedup& gain) {
   if (!gain.ci95) return "too few runs for an interval";
   if (gain.value.value_or(0) < 1) return "too noisy: a gain of 3 % is not ruled out";
@@ -146,6 +84,34 @@ std::string open_reason(const report::Speedup& gain) {
 }
 
 }  // namespace
+
+void PairedTrials::run(const Comparison& comparison, int pairs, ComparisonRuns& runs) {
+  constexpr double kSlowest = 3;
+  const RunTune run = [&](const TuneChanges& changes, TuneScope scope) {
+    const bool is_base = changes == comparison.base;
+    const double slow_s = kSlowest * std::max(run_s_, longest_s(runs.base));
+    const double left = left_s();
+    TuneResult result = tools_.run(changes, scope, is_base ? left : std::min(left, slow_s));
+    const auto* failure = std::get_if<report::TrialFailure>(&result);
+    is_late_ = failure != nullptr && failure->overdue && (is_base || left < slow_s);
+    return result;
+  };
+  run_pairs(comparison, pairs, run, runs);
+  if (is_late_) {
+    runs.failed.reset();
+    runs.base_failed = false;
+  }
+  // The runs of a change tell nothing of what it costs to try others.
+  const double longest = longest_s(runs.base);
+  if (longest > 0 && comparison.base.empty()) original_s_ = longest;
+  if (longest > 0 && comparison.base == base_) run_s_ = longest;
+}
+
+int PairedTrials::affordable_pairs(double reserve_s) const {
+  return whole_pairs(left_s() - reserve_s, pair_s());
+}
+
+int PairedTrials::proof_pairs() const { return whole_pairs(left_s(), proof_s(1)); }
 
 TuneScope scope_of(const report::TuneChanges& changes) {
   const bool whole = std::ranges::any_of(changes, [](const report::TuneChange& each) {
@@ -167,10 +133,10 @@ double longest_s(const report::BenchRow& row) {
 void run_pairs(const Comparison& comparison, int pairs, const RunTune& run, ComparisonRuns& runs) {
   while (static_cast<int>(runs.other_s.size()) < pairs) {
     const bool base_first = runs.other_s.size() % 2 == 0;
-    const bool ran = base_first
-                         ? run_base(comparison, run, runs) && run_other(comparison, run, runs)
-                         : run_other(comparison, run, runs) && run_base(comparison, run, runs);
-    if (!ran) return;
+    for (const Side side :
+         {base_first ? Side::base : Side::other, base_first ? Side::other : Side::base}) {
+      if (!run_side(comparison, side, run, runs)) return;
+    }
     // One run of the base does not tell whether it repeats its own bits.
     if (runs.base_s.size() >= kFewestPairs && rule_on_numbers(comparison, runs)) return;
   }
@@ -232,7 +198,9 @@ ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& run
     return {Ruling::no_gain, "?", "a run of it took more than three times as long"};
   if (runs.failed) return {Ruling::failed, "?", runs.failed->message};
   if (const auto numbers = rule_on_numbers(comparison, runs)) return *numbers;
-  const std::string losses = losses_of(comparison, runs);
+  const std::string losses = comparison.rule == LossRule::other
+                                 ? "not compared"
+                                 : report::loss_text(report::loss_gap(runs.base, runs.other));
   const report::Speedup gain = runs.gain();
   const bool certain = gain.ci95 && gain.ci95->low > kWorthwhile;
   if (certain) return {Ruling::accepted, losses, "the interval lies above 1.01"};

@@ -136,12 +136,16 @@ struct TuneTools {
 class PairedTrials {
  public:
   /// The budget runs from now on.
-  PairedTrials(const TuneWish& wish, const TuneTools& tools);
+  PairedTrials(const TuneWish& wish, const TuneTools& tools)
+      : wish_(wish), tools_(tools), began_(tools.clock.now()) {}
 
   /// Sets how long one run of the experiment as it is takes.
   void start(double run_s) { run_s_ = original_s_ = run_s; }
   /// Sets what changes are compared with from now on, and how long one run of it takes.
-  void rebase(const report::TuneChanges& base, double run_s);
+  void rebase(const report::TuneChanges& base, double run_s) {
+    base_ = base;
+    run_s_ = run_s;
+  }
   [[nodiscard]] const report::TuneChanges& base() const { return base_; }
 
   /// Adds pairs of runs until there are `pairs` of them. No run of the change goes on for more than
@@ -163,8 +167,6 @@ class PairedTrials {
   [[nodiscard]] int proof_pairs() const;
 
  private:
-  void learn_time(const Comparison& comparison, const ComparisonRuns& runs);
-
   const TuneWish& wish_;
   const TuneTools& tools_;
   double began_;

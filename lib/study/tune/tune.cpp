@@ -4,13 +4,8 @@
 #include "base/strings.hpp"
 #include "launch/supervise/verdict.hpp"
 #include "study/tune/candidates.hpp"
-#include "study/tune/paired_trials.hpp"
-#include "study/tune/search_report.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -21,6 +16,8 @@ using report::Ruling;
 using report::TuneChange;
 using report::TuneChanges;
 using report::TuneEnd;
+using report::TunePatchEntry;
+using report::TuneTry;
 
 constexpr int kScreeningPairs = 2;  // of a change's first trial
 constexpr int kFewestToAccept = static_cast<int>(report::kFewestPairs);
@@ -49,6 +46,211 @@ struct Contender {
   ComparisonRuns runs = {};
 };
 
+std::string setting_of(const report::TuneChange& change) { return change.key + "=" + change.value; }
+
+report::Speedup product(const report::Speedup& a, const report::Speedup& b) {
+  report::Speedup both{.value = {}, .ci95 = {}, .pairs = std::min(a.pairs, b.pairs)};
+  if (a.value && b.value) both.value = *a.value * *b.value;
+  if (a.ci95 && b.ci95)
+    both.ci95 = report::Interval{a.ci95->low * b.ci95->low, a.ci95->high * b.ci95->high};
+  return both;
+}
+
+/// What a search has found so far: its report, and the rules by which that grows.
+class TuneRecord {
+ public:
+  TuneRecord(const TuneWish& wish, const report::TuneBaseline& baseline) {
+    report_.budget_s = wish.budget_s;
+    report_.repeats = wish.repeats;
+    report_.tolerance = wish.tolerance;
+    report_.baseline = baseline;
+  }
+
+  /// Told first: how the experiment as it is runs.
+  void start(const TuneSample& original) {
+    report_.before = report_.after = original.verdict;
+    most_taken_ = std::max(original.verdict.taken, original.trial.taken);
+    report_.baseline.samples_per_s = original.trial.samples_per_s;
+    report_.baseline.num_threads = original.facts.num_threads;
+    report_.baseline.num_workers = original.facts.num_workers;
+    report_.baseline.data_digest = original.trial.data_digest;
+    if (report_.baseline.run_s <= 0) report_.baseline.run_s = original.trial.total_s;
+  }
+
+  /// The last word on each key is kept; advice stays.
+  void note(const TuneCandidates& found) {
+    for (const report::TuneLeftOut& one : found.left_out) leave_out(one);
+    for (const std::string& line : found.advice) {
+      if (std::ranges::find(report_.advice, line) == report_.advice.end())
+        report_.advice.push_back(line);
+    }
+  }
+
+  void leave_out(const report::TuneLeftOut& one) {
+    const auto same = std::ranges::find_if(report_.left_out, [&](const report::TuneLeftOut& each) {
+      return each.key == one.key && each.value == one.value;
+    });
+    if (same == report_.left_out.end()) {
+      report_.left_out.push_back(one);
+    } else {
+      *same = one;
+    }
+  }
+
+  /// Notes what other processes took of the cores during these runs.
+  void note_contention(const ComparisonRuns& runs) {
+    for (const report::BenchRow* row : {&runs.base, &runs.other}) {
+      for (const report::Trial& trial : row->trials)
+        most_taken_ = std::max(most_taken_, trial.taken);
+    }
+  }
+
+  /// Replaces what an earlier comparison of the same change found.
+  void note_try(const TuneCandidate& candidate, const ComparisonRuns& runs,
+                const ComparisonRuling& ruling) {
+    const TuneTry one{candidate.change, candidate.reason, ruling.ruling,
+                      runs.gain(),      ruling.losses,    ruling.why};
+    const auto same = std::ranges::find_if(report_.tried, [&](const TuneTry& each) {
+      return setting_of(each.change) == setting_of(one.change);
+    });
+    if (same == report_.tried.end()) {
+      report_.tried.push_back(one);
+    } else {
+      *same = one;
+    }
+  }
+
+  /// It is part of the patch from now on.
+  void accept(const TuneCandidate& candidate, const ComparisonRuns& runs) {
+    report_.after = runs.last->verdict;
+    auto& patch = report_.patch;
+    const auto same = std::ranges::find_if(patch, [&](const TunePatchEntry& entry) {
+      return entry.change.key == candidate.change.key;
+    });
+    if (same == patch.end()) {
+      patch.push_back({candidate.change, runs.gain(), candidate.reason});
+      return;
+    }
+    same->change.value = candidate.change.value;
+    same->gain = product(same->gain, runs.gain());
+  }
+
+  /// The patch as it is has won against the original.
+  void note_proof(const ComparisonRuns& runs) {
+    report_.gain = runs.gain();
+    if (runs.last) report_.after = runs.last->verdict;
+  }
+
+  /// Takes the entry of the lowest gain out of the patch, which must have one, and returns it.
+  report::TuneChange drop_weakest(const std::string& why) {
+    const auto low = [](const TunePatchEntry& entry) {
+      return entry.gain.ci95 ? entry.gain.ci95->low : 0;
+    };
+    const auto weakest = std::ranges::min_element(report_.patch, {}, low);
+    for (TuneTry& one : report_.tried) {
+      if (one.change.key != weakest->change.key || one.ruling != Ruling::accepted) continue;
+      one.ruling = Ruling::dropped;
+      one.why = why;
+    }
+    const report::TuneChange dropped = weakest->change;
+    report_.patch.erase(weakest);
+    if (report_.patch.empty()) report_.after = report_.before;
+    return dropped;
+  }
+
+  void end(TuneEnd how, std::string why) {
+    report_.end = how;
+    report_.ended = std::move(why);
+    is_over_ = true;
+  }
+
+  void end_for_want_of_candidates() {
+    if (!report_.patch.empty()) return end(TuneEnd::nothing_left, "nothing is left to try");
+    if (most_taken_ > 0)
+      return end(TuneEnd::machine_busy,
+                 fmt::format("undecided: other processes took {:.0f} % of the cores; end or move "
+                             "them and tune again",
+                             100 * most_taken_));
+    const bool has_other_cure = is_slow_rank(report_.before) ||
+                                report_.before.name == "checkpoint_bound" ||
+                                report_.before.name == "evaluation_bound";
+    if (has_other_cure)
+      return end(
+          TuneEnd::nothing_left,
+          fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
+    if (const std::string advice = untested_advice(); !advice.empty())
+      return end(
+          TuneEnd::nothing_left,
+          fmt::format("no change that was tried is a gain; the advice was not tested: {}", advice));
+    const std::string tries =
+        report_.tried.empty()
+            ? fmt::format("no further key touches a run that is {}", report_.before.name)
+            : fmt::format("none of {} change(s) is a gain", report_.tried.size());
+    end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
+  }
+
+  /// Ends a search whose budget was too short to decide all that may help.
+  void end_undecided(report::TuneUndecided undecided) {
+    const std::string time = report::more_time_text(undecided.more_s);
+    std::string why;
+    if (undecided.changes.empty()) {
+      why = fmt::format("the budget is over: {} are needed to try {}", time,
+                        fmt::join(undecided.untested, ", "));
+    } else {
+      why = fmt::format("{}: {} would decide {}",
+                        undecided.is_noise ? "too noisy" : "the budget is over", time,
+                        fmt::join(undecided.changes, ", "));
+      if (!undecided.untested.empty())
+        why += fmt::format("; not tried: {}", fmt::join(undecided.untested, ", "));
+    }
+    report_.undecided = std::move(undecided);
+    end(TuneEnd::budget, std::move(why));
+  }
+  [[nodiscard]] bool is_over() const { return is_over_; }
+
+  [[nodiscard]] const report::TuneReport& report() const { return report_; }
+
+  /// The report of a search that has ended, by a signal or an error where there is a code.
+  report::TuneReport finished(double used_s, std::optional<int> stop_code) {
+    std::erase_if(report_.left_out, [&](const report::TuneLeftOut& one) {
+      return one.value.empty() && std::ranges::any_of(report_.tried, [&](const TuneTry& tried) {
+               return tried.change.key == one.key;
+             });
+    });
+    report_.used_s = used_s;
+    const bool looked_faster = std::ranges::any_of(report_.tried, [](const TuneTry& each) {
+      return each.ruling == Ruling::unclear || each.ruling == Ruling::dropped;
+    });
+    const bool is_undecided =
+        report_.end == TuneEnd::budget || report_.end == TuneEnd::machine_busy;
+    if (stop_code) {
+      report_.exit_code = *stop_code;
+    } else if (report_.patch.empty() && (looked_faster || is_undecided)) {
+      report_.exit_code = static_cast<int>(ErrorKind::inconclusive);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  /// The setting that the verdict proposes and why it was not tried; empty: it was, or there is
+  /// none.
+  [[nodiscard]] std::string untested_advice() const {
+    const std::string& setting = report_.after.setting;
+    const bool was_tried = std::ranges::any_of(
+        report_.tried, [&](const TuneTry& each) { return setting_of(each.change) == setting; });
+    if (setting.empty() || was_tried) return {};
+    const std::string key = setting.substr(0, setting.find('='));
+    const auto reason = std::ranges::find(report_.left_out, key, &report::TuneLeftOut::key);
+    const std::string why =
+        reason == report_.left_out.end() ? "tune does not try this key" : reason->why;
+    return fmt::format("{} ({})", setting, why);
+  }
+
+  report::TuneReport report_;
+  double most_taken_ = 0;  // share of the cores that other processes took during any run
+  bool is_over_ = false;
+};
+
 class Search {
  public:
   Search(const TuneWish& wish, const report::TuneBaseline& baseline, const TuneTools& tools)
@@ -63,32 +265,287 @@ class Search {
   }
 
  private:
-  void diagnose();
-  bool step();
-  [[nodiscard]] TuneCandidates candidates();
-  std::optional<TuneCandidate> next(const TuneCandidates& found);
+  void diagnose() {
+    if (heard_signal()) return;
+    const TuneResult result = tools_.run({}, TuneScope::whole, trials_.left_s());
+    if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
+      if (failure->overdue) return end_out_of_time("the first verdict");
+      if (launch::is_stop_code(failure->exit_code)) return end_by_signal(failure->exit_code);
+      throw Error(static_cast<ErrorKind>(failure->exit_code),
+                  "the experiment as it is does not run: " + failure->message);
+    }
+    const auto& sample = std::get<TuneSample>(result);
+    facts_ = sample.facts;
+    record_.start(sample);
+    trials_.start(record_.report().baseline.run_s);
+    tools_.say(
+        fmt::format("verdict  {}: {:.0f} % of the time, {:.2f}x without all waits and overhead",
+                    sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
+    if (sample.verdict.taken > 0)
+      tools_.say(
+          fmt::format("warning  other processes took {:.0f} % of the cores: the verdict and "
+                      "the gains are less certain",
+                      100 * sample.verdict.taken));
+  }
 
-  void screen(const TuneCandidate& candidate);
-  bool narrow();
-  void settle();
-  void compare(Contender contender, int pairs);
-  void accept(const Contender& contender);
-  void end_search(const TuneCandidates& found);
+  /// Screens the next change, or narrows the choice among those that were screened. Returns false
+  /// where the search is over.
+  bool step() {
+    if (heard_signal()) return false;
+    const TuneCandidates found = candidates();
+    settle();
+    if (has_obvious_gain() && narrow()) return true;
+    const std::optional<TuneCandidate> candidate = next(found);
+    if (candidate && has_time_to_screen()) {
+      screen(*candidate);
+      return true;
+    }
+    if (narrow()) return true;
+    end_search(found);
+    return false;
+  }
 
-  void prove();
-  bool holds(int pairs);
-  void drop_weakest(const std::string& why);
+  [[nodiscard]] TuneCandidates candidates() {
+    const TuneSituation now = situation();
+    TuneCandidates found = tune_candidates(now);
+    if (auto first = proposed(now, found)) found.tries.insert(found.tries.begin(), *first);
+    record_.note(found);
+    return found;
+  }
 
-  [[nodiscard]] TuneSituation situation() const;
-  [[nodiscard]] bool has_time_to_screen() const;
-  [[nodiscard]] bool has_obvious_gain() const;
-  [[nodiscard]] int next_pairs(const ComparisonRuns& runs) const;
-  [[nodiscard]] double upper_gain(const Contender& contender) const;
-  [[nodiscard]] double missing_s(std::size_t untested) const;
-  void check_failure(const ComparisonRuns& runs);
-  void end_by_signal(int code);
-  void end_out_of_time(const std::string& what);
-  bool heard_signal();
+  std::optional<TuneCandidate> next(const TuneCandidates& found) {
+    for (const TuneCandidate& candidate : found.tries) {
+      if (seen_.contains(setting_of(candidate.change))) continue;
+      const auto checked = tools_.check(with(trials_.base(), candidate.change));
+      const auto* why = std::get_if<std::string>(&checked);
+      if (why == nullptr) return candidate;
+      seen_.insert(setting_of(candidate.change));
+      record_.leave_out({candidate.change.key, candidate.change.value, *why});
+    }
+    return std::nullopt;
+  }
+
+  void screen(const TuneCandidate& candidate) {
+    seen_.insert(setting_of(candidate.change));
+    tools_.say(fmt::format("trying   {} (was {}): {}", setting_of(candidate.change),
+                           candidate.change.before, candidate.reason));
+    const TuneChanges other = with(trials_.base(), candidate.change);
+    compare({candidate, {trials_.base(), other, scope_of(other), candidate.rule, wish_.tolerance}},
+            kScreeningPairs);
+  }
+
+  /// Gives more pairs to the change that may gain the most. Returns false where there is no such
+  /// change, or no time.
+  bool narrow() {
+    const auto best = std::ranges::max_element(
+        contenders_, {}, [this](const Contender& each) { return upper_gain(each); });
+    if (best == contenders_.end()) return false;
+    const int pairs = next_pairs(best->runs);
+    if (pairs <= best->runs.pairs()) return false;
+    Contender contender = std::move(*best);
+    contenders_.erase(best);
+    tools_.say(fmt::format("further  {}: {} pairs of runs", setting_of(contender.candidate.change),
+                           pairs));
+    compare(std::move(contender), pairs);
+    return true;
+  }
+
+  /// Drops the changes that the noise, as far as it is known by now, rules out.
+  void settle() {
+    std::erase_if(contenders_, [this](const Contender& each) {
+      const ComparisonRuling ruling = rule_on(each.comparison, each.runs, noise_);
+      if (ruling.ruling == Ruling::unclear) return false;
+      record_.note_try(each.candidate, each.runs, ruling);
+      return true;
+    });
+  }
+
+  /// Runs a change to so many pairs, and takes it over, drops it or keeps it as a contender.
+  void compare(Contender contender, int pairs) {
+    trials_.run(contender.comparison, pairs, contender.runs);
+    record_.note_contention(contender.runs);
+    check_failure(contender.runs);
+    if (stop_code_) return;
+    const std::string setting = setting_of(contender.candidate.change);
+    noise_.update(setting, contender.runs);
+    ComparisonRuling ruling = rule_on(contender.comparison, contender.runs, noise_);
+    if (trials_.is_late() && ruling.ruling != Ruling::accepted)
+      ruling = {Ruling::unclear, ruling.losses, "the budget was over before its runs were"};
+    record_.note_try(contender.candidate, contender.runs, ruling);
+    const bool accepted = ruling.ruling == Ruling::accepted;
+    const bool is_open = ruling.ruling == Ruling::unclear;
+    tools_.say(fmt::format("{} {}  {}: {}",
+                           accepted  ? "accepted"
+                           : is_open ? "open    "
+                                     : "left    ",
+                           setting, report::gain_text(contender.runs.gain()), ruling.why));
+    if (accepted) accept(contender);
+    if (is_open) contenders_.push_back(std::move(contender));
+  }
+
+  /// Contenders were compared with another base than the new one, and are screened again.
+  void accept(const Contender& contender) {
+    const ComparisonRuns& runs = contender.runs;
+    trials_.rebase(with(trials_.base(), contender.candidate.change),
+                   std::max(longest_s(runs.other), 1e-6));
+    facts_ = runs.last->facts;
+    record_.accept(contender.candidate, runs);
+    for (const Contender& each : contenders_) seen_.erase(setting_of(each.candidate.change));
+    contenders_.clear();
+  }
+
+  void end_search(const TuneCandidates& found) {
+    report::TuneUndecided undecided;
+    for (const Contender& each : contenders_) {
+      undecided.changes.push_back(setting_of(each.candidate.change));
+      undecided.is_noise = undecided.is_noise || each.runs.pairs() >= kFewestToAccept;
+    }
+    while (const std::optional<TuneCandidate> candidate = next(found)) {
+      seen_.insert(setting_of(candidate->change));
+      undecided.untested.push_back(setting_of(candidate->change));
+    }
+    if (undecided.changes.empty() && undecided.untested.empty())
+      return record_.end_for_want_of_candidates();
+    undecided.more_s = missing_s(undecided.untested.size());
+    record_.end_undecided(std::move(undecided));
+  }
+
+  /// Compares the whole patch with the original, and drops what does not hold: gains that were
+  /// measured one after the other need not add up.
+  void prove() {
+    bool is_first = true;
+    while (!record_.report().patch.empty() && !heard_signal()) {
+      const int pairs = std::min(wish_.repeats, trials_.proof_pairs());
+      if (!is_first && (trials_.is_late() || pairs < kFewestToAccept)) {
+        while (!record_.report().patch.empty())
+          drop_weakest("the budget does not leave the time to prove what is left of the patch");
+        return;
+      }
+      is_first = false;
+      if (holds(std::max(pairs, kFewestToAccept)) || stop_code_) return;
+    }
+  }
+
+  /// Whether the patch is a gain over the original; else its weakest change is dropped.
+  bool holds(int pairs) {
+    const TuneChanges changes = patch_changes(record_.report());
+    tools_.say(fmt::format("proving  the patch of {} key(s) against the original", changes.size()));
+    const Comparison comparison{{}, changes, scope_of(changes), loosest(changes), wish_.tolerance};
+    ComparisonRuns runs;
+    ComparisonRuling ruling;
+    for (const int most : {pairs, 2 * pairs}) {
+      trials_.run(comparison, most, runs);
+      record_.note_contention(runs);
+      check_failure(runs);
+      if (stop_code_) return false;
+      noise_.update("proof", runs);
+      ruling = rule_on(comparison, runs, noise_);
+      if (trials_.is_late()) end_out_of_time("the proof");
+      const bool is_open = ruling.ruling == Ruling::unclear && !trials_.is_late();
+      if (!is_open || trials_.proof_pairs() < pairs) break;
+    }
+    if (ruling.ruling == Ruling::accepted) {
+      record_.note_proof(runs);
+      return true;
+    }
+    drop_weakest(fmt::format("it did not hold in the last proof ({}): {}",
+                             report::gain_text(runs.gain()), ruling.why));
+    return false;
+  }
+
+  void drop_weakest(const std::string& why) {
+    tools_.say("dropped  " + setting_of(record_.drop_weakest(why)) + ": " + why);
+  }
+
+  [[nodiscard]] TuneSituation situation() const {
+    const auto checked = tools_.check(trials_.base());
+    if (const auto* why = std::get_if<std::string>(&checked)) throw Error(ErrorKind::config, *why);
+    TuneSituation now{.experiment = std::get<spec::Experiment>(checked),
+                      .verdict = record_.report().after,
+                      .facts = facts_,
+                      .no_capture = {},
+                      .whole_epochs = record_.report().baseline.part >= 1,
+                      .allowed = wish_.allowed};
+    now.no_capture = tools_.no_capture(now.experiment);
+    return now;
+  }
+
+  /// Whether the budget leaves the time for a first trial, after it for the most promising change,
+  /// and for the proof.
+  [[nodiscard]] bool has_time_to_screen() const {
+    constexpr double kPromising = 1.03;
+    double reserve_s = 0;
+    if (!record_.report().patch.empty()) {
+      reserve_s = trials_.proof_s(wish_.repeats);
+    } else {
+      for (const Contender& each : contenders_) {
+        if (each.runs.gain().value.value_or(0) < kPromising) continue;
+        const int missing = std::max(wish_.repeats - each.runs.pairs(), 0);
+        reserve_s =
+            std::max(reserve_s, missing * trials_.pair_s() + trials_.proof_s(kFewestToAccept));
+      }
+    }
+    return trials_.affordable_pairs(reserve_s) >= kScreeningPairs;
+  }
+
+  [[nodiscard]] bool has_obvious_gain() const {
+    return std::ranges::any_of(contenders_,
+                               [](const Contender& each) { return is_obvious(each.runs); });
+  }
+
+  /// The pairs of the change's next trial: `repeats`, then twice as many each time, since an
+  /// interval that is looked at after every pair excludes 1 too often by chance. Fewer, for the
+  /// change and for the proof, where the budget leaves no time for more; as many as there are where
+  /// it leaves none.
+  [[nodiscard]] int next_pairs(const ComparisonRuns& runs) const {
+    const int have = runs.pairs();
+    const int wanted = have < wish_.repeats ? wish_.repeats : 2 * have;
+    for (const int proof : {wish_.repeats, kFewestToAccept}) {
+      const int possible = have + trials_.affordable_pairs(trials_.proof_s(proof));
+      if (possible > have && possible >= kFewestToAccept) return std::min(wanted, possible);
+    }
+    return have;
+  }
+
+  [[nodiscard]] double upper_gain(const Contender& contender) const {
+    const auto interval = noise_.interval(contender.runs);
+    return interval ? interval->high : contender.runs.gain().value.value_or(0);
+  }
+
+  /// Returns the time beyond the budget that is likely to decide everything that is open.
+  [[nodiscard]] double missing_s(std::size_t untested) const {
+    double pairs = static_cast<double>(untested) * wish_.repeats;
+    for (const Contender& each : contenders_)
+      pairs += noise_.pairs_to_decide(each.runs) - each.runs.pairs();
+    const double needed_s = pairs * trials_.pair_s() + trials_.proof_s(wish_.repeats);
+    return std::max(needed_s - std::max(trials_.left_s(), 0.0), 0.0);
+  }
+
+  void check_failure(const ComparisonRuns& runs) {
+    if (!runs.failed) return;
+    if (launch::is_stop_code(runs.failed->exit_code)) return end_by_signal(runs.failed->exit_code);
+    if (!runs.base_failed) return;
+    stop_code_ = runs.failed->exit_code;
+    record_.end(TuneEnd::failed,
+                "a run that others are compared with failed: " + runs.failed->message);
+  }
+
+  void end_by_signal(int code) {
+    stop_code_ = code == static_cast<int>(ErrorKind::stopped)  // nothing here can be requeued
+                     ? static_cast<int>(ErrorKind::terminated)
+                     : code;
+    record_.end(TuneEnd::stopped, "stopped by a signal");
+  }
+
+  void end_out_of_time(const std::string& what) {
+    record_.end(TuneEnd::budget, "the budget was over before the end of " + what);
+  }
+
+  bool heard_signal() {
+    if (stop_code_) return true;
+    if (const auto code = tools_.stopped()) end_by_signal(*code);
+    return stop_code_.has_value();
+  }
 
   const TuneWish& wish_;
   const TuneTools& tools_;
@@ -101,290 +558,13 @@ class Search {
   std::optional<int> stop_code_;       // set: no further run, not even of the proof
 };
 
-void Search::diagnose() {
-  if (heard_signal()) return;
-  const TuneResult result = tools_.run({}, TuneScope::whole, trials_.left_s());
-  if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
-    if (failure->overdue) return end_out_of_time("the first verdict");
-    if (launch::is_stop_code(failure->exit_code)) return end_by_signal(failure->exit_code);
-    throw Error(static_cast<ErrorKind>(failure->exit_code),
-                "the experiment as it is does not run: " + failure->message);
-  }
-  const auto& sample = std::get<TuneSample>(result);
-  facts_ = sample.facts;
-  record_.start(sample);
-  trials_.start(record_.report().baseline.run_s);
-  tools_.say(
-      fmt::format("verdict  {}: {:.0f} % of the time, {:.2f}x without all waits and overhead",
-                  sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
-  if (sample.verdict.taken > 0)
-    tools_.say(
-        fmt::format("warning  other processes took {:.0f} % of the cores: the verdict and "
-                    "the gains are less certain",
-                    100 * sample.verdict.taken));
-}
-
-TuneSituation Search::situation() const {
-  const auto checked = tools_.check(trials_.base());
-  if (const auto* why = std::get_if<std::string>(&checked)) throw Error(ErrorKind::config, *why);
-  TuneSituation now{.experiment = std::get<spec::Experiment>(checked),
-                    .verdict = record_.report().after,
-                    .facts = facts_,
-                    .no_capture = {},
-                    .whole_epochs = record_.report().baseline.part >= 1,
-                    .allowed = wish_.allowed};
-  now.no_capture = tools_.no_capture(now.experiment);
-  return now;
-}
-
-/// Screens the next change, or narrows the choice among those that were screened. Returns false
-/// where the search is over.
-bool Search::step() {
-  if (heard_signal()) return false;
-  const TuneCandidates found = candidates();
-  settle();
-  if (has_obvious_gain() && narrow()) return true;
-  const std::optional<TuneCandidate> candidate = next(found);
-  if (candidate && has_time_to_screen()) {
-    screen(*candidate);
-    return true;
-  }
-  if (narrow()) return true;
-  end_search(found);
-  return false;
-}
-
-TuneCandidates Search::candidates() {
-  const TuneSituation now = situation();
-  TuneCandidates found = tune_candidates(now);
-  if (auto first = proposed(now, found)) found.tries.insert(found.tries.begin(), *first);
-  record_.note(found);
-  return found;
-}
-
-/// The first change that was not tried yet and that the experiment accepts.
-std::optional<TuneCandidate> Search::next(const TuneCandidates& found) {
-  for (const TuneCandidate& candidate : found.tries) {
-    if (seen_.contains(setting_of(candidate.change))) continue;
-    const auto checked = tools_.check(with(trials_.base(), candidate.change));
-    const auto* why = std::get_if<std::string>(&checked);
-    if (why == nullptr) return candidate;
-    seen_.insert(setting_of(candidate.change));
-    record_.leave_out({candidate.change.key, candidate.change.value, *why});
-  }
-  return std::nullopt;
-}
-
-/// Whether the budget leaves the time for a first trial, after it for the most promising change,
-/// and for the proof.
-bool Search::has_time_to_screen() const {
-  constexpr double kPromising = 1.03;
-  double reserve_s = 0;
-  if (!record_.report().patch.empty()) {
-    reserve_s = trials_.proof_s(wish_.repeats);
-  } else {
-    for (const Contender& each : contenders_) {
-      if (each.runs.gain().value.value_or(0) < kPromising) continue;
-      const int missing = std::max(wish_.repeats - each.runs.pairs(), 0);
-      reserve_s =
-          std::max(reserve_s, missing * trials_.pair_s() + trials_.proof_s(kFewestToAccept));
-    }
-  }
-  return trials_.affordable_pairs(reserve_s) >= kScreeningPairs;
-}
-
-bool Search::has_obvious_gain() const {
-  return std::ranges::any_of(contenders_,
-                             [](const Contender& each) { return is_obvious(each.runs); });
-}
-
-void Search::screen(const TuneCandidate& candidate) {
-  seen_.insert(setting_of(candidate.change));
-  tools_.say(fmt::format("trying   {} (was {}): {}", setting_of(candidate.change),
-                         candidate.change.before, candidate.reason));
-  const TuneChanges other = with(trials_.base(), candidate.change);
-  compare({candidate, {trials_.base(), other, scope_of(other), candidate.rule, wish_.tolerance}},
-          kScreeningPairs);
-}
-
-/// Gives more pairs to the change that may gain the most. Returns false where there is no such
-/// change, or no time.
-bool Search::narrow() {
-  const auto best = std::ranges::max_element(
-      contenders_, {}, [this](const Contender& each) { return upper_gain(each); });
-  if (best == contenders_.end()) return false;
-  const int pairs = next_pairs(best->runs);
-  if (pairs <= best->runs.pairs()) return false;
-  Contender contender = std::move(*best);
-  contenders_.erase(best);
-  tools_.say(
-      fmt::format("further  {}: {} pairs of runs", setting_of(contender.candidate.change), pairs));
-  compare(std::move(contender), pairs);
-  return true;
-}
-
-double Search::upper_gain(const Contender& contender) const {
-  const auto interval = noise_.interval(contender.runs);
-  return interval ? interval->high : contender.runs.gain().value.value_or(0);
-}
-
-/// The pairs of the change's next trial: `repeats`, then twice as many each time, since an interval
-/// that is looked at after every pair excludes 1 too often by chance. Fewer, for the change and for
-/// the proof, where the budget leaves no time for more; as many as there are where it leaves none.
-int Search::next_pairs(const ComparisonRuns& runs) const {
-  const int have = runs.pairs();
-  const int wanted = have < wish_.repeats ? wish_.repeats : 2 * have;
-  for (const int proof : {wish_.repeats, kFewestToAccept}) {
-    const int possible = have + trials_.affordable_pairs(trials_.proof_s(proof));
-    if (possible > have && possible >= kFewestToAccept) return std::min(wanted, possible);
-  }
-  return have;
-}
-
-/// Drops the changes that the noise, as far as it is known by now, rules out.
-void Search::settle() {
-  std::erase_if(contenders_, [this](const Contender& each) {
-    const ComparisonRuling ruling = rule_on(each.comparison, each.runs, noise_);
-    if (ruling.ruling == Ruling::unclear) return false;
-    record_.note_try(each.candidate, each.runs, ruling);
-    return true;
-  });
-}
-
-/// Runs a change to so many pairs, and takes it over, drops it or keeps it as a contender.
-void Search::compare(Contender contender, int pairs) {
-  trials_.run(contender.comparison, pairs, contender.runs);
-  record_.note_contention(contender.runs);
-  check_failure(contender.runs);
-  if (stop_code_) return;
-  const std::string setting = setting_of(contender.candidate.change);
-  noise_.update(setting, contender.runs);
-  ComparisonRuling ruling = rule_on(contender.comparison, contender.runs, noise_);
-  if (trials_.is_late() && ruling.ruling != Ruling::accepted)
-    ruling = {Ruling::unclear, ruling.losses, "the budget was over before its runs were"};
-  record_.note_try(contender.candidate, contender.runs, ruling);
-  const bool accepted = ruling.ruling == Ruling::accepted;
-  const bool is_open = ruling.ruling == Ruling::unclear;
-  tools_.say(fmt::format("{} {}  {}: {}",
-                         accepted  ? "accepted"
-                         : is_open ? "open    "
-                                   : "left    ",
-                         setting, report::gain_text(contender.runs.gain()), ruling.why));
-  if (accepted) accept(contender);
-  if (is_open) contenders_.push_back(std::move(contender));
-}
-
-/// Contenders were compared with another base than the new one, and are screened again.
-void Search::accept(const Contender& contender) {
-  const ComparisonRuns& runs = contender.runs;
-  trials_.rebase(with(trials_.base(), contender.candidate.change),
-                 std::max(longest_s(runs.other), 1e-6));
-  facts_ = runs.last->facts;
-  record_.accept(contender.candidate, runs);
-  for (const Contender& each : contenders_) seen_.erase(setting_of(each.candidate.change));
-  contenders_.clear();
-}
-
-/// Ends the search: nothing is left to try, or no time to try it.
-void Search::end_search(const TuneCandidates& found) {
-  report::TuneUndecided undecided;
-  for (const Contender& each : contenders_) {
-    undecided.changes.push_back(setting_of(each.candidate.change));
-    undecided.is_noise = undecided.is_noise || each.runs.pairs() >= kFewestToAccept;
-  }
-  while (const std::optional<TuneCandidate> candidate = next(found)) {
-    seen_.insert(setting_of(candidate->change));
-    undecided.untested.push_back(setting_of(candidate->change));
-  }
-  if (undecided.changes.empty() && undecided.untested.empty())
-    return record_.end_for_want_of_candidates();
-  undecided.more_s = missing_s(undecided.untested.size());
-  record_.end_undecided(std::move(undecided));
-}
-
-/// Returns the time beyond the budget that is likely to decide everything that is open.
-double Search::missing_s(std::size_t untested) const {
-  double pairs = static_cast<double>(untested) * wish_.repeats;
-  for (const Contender& each : contenders_)
-    pairs += noise_.pairs_to_decide(each.runs) - each.runs.pairs();
-  const double needed_s = pairs * trials_.pair_s() + trials_.proof_s(wish_.repeats);
-  return std::max(needed_s - std::max(trials_.left_s(), 0.0), 0.0);
-}
-
-void Search::check_failure(const ComparisonRuns& runs) {
-  if (!runs.failed) return;
-  if (launch::is_stop_code(runs.failed->exit_code)) return end_by_signal(runs.failed->exit_code);
-  if (!runs.base_failed) return;
-  stop_code_ = runs.failed->exit_code;
-  record_.end(TuneEnd::failed,
-              "a run that others are compared with failed: " + runs.failed->message);
-}
-
-/// Compares the whole patch with the original, and drops what does not hold: gains that were
-/// measured one after the other need not add up.
-void Search::prove() {
-  bool is_first = true;
-  while (!record_.report().patch.empty() && !heard_signal()) {
-    const int pairs = std::min(wish_.repeats, trials_.proof_pairs());
-    if (!is_first && (trials_.is_late() || pairs < kFewestToAccept)) {
-      while (!record_.report().patch.empty())
-        drop_weakest("the budget does not leave the time to prove what is left of the patch");
-      return;
-    }
-    is_first = false;
-    if (holds(std::max(pairs, kFewestToAccept)) || stop_code_) return;
-  }
-}
-
-/// Whether the patch is a gain over the original; else its weakest change is dropped.
-bool Search::holds(int pairs) {
-  const TuneChanges changes = record_.patch_changes();
-  tools_.say(fmt::format("proving  the patch of {} key(s) against the original", changes.size()));
-  const Comparison comparison{{}, changes, scope_of(changes), loosest(changes), wish_.tolerance};
-  ComparisonRuns runs;
-  ComparisonRuling ruling;
-  for (const int most : {pairs, 2 * pairs}) {
-    trials_.run(comparison, most, runs);
-    record_.note_contention(runs);
-    check_failure(runs);
-    if (stop_code_) return false;
-    noise_.update("proof", runs);
-    ruling = rule_on(comparison, runs, noise_);
-    if (trials_.is_late()) end_out_of_time("the proof");
-    const bool is_open = ruling.ruling == Ruling::unclear && !trials_.is_late();
-    if (!is_open || trials_.proof_pairs() < pairs) break;
-  }
-  if (ruling.ruling == Ruling::accepted) {
-    record_.note_proof(runs);
-    return true;
-  }
-  drop_weakest(fmt::format("it did not hold in the last proof ({}): {}",
-                           report::gain_text(runs.gain()), ruling.why));
-  return false;
-}
-
-void Search::drop_weakest(const std::string& why) {
-  tools_.say("dropped  " + setting_of(record_.drop_weakest(why)) + ": " + why);
-}
-
-void Search::end_out_of_time(const std::string& what) {
-  record_.end(TuneEnd::budget, "the budget was over before the end of " + what);
-}
-
-void Search::end_by_signal(int code) {
-  stop_code_ = code == static_cast<int>(ErrorKind::stopped)  // nothing here can be requeued
-                   ? static_cast<int>(ErrorKind::terminated)
-                   : code;
-  record_.end(TuneEnd::stopped, "stopped by a signal");
-}
-
-bool Search::heard_signal() {
-  if (stop_code_) return true;
-  if (const auto code = tools_.stopped()) end_by_signal(*code);
-  return stop_code_.has_value();
-}
-
 }  // namespace
+
+report::TuneChanges patch_changes(const report::TuneReport& report) {
+  report::TuneChanges changes;
+  for (const TunePatchEntry& entry : report.patch) changes.push_back(entry.change);
+  return changes;
+}
 
 report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
                         const TuneTools& tools) {

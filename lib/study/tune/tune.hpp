@@ -21,4 +21,7 @@ namespace trainctl::study {
 report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
                         const TuneTools& tools);
 
+/// Returns the changes of the report's patch.
+report::TuneChanges patch_changes(const report::TuneReport& report);
+
 }  // namespace trainctl::study

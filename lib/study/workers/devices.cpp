@@ -1,9 +1,7 @@
 #include "study/workers/devices.hpp"
 
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "base/machine/machine.hpp"
 #include "base/machine/nvml.hpp"
 #include "base/numbers.hpp"
 #include "base/strings.hpp"
@@ -11,7 +9,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -22,59 +19,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <string_view>
 #include <thread>
-
-namespace trainctl::study {
-namespace {
-
-constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
-
-std::string visible_note() {
-  const char* list = std::getenv(kVisible);
-  return list == nullptr ? "" : fmt::format(" ({} is '{}')", kVisible, printable(list));
-}
-
-DeviceChoice on_cpu(const spec::Trainer& trainer) {
-  return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
-}
-
-}  // namespace
-
-DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine,
-                            const launch::ProbeGpus& probe) {
-  using spec::Accelerator;
-  if (trainer.accelerator == Accelerator::cpu) return on_cpu(trainer);
-  const bool asked_for = trainer.accelerator == Accelerator::gpu;
-  if (machine.gpus.empty()) {
-    ENSURE(resource, !asked_for,
-           "trainer.accelerator is gpu, but this machine has no NVIDIA device{}; use "
-           "trainer.accelerator=cpu",
-           visible_note());
-    return on_cpu(trainer);
-  }
-  const launch::GpuProbe found = probe();
-  if (found.count == 0) {
-    ENSURE(resource, !asked_for,
-           "trainer.accelerator is gpu, but {}{}; check the driver with 'trainctl doctor', or use "
-           "trainer.accelerator=cpu",
-           found.problem, visible_note());
-    DeviceChoice choice = on_cpu(trainer);
-    choice.warning = fmt::format(
-        "{} GPU device file(s) are there, but {}: training on the CPU; check the driver with "
-        "'trainctl doctor', or "
-        "set trainer.accelerator=cpu",
-        machine.gpus.size(), found.problem);
-    return choice;
-  }
-  const int ranks = trainer.devices.value_or(found.count);
-  ENSURE(resource, ranks <= found.count,
-         "trainer.devices is {}, but the CUDA driver has {} GPU{}{}", ranks, found.count,
-         plural(found.count), visible_note());
-  return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
-}
-
-}  // namespace trainctl::study
 
 namespace trainctl::launch {
 namespace {
@@ -83,7 +28,6 @@ namespace {
 using Init = int (*)(unsigned flags);
 using Count = int (*)(int* count);
 
-// The child's answer: a number, or why there is none.
 std::string ask_driver(const std::string& library) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return fmt::format("the driver's library {} cannot be loaded", library);
@@ -168,6 +112,17 @@ GpuProbe probe_gpus(const std::string& library, double timeout_s) {
 namespace trainctl::study {
 namespace {
 
+constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
+
+std::string visible_note() {
+  const char* list = std::getenv(kVisible);
+  return list == nullptr ? "" : fmt::format(" ({} is '{}')", kVisible, printable(list));
+}
+
+DeviceChoice on_cpu(const spec::Trainer& trainer) {
+  return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
+}
+
 constexpr unsigned kMostSeconds = 20;                       // of an answer
 constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;  // that others may have taken meanwhile
 
@@ -188,6 +143,39 @@ bool is_back(const FreeMemory& before, const FreeMemory& now) {
 }
 
 }  // namespace
+
+DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine,
+                            const launch::ProbeGpus& probe) {
+  using spec::Accelerator;
+  if (trainer.accelerator == Accelerator::cpu) return on_cpu(trainer);
+  const bool asked_for = trainer.accelerator == Accelerator::gpu;
+  if (machine.gpus.empty()) {
+    ENSURE(resource, !asked_for,
+           "trainer.accelerator is gpu, but this machine has no NVIDIA device{}; use "
+           "trainer.accelerator=cpu",
+           visible_note());
+    return on_cpu(trainer);
+  }
+  const launch::GpuProbe found = probe();
+  if (found.count == 0) {
+    ENSURE(resource, !asked_for,
+           "trainer.accelerator is gpu, but {}{}; check the driver with 'trainctl doctor', or use "
+           "trainer.accelerator=cpu",
+           found.problem, visible_note());
+    DeviceChoice choice = on_cpu(trainer);
+    choice.warning = fmt::format(
+        "{} GPU device file(s) are there, but {}: training on the CPU; check the driver with "
+        "'trainctl doctor', or "
+        "set trainer.accelerator=cpu",
+        machine.gpus.size(), found.problem);
+    return choice;
+  }
+  const int ranks = trainer.devices.value_or(found.count);
+  ENSURE(resource, ranks <= found.count,
+         "trainer.devices is {}, but the CUDA driver has {} GPU{}{}", ranks, found.count,
+         plural(found.count), visible_note());
+  return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
+}
 
 FreeMemory free_device_memory(const std::string& library) {
   FreeMemory found;

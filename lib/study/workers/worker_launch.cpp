@@ -19,18 +19,20 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
 
 // libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
-constexpr const char* kThreads = "OMP_NUM_THREADS";
+constexpr const char* kOmpThreads = "OMP_NUM_THREADS";
+
+std::string value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
 
 int cores_here(const WorkerLaunch& wish) {
   return wish.cores > 0 ? wish.cores : wish.machine.cores;
@@ -39,15 +41,15 @@ int cores_here(const WorkerLaunch& wish) {
 std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
   const int share = std::max(1, cores_here(wish) / wish.devices.ranks);
   std::map<std::string, std::string> variables{
-      {kThreads, std::to_string(wish.trainer.num_threads.value_or(share))},
+      {kOmpThreads, std::to_string(wish.trainer.num_threads.value_or(share))},
       {launch::kAccelerator, wish.devices.gpu ? "gpu" : "cpu"}};
   if (wish.cores > 0) variables[kCoresVariable] = std::to_string(share);
   return variables;
 }
 
-/// NCCL's watchdog, as docs/distributed.md tells: it ends a process whose collective does not end,
-/// within the run's own limit, writes no dumps meanwhile, and does not try to abort NCCL, which may
-/// wait for ever (https://github.com/NVIDIA/nccl/issues/1013).
+/// NCCL's watchdog, as docs/reference/nodes.md tells: it ends a process whose collective does not
+/// end, within the run's own limit, writes no dumps meanwhile, and does not try to abort NCCL,
+/// which may wait for ever (https://github.com/NVIDIA/nccl/issues/1013).
 void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
   if (!wish.devices.gpu || wish.collective_timeout_s <= 0) return;
   const double seconds = std::ceil(std::clamp(wish.collective_timeout_s, 1.0, 1e6));
@@ -92,6 +94,69 @@ std::vector<std::string> library_path() {
   return {std::string(root) + "/lib", std::string(root) + "/../nvidia/cu13/lib"};
 }
 
+constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
+constexpr const char* kVisibleGpus = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kPerNode = "distributed.interface";  // the one value that nodes may not share
+
+// Both engines open sockets of their own beside ours.
+void name_interface(const std::string& address, launch::LaunchSpec& launch) {
+  launch.environment[launch::kGroupAddress] = address;
+  const std::string interface = launch::interface_of(address);
+  std::map<std::string, std::string> variables;
+  if (!interface.empty()) variables["NCCL_SOCKET_IFNAME"] = "=" + interface;
+  if (address.find(':') != std::string::npos) variables["NCCL_SOCKET_FAMILY"] = "AF_INET6";
+  for (const auto& [name, value] : variables) {
+    launch.environment[name] = value;
+    launch.keep_users.push_back(name);
+  }
+}
+
+// Of a task of a launcher; else the machine's are all its own.
+int cores_here(const RunRequest& request) {
+  const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return request.nodes ? cores_of(*request.nodes, usable_cores(), online) : 0;
+}
+
+void place(const NodeLaunch& wish, launch::LaunchSpec& launch) {
+  const NodePlan& plan = *wish.request.nodes;
+  const char* visible = std::getenv(kVisibleGpus);
+  const WorkerPlace here =
+      worker_place(plan, {wish.devices.gpu ? wish.devices.visible : 0, visible ? visible : ""});
+  launch.place = {.nodes = plan.nodes,
+                  .node = plan.node,
+                  .local_rank = here.local_rank,
+                  .local_world_size = here.local_world_size};
+  if (!plan.is_one_rank()) launch.place.local_world_size = wish.devices.ranks;
+  for (const auto& [name, value] : here.environment) launch.environment[name] = value;
+  if (!wish.address.empty()) name_interface(wish.address, launch);
+}
+
+constexpr std::array kLibraries{
+    AllocatorLibrary{spec::Allocator::jemalloc, "jemalloc", "libjemalloc.so.2", "libjemalloc2"},
+    AllocatorLibrary{spec::Allocator::mimalloc, "mimalloc", "libmimalloc.so.2", "libmimalloc2.0"},
+};
+
+constexpr const char* kPreload = "LD_PRELOAD";
+
+struct AllocatorSetting {
+  spec::Allocator allocator;
+  const char* name;
+  const char* value;
+};
+// Left alone, jemalloc returns blocks of 8 MiB and more at once, and both the rest after moments:
+// each step would pay page faults to get its tensors back.
+constexpr std::array kSettings{
+    AllocatorSetting{spec::Allocator::jemalloc, "MALLOC_CONF",
+                     "oversize_threshold:0,dirty_decay_ms:600000,muzzy_decay_ms:600000"},
+    AllocatorSetting{spec::Allocator::mimalloc, "MIMALLOC_ALLOW_DECOMMIT", "0"},  // 2.0
+    AllocatorSetting{spec::Allocator::mimalloc, "MIMALLOC_PURGE_DELAY", "-1"},    // from 2.1 on
+};
+
+bool is_word(std::string_view text, std::string_view word) {
+  return std::ranges::equal(
+      text, word, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+}
+
 }  // namespace
 
 launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
@@ -127,54 +192,13 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   launch.library_path = library_path();
   add_allocator(wish.trainer.allocator, launch);
   watch_nccl(wish, launch);
-  if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kThreads);
+  if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kOmpThreads);
   launch.log_folder = wish.folder / "logs";
   launch.batches_to_stop = batches_to_stop(wish);
   if (const auto& limit = wish.trainer.hang_timeout.value)
     launch.hang_timeout_s = spec::parse_duration(*limit);
   return launch;
 }
-
-namespace {
-
-constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
-constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
-constexpr const char* kPerNode = "distributed.interface";  // the one value that nodes may not share
-
-// Both engines open sockets of their own beside ours.
-void name_interface(const std::string& address, launch::LaunchSpec& launch) {
-  launch.environment[launch::kGroupAddress] = address;
-  const std::string interface = launch::interface_of(address);
-  std::map<std::string, std::string> variables;
-  if (!interface.empty()) variables["NCCL_SOCKET_IFNAME"] = "=" + interface;
-  if (address.find(':') != std::string::npos) variables["NCCL_SOCKET_FAMILY"] = "AF_INET6";
-  for (const auto& [name, value] : variables) {
-    launch.environment[name] = value;
-    launch.keep_users.push_back(name);
-  }
-}
-
-// Of a task of a launcher; else the machine's are all its own.
-int cores_here(const RunRequest& request) {
-  const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return request.nodes ? cores_of(*request.nodes, usable_cores(), online) : 0;
-}
-
-void place(const NodeLaunch& wish, launch::LaunchSpec& launch) {
-  const NodePlan& plan = *wish.request.nodes;
-  const char* visible = std::getenv(kVisible);
-  const WorkerPlace here =
-      worker_place(plan, {wish.devices.gpu ? wish.devices.visible : 0, visible ? visible : ""});
-  launch.place = {.nodes = plan.nodes,
-                  .node = plan.node,
-                  .local_rank = here.local_rank,
-                  .local_world_size = here.local_world_size};
-  if (!plan.is_one_rank()) launch.place.local_world_size = wish.devices.ranks;
-  for (const auto& [name, value] : here.environment) launch.environment[name] = value;
-  if (!wish.address.empty()) name_interface(wish.address, launch);
-}
-
-}  // namespace
 
 launch::BeatTimes beat_times() {
   constexpr double kLeast = 0.1;
@@ -233,36 +257,6 @@ launch::LaunchSpec launch_spec(const NodeLaunch& wish) {
   return launch;
 }
 
-namespace {
-
-constexpr std::array kLibraries{
-    AllocatorLibrary{spec::Allocator::jemalloc, "jemalloc", "libjemalloc.so.2", "libjemalloc2"},
-    AllocatorLibrary{spec::Allocator::mimalloc, "mimalloc", "libmimalloc.so.2", "libmimalloc2.0"},
-};
-
-constexpr const char* kPreload = "LD_PRELOAD";
-
-struct Setting {
-  spec::Allocator allocator;
-  const char* name;
-  const char* value;
-};
-// Left alone, jemalloc returns blocks of 8 MiB and more at once, and both the rest after moments:
-// each step would pay page faults to get its tensors back.
-constexpr std::array kSettings{
-    Setting{spec::Allocator::jemalloc, "MALLOC_CONF",
-            "oversize_threshold:0,dirty_decay_ms:600000,muzzy_decay_ms:600000"},
-    Setting{spec::Allocator::mimalloc, "MIMALLOC_ALLOW_DECOMMIT", "0"},  // 2.0
-    Setting{spec::Allocator::mimalloc, "MIMALLOC_PURGE_DELAY", "-1"},    // from 2.1 on
-};
-
-std::string users_preload() {
-  const char* value = std::getenv(kPreload);
-  return value == nullptr || *value == '\0' ? "" : ":" + std::string(value);
-}
-
-}  // namespace
-
 std::span<const AllocatorLibrary> allocator_libraries() { return kLibraries; }
 
 void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
@@ -273,28 +267,14 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
          "trainer.allocator is {}, and {} is in no folder of the dynamic linker: install it "
          "(Debian: {}), add its folder to LD_LIBRARY_PATH, or set trainer.allocator=system",
          library->name, library->file, library->package);
-  launch.environment[kPreload] = file->string() + users_preload();
-  for (const Setting& setting : kSettings) {
+  const std::string preloads = value_of(kPreload);
+  launch.environment[kPreload] = file->string() + (preloads.empty() ? "" : ":" + preloads);
+  for (const AllocatorSetting& setting : kSettings) {
     if (setting.allocator != asked) continue;
     launch.environment[setting.name] = setting.value;
     launch.keep_users.emplace_back(setting.name);
   }
 }
-
-namespace {
-
-/// In letters of either case.
-bool is_word(std::string_view text, std::string_view word) {
-  return std::ranges::equal(
-      text, word, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-}
-
-std::string value_of(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-}  // namespace
 
 // As libgomp reads them: the count wins, whose words are two.
 std::string spin_variable() {

@@ -1,17 +1,13 @@
 #include "study/workers/worker_tasks.hpp"
 
 #include "base/clock.hpp"
-#include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/machine/machine.hpp"
 #include "base/strings.hpp"
 #include "config/tree/node.hpp"
-#include "events/records.hpp"
 #include "launch/process/signals.hpp"
 #include "launch/supervise/supervisor.hpp"
 #include "spec/experiment/task.hpp"
-#include "spec/load.hpp"
 #include "study/folder/folder_lock.hpp"
 #include "study/folder/run_folder.hpp"
 #include "study/preflight/experiment_checks.hpp"
@@ -23,8 +19,6 @@
 #include <array>
 #include <csignal>
 #include <functional>
-#include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -47,11 +41,6 @@ struct ModelTask {
 
 using OnTaskEvent = std::function<void(const events::Event&)>;
 
-/// Runs the task in `folder`, a scratch folder. The device of the run is the CPU where this
-/// machine has no GPU. Throws what a run would end with where model and data do not fit,
-/// and Error(resource) where the memory does not suffice.
-void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event);
-
 /// As in a run, but where its GPUs are absent the CPU stands for them.
 DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
   int found = 0;
@@ -68,7 +57,6 @@ DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
   }
 }
 
-/// As a run would start its first ranks.
 launch::LaunchSpec launch_spec(const ModelTask& task, const fs::path& folder) {
   const spec::Trainer& trainer = task.loaded.experiment.trainer;
   const Machine machine = read_machine();
@@ -84,7 +72,6 @@ bool was_killed(const launch::Outcome& outcome) {
   return outcome.first_failure && outcome.first_failure->signal == SIGKILL;
 }
 
-/// "; its log ends: ...", in one line.
 std::string log_of(const launch::RankFailure& failure) {
   std::string line;
   for (const std::string& part : split(failure.log_tail, '\n')) {
@@ -93,7 +80,6 @@ std::string log_of(const launch::RankFailure& failure) {
   return line;
 }
 
-/// The worker's own sentence where it said one.
 std::string cause_of(const launch::Outcome& outcome, const ModelTask& task) {
   const auto& failure = outcome.first_failure;
   if (!failure) return outcome.message;
@@ -110,6 +96,9 @@ Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {
   return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, task)};
 }
 
+/// Runs the task in `folder`, a scratch folder. The device of the run is the CPU where this
+/// machine has no GPU. Throws what a run would end with where model and data do not fit,
+/// and Error(resource) where the memory does not suffice.
 void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event) {
   const launch::SignalGuard guard;
   const FolderLock lock(folder);
@@ -122,16 +111,8 @@ void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskE
   if (outcome.exit_code != 0) throw failure_of(outcome, task);
 }
 
-/// Keys that name parameters by patterns.
 constexpr std::array kPatternKeys{"optimizer.no_weight_decay_on", "optimizer.groups",
                                   "optimizer.adamw_on"};
-
-Json json_of(const std::vector<weights::Entry>& entries) {
-  Json list = Json::array();
-  for (const weights::Entry& entry : entries)
-    list.push_back({{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}});
-  return list;
-}
 
 /// Adds the problems that the worker has written, each at the place of its key in the experiment.
 void add_problems(const fs::path& file, const config::Node& tree,
@@ -144,6 +125,51 @@ void add_problems(const fs::path& file, const config::Node& tree,
                      .message = with_prefix(key, one.at("message").get<std::string>()),
                      .kind = static_cast<ErrorKind>(one.at("kind").get<int>())});
   }
+}
+
+events::Measured measured_by(const ModelTask& task) {
+  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const ScratchFolder folder(temporary_folder());
+  std::optional<events::Measured> measured;
+  run_model_task(task, folder.path(), [&](const events::Event& event) {
+    if (const auto* found = std::get_if<events::Measured>(&event)) measured = *found;
+  });
+  ENSURE(unexpected, measured.has_value(), "the worker ended without a measurement");
+  return *measured;
+}
+
+spec::Trainer trainer_for(const LinkRequest& request) {
+  spec::Trainer trainer;
+  trainer.accelerator = request.on_gpus ? spec::Accelerator::gpu : spec::Accelerator::cpu;
+  trainer.devices.value = request.ranks;
+  trainer.num_threads.value = 1;  // a sum is copied, not computed
+  return trainer;
+}
+
+Error failure_of(const launch::Outcome& outcome) {
+  const auto& failure = outcome.first_failure;
+  const std::string cause =
+      failure && !failure->message.empty() ? failure->message : outcome.message;
+  return {static_cast<ErrorKind>(outcome.exit_code), "the link could not be measured: " + cause};
+}
+
+/// The experiment of the run that saved the checkpoint.
+spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
+  const auto config = manifest.facts.find("config");
+  ENSURE(checkpoint, config != manifest.facts.end(),
+         "{} does not store its experiment, which TorchScript needs; export .safetensors or .pth",
+         printable(checkpoint.string()));
+  config::Diagnostics diagnostics;
+  return spec::load_experiment_text((checkpoint / "manifest").string(), config->second, {},
+                                    diagnostics);
+}
+
+/// Moves a complete file; the folders are of the same file system.
+void publish(const fs::path& written, const fs::path& to) {
+  std::error_code failure;
+  fs::rename(written, to, failure);
+  ENSURE(resource, !failure, "cannot write {}: {}", printable(to.string()), failure.message());
+  sync_folder(to.parent_path());
 }
 
 }  // namespace
@@ -161,9 +187,10 @@ void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInpu
   const launch::SignalGuard guard;  // until the scratch folder is gone
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
-    const std::vector<weights::Entry> entries =
-        weights::entries_of(weights->path, {.section = weights->section});
-    write_atomically(folder.path() / spec::kOfferedFile, to_line(json_of(entries)));
+    Json offered = Json::array();
+    for (const auto& entry : weights::entries_of(weights->path, {.section = weights->section}))
+      offered.push_back({{"name", entry.name}, {"dtype", entry.dtype}, {"shape", entry.shape}});
+    write_atomically(folder.path() / spec::kOfferedFile, to_line(offered));
   }
   run_model_task({.loaded = loaded,
                   .executable = executable,
@@ -174,21 +201,6 @@ void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInpu
                  folder.path(), [](const events::Event&) {});
   add_problems(folder.path() / spec::kProblemsFile, loaded.tree, diagnostics);
 }
-
-namespace {
-
-events::Measured measured_by(const ModelTask& task) {
-  const launch::SignalGuard guard;  // until the scratch folder is gone
-  const ScratchFolder folder(temporary_folder());
-  std::optional<events::Measured> measured;
-  run_model_task(task, folder.path(), [&](const events::Event& event) {
-    if (const auto* found = std::get_if<events::Measured>(&event)) measured = *found;
-  });
-  ENSURE(unexpected, measured.has_value(), "the worker ended without a measurement");
-  return *measured;
-}
-
-}  // namespace
 
 events::Measured measure_model(const MeasureRequest& request) {
   const auto kind = request.times_steps ? spec::TaskKind::probe : spec::TaskKind::measure;
@@ -216,26 +228,6 @@ events::Measured measure_shared_steps(const MeasureRequest& request, const event
                       .hint = "lower loader.batch_size, or leave --devices out",
                       .ranks = ranks});
 }
-
-namespace {
-
-spec::Trainer trainer_for(const LinkRequest& request) {
-  spec::Trainer trainer;
-  trainer.accelerator = request.on_gpus ? spec::Accelerator::gpu : spec::Accelerator::cpu;
-  trainer.devices.value = request.ranks;
-  trainer.num_threads.value = 1;  // a sum is copied, not computed
-  return trainer;
-}
-
-/// The worker's own sentence where it said one.
-Error failure_of(const launch::Outcome& outcome) {
-  const auto& failure = outcome.first_failure;
-  const std::string cause =
-      failure && !failure->message.empty() ? failure->message : outcome.message;
-  return {static_cast<ErrorKind>(outcome.exit_code), "the link could not be measured: " + cause};
-}
-
-}  // namespace
 
 LinkPlaces link_places() {
   const Machine machine = read_machine();
@@ -269,29 +261,6 @@ events::LinkMeasured measure_link(const LinkRequest& request) {
   ENSURE(unexpected, measured.has_value(), "the workers ended without a measured link");
   return *measured;
 }
-
-namespace {
-
-/// The experiment of the run that saved the checkpoint.
-spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
-  const auto config = manifest.facts.find("config");
-  ENSURE(checkpoint, config != manifest.facts.end(),
-         "{} does not store its experiment, which TorchScript needs; export .safetensors or .pth",
-         printable(checkpoint.string()));
-  config::Diagnostics diagnostics;
-  return spec::load_experiment_text((checkpoint / "manifest").string(), config->second, {},
-                                    diagnostics);
-}
-
-/// Moves a complete file; the folders are of the same file system.
-void publish(const fs::path& written, const fs::path& to) {
-  std::error_code failure;
-  fs::rename(written, to, failure);
-  ENSURE(resource, !failure, "cannot write {}: {}", printable(to.string()), failure.message());
-  sync_folder(to.parent_path());
-}
-
-}  // namespace
 
 checkpoint::Exported export_script(const ScriptExport& request) {
   const launch::SignalGuard guard;  // until the scratch folder is gone

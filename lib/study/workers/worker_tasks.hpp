@@ -11,8 +11,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace trainctl::study {
 

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
 
-bool is_finite(const at::Tensor& tensor) {
+bool has_only_finite(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return true;
   const at::Tensor values = tensor.is_sparse() ? tensor._values() : tensor.detach();
   return at::isfinite(values).all().item<bool>();
@@ -24,19 +22,15 @@ bool may_be_infinite(std::string_view op) {
       kParts, [&](const char* part) { return op.find(part) != std::string_view::npos; });
 }
 
-std::string where(const LayerPlace& place) {
+std::string layer_text(const LayerPlace& place) {
   if (place.pass == LayerPass::loss) return "the loss";
   if (place.layer.empty()) return "what comes before the first layer";
   return fmt::format("{} '{}'", place.owns ? "layer" : "what follows layer", place.layer);
 }
 
-std::string pass_of(const LayerPlace& place) {
-  return place.pass == LayerPass::loss ? "the loss" : "the forward pass of " + where(place);
-}
-
 }  // namespace
 
-class LayerWatch::State final : public LayerTrace {
+class AnomalyDetector::State final : public LayerTrace {
  public:
   using LayerTrace::LayerTrace;
 
@@ -50,8 +44,9 @@ class LayerWatch::State final : public LayerTrace {
  private:
   void node_begins(const LayerFrame& frame, const at::RecordFunction& node) override {
     const std::vector<at::Tensor> gradients = tensors_in(node.inputs());
-    if (found_.empty() && !std::ranges::all_of(gradients, is_finite))
-      found_ = fmt::format("the gradient that reaches {} ({})", where(frame.place), frame.node);
+    if (found_.empty() && !std::ranges::all_of(gradients, has_only_finite))
+      found_ =
+          fmt::format("the gradient that reaches {} ({})", layer_text(frame.place), frame.node);
   }
 
   void operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
@@ -59,16 +54,17 @@ class LayerWatch::State final : public LayerTrace {
     const bool between_nodes = pass() == LayerPass::backward && frame.node.empty();
     if (!call.outermost || between_nodes || !found_.empty() || call.inputs.empty()) return;
     if (may_be_infinite(op.name())) return;
-    if (std::ranges::all_of(tensors_in(op.outputs()), is_finite)) return;
+    if (std::ranges::all_of(tensors_in(op.outputs()), has_only_finite)) return;
+    const bool is_loss = frame.place.pass == LayerPass::loss;
     found_ = pass() == LayerPass::backward
-                 ? fmt::format("the backward pass of {} ({})", where(frame.place), frame.node)
-                 : fmt::format("{} ({}){}", pass_of(frame.place), frame.place.op, cause(call));
+                 ? fmt::format("the backward pass of {} ({})", layer_text(frame.place), frame.node)
+                 : fmt::format("{}{} ({}){}", is_loss ? "" : "the forward pass of ",
+                               layer_text(frame.place), frame.place.op, cause(call));
   }
 
-  /// Why no layer is to blame, where that is so.
   [[nodiscard]] std::string cause(const LayerCall& call) const {
     for (const at::Tensor& input : call.inputs) {
-      if (is_finite(input)) continue;
+      if (has_only_finite(input)) continue;
       const std::string* name = parameter_of(input);
       return name == nullptr ? ", whose input was not finite"
                              : fmt::format(", whose '{}' was not finite", *name);
@@ -79,10 +75,10 @@ class LayerWatch::State final : public LayerTrace {
   std::string found_;
 };
 
-LayerWatch::LayerWatch(const stage::Model& model)
+AnomalyDetector::AnomalyDetector(const stage::Model& model)
     : state_(std::make_shared<State>(model)), scope_(state_, LayerUse::watch) {}
 
-void LayerWatch::enter(Pass pass) { state_->enter(pass); }
-const std::string& LayerWatch::found() const { return state_->found(); }
+void AnomalyDetector::enter(Pass pass) { state_->enter(pass); }
+const std::string& AnomalyDetector::found() const { return state_->found(); }
 
 }  // namespace trainctl::train

@@ -10,11 +10,11 @@ namespace trainctl::train {
 /// Looks at what every operator of a training step returns and remembers where the first value came
 /// up that is not finite, by the layers that a LayerTrace knows. Waits for the device after every
 /// operator. Belongs to the thread that made it, and outlives a profiler that is started meanwhile.
-class LayerWatch {
+class AnomalyDetector {
  public:
-  explicit LayerWatch(const stage::Model& model);
-  LayerWatch(const LayerWatch&) = delete;
-  LayerWatch& operator=(const LayerWatch&) = delete;
+  explicit AnomalyDetector(const stage::Model& model);
+  AnomalyDetector(const AnomalyDetector&) = delete;
+  AnomalyDetector& operator=(const AnomalyDetector&) = delete;
 
   using Pass = LayerPass;
   /// What follows belongs to this pass; a forward pass forgets what was found before.

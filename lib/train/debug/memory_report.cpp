@@ -1,7 +1,6 @@
 #include "train/debug/memory_report.hpp"
 
 #include "train/measure/layer_times.hpp"
-#include "train/measure/layer_trace.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -12,8 +11,6 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -23,19 +20,8 @@ namespace {
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kUsable = 0.9;  // the estimate is coarse, and allocators lose some to gaps
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 std::string size_text(double mib) {
   return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
-/// All that the process may hold.
-std::optional<double> limit_of(const MemoryUse& use) {
-  if (use.free) return use.now + *use.free;
-  return size_after(use.cause, "total capacity of");
 }
 
 std::string largest_text(const std::vector<LayerOutput>& outputs) {
@@ -51,7 +37,9 @@ std::string largest_text(const std::vector<LayerOutput>& outputs) {
 }  // namespace
 
 std::optional<double> size_after(const std::string& text, const std::string& words) {
-  const std::size_t found = lower_case(text).find(words);
+  std::string lower_case = text;
+  std::ranges::transform(text, lower_case.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::size_t found = lower_case.find(words);
   if (found == std::string::npos) return std::nullopt;
   const std::size_t begin = text.find_first_not_of(' ', found + words.size());
   if (begin == std::string::npos) return std::nullopt;
@@ -71,7 +59,8 @@ std::optional<double> size_after(const std::string& text, const std::string& wor
 }
 
 std::int64_t fitting_batch(const MemoryUse& use) {
-  const auto limit = limit_of(use);
+  const auto limit = use.free ? std::optional(use.now + *use.free)  // all that the process may hold
+                              : size_after(use.cause, "total capacity of");
   const double wanted = use.peak + size_after(use.cause, "tried to allocate").value_or(0);
   const double for_rows = wanted - use.before;
   if (!limit || for_rows <= 0 || use.batch < 2) return 0;
@@ -169,20 +158,6 @@ class Outputs final : public LayerTrace {
   std::map<std::string, LayerOutput> by_layer_;
 };
 
-/// Dropout and running statistics are left alone while it lives.
-class Evaluates {
- public:
-  explicit Evaluates(stage::Model& model) : model_(model) {
-    model_.set_mode(stage::RunMode::evaluate);
-  }
-  ~Evaluates() { model_.set_mode(stage::RunMode::train); }
-  Evaluates(const Evaluates&) = delete;
-  Evaluates& operator=(const Evaluates&) = delete;
-
- private:
-  stage::Model& model_;
-};
-
 }  // namespace
 
 std::vector<LayerOutput> largest_outputs(stage::Model& model, const at::Tensor& inputs,
@@ -191,7 +166,7 @@ std::vector<LayerOutput> largest_outputs(stage::Model& model, const at::Tensor& 
   const std::int64_t seen = std::max<std::int64_t>(inputs.size(0), 1);
   const auto outputs = std::make_shared<Outputs>(model, std::max<std::int64_t>(rows / seen, 1));
   {
-    const Evaluates mode(model);
+    const EvaluationMode mode(model);  // running statistics stay as they are
     const at::NoGradGuard no_gradients;
     const LayerScope scope(outputs, LayerUse::measurement);
     outputs->enter(LayerPass::forward);

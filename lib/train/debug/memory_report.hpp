@@ -1,6 +1,5 @@
 #pragma once
 
-#include "stage/stages.hpp"
 #include "train/step/forward.hpp"
 
 #include <cstdint>
@@ -49,10 +48,9 @@ bool has_room_for_a_row(const MemoryUse& use);
 /// Where and of what the memory ran out, and what to change.
 std::string memory_report(const MemoryUse& use);
 
-/// The largest tensors that the layers of a model return for a batch of `rows`, one a layer and at
-/// most `count`, the largest first: seen in a forward pass of the few rows of `inputs`, without
-/// gradients and in evaluation mode, and taken to grow with the rows. Views are no tensors of their
-/// own, and what is less than a hundredth of the largest is left out.
+/// Returns the largest outputs of the layers for a batch of `rows`, one a layer, at most `count`,
+/// the largest first: those of a forward pass of the few rows of `inputs` in evaluation mode,
+/// scaled to `rows`. Views are left out, and what is less than a hundredth of the largest.
 std::vector<LayerOutput> largest_outputs(stage::Model& model, const at::Tensor& inputs,
                                          const ForwardOptions& options, std::int64_t rows,
                                          std::size_t count = 5);

@@ -3,16 +3,13 @@
 #include "base/error.hpp"
 #include "base/json_archive.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/container.hpp"
 #include "events/codec.hpp"
+#include "train/state/saved_state.hpp"
 #include "train/state/weights.hpp"
-
-#include <ATen/ops/empty.h>
 
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <utility>
 
 namespace trainctl::train {
@@ -32,41 +29,21 @@ constexpr std::array<BatchPart, 4> kBatchParts{
      {"batch/lambda", &device::DeviceBatch::lambda}}};
 constexpr const char* kRowLosses = "batch/row_losses";
 
-/// Tensors on the host, and entries that point into them.
-class Entries {
- public:
-  void add(const std::string& name, const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    const at::Tensor host = tensor.detach().cpu().contiguous();
-    hosts_.push_back(host);
-    entries_.push_back({name,
-                        dtype_name(host.scalar_type()),
-                        host.sizes().vec(),
-                        {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()}});
-  }
-  [[nodiscard]] std::span<const container::Entry> all() const { return entries_; }
-
- private:
-  std::vector<at::Tensor> hosts_;
-  std::vector<container::Entry> entries_;
-};
-
-Entries entries_of(const Numerics& numerics) {
-  Entries entries;
-  for (const BatchPart& part : kBatchParts) entries.add(part.name, numerics.batch.*part.tensor);
-  entries.add(kRowLosses, numerics.row_losses);
+/// The tensors of the file by their names in it, on the host.
+std::vector<stage::NamedTensor> stored_tensors(const Numerics& numerics) {
+  std::vector<stage::NamedTensor> all;
+  for (const BatchPart& part : kBatchParts) all.push_back({part.name, numerics.batch.*part.tensor});
+  all.push_back({kRowLosses, numerics.row_losses});
   for (const auto& [name, tensor] : numerics.random)
-    entries.add(std::string(kRandom) + name, tensor);
+    all.push_back({std::string(kRandom) + name, tensor});
   for (const auto& [name, tensor] : numerics.weights)
-    entries.add(std::string(kModel) + name, tensor);
-  return entries;
+    all.push_back({std::string(kModel) + name, tensor});
+  std::erase_if(all, [](const stage::NamedTensor& one) { return !one.tensor.defined(); });
+  return host_copies(all);
 }
 
 at::Tensor tensor_of(const container::Entry& entry) {
-  at::Tensor tensor = at::empty(entry.shape, dtype_of(entry.dtype));
-  if (!entry.bytes.empty())
-    std::memcpy(tensor.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
-  return tensor;
+  return tensor_from(entry.dtype, entry.shape, entry.bytes);
 }
 
 void place(const container::Entry& entry, Numerics& into) {
@@ -81,18 +58,12 @@ void place(const container::Entry& entry, Numerics& into) {
     into.random.push_back({std::string(name.substr(kRandom.size())), tensor_of(entry)});
 }
 
-std::vector<data::RowSample> samples_of(const Json& list) {
-  std::vector<data::RowSample> samples;
-  for (const Json& one : list)
-    samples.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>()});
-  return samples;
-}
-
 void read_meta(const Json& meta, Numerics& into) {
   ENSURE(checkpoint, meta.is_object() && meta.value("schema", std::string()) == kSchema,
          "it is no dump of a step that diverged ({})", kSchema);
   recall(into.record, meta.at("step"));
-  into.samples = samples_of(meta.at("samples"));
+  for (const Json& one : meta.at("samples"))
+    into.samples.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>()});
 }
 
 }  // namespace
@@ -166,11 +137,12 @@ Json meta_of(const Numerics& numerics) {
 
 std::uint64_t write_numerics(const std::filesystem::path& path, const Numerics& numerics,
                              std::uint64_t most) {
-  const Entries entries = entries_of(numerics);
+  const std::vector<stage::NamedTensor> hosts = stored_tensors(numerics);
+  const std::vector<container::Entry> entries = container_entries(hosts);
   const Json meta = meta_of(numerics);
-  const std::uint64_t bytes = container::file_bytes(entries.all(), meta);
+  const std::uint64_t bytes = container::file_bytes(entries, meta);
   if (bytes > most) return 0;
-  container::write(path, entries.all(), meta);
+  container::write(path, entries, meta);
   return bytes;
 }
 

@@ -3,8 +3,6 @@
 #include "base/json.hpp"
 #include "base/state_archive.hpp"
 #include "data/loader/loader.hpp"
-#include "device/feed.hpp"
-#include "stage/stages.hpp"
 #include "train/debug/step_repeat.hpp"
 
 #include <ATen/core/Tensor.h>

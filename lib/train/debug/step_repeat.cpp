@@ -1,10 +1,8 @@
 #include "train/debug/step_repeat.hpp"
 
 #include "base/strings.hpp"
-#include "events/records.hpp"
 #include "train/debug/anomaly_detector.hpp"
 #include "train/debug/tensor_stats.hpp"
-#include "train/measure/layer_trace.hpp"
 #include "train/state/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -16,33 +14,15 @@
 
 #include <algorithm>
 #include <exception>
-#include <memory>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
 
-/// Summarises what the operators of a forward pass return, in their order, as layers that a
-/// LayerTrace knows. Waits for the device after each.
-class LayerNumbers final : public LayerTrace {
- public:
-  using LayerTrace::LayerTrace;
-
-  /// At most 200.
-  [[nodiscard]] const std::vector<events::TensorSummary>& layers() const { return layers_; }
-
- private:
-  void operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
-                     const LayerCall& call) override;
-
-  std::vector<events::TensorSummary> layers_;
-};
-
-constexpr std::size_t kMost = 200;
+constexpr std::size_t kMostSummaries = 200;
+constexpr std::int64_t kMostRows = 4096;
 
 std::string name_of(const LayerPlace& place) {
   if (place.pass == LayerPass::loss) return fmt::format("the loss ({})", place.op);
@@ -58,19 +38,29 @@ bool is_view(const at::Tensor& output, const LayerCall& call, std::string_view o
   });
 }
 
-void LayerNumbers::operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
-                                 const LayerCall& call) {
-  const bool forward = pass() == LayerPass::forward || pass() == LayerPass::loss;
-  if (!forward || !call.outermost || call.inputs.empty()) return;
-  for (const at::Tensor& output : tensors_in(op.outputs())) {
-    const bool wanted = output.is_floating_point() && !is_view(output, call, op.name());
-    if (wanted && layers_.size() < kMost)
-      layers_.push_back(summary_of(name_of(frame.place), output));
-  }
-}
+/// Summarizes what the operators of a forward pass return, in their order, as layers that a
+/// LayerTrace knows. Waits for the device after each.
+class LayerNumbers final : public LayerTrace {
+ public:
+  using LayerTrace::LayerTrace;
 
-constexpr std::int64_t kMostRows = 4096;
-constexpr std::size_t kMostSummaries = 200;
+  /// At most kMostSummaries.
+  [[nodiscard]] const std::vector<events::TensorSummary>& layers() const { return layers_; }
+
+ private:
+  void operator_ends(const LayerFrame& frame, const at::RecordFunction& op,
+                     const LayerCall& call) override {
+    const bool forward = pass() == LayerPass::forward || pass() == LayerPass::loss;
+    if (!forward || !call.outermost || call.inputs.empty()) return;
+    for (const at::Tensor& output : tensors_in(op.outputs())) {
+      const bool wanted = output.is_floating_point() && !is_view(output, call, op.name());
+      if (wanted && layers_.size() < kMostSummaries)
+        layers_.push_back(summary_of(name_of(frame.place), output));
+    }
+  }
+
+  std::vector<events::TensorSummary> layers_;
+};
 
 /// Buffers and gradients come back at its end: the forward pass writes running statistics.
 class LeftAsItWas {
@@ -97,23 +87,11 @@ class LeftAsItWas {
   Snapshot buffers_;
 };
 
-stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
-                         const device::DeviceBatch& batch) {
-  if (!batch.lambda.defined()) return loss.forward(logits, batch.targets);
-  return loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
-}
-
 /// A row that weighs nothing has no loss.
 float row_loss(stage::Loss& loss, const at::Tensor& logits, const device::DeviceBatch& batch,
                std::int64_t row) {
-  device::DeviceBatch one;
-  const auto cut = [row](const at::Tensor& all) {
-    return all.defined() ? all.narrow(0, row, 1) : all;
-  };
-  one.targets = cut(batch.targets);
-  one.targets_b = cut(batch.targets_b);
-  one.lambda = cut(batch.lambda);
-  const stage::LossValue value = loss_of(loss, logits.narrow(0, row, 1), one);
+  const auto of_row = [row](const at::Tensor& all) { return all.narrow(0, row, 1); };
+  const stage::LossValue value = loss_of(loss, of_row(logits), device::with_tensors(batch, of_row));
   if (value.weight.defined() && value.weight.item<float>() == 0) return 0;
   return value.mean().item<float>();
 }
@@ -150,7 +128,7 @@ RepeatedStep repeat_here(const StepParts& parts, const device::DeviceBatch& batc
   const c10::OptionalDeviceGuard device(batch.inputs.device());
   const LeftAsItWas guard(parts.model);
   RepeatedStep step;
-  LayerWatch watch(parts.model);
+  AnomalyDetector watch(parts.model);
   const auto numbers = std::make_shared<LayerNumbers>(parts.model);
   const LayerScope scope(numbers, LayerUse::measurement);
   const auto enter = [&](LayerPass pass) {

@@ -1,13 +1,10 @@
 #pragma once
 
-#include "device/feed.hpp"
 #include "events/records.hpp"
-#include "stage/stages.hpp"
 #include "train/step/forward.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

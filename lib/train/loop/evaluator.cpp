@@ -1,8 +1,6 @@
 #include "train/loop/evaluator.hpp"
 
 #include "base/error.hpp"
-#include "stage/stages.hpp"
-#include "train/step/forward.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -14,20 +12,6 @@
 
 namespace trainctl::train {
 namespace {
-
-/// Dropout and the like are off while it lives.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(stage::Model& model) : model_(model) {
-    model_.set_mode(stage::RunMode::evaluate);
-  }
-  ~EvaluationMode() { model_.set_mode(stage::RunMode::train); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  stage::Model& model_;
-};
 
 /// The one-dimensional tensors of all ranks, by rank, whose lengths may differ.
 std::vector<at::Tensor> gather_of_any_length(dist::Communicator& communicator,
@@ -45,7 +29,6 @@ std::vector<at::Tensor> gather_of_any_length(dist::Communicator& communicator,
   return all;
 }
 
-/// Gives the metric of each rank the rows of all ranks.
 void join_over_ranks(stage::Metric& metric, dist::Communicator& communicator,
                      const std::string& what) {
   stage::GrowingMetric* growing = stage::as_growing(metric);
@@ -96,9 +79,9 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
     {
       const c10::InferenceMode guard;
       const at::Tensor logits = forward(on_.model, batch.inputs, forward_);
-      if (on_.labelled) {
+      if (on_.labeled) {
         meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
-        if (batch.valid > 0) measure(on_.metrics, on_.loss, logits, batch.targets);
+        if (batch.valid > 0) update_metrics(on_.metrics, on_.loss, logits, batch.targets);
       }
       if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }
@@ -107,7 +90,7 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
       return std::nullopt;
     }
   }
-  if (!on_.labelled) return events::Metrics();
+  if (!on_.labeled) return events::Metrics();
   tables_ = collect_tables(on_);
   return collect_metrics(on_, meter);
 }

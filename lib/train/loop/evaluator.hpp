@@ -1,9 +1,7 @@
 #pragma once
 
-#include "device/feed.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
-#include "train/step/forward.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -28,7 +26,6 @@ class Evaluator {
                                      const Outputs& outputs = {});
   /// The runs so far: the draws of random transforms depend on them.
   void serialize(StateArchive& archive) { archive.value("runs", &runs_); }
-  /// Of the last run.
   [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
 
  private:

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "base/hash.hpp"
 #include "base/state_archive.hpp"
-#include "device/feed.hpp"
+#include "checkpoint/folder.hpp"
 #include "dist/grad_sync.hpp"
 #include "events/records.hpp"
-#include "stage/stages.hpp"
 #include "train/loop/options.hpp"
 
 #include <cstdint>
@@ -22,7 +22,14 @@ struct Position {
   std::int64_t steps_in_epoch = 0;
   std::int64_t global_step = 0;
 
-  void serialize(StateArchive& archive);
+  void serialize(StateArchive& archive) {
+    std::int64_t number = epoch + 1;  // files count from 1
+    archive.value("epoch", &number);
+    epoch = number - 1;
+    archive.value("step_in_epoch", &step_in_epoch);
+    archive.value("steps_in_epoch", &steps_in_epoch);
+    archive.value("global_step", &global_step);
+  }
 };
 
 /// The digest of all training batches of a run, from the digests of its epochs. The epochs are kept
@@ -33,8 +40,16 @@ class RunDigest {
   /// The pixels of an epoch were never seen: the run has no digest.
   void miss() { is_whole_ = false; }
   /// XXH3, 16 hex digits; empty if an epoch was missed.
-  [[nodiscard]] std::string hex() const;
-  void serialize(StateArchive& archive);
+  [[nodiscard]] std::string hex() const {
+    if (!is_whole_) return "";
+    Hasher hasher;
+    for (const std::uint64_t digest : of_epochs_) hasher.add(digest);
+    return hasher.hex();
+  }
+  void serialize(StateArchive& archive) {
+    archive.value("epochs", &of_epochs_);
+    archive.value("is_whole", &is_whole_);
+  }
 
  private:
   std::vector<std::uint64_t> of_epochs_;
@@ -90,18 +105,51 @@ struct LoopState {
   bool end_is_saved = false;  // a run can resume from exactly where this one ended
 
   /// The epoch and step that come next.
-  [[nodiscard]] Position next() const;
+  [[nodiscard]] Position next() const {
+    Position next = position;
+    if (epoch_done) {
+      ++next.epoch;
+      next.step_in_epoch = 0;
+    }
+    return next;
+  }
+  /// That of a checkpoint of this state.
+  [[nodiscard]] checkpoint::Moment moment() const {
+    const Position at = next();
+    return {at.global_step, at.epoch, at.step_in_epoch > 0};
+  }
   /// All that checkpoints hold but `begun` and `earlier`, which depend on the time of the save.
-  void serialize(StateArchive& archive);
+  void serialize(StateArchive& archive) {
+    archive.group("position", [&] { position.serialize(archive); });
+    archive.value("epoch_done", &epoch_done);
+    archive.value("epochs_done", &epochs_done);
+    archive.value("rows_in_epoch", &samples);
+    archive.value("epoch_value", &monitored);
+    archive.value("early_reason", &early_reason);
+    archive.value("lr", &lr);
+    archive.value("digest", &digest);
+    archive.group("run_digest", [&] { run_digest.serialize(archive); });
+  }
 };
 
-/// trainer.max_steps is reached.
-bool at_step_limit(const Options& options, const LoopState& state);
-/// The epoch of `state` is followed by another one.
-bool has_next_epoch(const Options& options, const LoopState& state);
+inline bool at_step_limit(const Options& options, const LoopState& state) {
+  return options.max_steps && state.position.global_step >= *options.max_steps;
+}
+
+inline bool has_next_epoch(const Options& options, const LoopState& state) {
+  const auto lies_before = [&](const std::optional<std::int64_t>& end) {
+    return !end || state.position.epoch + 1 < *end;
+  };
+  return state.stop_reason.empty() && lies_before(options.max_epochs) &&
+         lies_before(options.until_epoch);
+}
+
 /// checkpoint.every_n_steps asks for a checkpoint after this step.
-bool saves_after_step(const Options& options, const LoopState& state);
-/// This step is written to the log.
+inline bool saves_after_step(const Options& options, const LoopState& state) {
+  const auto every = options.saving ? options.saving->every_n_steps : std::nullopt;
+  return every && state.position.global_step % *every == 0;
+}
+
 inline bool logs_step(const Options& options, const LoopState& state) {
   return state.position.global_step % options.log_every == 0;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "base/state_archive.hpp"
 #include "train/loop/loop_state.hpp"
 #include "train/state/saved_state.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "spec/experiment/enums.hpp"
-#include "spec/experiment/experiment.hpp"
 #include "train/step/forward.hpp"
 
 #include <ATen/core/Tensor.h>

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "events/heartbeat.hpp"
 #include "train/loop/loop_state.hpp"
 #include "train/loop/session.hpp"
 #include "train/measure/phase_timer.hpp"
 
+#include <exception>
 #include <optional>
 
 namespace trainctl::train {
@@ -14,14 +14,23 @@ namespace trainctl::train {
 class Phases {
  public:
   /// `state` outlives it: its step is stamped.
-  Phases(const Session& session, const Options& options, const LoopState& state);
+  Phases(const Session& session, const Options& options, const LoopState& state)
+      : session_(session),
+        state_(state),
+        timer_(session.clock, device::make_event_line(options.device, static_cast<int>(kParts))) {
+    if (!options.profiler || !options.profiler->nvtx) return;
+    if (PartRanges::available()) {
+      timer_.show_as(&ranges_.emplace());
+    } else if (session.communicator.place().rank == 0) {
+      session.emit(events::Warning{
+          "profiler.nvtx: this libtorch has no CUDA half, and so no NVTX ranges", {}});
+    }
+  }
 
   [[nodiscard]] PartTimer& timer() { return timer_; }
-  /// Where the time of the epoch went so far.
   [[nodiscard]] events::Timing so_far() const { return timer_.so_far(); }
   /// The clock as read at the last switch.
   [[nodiscard]] double now() const { return timer_.last_reading(); }
-  /// The phase that a failure report names.
   [[nodiscard]] events::Phase current() const { return current_; }
   /// Before the first batch of an optimizer step.
   void begin_step() {
@@ -53,8 +62,23 @@ class Phases {
 class PhaseScope {
  public:
   /// Without `phase` only timer and NVTX ranges follow.
-  PhaseScope(Phases& phases, Part part, std::optional<events::Phase> phase = std::nullopt);
-  ~PhaseScope();
+  PhaseScope(Phases& phases, Part part, std::optional<events::Phase> phase = std::nullopt)
+      : phases_(phases),
+        part_before_(phases.timer().current()),
+        exceptions_(std::uncaught_exceptions()) {
+    phases_.switch_to(part);
+    if (!phase) return;
+    phase_before_ = phases_.current();
+    phases_.enter(*phase);
+  }
+  ~PhaseScope() {
+    if (std::uncaught_exceptions() > exceptions_) return;
+    try {
+      phases_.switch_to(part_before_);
+      if (phase_before_) phases_.enter(*phase_before_);
+    } catch (...) {  // an error of the GPU, which the next call to it reports again
+    }
+  }
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
 

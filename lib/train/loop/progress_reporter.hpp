@@ -2,7 +2,6 @@
 
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
-#include "train/loop/session.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <cstdint>
@@ -12,10 +11,9 @@
 
 namespace trainctl::train {
 
-/// Reports where training stands: to the supervisor's shared page at every step, to the progress
-/// bar a few times a second, to the log every trainer.log_every_n_steps, and at the end of an epoch
-/// its metrics, tables and times. Only rank 0 reports progress; each rank reports its share of the
-/// time.
+/// Reports the progress of training: to the supervisor's page at every step, to the progress bar a
+/// few times a second, to the log every trainer.log_every_n_steps; at the end of an epoch metrics,
+/// tables and times. Only rank 0 reports progress; each rank reports its share of the time.
 class ProgressReporter final : public Observer {
  public:
   ProgressReporter(const Session& session, const Options& options, const Phases& phases,

@@ -4,7 +4,6 @@
 #include "checkpoint/manifest.hpp"
 #include "data/loader/loader.hpp"
 #include "dist/communicator.hpp"
-#include "events/heartbeat.hpp"
 #include "events/records.hpp"
 #include "stage/stages.hpp"
 
@@ -28,7 +27,7 @@ struct Evaluation {
   std::string split;            // "val": its values are called val/loss, val/accuracy, ...
   std::int64_t batch_size = 0;  // rows of a full batch of one rank
   dist::Communicator& communicator;
-  bool labelled = true;  // else the outputs alone are wanted: neither loss nor metrics
+  bool labeled = true;  // else the outputs alone are wanted: neither loss nor metrics
 };
 
 /// What the loop works with; owned by the engine or by a test, and alive as long as the loop.

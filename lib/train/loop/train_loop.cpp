@@ -1,6 +1,5 @@
 #include "train/loop/train_loop.hpp"
 
-#include "base/hash.hpp"
 #include "train/loop/early_stopping.hpp"
 #include "train/loop/progress_reporter.hpp"
 #include "train/measure/profiler.hpp"
@@ -10,28 +9,13 @@
 #include "train/parallel/replicas.hpp"
 #include "train/parallel/stop_consensus.hpp"
 #include "train/state/best_weights.hpp"
-#include "train/state/weights.hpp"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
-
-/// Returns the optimizer steps of an epoch.
-std::int64_t steps_per_epoch(const Session& session, const Options& options) {
-  return (session.train.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
-}
-
-/// Returns the rows, over all ranks, of the batches from `first` to the end of the optimizer step.
-std::int64_t rows_of_step(const Session& session, const Options& options, std::int64_t first) {
-  const std::int64_t full = session.batch_size * session.communicator.place().world_size;
-  const std::int64_t end = std::min(first + options.accumulate, session.train.batches_per_epoch());
-  return std::min(end * full, session.train.samples()) - first * full;
-}
 
 /// The sums of the metrics, for a validation that is given up: it uses them up.
 class KeptSums {
@@ -63,18 +47,12 @@ std::optional<std::uint64_t> digest_over_ranks(const Session& session, std::uint
   return values[1] > 0 ? std::nullopt : std::optional(values[0]);
 }
 
-LoopState state_at_start(const Session& session) {
-  LoopState state;
-  state.begun = session.clock.now();
-  return state;
-}
-
 }  // namespace
 
 TrainLoop::TrainLoop(const Session& session, Options options)
     : session_(session),
       options_(std::move(options)),
-      state_(state_at_start(session)),
+      state_{.begun = session.clock.now()},
       phases_(session, options_, state_),
       saver_(options_.saving ? std::make_unique<Saver>(session, options_) : nullptr),
       sync_(synchronize(session, options_)),
@@ -101,7 +79,8 @@ Kind& TrainLoop::add_observer(Arguments&&... arguments) {
 
 /// The order here is the order in which they are called.
 void TrainLoop::make_observers() {
-  const std::int64_t steps = steps_per_epoch(session_, options_);
+  const std::int64_t steps =
+      (session_.train.batches_per_epoch() + options_.accumulate - 1) / options_.accumulate;
   const dist::Place place = session_.communicator.place();
   if (options_.profiler && place.rank == 0)
     add_observer<ProfilerObserver>(session_, options_, phases_);
@@ -135,19 +114,16 @@ void TrainLoop::notify(Hook hook) {
 
 events::Finished TrainLoop::run() {
   session_.model.set_mode(stage::RunMode::train);
-  if (!state_.resumed) sanity_check();
+  if (!state_.resumed && evaluator_ && options_.sanity_steps > 0) {
+    phases_.timer().begin_epoch();
+    validate(options_.sanity_steps);
+  }
   notify(&Observer::on_run_begin);
   phases_.timer().begin_epoch();
   bool more = !state_.epoch_done || next_epoch();
   while (more) more = train_epoch() && finish_epoch() && next_epoch();
   notify(&Observer::on_train_end);
   return finish();
-}
-
-void TrainLoop::sanity_check() {
-  if (!evaluator_ || options_.sanity_steps <= 0) return;
-  phases_.timer().begin_epoch();
-  validate(options_.sanity_steps);
 }
 
 /// Returns false if no epoch follows.
@@ -221,7 +197,10 @@ void TrainLoop::train_batch(std::int64_t index) {
 
 void TrainLoop::begin_step(std::int64_t first_batch) {
   const Position& at = state_.position;
-  step_rows_ = rows_of_step(session_, options_, first_batch);
+  const std::int64_t full = session_.batch_size * session_.communicator.place().world_size;
+  const std::int64_t end =
+      std::min(first_batch + options_.accumulate, session_.train.batches_per_epoch());
+  step_rows_ = std::min(end * full, session_.train.samples()) - first_batch * full;
   state_.lr = session_.scheduler.lr(at.epoch, at.global_step);
   step_.begin_step(state_.lr, session_.scheduler.momentum(at.epoch, at.global_step));
 }

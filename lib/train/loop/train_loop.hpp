@@ -1,13 +1,8 @@
 #pragma once
 
 #include "train/debug/numerics_guard.hpp"
-#include "train/loop/evaluator.hpp"
-#include "train/loop/observer.hpp"
-#include "train/loop/phases.hpp"
 #include "train/state/checkpointer.hpp"
-#include "train/state/training_state.hpp"
 #include "train/state/weight_averaging.hpp"
-#include "train/step/step_runner.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -48,7 +43,6 @@ class TrainLoop {
   Kind& add_observer(Arguments&&... arguments);
   void notify(Hook hook);
 
-  void sanity_check();
   bool next_epoch();
   bool train_epoch();
   void begin_epoch();

@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
@@ -16,6 +14,19 @@ namespace {
 constexpr double kBlock = 0.01;       // seconds of one timed block, if a step is shorter
 constexpr double kMostSeconds = 2.0;  // seconds after which no new round begins
 constexpr int kRounds = 5;
+constexpr double kWorthIt = 1.15;
+constexpr double kStepBudget = 0.5;  // seconds after which no step begins
+constexpr std::size_t kMostSteps = 50;
+constexpr double kMargin = 1.15;  // what is measured may be off by so much
+
+/// Takes so many steps, and returns when their work is done.
+using Steps = std::function<void(int)>;
+
+/// Seconds of a step, one number for each round.
+struct Turns {
+  std::vector<double> one;
+  std::vector<double> other;
+};
 
 double timed(const Steps& take, const Clock& clock, int steps) {
   const double begin = clock.now();
@@ -23,8 +34,8 @@ double timed(const Steps& take, const Clock& clock, int steps) {
   return (clock.now() - begin) / steps;
 }
 
-}  // namespace
-
+/// Times two ways to take a step in turns, after one step of each to warm up. A round takes as many
+/// steps of each as 10 ms hold.
 Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock) {
   const double begin = clock.now();
   other(1);  // allocations and thread pools belong to neither side
@@ -40,11 +51,7 @@ Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock) {
   return turns;
 }
 
-namespace {
-
-constexpr double kWorthIt = 1.15;
-constexpr double kStepBudget = 0.5;  // seconds after which no step begins
-constexpr std::size_t kMostSteps = 50;
+std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 }  // namespace
 
@@ -80,16 +87,6 @@ double time_steps(const std::function<void()>& step, const Clock& clock) {
   return steps.empty() ? last : median(steps);
 }
 
-namespace {
-
-Steps repeated(const std::function<void()>& step) {
-  return [&step](int steps) {
-    for (int i = 0; i < steps; ++i) step();
-  };
-}
-
-}  // namespace
-
 bool gains_by_channels_last(spec::Precision precision) {
   return precision != spec::Precision::full;
 }
@@ -104,6 +101,11 @@ LayoutChoice choose_layout(const LayoutFacts& facts) {
 }
 
 LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
+  const auto repeated = [](const std::function<void()>& step) {
+    return [&step](int steps) {
+      for (int i = 0; i < steps; ++i) step();
+    };
+  };
   const auto [first, last] =
       time_in_turns(repeated(probe.channels_first), repeated(probe.channels_last), clock);
   std::vector<double> gains;
@@ -114,14 +116,6 @@ LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
           fmt::format("probe: {:.2f}x as fast with the channels last{}", gain,
                       gain >= kWorthIt && !never_slower ? ", but not in every round" : "")};
 }
-
-namespace {
-
-constexpr double kMargin = 1.15;  // what is measured may be off by so much
-
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
-}  // namespace
 
 RecomputeChoice choose_recompute(const StepMemory& memory) {
   const std::int64_t left = std::max<std::int64_t>(memory.free - memory.rest, 0);

@@ -7,22 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 namespace trainctl::train {
-
-/// Takes so many steps, and returns when their work is done.
-using Steps = std::function<void(int)>;
-
-/// Seconds of a step, one number for each round.
-struct Turns {
-  std::vector<double> one;
-  std::vector<double> other;
-};
-
-/// Times two ways to take a step in turns, after one step of each to warm up: up to five rounds,
-/// none of which begins after two seconds. A round takes as many steps of each as 10 ms hold.
-Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock);
 
 struct ThreadChoice {
   int threads = 1;
@@ -37,9 +23,9 @@ struct ThreadProbe {
   std::function<void(int)> set_threads;  // at::set_num_threads
 };
 
-/// Times steps with one and with `most` threads, in turns, for well under a second where a step is
-/// short, and leaves the faster number set. More threads only where the median is at least 1.15
-/// times faster: beside other work they lose more than they win.
+/// Times steps with one and with `most` threads, in turns: up to five rounds, none of which begins
+/// after two seconds. Leaves the faster number set. More threads only where the median is at least
+/// 1.15 times faster: next to other work they lose more than they win.
 ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
 
 /// Seconds of a step, the median of a few after two for warming up: half a second, or two long
@@ -75,11 +61,9 @@ struct LayoutProbe {
   std::function<void()> channels_last;
 };
 
-/// The probe of trainer.channels_last=auto on a CPU, where the operations do not tell: networks
-/// gained from 0.93x to 1.5x, depending on shapes, threads and CPU. Times both formats in turns,
-/// see time_in_turns(). Chooses channels last where the median of the rounds is at least 1.15 times
-/// as fast and no round is slower: it changes the order of additions, so that the choice should be
-/// the same in each run on a machine.
+/// The probe of trainer.channels_last=auto on a CPU, where the operations do not tell. Times both
+/// formats in turns, as probe_threads() does. Chooses channels last where the median is at least
+/// 1.15 times as fast and no round is slower, so that each run on a machine chooses the same.
 LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock);
 
 /// What decides whether blocks are computed again, in bytes.

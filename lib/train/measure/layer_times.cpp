@@ -11,43 +11,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <map>
 #include <numeric>
-#include <string>
-#include <unordered_map>
 
 namespace trainctl::train {
 namespace {
 
 constexpr const char* kBefore = "(before the first layer)";
 constexpr const char* kLoss = "(loss)";
-
-/// What is noted of a layer beside its times.
-struct Notes {
-  std::string name;
-  std::map<std::string, double> kinds;  // host seconds of the operators that take its parameters
-  std::int64_t calls = 0;
-  std::int64_t flops = 0;
-  std::int64_t operators = 0;  // of the forward pass, those without parameters too
-  std::vector<std::int64_t> output;
-};
-
-std::string kind_of(const Notes& notes) {
-  const auto most =
-      std::ranges::max_element(notes.kinds, {}, [](const auto& kind) { return kind.second; });
-  return most == notes.kinds.end() ? std::string() : most->first;
-}
-
-/// The layers as their parameters come, between what is before the first one and the loss.
-std::vector<Notes> layers_of(const stage::Model& model) {
-  std::vector<Notes> layers{{.name = kBefore}};
-  std::unordered_map<std::string, bool> known;
-  for (const auto& [name, tensor] : model.parameters()) {
-    if (known.emplace(layer_of(name), true).second) layers.push_back({.name = layer_of(name)});
-  }
-  layers.push_back({.name = kLoss});
-  return layers;
-}
 
 /// Numbers of the parts that a step's time is split into.
 constexpr std::size_t kElsewhere = 0;
@@ -59,13 +29,15 @@ std::size_t backward_part(std::size_t layer) { return 2 * layer + 2; }
 class LayerTimes::State final : public LayerTrace {
  public:
   State(const stage::Model& model, at::Device device, const Clock& clock)
-      : LayerTrace(model),
-        clock_(clock),
-        layers_(layers_of(model)),
-        seconds_(2 * layers_.size() + 1),
-        line_(device::make_event_line(device, static_cast<int>(seconds_.size()))),
-        last_reading_(clock.now()) {
-    for (std::size_t i = 1; i + 1 < layers_.size(); ++i) by_name_[layers_[i].name] = i;
+      : LayerTrace(model), clock_(clock), layers_{{.name = kBefore}} {
+    for (const auto& [name, tensor] : model.parameters()) {
+      const std::string layer = layer_of(name);
+      if (by_name_.emplace(layer, layers_.size()).second) layers_.push_back({.name = layer});
+    }
+    layers_.push_back({.name = kLoss});
+    seconds_.resize(2 * layers_.size() + 1);
+    line_ = device::make_event_line(device, static_cast<int>(seconds_.size()));
+    last_reading_ = clock_.now();
     if (line_) line_->mark(kElsewhere);
   }
 
@@ -93,6 +65,16 @@ class LayerTimes::State final : public LayerTrace {
   }
 
  private:
+  /// What is noted of a layer apart from its times.
+  struct Notes {
+    std::string name;
+    std::map<std::string, double> kinds;  // host seconds of the operators that take its parameters
+    std::int64_t calls = 0;
+    std::int64_t flops = 0;
+    std::int64_t operators = 0;  // of the forward pass, those without parameters too
+    std::vector<std::int64_t> output;
+  };
+
   void scope_begins(const std::string& name) override {
     if (name == "forward") enter(LayerPass::forward);
     if (name == "backward") enter(LayerPass::backward);
@@ -177,8 +159,10 @@ class LayerTimes::State final : public LayerTrace {
   [[nodiscard]] LayerRow row_of(std::size_t layer, double share) const {
     const Notes& notes = layers_[layer];
     const auto steps = static_cast<double>(std::max<std::int64_t>(steps_, 1));
+    const auto kind =
+        std::ranges::max_element(notes.kinds, {}, [](const auto& each) { return each.second; });
     return {.layer = notes.name,
-            .kind = kind_of(notes),
+            .kind = kind == notes.kinds.end() ? std::string() : kind->first,
             .calls = static_cast<double>(notes.calls) / steps,
             .forward_ms = seconds_[forward_part(layer)] * 1e3 / steps,
             .backward_ms = seconds_[backward_part(layer)] * 1e3 / steps,
@@ -188,11 +172,11 @@ class LayerTimes::State final : public LayerTrace {
   }
 
   const Clock& clock_;
-  std::vector<Notes> layers_;
+  std::vector<Notes> layers_;  // as their parameters come, between what precedes them and the loss
   std::vector<double> seconds_;              // by part
   std::unique_ptr<device::EventLine> line_;  // null: the host's clock tells
   std::unordered_map<std::string, std::size_t> by_name_;
-  double last_reading_;
+  double last_reading_ = 0;
   std::size_t part_ = kElsewhere;
   int counted_ = 0;  // the operators that run and are counted
   std::int64_t steps_ = 0;
@@ -215,12 +199,6 @@ std::vector<LayerRow> LayerTimes::finish() {
 
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 std::string output_text(const LayerRow& row) {
   return row.output.empty() ? std::string() : shape_text(row.output);
 }
@@ -230,8 +208,7 @@ std::string head_text(const LayerTableHead& head) {
   if (head.on_device)
     return steps +
            "Times are the GPU's, between marks on its stream: where the GPU waits for the host, "
-           "the "
-           "waiting counts.\n\n";
+           "the waiting counts.\n\n";
   return steps + "Times are those of the CPU, while they were recorded.\n\n";
 }
 
@@ -241,12 +218,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+std::string csv_quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
 std::string layers_as_csv(const std::vector<LayerRow>& rows) {
   std::string text = "layer,kind,calls,forward_ms,backward_ms,share,gflop,output\n";
   for (const LayerRow& row : rows) {
     fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.10g},{}\n",
-                   quoted(row.layer), row.kind, row.calls, row.forward_ms, row.backward_ms,
-                   row.share, row.gflops, quoted(output_text(row)));
+                   csv_quoted(row.layer), row.kind, row.calls, row.forward_ms, row.backward_ms,
+                   row.share, row.gflops, csv_quoted(output_text(row)));
   }
   return text;
 }

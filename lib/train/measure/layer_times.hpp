@@ -25,7 +25,6 @@ struct LayerRow {
   std::vector<std::int64_t> output;  // the shape of what such an operator returned last
 };
 
-/// What the tables are of.
 struct LayerTableHead {
   std::int64_t steps = 0;
   bool on_device = false;  // times of a GPU, between marks on its stream
@@ -37,11 +36,12 @@ std::string layers_as_text(const std::vector<LayerRow>& rows, const LayerTableHe
 
 /// "[64, 16, 28, 28]"
 std::string shape_text(const std::vector<std::int64_t>& shape);
+/// The text in quotes, with those within it doubled.
+std::string csv_quoted(const std::string& text);
 
-/// What each layer of a model takes of the steps that run while it lives: time of the forward and
-/// of the backward pass, operations, the shape of its output. It reads the passes off the parts of
-/// the step that the trainer names. On a GPU the times are those of marks on its stream. Belongs to
-/// the thread that made it, and ends before whatever observes operators that was begun earlier.
+/// Measures each layer in the steps that run while it lives: times of both passes (on a GPU by
+/// marks on its stream), operations, the shape of its output. It belongs to the thread that made
+/// it, and ends before whatever observes operators that was begun earlier.
 class LayerTimes {
  public:
   LayerTimes(const stage::Model& model, at::Device device, const Clock& clock);

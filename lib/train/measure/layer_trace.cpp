@@ -4,13 +4,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include <iterator>
+#include <unordered_set>
 
 namespace trainctl::train {
 namespace {
-
-std::string_view short_name(std::string_view op) {
-  return op.starts_with("aten::") ? op.substr(6) : op;
-}
 
 const void* memory_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
@@ -72,7 +69,10 @@ std::unique_ptr<at::ObserverContext> LayerTrace::begin(const at::RecordFunction&
     return nullptr;
   }
   if (pass_ == LayerPass::none) return nullptr;
-  return is_node(function) ? begin_node(function) : begin_operator(function);
+  if (!is_node(function)) return begin_operator(function);
+  frames_.push_back({made_by(function), function.name(), 0});
+  node_begins(frames_.back(), function);
+  return std::make_unique<LayerCall>();
 }
 
 void LayerTrace::end(const at::RecordFunction& function, at::ObserverContext* context) {
@@ -86,12 +86,6 @@ void LayerTrace::end(const at::RecordFunction& function, at::ObserverContext* co
   }
   --frames_.back().depth;
   operator_ends(frames_.back(), function, *call);
-}
-
-std::unique_ptr<at::ObserverContext> LayerTrace::begin_node(const at::RecordFunction& node) {
-  frames_.push_back({made_by(node), node.name(), 0});
-  node_begins(frames_.back(), node);
-  return std::make_unique<LayerCall>();
 }
 
 std::unique_ptr<at::ObserverContext> LayerTrace::begin_operator(const at::RecordFunction& op) {
@@ -111,7 +105,7 @@ std::unique_ptr<at::ObserverContext> LayerTrace::begin_operator(const at::Record
 
 void LayerTrace::stand_at(LayerFrame& frame, std::string_view op,
                           const std::vector<at::Tensor>& inputs) {
-  frame.place.op = short_name(op);
+  frame.place.op = op.starts_with("aten::") ? op.substr(6) : op;
   frame.place.owns = false;
   frame.place.pass = pass_ == LayerPass::loss ? LayerPass::loss : LayerPass::forward;
   for (const at::Tensor& input : inputs) {
@@ -149,15 +143,13 @@ at::RecordFunctionCallback LayerScope::callback(LayerUse use) {
   using Scope = at::RecordScope;
   constexpr auto kWatch = kind_of(LayerUse::watch);
   constexpr auto kMeasurement = kind_of(LayerUse::measurement);
-  if (use == LayerUse::watch)
-    return at::RecordFunctionCallback(&on_start<kWatch>, &on_end<kWatch>)
-        .needsInputs(true)
-        .needsOutputs(true)
-        .scopes({Scope::FUNCTION, Scope::BACKWARD_FUNCTION});
-  return at::RecordFunctionCallback(&on_start<kMeasurement>, &on_end<kMeasurement>)
-      .needsInputs(true)
-      .needsOutputs(true)
-      .scopes({Scope::FUNCTION, Scope::BACKWARD_FUNCTION, Scope::USER_SCOPE});
+  std::unordered_set<Scope, std::hash<Scope>> scopes{Scope::FUNCTION, Scope::BACKWARD_FUNCTION};
+  at::RecordFunctionCallback callback(&on_start<kWatch>, &on_end<kWatch>);
+  if (use == LayerUse::measurement) {
+    callback = at::RecordFunctionCallback(&on_start<kMeasurement>, &on_end<kMeasurement>);
+    scopes.insert(Scope::USER_SCOPE);
+  }
+  return callback.needsInputs(true).needsOutputs(true).scopes(scopes);
 }
 
 LayerScope::LayerScope(std::shared_ptr<LayerTrace> trace, LayerUse use)

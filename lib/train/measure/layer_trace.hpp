@@ -39,7 +39,6 @@ struct LayerFrame {
   int depth = 0;     // of operators within operators
 };
 
-/// An operator that runs.
 struct LayerCall : at::ObserverContext {
   std::vector<at::Tensor> inputs;  // of an outermost one
   bool outermost = false;          // else another one calls it
@@ -76,7 +75,6 @@ class LayerTrace : public c10::DebugInfoBase {
 
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
   void end(const at::RecordFunction& function, at::ObserverContext* context);
-  std::unique_ptr<at::ObserverContext> begin_node(const at::RecordFunction& node);
   std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& op);
   void stand_at(LayerFrame& frame, std::string_view op, const std::vector<at::Tensor>& inputs);
   [[nodiscard]] LayerPlace made_by(const at::RecordFunction& node) const;

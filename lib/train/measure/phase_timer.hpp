@@ -57,7 +57,6 @@ class PartTimer {
   /// Where the time of the epoch went until the last change.
   [[nodiscard]] events::Timing so_far() const;
 
-  /// The part that runs.
   [[nodiscard]] Part current() const { return current_; }
   /// The clock as read at the last change: for whoever needs a time of no great precision.
   [[nodiscard]] double last_reading() const { return last_; }
@@ -85,12 +84,10 @@ void serialize_times(events::Timing& timing, StateArchive& archive);
 
 /// NVTX ranges of a run, which Nsight Systems shows on the time line of the training loop's thread:
 /// "step", and within it "data_wait", "h2d", "forward", "backward", "allreduce", "optimizer";
-/// "evaluation" and "checkpoint" stand outside of steps. Without such a tool they cost next to
-/// nothing. They are libtorch's own, so that a build without CUDA has none.
+/// "evaluation" and "checkpoint" stand outside of steps. A build without CUDA has none.
 class PartRanges {
  public:
   PartRanges() = default;
-  /// Ends what is open.
   ~PartRanges();
   PartRanges(const PartRanges&) = delete;
   PartRanges& operator=(const PartRanges&) = delete;
@@ -100,7 +97,6 @@ class PartRanges {
 
   /// Before the first batch of an optimizer step.
   void begin_step();
-  /// Ends the part before.
   void enter(Part part);
 
  private:

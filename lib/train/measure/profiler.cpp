@@ -10,10 +10,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 namespace trainctl::train {
 namespace {
@@ -52,14 +50,13 @@ std::vector<OperatorCall> calls_of(const kineto::ProfilerResult& result) {
 
 }  // namespace
 
-Profiler::Profiler(const spec::Profiler& options, at::Device device, const Session& session)
-    : options_(options), device_(device), session_(session) {}
-
-Profiler::~Profiler() {
+ProfilerObserver::~ProfilerObserver() {
   if (state_ == State::records) (void)kineto::disableProfiler();
 }
 
-void Profiler::before_step() {
+/// The phase is that of a checkpoint, because files may be written here.
+void ProfilerObserver::on_step_begin(LoopState& /*state*/) {
+  const PhaseScope scope(phases_, Part::checkpoint);
   if (state_ == State::done) return;
   const std::int64_t step = step_++;
   if (layers_) layers_->end_step();
@@ -71,19 +68,28 @@ void Profiler::before_step() {
   if (state_ == State::records && step >= options_.wait + options_.warmup + options_.active) stop();
 }
 
-void Profiler::finish() {
-  if (state_ != State::records) return;
-  layers_->end_step();
-  stop();
+/// Writes what was recorded if the run ends within the recorded steps.
+void ProfilerObserver::on_run_end(LoopState& state) {
+  if (state_ == State::records) {
+    layers_->end_step();
+    stop();
+  }
+  if (state_ == State::done) return;
+  const std::int64_t steps = state.position.global_step;
+  session_.emit(events::Warning{
+      fmt::format("no profile was written: the run ended after {} step{}, before the first that "
+                  "is recorded (profiler.wait {}, profiler.warmup {})",
+                  steps, plural(steps), options_.wait, options_.warmup),
+      {}});
 }
 
-void Profiler::start() {
+void ProfilerObserver::start() {
   layers_.emplace(session_.model, device_, session_.clock);  // first, since it ends last
   kineto::enableProfiler(config_of(options_), activities_on(device_));
   state_ = State::records;
 }
 
-void Profiler::stop() {
+void ProfilerObserver::stop() {
   if (device_.is_cuda()) at::detail::getCUDAHooks().deviceSynchronize(device_.index());
   const auto result = kineto::disableProfiler();
   state_ = State::done;
@@ -93,16 +99,11 @@ void Profiler::stop() {
   const std::vector<OperatorRow> rows = operator_rows(calls_of(*result));
   write_atomically(folder / "operators.csv", operators_as_csv(rows));
   write_atomically(folder / "operators.txt", operators_as_text(merge_shapes(rows)));
-  write_layers(folder);
-  written_ = folder;
-}
-
-void Profiler::write_layers(const std::filesystem::path& folder) {
   const LayerTableHead head{.steps = layers_->steps(), .on_device = device_.is_cuda()};
-  const std::vector<LayerRow> rows = layers_->finish();
+  const std::vector<LayerRow> layers = layers_->finish();
   layers_.reset();
-  write_atomically(folder / "layers.csv", layers_as_csv(rows));
-  write_atomically(folder / "layers.txt", layers_as_text(rows, head));
+  write_atomically(folder / "layers.csv", layers_as_csv(layers));
+  write_atomically(folder / "layers.txt", layers_as_text(layers, head));
 }
 
 namespace {
@@ -116,7 +117,7 @@ std::uint64_t duration_ns(const OperatorCall& call) {
 
 std::string text_of(const std::vector<std::vector<std::int64_t>>& shapes) {
   std::vector<std::string> parts;
-  for (const auto& shape : shapes) parts.push_back(fmt::format("[{}]", fmt::join(shape, ", ")));
+  for (const auto& shape : shapes) parts.push_back(shape_text(shape));
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
@@ -127,15 +128,14 @@ struct Own {
   std::int64_t bytes = 0;
 };
 
-/// A call that others may lie within.
-struct Open {
+struct OpenCall {
   std::size_t call = 0;
   std::uint64_t covered_to_ns = 0;  // by its children so far, or nothing: its start
 };
 
 std::vector<Own> own_shares(const std::vector<OperatorCall>& calls) {
   std::vector<Own> own(calls.size());
-  std::vector<Open> open;  // the calls that enclose the next one
+  std::vector<OpenCall> open;  // the calls that enclose the next one
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const OperatorCall& call = calls[i];
     const auto encloses = [&](const OperatorCall& outer) {
@@ -171,12 +171,6 @@ std::vector<OperatorRow> sorted(const std::map<std::string, OperatorRow>& by_key
   for (const auto& [key, row] : by_key) rows.push_back(row);
   std::ranges::stable_sort(rows, std::greater<>(), &OperatorRow::self_ms);
   return rows;
-}
-
-std::string quoted(std::string text) {
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
 }
 
 }  // namespace
@@ -219,8 +213,8 @@ std::string operators_as_csv(const std::vector<OperatorRow>& rows) {
   std::string text = "operator,device,shapes,calls,self_ms,total_ms,gflop,mb\n";
   for (const OperatorRow& row : rows) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g}\n",
-                   quoted(row.name), row.on_device ? "gpu" : "cpu", quoted(row.shapes), row.calls,
-                   row.self_ms, row.total_ms, row.gflops, row.mbytes);
+                   csv_quoted(row.name), row.on_device ? "gpu" : "cpu", csv_quoted(row.shapes),
+                   row.calls, row.self_ms, row.total_ms, row.gflops, row.mbytes);
   }
   return text;
 }
@@ -245,23 +239,6 @@ std::string operators_as_text(const std::vector<OperatorRow>& rows) {
     fmt::format_to(std::back_inserter(text), "... and {} more in operators.csv\n",
                    rows.size() - kShown);
   return text;
-}
-
-/// The phase is that of a checkpoint, because files may be written here.
-void ProfilerObserver::on_step_begin(LoopState& /*state*/) {
-  const PhaseScope scope(phases_, Part::checkpoint);
-  profiler_.before_step();
-}
-
-void ProfilerObserver::on_run_end(LoopState& state) {
-  profiler_.finish();
-  if (!profiler_.written().empty()) return;
-  const std::int64_t steps = state.position.global_step;
-  session_.emit(events::Warning{
-      fmt::format("no profile was written: the run ended after {} step{}, before the first that "
-                  "is recorded (profiler.wait {}, profiler.warmup {})",
-                  steps, plural(steps), options_.wait, options_.warmup),
-      {}});
 }
 
 }  // namespace trainctl::train

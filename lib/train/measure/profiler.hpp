@@ -1,73 +1,43 @@
 #pragma once
 
-#include "spec/experiment/experiment.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
-#include "train/loop/session.hpp"
 #include "train/measure/layer_times.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace trainctl::train {
 
-/// Records what a few steps of training do, with Kineto, PyTorch's own tracer. Writes
-/// profile/trace.json, which chrome://tracing and https://ui.perfetto.dev show, the table of
-/// operators as profile/operators.txt and .csv, and that of the layers as profile/layers.txt and
-/// .csv. Outside the recorded steps it costs a comparison a step, and nothing observes operators.
-class Profiler {
- public:
-  /// `session` outlives it.
-  Profiler(const spec::Profiler& options, at::Device device, const Session& session);
-  /// Stops without writing.
-  ~Profiler();
-  Profiler(const Profiler&) = delete;
-  Profiler& operator=(const Profiler&) = delete;
-
-  /// Before the first batch of a step; the thread is that of the training loop.
-  void before_step();
-  /// Writes what was recorded where the run ends within the recorded steps.
-  void finish();
-  /// Where the files are; empty before they are written.
-  [[nodiscard]] const std::filesystem::path& written() const { return written_; }
-
- private:
-  enum class State { waits, warms_up, records, done };
-  void start();
-  void stop();
-  void write_layers(const std::filesystem::path& folder);
-
-  spec::Profiler options_;
-  at::Device device_;
-  const Session& session_;
-  std::optional<LayerTimes> layers_;  // while it records
-  std::filesystem::path written_;
-  State state_ = State::waits;
-  std::int64_t step_ = 0;
-};
-
-/// Records the first steps of a run on rank 0, as `profiler` of the configuration says.
+/// Records a few steps of rank 0 with Kineto, as `profiler` of the configuration says. Writes below
+/// profile/ trace.json (for chrome://tracing and https://ui.perfetto.dev) and, as .txt and .csv,
+/// tables of operators and layers. Outside the recorded steps nothing observes operators.
 class ProfilerObserver final : public Observer {
  public:
   ProfilerObserver(const Session& session, const Options& options, Phases& phases)
-      : session_(session),
-        options_(*options.profiler),
-        phases_(phases),
-        profiler_(options_, options.device, session) {}
+      : session_(session), options_(*options.profiler), device_(options.device), phases_(phases) {}
+  /// Stops without writing.
+  ~ProfilerObserver() override;
 
   void on_step_begin(LoopState& state) override;
   void on_run_end(LoopState& state) override;
 
  private:
+  enum class State { waits, warms_up, records, done };
+  void start();
+  void stop();
+
   const Session& session_;
   const spec::Profiler& options_;
+  at::Device device_;
   Phases& phases_;
-  Profiler profiler_;
+  std::optional<LayerTimes> layers_;  // while it records
+  State state_ = State::waits;
+  std::int64_t step_ = 0;
 };
 
 // The operators of a recorded window, summed by name and shapes; plain values without libtorch.
@@ -100,7 +70,6 @@ struct OperatorRow {
 /// By name and shapes, the most time of its own first. Calls that lie within another of the same
 /// thread are that one's children.
 std::vector<OperatorRow> operator_rows(std::vector<OperatorCall> calls);
-/// By name alone.
 std::vector<OperatorRow> merge_shapes(const std::vector<OperatorRow>& rows);
 
 std::string operators_as_csv(const std::vector<OperatorRow>& rows);

@@ -2,15 +2,12 @@
 
 #include "base/error.hpp"
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <mutex>
-#include <utility>
 
 // The formulas are those of torch/utils/flop_counter.py of PyTorch 2.11.
 
@@ -25,24 +22,12 @@ bool is_tensor(Inputs inputs, std::size_t index, std::int64_t dimensions) {
   return tensor.defined() && tensor.dim() == dimensions;
 }
 
-/// [m, k] and [k, n].
-std::int64_t product(Inputs inputs, std::size_t first) {
-  if (!is_tensor(inputs, first, 2) || !is_tensor(inputs, first + 1, 2)) return 0;
-  const at::IntArrayRef a = inputs[first].toTensor().sizes();
-  return 2 * a[0] * a[1] * inputs[first + 1].toTensor().size(1);
+/// Inputs `first` and `first + 1`: [m, k] and [k, n], or with a batch before them.
+template <std::size_t first, std::int64_t dimensions>
+std::int64_t product(Inputs inputs) {
+  if (!is_tensor(inputs, first, dimensions) || !is_tensor(inputs, first + 1, dimensions)) return 0;
+  return 2 * inputs[first].toTensor().numel() * inputs[first + 1].toTensor().size(-1);
 }
-
-/// [b, m, k] and [b, k, n].
-std::int64_t batched_product(Inputs inputs, std::size_t first) {
-  if (!is_tensor(inputs, first, 3) || !is_tensor(inputs, first + 1, 3)) return 0;
-  const at::IntArrayRef a = inputs[first].toTensor().sizes();
-  return 2 * a[0] * a[1] * a[2] * inputs[first + 1].toTensor().size(2);
-}
-
-std::int64_t mm(Inputs inputs) { return product(inputs, 0); }
-std::int64_t addmm(Inputs inputs) { return product(inputs, 1); }
-std::int64_t bmm(Inputs inputs) { return batched_product(inputs, 0); }
-std::int64_t baddbmm(Inputs inputs) { return batched_product(inputs, 1); }
 
 /// Of a list with one number for all dimensions, or one for each.
 std::int64_t extent_of(const std::vector<std::int64_t>& values, std::size_t dimension) {
@@ -102,8 +87,8 @@ std::int64_t convolution_backward(Inputs inputs) {
 
 /// query [b, h, q, d], key [b, h, k, d], value [b, h, k, v] from `first` on; `by_key` products of
 /// [q, d] and [d, k], `by_value` ones of [q, k] and [k, v].
-std::int64_t attention(Inputs inputs, std::size_t first, std::int64_t by_key,
-                       std::int64_t by_value) {
+template <std::size_t first, std::int64_t by_key, std::int64_t by_value>
+std::int64_t attention(Inputs inputs) {
   for (std::size_t i = first; i < first + 3; ++i) {
     if (!is_tensor(inputs, i, 4)) return 0;
   }
@@ -113,9 +98,8 @@ std::int64_t attention(Inputs inputs, std::size_t first, std::int64_t by_key,
   return 2 * query[0] * query[1] * query[2] * keys * (by_key * query[3] + by_value * width);
 }
 
-std::int64_t attention_forward(Inputs inputs) { return attention(inputs, 0, 1, 1); }
-/// The scores are computed again.
-std::int64_t attention_backward(Inputs inputs) { return attention(inputs, 1, 3, 2); }
+constexpr auto kAttention = attention<0, 1, 1>;
+constexpr auto kAttentionBackward = attention<1, 3, 2>;  // which computes the scores again
 
 struct Formula {
   std::string_view name;
@@ -124,21 +108,21 @@ struct Formula {
 
 // What these call inside is not counted again: the fused ones come apart on some devices.
 constexpr std::array kFormulas{
-    Formula{"aten::mm", mm},
-    Formula{"aten::addmm", addmm},
-    Formula{"aten::_addmm_activation", addmm},
-    Formula{"aten::bmm", bmm},
-    Formula{"aten::baddbmm", baddbmm},
+    Formula{"aten::mm", product<0, 2>},
+    Formula{"aten::addmm", product<1, 2>},
+    Formula{"aten::_addmm_activation", product<1, 2>},
+    Formula{"aten::bmm", product<0, 3>},
+    Formula{"aten::baddbmm", product<1, 3>},
     Formula{"aten::convolution", convolution},
     Formula{"aten::convolution_backward", convolution_backward},
-    Formula{"aten::_scaled_dot_product_flash_attention_for_cpu", attention_forward},
-    Formula{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
-    Formula{"aten::_scaled_dot_product_flash_attention", attention_forward},
-    Formula{"aten::_scaled_dot_product_flash_attention_backward", attention_backward},
-    Formula{"aten::_scaled_dot_product_efficient_attention", attention_forward},
-    Formula{"aten::_scaled_dot_product_efficient_attention_backward", attention_backward},
-    Formula{"aten::_scaled_dot_product_cudnn_attention", attention_forward},
-    Formula{"aten::_scaled_dot_product_cudnn_attention_backward", attention_backward},
+    Formula{"aten::_scaled_dot_product_flash_attention_for_cpu", kAttention},
+    Formula{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", kAttentionBackward},
+    Formula{"aten::_scaled_dot_product_flash_attention", kAttention},
+    Formula{"aten::_scaled_dot_product_flash_attention_backward", kAttentionBackward},
+    Formula{"aten::_scaled_dot_product_efficient_attention", kAttention},
+    Formula{"aten::_scaled_dot_product_efficient_attention_backward", kAttentionBackward},
+    Formula{"aten::_scaled_dot_product_cudnn_attention", kAttention},
+    Formula{"aten::_scaled_dot_product_cudnn_attention_backward", kAttentionBackward},
 };
 
 struct Counted final : at::ObserverContext {};

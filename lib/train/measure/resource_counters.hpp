@@ -12,10 +12,8 @@
 namespace trainctl::train {
 
 /// Counts the floating-point operations of this thread, and of the backward passes that it starts,
-/// while it lives: two for each multiplication of matrix products, convolutions and attention, as
-/// torch.utils.flop_counter has them; sums, norms and activations are left out, as there. Weight
-/// gradients of grouped convolutions are counted once a group, where PyTorch's counter takes every
-/// pair of channels. One counter at a time.
+/// as torch.utils.flop_counter does: two for each multiplication of matrix products, convolutions
+/// and attention. Weight gradients of grouped convolutions count once a group. One at a time.
 class FlopCounter {
  public:
   FlopCounter();

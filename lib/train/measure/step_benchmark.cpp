@@ -2,8 +2,6 @@
 
 #include "base/machine/machine.hpp"
 #include "base/statistics.hpp"
-#include "train/state/saved_state.hpp"
-#include "train/step/step_runner.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -11,8 +9,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <utility>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
@@ -60,38 +56,12 @@ class KeptState {
 /// The last batch of an epoch may have fewer rows than all others.
 device::DeviceBatch filled_up(const device::DeviceBatch& batch, std::int64_t rows) {
   const at::Tensor again = at::arange(rows, at::kLong).remainder(batch.valid);
-  const auto repeated = [&](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.index_select(0, again) : tensor;
-  };
-  return {.inputs = repeated(batch.inputs),
-          .targets = repeated(batch.targets),
-          .targets_b = repeated(batch.targets_b),
-          .lambda = repeated(batch.lambda),
-          .valid = rows,
-          .global_valid = rows};
+  device::DeviceBatch filled = device::with_tensors(
+      batch, [&](const at::Tensor& tensor) { return tensor.index_select(0, again); });
+  filled.valid = filled.global_valid = rows;
+  return filled;
 }
 
-void take_step(const Session& session, const ForwardOptions& options,
-               const device::DeviceBatch& batch) {
-  const at::Tensor logits = forward(session.model, batch.inputs, options);
-  const stage::LossValue loss =
-      batch.lambda.defined()
-          ? session.loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda})
-          : session.loss.forward(logits, batch.targets);
-  loss.value.backward();
-}
-
-bool is_stopped(const Session& session) {
-  return session.stop_signal != nullptr && *session.stop_signal != 0;
-}
-
-/// It lives: the supervisor counts the seconds since the last stamp.
-void stamp(const Session& session) {
-  events::Heartbeat* page = session.heartbeat;
-  if (page != nullptr) page->stamp(events::Phase::shutdown, page->global_step.load());
-}
-
-/// Which steps are timed, and for how long.
 struct Block {
   const device::DeviceBatch& batch;
   ForwardOptions forward;
@@ -104,19 +74,23 @@ std::vector<double> time_block(const Session& session, KeptState& kept, const Bl
   std::vector<double> seconds;
   const double until = session.clock.now() + block.budget_s;
   double ended = 0;
+  events::Heartbeat* page = session.heartbeat;
   for (std::int64_t i = 0; i < block.steps && ended < until; ++i) {
-    if (is_stopped(session)) return {};
-    stamp(session);
+    if (session.stop_signal != nullptr && *session.stop_signal != 0) return {};
+    // The supervisor counts the seconds since the last stamp.
+    if (page != nullptr) page->stamp(events::Phase::shutdown, page->global_step.load());
     kept.drop_gradients();
     const double begun = session.clock.now();
-    take_step(session, block.forward, block.batch);
+    {  // a step ends once its graph is freed
+      const at::Tensor logits = forward(session.model, block.batch.inputs, block.forward);
+      loss_of(session.loss, logits, block.batch).value.backward();
+    }
     ended = session.clock.now();
     if (i >= kWarmUps) seconds.push_back(ended - begun);
   }
   return seconds;
 }
 
-/// Sets the number of threads of this process, and sets it back.
 class ThreadsScope {
  public:
   explicit ThreadsScope(int threads) : before_(at::get_num_threads()) {
@@ -130,63 +104,38 @@ class ThreadsScope {
   int before_;
 };
 
-/// Times the steps of a run with one setting changed at a time.
-class SettingReplay {
- public:
-  SettingReplay(const Session& session, const ReplayBatch& replay, KeptState& kept)
-      : session_(session), replay_(replay), kept_(kept) {}
-
-  void run(const device::DeviceBatch& batch, ReplayedBatch& found) {
-    if (!(replay_.setting_budget_s > 0)) return;
-    try_threads(batch, found);
-    try_larger_batch(found);
-    try_bf16(batch, found);
-  }
-
- private:
-  /// Whether the fewest steps fit that tell, each of so many seconds.
-  [[nodiscard]] bool fits(double step_s) const {
-    return step_s * static_cast<double>(kFewest + kWarmUps) <= replay_.setting_budget_s;
-  }
-
-  [[nodiscard]] std::optional<double> time(const device::DeviceBatch& batch,
-                                           const ForwardOptions& forward) {
+/// Times the steps of a run with one setting changed at a time; `full` is its batch, filled up.
+void replay_settings(const Session& session, const ReplayBatch& replay,
+                     const device::DeviceBatch& full, KeptState& kept, ReplayedBatch& found) {
+  // Whether the fewest steps fit that tell, each of so many seconds.
+  const auto fits = [&](double step_s) {
+    return step_s * static_cast<double>(kFewest + kWarmUps) <= replay.setting_budget_s;
+  };
+  const auto time = [&](const device::DeviceBatch& batch,
+                        const ForwardOptions& forward) -> std::optional<double> {
     const std::vector<double> seconds =
-        time_block(session_, kept_, {batch, forward, kMost + kWarmUps, replay_.setting_budget_s});
-    if (seconds.size() < 3) return std::nullopt;
-    return median(seconds);
-  }
-
-  void try_threads(const device::DeviceBatch& batch, ReplayedBatch& found) {
-    const int now = at::get_num_threads();
-    const int other = now == session_.cores ? 1 : session_.cores;
-    if (session_.cores < 1 || other == now || !fits(found.step_s)) return;
+        time_block(session, kept, {batch, forward, kMost + kWarmUps, replay.setting_budget_s});
+    return seconds.size() < 3 ? std::nullopt : std::optional(median(seconds));
+  };
+  const int now = at::get_num_threads();
+  const int other = now == session.cores ? 1 : session.cores;
+  if (session.cores >= 1 && other != now && fits(found.step_s)) {
     const ThreadsScope threads(other);
-    if (const auto step_s = time(batch, replay_.forward)) found.other_threads = {other, *step_s};
+    if (const auto step_s = time(full, replay.forward)) found.other_threads = {other, *step_s};
   }
-
-  void try_larger_batch(ReplayedBatch& found) {
-    for (const std::int64_t factor : {8, 4, 2}) {
-      if (!fits(found.step_s * static_cast<double>(factor))) continue;
-      const std::int64_t rows = factor * session_.batch_size;
-      if (const auto step_s = time(filled_up(replay_.batch, rows), replay_.forward))
-        found.larger_batch = {rows, *step_s};
-      return;
-    }
+  for (const std::int64_t factor : {8, 4, 2}) {
+    if (!fits(found.step_s * static_cast<double>(factor))) continue;
+    const std::int64_t rows = factor * session.batch_size;
+    if (const auto step_s = time(filled_up(replay.batch, rows), replay.forward))
+      found.larger_batch = {rows, *step_s};
+    break;
   }
-
-  void try_bf16(const device::DeviceBatch& batch, ReplayedBatch& found) {
-    const bool full = replay_.forward.precision == spec::Precision::full;
-    if (!replay_.has_bf16 || !full || !fits(found.step_s)) return;
-    ForwardOptions options = replay_.forward;
-    options.precision = spec::Precision::bf16_mixed;
-    if (const auto step_s = time(batch, options)) found.precision = {options.precision, *step_s};
+  ForwardOptions bf16 = replay.forward;
+  bf16.precision = spec::Precision::bf16_mixed;
+  if (replay.has_bf16 && replay.forward.precision == spec::Precision::full && fits(found.step_s)) {
+    if (const auto step_s = time(full, bf16)) found.precision = {bf16.precision, *step_s};
   }
-
-  const Session& session_;
-  const ReplayBatch& replay_;
-  KeptState& kept_;
-};
+}
 
 std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& replay) {
   session.train.rest();
@@ -199,7 +148,7 @@ std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& re
   if (seconds.empty()) return std::nullopt;
   ReplayedBatch found{median(seconds), static_cast<std::int64_t>(seconds.size())};
   try {
-    SettingReplay(session, replay, kept).run(batch, found);
+    if (replay.setting_budget_s > 0) replay_settings(session, replay, batch, kept, found);
   } catch (const std::exception&) {  // a larger batch may not fit; the others stay as they are
   }
   return found;
@@ -231,17 +180,6 @@ std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBa
   }
 }
 
-namespace {
-
-bool has_native_bf16() {
-  const std::vector<std::string> features = read_machine().cpu_features;
-  return std::ranges::any_of(features, [](const std::string& feature) {
-    return feature == "avx512_bf16" || feature == "amx_bf16";
-  });
-}
-
-}  // namespace
-
 void StepBenchmark::on_epoch_report(LoopState& state) {
   const events::Timing& timing = state.report.timing;
   cost_.training_s += timing.wall_s;
@@ -254,12 +192,15 @@ void StepBenchmark::on_run_end(LoopState& state) {
   cost_.batches = state.batches;
   const std::int64_t steps = cost_.steps();
   if (steps == 0) return;
+  const bool has_bf16 = std::ranges::any_of(
+      read_machine().cpu_features,
+      [](const std::string& feature) { return feature == "avx512_bf16" || feature == "amx_bf16"; });
   step_.stop_watching();
   const auto replayed = replay_batch(session_, {.batch = *state.last_batch,
                                                 .forward = options_.forward,
                                                 .steps = steps,
                                                 .setting_budget_s = cost_.setting_budget_s(),
-                                                .has_bf16 = has_native_bf16()});
+                                                .has_bf16 = has_bf16});
   if (!replayed) return;
   events::Finished& finished = state.finished;
   finished.replay_step_s = replayed->step_s;

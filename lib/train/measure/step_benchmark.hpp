@@ -1,9 +1,6 @@
 #pragma once
 
-#include "device/feed.hpp"
 #include "train/loop/observer.hpp"
-#include "train/loop/session.hpp"
-#include "train/step/forward.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <cstdint>
@@ -49,13 +46,10 @@ struct ReplayBatch {
   bool has_bf16 = false;  // the CPU has instructions for it
 };
 
-/// Forward and backward of one batch again and again, filled up to a full one by its own rows: a
-/// step whose batch is always there. For the end of a run, when all was written. Gradients are
-/// thrown away, buffers and generators put back where they were: nothing that a run leaves depends
-/// on it. It ends after two seconds, whatever the steps take. Nothing where a step fails or the run
-/// is asked to stop: a probe costs no run. A larger batch (2, 4 or 8 times the rows), another
-/// number of threads (all cores, or one) and bf16 are timed in the same way where their steps fit
-/// into the budget.
+/// Times forward and backward of one batch, filled up to a full one by its own rows, again and
+/// again for two seconds at most; within the budget also a larger batch (2, 4 or 8 times the rows),
+/// another number of threads (all cores, or one) and bf16. Gradients are thrown away, buffers and
+/// generators restored. Returns nothing where a step fails or the run is asked to stop.
 std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay);
 
 /// Where it is cheap to find out, measures at the end of a run what a step takes whose batch is

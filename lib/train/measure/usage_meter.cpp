@@ -1,8 +1,5 @@
 #include "train/measure/usage_meter.hpp"
 
-#include "device/device.hpp"
-#include "device/process_stats.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -118,7 +115,7 @@ std::optional<double> UsageMeter::take_gpu_util() {
 UsageObserver::UsageObserver(const Session& session, const Options& options, const Phases& phases)
     : options_(options),
       phases_(phases),
-      meter_(session.cores, make_gpu_meter(device::cuda_pci_bus(options.device))) {}
+      meter_(session.cores, make_gpu_meter(device::gpu_info(options.device).pci_bus)) {}
 
 void UsageObserver::on_epoch_begin(LoopState& /*state*/) {
   cpu_before_ = device::cpu_seconds();

@@ -2,7 +2,6 @@
 
 #include "base/machine/nvml.hpp"
 #include "base/machine/resource_usage.hpp"
-#include "events/records.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
 

@@ -1,6 +1,5 @@
 #include "train/parallel/local_sgd.hpp"
 
-#include "base/clock.hpp"
 #include "dist/sync_meter.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -8,9 +7,6 @@
 #include <ATen/ops/empty.h>
 
 #include <map>
-#include <memory>
-#include <string>
-#include <utility>
 
 namespace trainctl::train {
 namespace {
@@ -19,17 +15,17 @@ using Tensors = std::vector<at::Tensor>;
 
 /// In order of first appearance within a type, so that all ranks agree.
 std::vector<Tensors> split(const Tensors& tensors, std::size_t cap_bytes) {
-  struct Open {
+  struct OpenPart {
     std::size_t index = 0;
     std::size_t bytes = 0;
   };
   std::vector<Tensors> parts;
-  std::map<std::pair<std::string, at::ScalarType>, Open> open;
+  std::map<std::pair<std::string, at::ScalarType>, OpenPart> open;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() == 0) continue;
     const auto [place, is_new] =
-        open.try_emplace({tensor.device().str(), tensor.scalar_type()}, Open{parts.size(), 0});
-    Open& part = place->second;
+        open.try_emplace({tensor.device().str(), tensor.scalar_type()}, OpenPart{parts.size(), 0});
+    OpenPart& part = place->second;
     const bool is_full = part.bytes > 0 && part.bytes + tensor.nbytes() > cap_bytes;
     if (is_full) part = {parts.size(), 0};
     if (is_new || is_full) parts.emplace_back();
@@ -80,62 +76,17 @@ std::vector<at::Tensor> averaged_of(const stage::Model& model) {
 
 }  // namespace
 
-LocalSgd::LocalSgd(const stage::Model& model, dist::Communicator& communicator,
-                   const Options& options)
-    : communicator_(communicator),
-      every_(options.every),
-      averaged_(averaged_of(model), options.cap_bytes) {
-  for (stage::NamedTensor& buffer : model.buffers()) {
+LocalSgdObserver::LocalSgdObserver(const Session& session, const Options& options, Phases& phases,
+                                   std::int64_t steps_per_epoch)
+    : communicator_(session.communicator),
+      options_(options),
+      phases_(phases),
+      steps_per_epoch_(steps_per_epoch),
+      averaged_(averaged_of(session.model), session.buckets.cap_bytes) {
+  for (stage::NamedTensor& buffer : session.model.buffers()) {
     if (!buffer.tensor.is_floating_point()) counted_.push_back(std::move(buffer));
   }
 }
-
-bool LocalSgd::after_step(Need need) {
-  if (++steps_ < every_ && need == Need::none) return false;
-  steps_ = 0;
-  average();
-  return true;
-}
-
-void LocalSgd::average() {
-  const int world_size = communicator_.place().world_size;
-  if (world_size == 1) return;
-  const double begun = steady_clock().now();
-  exchange();
-  std::int64_t bytes = 0;
-  for (std::size_t part = 0; part < averaged_.size(); ++part)
-    bytes += static_cast<std::int64_t>(averaged_.flat(part).nbytes());
-  const bool on_cpu = averaged_.size() > 0 && averaged_.flat(0).is_cpu();
-  ++stats_.steps;
-  stats_.payload_bytes += bytes;
-  stats_.wire_bytes += dist::ring_bytes(bytes, world_size);
-  if (on_cpu) stats_.exposed_s += steady_clock().now() - begun;
-}
-
-void LocalSgd::exchange() const {
-  const int world_size = communicator_.place().world_size;
-  const at::NoGradGuard guard;
-  std::vector<std::unique_ptr<dist::Pending>> under_way;
-  for (std::size_t part = 0; part < averaged_.size(); ++part) {
-    averaged_.gather(part);
-    under_way.push_back(
-        communicator_.start_sum(averaged_.flat(part).div_(world_size), "average of the weights"));
-  }
-  for (std::size_t part = 0; part < averaged_.size(); ++part) {
-    under_way[part]->wait();
-    averaged_.scatter(part);
-  }
-  for (const auto& [name, buffer] : counted_)
-    communicator_.broadcast(buffer, "broadcast of buffer '" + name + "'");
-}
-
-LocalSgdObserver::LocalSgdObserver(const Session& session, const Options& options, Phases& phases,
-                                   std::int64_t steps_per_epoch)
-    : options_(options),
-      phases_(phases),
-      steps_per_epoch_(steps_per_epoch),
-      local_sgd_(session.model, session.communicator,
-                 {options.sync_every, session.buckets.cap_bytes}) {}
 
 void LocalSgdObserver::on_step_end(LoopState& state) {
   const PhaseScope scope(phases_, Part::allreduce);
@@ -144,8 +95,36 @@ void LocalSgdObserver::on_step_end(LoopState& state) {
   const bool averages =
       options_.averaging && averages_step(*options_.averaging, steps_per_epoch_, at.global_step);
   const bool needs_alike = ends || averages || saves_after_step(options_, state);
-  state.ranks_alike =
-      local_sgd_.after_step(needs_alike ? LocalSgd::Need::alike : LocalSgd::Need::none);
+  state.ranks_alike = ++steps_ >= options_.sync_every || needs_alike;
+  if (!state.ranks_alike) return;
+  steps_ = 0;
+  average();
+}
+
+void LocalSgdObserver::average() {
+  const int world_size = communicator_.place().world_size;
+  if (world_size == 1) return;
+  const double begun = steady_clock().now();
+  const at::NoGradGuard guard;
+  std::int64_t bytes = 0;
+  std::vector<dist::Pending> under_way;
+  for (std::size_t part = 0; part < averaged_.size(); ++part) {
+    averaged_.gather(part);
+    under_way.push_back(
+        communicator_.start_sum(averaged_.flat(part).div_(world_size), "average of the weights"));
+    bytes += static_cast<std::int64_t>(averaged_.flat(part).nbytes());
+  }
+  for (std::size_t part = 0; part < averaged_.size(); ++part) {
+    under_way[part]();
+    averaged_.scatter(part);
+  }
+  for (const auto& [name, buffer] : counted_)
+    communicator_.broadcast(buffer, "broadcast of buffer '" + name + "'");
+  const bool on_cpu = averaged_.size() > 0 && averaged_.flat(0).is_cpu();
+  ++stats_.steps;
+  stats_.payload_bytes += bytes;
+  stats_.wire_bytes += dist::ring_bytes(bytes, world_size);
+  if (on_cpu) stats_.exposed_s += steady_clock().now() - begun;
 }
 
 }  // namespace trainctl::train

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "dist/communicator.hpp"
-#include "stage/stages.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
 
@@ -36,40 +34,9 @@ class FlatTensors {
   std::vector<Part> parts_;
 };
 
-/// Local SGD (Stich 2019): each rank takes its steps alone, and every so many of them the ranks
-/// average weights and buffers. Between them the ranks differ, and so do their optimizers for
-/// good. With plain SGD and an exchange after every step it is ddp but for rounding.
-class LocalSgd {
- public:
-  struct Options {
-    std::int64_t every = 1;  // optimizer steps
-    std::size_t cap_bytes = std::size_t{25} << 20;
-  };
-
-  /// Model and communicator outlive it.
-  LocalSgd(const stage::Model& model, dist::Communicator& communicator, const Options& options);
-
-  /// Whether somebody needs the ranks alike after this step: who saves, validates, or ends.
-  enum class Need { none, alike };
-  /// After an optimizer step. Returns whether the ranks are alike now; all ranks agree.
-  bool after_step(Need need);
-  /// What averaging took since the last call; its seconds on a CPU alone.
-  dist::SyncStats take_stats() { return std::exchange(stats_, {}); }
-
- private:
-  void average();
-  void exchange() const;
-
-  dist::Communicator& communicator_;
-  std::int64_t every_;
-  std::int64_t steps_ = 0;                   // since they were alike
-  FlatTensors averaged_;                     // weights, and buffers of floating point
-  std::vector<stage::NamedTensor> counted_;  // buffers of whole numbers: rank 0's count
-  dist::SyncStats stats_;
-};
-
-/// Averages the weights every trainer.sync_every steps, and before whatever looks at them: a save
-/// that is due, an average that takes them in, the end of the epoch or of the run.
+/// Local SGD (Stich 2019): each rank takes its steps alone; the ranks average weights and buffers
+/// every trainer.sync_every steps, and before a save, an average that takes them in, and the end of
+/// the epoch or of the run. In between the ranks differ, and their optimizers always do.
 class LocalSgdObserver final : public Observer {
  public:
   /// `steps_per_epoch`: optimizer steps.
@@ -77,13 +44,20 @@ class LocalSgdObserver final : public Observer {
                    std::int64_t steps_per_epoch);
 
   void on_step_end(LoopState& state) override;
-  void on_epoch_report(LoopState& state) override { state.exchanged += local_sgd_.take_stats(); }
+  /// Adds what averaging took since the last call; its seconds on a CPU alone.
+  void on_epoch_report(LoopState& state) override { state.exchanged += std::exchange(stats_, {}); }
 
  private:
+  void average();
+
+  dist::Communicator& communicator_;
   const Options& options_;
   Phases& phases_;
   std::int64_t steps_per_epoch_;
-  LocalSgd local_sgd_;
+  std::int64_t steps_ = 0;                   // since the ranks were alike
+  FlatTensors averaged_;                     // weights, and buffers of floating point
+  std::vector<stage::NamedTensor> counted_;  // buffers of whole numbers: rank 0's count
+  dist::SyncStats stats_;
 };
 
 }  // namespace trainctl::train

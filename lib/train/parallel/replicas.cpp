@@ -1,11 +1,7 @@
 #include "train/parallel/replicas.hpp"
 
-#include "dist/communicator.hpp"
-#include "train/step/captured_step.hpp"
+#include "train/state/weights.hpp"
 #include "train/step/step_runner.hpp"
-
-#include <string>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
@@ -35,9 +31,8 @@ std::unique_ptr<dist::GradSync> synchronize(const Session& session, const Option
   if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::own;
   buckets.exchanges = options.strategy != spec::Strategy::local_sgd;
   buckets.names.clear();
-  for (const auto& [name, tensor] : session.model.parameters()) {
-    if (tensor.requires_grad()) buckets.names.push_back(name);
-  }
+  for (const auto& [name, tensor] : trained_parameters(session.model))
+    buckets.names.push_back(name);
   return session.communicator.sync_gradients(trainable(session.model), buckets);
 }
 

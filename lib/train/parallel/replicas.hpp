@@ -1,6 +1,5 @@
 #pragma once
 
-#include "dist/grad_sync.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
 

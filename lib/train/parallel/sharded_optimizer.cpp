@@ -10,9 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <deque>
-#include <utility>
 
 namespace trainctl::train {
 
@@ -164,11 +162,11 @@ void ShardedOptimizer::share() {
 void ShardedOptimizer::exchange() const {
   const at::NoGradGuard guard;
   const int own = communicator_.place().rank;
-  std::deque<std::pair<const Piece*, std::unique_ptr<dist::Pending>>> under_way;
+  std::deque<std::pair<const Piece*, dist::Pending>> under_way;
   const auto wait_for = [&](std::size_t left) {
     for (; under_way.size() > left; under_way.pop_front()) {
       const Piece& piece = *under_way.front().first;
-      under_way.front().second->wait();
+      under_way.front().second();
       if (piece.owner != own && !piece.views.empty())
         at::_foreach_copy_(piece.tensors, piece.views);
     }

@@ -18,11 +18,9 @@ std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, in
 /// What the optimizer of a rank is built for.
 std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
 
-/// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the
-/// parameters, and keeps state for these alone; after a step each rank gives those it has updated
-/// to all. Gradients are averaged on every rank before, so clipping and what is found in them is as
-/// without. Built-in optimizers update each parameter by itself, so the numbers are too, bit for
-/// bit. What is large is given where it lies; small tensors go through one buffer, side by side.
+/// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the parameters,
+/// keeps state for these alone, and gives them to all after a step: large ones in place, small ones
+/// side by side in one buffer. The numbers are those without it, bit for bit.
 class ShardedOptimizer final : public stage::Optimizer {
  public:
   /// `inner` was built for what owned_by(owners, rank) says. The communicator outlives it. The
@@ -49,7 +47,6 @@ class ShardedOptimizer final : public stage::Optimizer {
   [[nodiscard]] double initial_lr() const override { return inner_->initial_lr(); }
   [[nodiscard]] bool has_momentum() const override { return inner_->has_momentum(); }
   void set_momentum(double momentum) override { inner_->set_momentum(momentum); }
-  /// Of this rank's share.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const override { return inner_->state(); }
   void serialize(StateArchive& archive) override { inner_->serialize(archive); }
 

@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 namespace trainctl::train {
@@ -15,12 +14,12 @@ Agreement::Agreement(dist::Communicator& communicator, StopSources sources, Cade
       sources_(sources),
       cadence_(cadence),
       alone_(communicator.place().world_size == 1),
-      wishes_(at::zeros({4}, at::kInt)) {}
+      requests_(at::zeros({4}, at::kInt)) {}
 
 Agreement::~Agreement() {
   try {
-    if (pending_) pending_->wait();  // the exchange writes into wishes_
-  } catch (...) {                    // the failure that ends the run has been told already
+    if (pending_) pending_();  // the exchange writes into requests_
+  } catch (...) {              // the failure that ends the run has been told already
   }
 }
 
@@ -30,12 +29,12 @@ Stop Agreement::own(double now) const {
 }
 
 Stop Agreement::read() {
-  std::exchange(pending_, nullptr)->wait();
-  const auto* wishes = wishes_.const_data_ptr<std::int32_t>();
-  save_agreed_ = wishes[2] > 0;
-  steps_left_ = wishes[3];
-  if (wishes[0] > 0) return Stop::signal;
-  return wishes[1] > 0 ? Stop::time : Stop::none;
+  std::exchange(pending_, nullptr)();
+  const auto* requests = requests_.const_data_ptr<std::int32_t>();
+  save_agreed_ = requests[2] > 0;
+  steps_left_ = requests[3];
+  if (requests[0] > 0) return Stop::signal;
+  return requests[1] > 0 ? Stop::time : Stop::none;
 }
 
 void Agreement::begin_phase() {
@@ -46,19 +45,15 @@ void Agreement::begin_phase() {
   last_step_s_ = 0;
 }
 
-/// The last step was another kind of work than the steps since the last exchange.
-bool Agreement::has_slowed(double elapsed) const {
-  constexpr double kFarLonger = 10;
-  if (steps_since_start_ < 2) return false;
-  const double others_s = (elapsed - last_step_s_) / (steps_since_start_ - 1);
-  return last_step_s_ > kFarLonger * others_s;
-}
-
 /// From the time of the steps since the last exchange, at most twice as many as before: the first
 /// steps may have been quick by chance.
 std::int32_t Agreement::steps_until_next(double now) {
+  constexpr double kFarLonger = 10;
   const double elapsed = started_at_ ? now - *started_at_ : 0;
-  if (has_slowed(elapsed)) {
+  const double others_s = (elapsed - last_step_s_) / std::max(steps_since_start_ - 1, 1);
+  // The last step was another kind of work than the steps since the last exchange.
+  const bool has_slowed = steps_since_start_ >= 2 && last_step_s_ > kFarLonger * others_s;
+  if (has_slowed) {
     steps_between_ = 1;
   } else if (steps_since_start_ > 0 && elapsed > 0) {
     const double most = std::min(kMostSteps, 2 * steps_between_);
@@ -71,19 +66,19 @@ std::int32_t Agreement::steps_until_next(double now) {
 }
 
 void Agreement::start(double now) {
-  const Stop wish = own(now);
+  const Stop request = own(now);
   const bool decides = communicator_.place().rank == 0;
-  auto* wishes = wishes_.mutable_data_ptr<std::int32_t>();
-  wishes[0] = wish == Stop::signal ? 1 : 0;
-  wishes[1] = wish == Stop::time ? 1 : 0;
-  // What was agreed just now is still to be done: it is no new wish.
-  wishes[2] = decides && wishes_save_ && !save_agreed_ ? 1 : 0;
-  wishes[3] = decides ? steps_until_next(now) : 0;
-  pending_ = communicator_.start_sum(wishes_, "agreement on stopping");
+  auto* requests = requests_.mutable_data_ptr<std::int32_t>();
+  requests[0] = request == Stop::signal ? 1 : 0;
+  requests[1] = request == Stop::time ? 1 : 0;
+  // What was agreed just now is still to be done: it is no new request.
+  requests[2] = decides && save_is_due_ && !save_agreed_ ? 1 : 0;
+  requests[3] = decides ? steps_until_next(now) : 0;
+  pending_ = communicator_.start_sum(requests_, "agreement on stopping");
 }
 
 Stop Agreement::after_step(At at, double now) {
-  save_agreed_ = alone_ && wishes_save_;
+  save_agreed_ = alone_ && save_is_due_;
   if (alone_) return own(now);
   if (cadence_ == Cadence::meeting_points)
     return at == At::meeting_point ? settle(now) : Stop::none;
@@ -109,22 +104,16 @@ Stop Agreement::settle(double now) {
   return read();
 }
 
-namespace {
-
 /// The ranks of local SGD meet where they share their weights, and not in between.
-Agreement::Cadence cadence_of(const Options& options) {
-  const bool by_time = options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd;
-  return by_time ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
-}
-
-}  // namespace
-
 StopConsensus::StopConsensus(const Session& session, const Options& options, Phases& phases)
     : session_(session),
       options_(options),
       phases_(phases),
       alone_(session.communicator.place().world_size == 1),
-      agreement_(session.communicator, {session.stop_signal}, cadence_of(options)) {}
+      agreement_(session.communicator, {session.stop_signal},
+                 options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd
+                     ? Agreement::Cadence::by_time
+                     : Agreement::Cadence::meeting_points) {}
 
 /// The starts of a run share trainer.max_time: there may be none left. A signal waits for a step.
 void StopConsensus::on_run_begin(LoopState& state) {
@@ -139,7 +128,7 @@ void StopConsensus::on_step_end(LoopState& state) {
   const double now = phases_.now();
   if (!alone_) phases_.switch_to(Part::allreduce);
   if (options_.saving && options_.saving->every_s)
-    agreement_.wish_save(now - state.saved_at >= *options_.saving->every_s);
+    agreement_.request_save(now - state.saved_at >= *options_.saving->every_s);
   const std::int64_t step = state.position.global_step;
   const bool meets = options_.strategy == spec::Strategy::local_sgd
                          ? state.ranks_alike

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "base/clock.hpp"
-#include "dist/communicator.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
 
@@ -19,11 +17,9 @@ struct StopSources {
 };
 
 /// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
-/// rank 0's clock decides. With several ranks on CPUs the wishes are summed in the background of
-/// a step and read one step later. Short steps are not slowed by it: rank 0 adds to the sum how
-/// many steps pass until the next one, so that there is one about every kEvery_s; after a step that
-/// took far longer than those before it that number begins anew. On GPUs they are
-/// exchanged at meeting points only, see spec::agreement_every().
+/// rank 0's clock decides. On CPUs the requests are summed in the background of a step, about every
+/// kEvery_s as rank 0 counts it in steps, and read one step later. On GPUs they are exchanged at
+/// meeting points only, see spec::agreement_every().
 class Agreement {
  public:
   enum class Cadence { by_time, meeting_points };
@@ -46,26 +42,25 @@ class Agreement {
   /// At the end of a step or of a batch of validation; `now` as of the timer.
   Stop after_step(At at, double now);
   /// What rank 0 says from now on of whether a save is due; the others are not asked.
-  void wish_save(bool due) { wishes_save_ = due; }
-  /// Whether all ranks save after the step that was given last: once for each wish.
+  void request_save(bool due) { save_is_due_ = due; }
+  /// Whether all ranks save after the step that was given last: once for each request.
   [[nodiscard]] bool save_agreed() const { return save_agreed_; }
   /// Waits for all ranks: between epochs.
   Stop settle(double now);
-  /// This rank's own wish, without asking the others.
+  /// This rank's own request, without asking the others.
   [[nodiscard]] Stop own(double now) const;
 
  private:
   Stop read();
   void start(double now);
   std::int32_t steps_until_next(double now);
-  [[nodiscard]] bool has_slowed(double elapsed) const;
 
   dist::Communicator& communicator_;
   StopSources sources_;
   Cadence cadence_;
   bool alone_;
-  at::Tensor wishes_;  // int32: [signal, time, save, steps until the next exchange]
-  bool wishes_save_ = false;
+  at::Tensor requests_;  // int32: [signal, time, save, steps until the next exchange]
+  bool save_is_due_ = false;
   bool save_agreed_ = false;
   bool begins_ = true;           // the first step of a phase is yet to come
   std::int32_t steps_left_ = 0;  // the same on all ranks
@@ -75,7 +70,7 @@ class Agreement {
   std::optional<double> started_at_;
   std::optional<double> stepped_at_;  // the end of the step before
   double last_step_s_ = 0;
-  std::unique_ptr<dist::Pending> pending_;
+  dist::Pending pending_;  // empty: no exchange is under way
 };
 
 /// Ends the run after the same step on all ranks: at a signal, or when trainer.max_time has passed.

@@ -4,7 +4,6 @@
 #include "base/strings.hpp"
 
 #include <cmath>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -42,18 +41,15 @@ bool BestWeights::observe(const Position& position, std::optional<double> monito
     }
     if (options_.save_best) take(best_);
   }
-  if (restores_ && decision.improved) take_for_stopper(position, best);
-  return best;
-}
-
-void BestWeights::take_for_stopper(const Position& position, bool is_best) {
+  if (!restores_ || !decision.improved) return best;
   stoppers_position_ = position;
-  shares_best_ = is_best && options_.save_best;
+  shares_best_ = best && options_.save_best;
   if (shares_best_) {
     stoppers_best_.reset();
   } else {
     take(stoppers_best_);
   }
+  return best;
 }
 
 std::vector<stage::NamedTensor> BestWeights::state() const {
@@ -176,22 +172,18 @@ void BestWeights::tell_failure(const char* file, const Error& error) const {
 
 void BestWeights::save_last(const Position& position, OnFailure on_failure) {
   if (!options_.save_last || !writes_) return;
+  const Position at = restored_.value_or(position);
   try {
-    write_last(position);
+    make_folder(session_.run_dir / "checkpoints");
+    save_weights(
+        session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
+        {{"epoch", std::to_string(at.epoch + 1)}, {"global_step", std::to_string(at.global_step)}});
+    session_.emit(
+        events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
   } catch (const Error& error) {
     if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
     tell_failure("last", error);
   }
-}
-
-void BestWeights::write_last(const Position& position) const {
-  const Position at = restored_.value_or(position);
-  make_folder(session_.run_dir / "checkpoints");
-  save_weights(
-      session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
-      {{"epoch", std::to_string(at.epoch + 1)}, {"global_step", std::to_string(at.global_step)}});
-  session_.emit(
-      events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
 }
 
 void BestWeights::restore_best() {

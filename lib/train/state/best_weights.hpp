@@ -1,13 +1,11 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/phases.hpp"
 #include "train/state/weights.hpp"
 
 #include <future>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -59,10 +57,8 @@ class BestWeights final : public Observer {
   void take(std::optional<Snapshot>& into) const;
   void serialize_ranking(StateArchive& archive);
   void serialize(StateArchive& archive, std::string_view key, std::optional<Snapshot>& kept) const;
-  void take_for_stopper(const Position& position, bool is_best);
   void begin_best();
   void settle_best(OnFailure on_failure);
-  void write_last(const Position& position) const;
   void tell_failure(const char* file, const Error& error) const;
 
   const Session& session_;

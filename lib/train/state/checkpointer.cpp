@@ -1,35 +1,31 @@
 #include "train/state/checkpointer.hpp"
 
-#include "base/clock.hpp"
-#include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/strings.hpp"
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
+#include <fstream>
 #include <system_error>
-#include <utility>
+#include <thread>
 
 namespace trainctl::train {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto kPause = std::chrono::milliseconds(2);
+
+/// The file next to a part that says that its rank gives up, so that rank 0 does not wait for it.
+/// An empty file needs no space.
+fs::path failure_sign(const fs::path& part) { return fs::path(part).concat(".failed"); }
+
 /// In a row, before the run ends: short saves must not end it while somebody makes room.
 constexpr int kMostFailures = 3;
 constexpr double kLongestFailing = 300;  // seconds
-
-CheckpointWriter::Options writer_options(const Session& session, const Options& options) {
-  return {.folder = session.run_dir / "checkpoints",
-          .place = session.communicator.place(),
-          .ranking = {options.monitor, options.mode},
-          .top_k = options.saving->top_k};
-}
-
-bool is_in(const fs::path& checkpoint, const fs::path& folder) {
-  std::error_code failure;
-  return !checkpoint.empty() && fs::equivalent(checkpoint.parent_path(), folder, failure);
-}
 
 double megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
@@ -50,12 +46,134 @@ class Exposed {
 
 }  // namespace
 
+CheckpointWriter::CheckpointWriter(Options options, const std::atomic<bool>& canceled)
+    : options_(std::move(options)), cancelled_(canceled), store_(options_.folder) {}
+
+WriteOutcome CheckpointWriter::run(const WriteJob& job) {
+  WriteOutcome outcome;
+  outcome.name = checkpoint::folder_name(job.manifest.moment());
+  try {
+    if (options_.place.rank == 0) {
+      lead(job, outcome);
+    } else {
+      follow(job, outcome);
+    }
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+  } catch (...) {
+    outcome.failure = "an unknown failure";
+  }
+  return outcome;
+}
+
+void CheckpointWriter::lead(const WriteJob& job, WriteOutcome& outcome) {
+  const fs::path checkpoint = store_.begin(job.manifest.moment());
+  try {
+    publish(job, checkpoint);
+  } catch (...) {
+    const std::exception_ptr cause = std::current_exception();
+    try {
+      store_.abandon(checkpoint);
+    } catch (const Error&) {  // the next save tries again; the cause is what counts
+    }
+    std::rethrow_exception(cause);
+  }
+  outcome.committed = true;
+  tidy(checkpoint);
+}
+
+void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) {
+  checkpoint::StoredOnce stored = checkpoint::store_once(store_, checkpoint, job.entries);
+  container::write(checkpoint::Store::part(checkpoint, 0), stored.part, job.meta);
+  checkpoint::Manifest manifest = job.manifest;
+  manifest.shared = std::move(stored.shared);
+  manifest.parts.clear();
+  for (int rank = 0; rank < options_.place.world_size; ++rank) {
+    const fs::path part = checkpoint::Store::part(checkpoint, rank);
+    await(part, failure_sign(part));
+    manifest.parts.push_back(
+        {part.filename().string(), fs::file_size(part), container::stored_checksum(part)});
+  }
+  await_listeners(job);
+  store_.commit(checkpoint, manifest);
+}
+
+/// Else a run that goes on from here, after all its processes were killed, lacks lines in its
+/// history. A supervisor that stands still costs no checkpoint.
+void CheckpointWriter::await_listeners(const WriteJob& job) const {
+  if (!job.is_heard) return;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.heard_deadline_s);
+  while (!job.is_heard() && !cancelled_ && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(kPause);
+}
+
+/// Behind the commit: whatever fails here costs no checkpoint.
+void CheckpointWriter::tidy(const fs::path& checkpoint) {
+  store_.point(checkpoint::Link::last, checkpoint);
+  const std::vector<checkpoint::Found> found = store_.list();
+  const std::vector<std::string> best = best_names(found, options_.ranking, options_.top_k);
+  if (!best.empty()) store_.point(checkpoint::Link::best, options_.folder / best.front());
+  if (options_.top_k >= 0) store_.prune(best);
+}
+
+void CheckpointWriter::follow(const WriteJob& job, WriteOutcome& outcome) {
+  const fs::path checkpoint = options_.folder / outcome.name;
+  const fs::path part = checkpoint::Store::part(checkpoint, options_.place.rank);
+  await(checkpoint, {});
+  try {
+    container::write(part, job.entries, job.meta);
+    outcome.committed = true;
+  } catch (...) {
+    std::ofstream{failure_sign(part)};
+    throw;
+  }
+}
+
+void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failure) const {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.part_deadline_s);
+  std::error_code ignored;
+  while (!fs::exists(path, ignored)) {
+    ENSURE(resource, !cancelled_, "it was given up");
+    ENSURE(resource, sign_of_failure.empty() || !fs::exists(sign_of_failure, ignored),
+           "another rank could not write {}", path.filename().string());
+    ENSURE(resource, std::chrono::steady_clock::now() < deadline, "{} did not come within {:g} s",
+           printable(path.string()), options_.part_deadline_s);
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
+                                    const Ranking& ranking, std::int64_t most) {
+  std::vector<const checkpoint::Found*> ranked;
+  for (const checkpoint::Found& one : found) {
+    if (one.manifest && one.manifest->value && one.manifest->monitor == ranking.monitor)
+      ranked.push_back(&one);
+  }
+  std::ranges::sort(ranked, [&](const auto* a, const auto* b) {
+    const double left = *a->manifest->value, right = *b->manifest->value;
+    if (left == right) return a->moment < b->moment;
+    return ranking.mode == spec::Mode::min ? left < right : left > right;
+  });
+  std::vector<std::string> names;
+  for (const checkpoint::Found* one : ranked) {
+    if (most >= 0 && std::cmp_greater_equal(names.size(), most)) break;
+    names.push_back(one->name);
+  }
+  return names;
+}
+
 Saver::Saver(const Session& session, const Options& options)
     : session_(session),
       saving_(*options.saving),
       place_(session.communicator.place()),
       folder_(session.run_dir / "checkpoints"),
-      writer_(writer_options(session, options)) {
+      writer_({.folder = folder_,
+               .place = place_,
+               .ranking = {options.monitor, options.mode},
+               .top_k = saving_.top_k},
+              cancelled_) {
   if (!leads()) return;
   checkpoint::Store store(folder_);
   std::vector<std::string> all;
@@ -69,14 +187,13 @@ Saver::~Saver() {
 }
 
 void Saver::begin(const fs::path& resumed_from) {
-  const bool goes_on = is_in(resumed_from, folder_);
+  std::error_code failure;
+  const bool is_own =
+      !resumed_from.empty() && fs::equivalent(resumed_from.parent_path(), folder_, failure);
   const auto from =
-      goes_on ? checkpoint::parse_folder_name(resumed_from.filename().string()) : std::nullopt;
+      is_own ? checkpoint::parse_folder_name(resumed_from.filename().string()) : std::nullopt;
   if (from) last_ = committed_ = from;
-  if (leads()) expect_none_behind(from);
-}
-
-void Saver::expect_none_behind(const std::optional<checkpoint::Moment>& from) const {
+  if (!leads()) return;
   for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
     ENSURE(checkpoint, from && found.moment <= *from,
            "{} is newer than where this run {}: move it away, or go on from it",
@@ -128,7 +245,7 @@ void Saver::write(const About& about) {
   if (const events::Heartbeat* page = session_.heartbeat)
     job_.is_heard = [page, told = page->told.load()] { return page->has_heard(told); };
   cancelled_ = false;
-  under_way_ = std::async(std::launch::async, [this] { return writer_.run(job_, cancelled_); });
+  under_way_ = std::async(std::launch::async, [this] { return writer_.run(job_); });
   if (!saving_.asynchronous) settle();
 }
 
@@ -207,15 +324,6 @@ std::string Saver::older_one() const {
   return {};
 }
 
-namespace {
-
-checkpoint::Moment moment_of(const LoopState& state) {
-  const Position at = state.next();
-  return {at.global_step, at.epoch, at.step_in_epoch > 0};
-}
-
-}  // namespace
-
 void Checkpointer::on_run_begin(LoopState& state) {
   state.saved_at = parts_.session.clock.now();
   parts_.saver.begin(state.resumed_from);
@@ -244,8 +352,13 @@ void Checkpointer::on_train_epoch_end(LoopState& state) {
 }
 
 void Checkpointer::on_epoch_end(LoopState& state) {
-  const bool saves_later = truncated_epoch_ || state.stop == Stop::signal;
-  reason_ = saves_later || state.decision.diverged ? nullptr : reason_after_epoch(state);
+  reason_ = nullptr;
+  if (truncated_epoch_ || state.stop == Stop::signal || state.decision.diverged) return;
+  if ((state.position.epoch + 1) % parts_.options.save_every == 0) {
+    reason_ = "every_n_epochs";
+  } else if (state.report.improved && parts_.options.save_on_best) {
+    reason_ = "best";
+  }
   if (reason_ == nullptr) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
   copy(state);
@@ -261,14 +374,14 @@ void Checkpointer::on_epoch_report(LoopState& state) {
   if (!parts_.saver.has(truncated_epoch_->moment)) parts_.saver.write(*truncated_epoch_);
 }
 
-/// The last one is waited for, and all ranks learn whether it is there.
+/// Waits for the last save, and all ranks learn whether it is there.
 void Checkpointer::on_train_end(LoopState& state) {
   if (!state.epoch_done) truncated_epoch_.reset();  // a signal came during its validation
   parts_.phases.enter(events::Phase::checkpoint);
   parts_.saver.tolerate_failures();
   parts_.saver.settle();
   const bool asked = state.stop == Stop::signal;
-  const checkpoint::Moment end = truncated_epoch_ ? truncated_epoch_->moment : moment_of(state);
+  const checkpoint::Moment end = truncated_epoch_ ? truncated_epoch_->moment : state.moment();
   if (!parts_.saver.has(end)) {
     if (!truncated_epoch_)
       check_and_copy(state);  // else its save has failed, and the copy is still there
@@ -295,18 +408,13 @@ void Checkpointer::copy(LoopState& state) {
 }
 
 Saver::About Checkpointer::about(const LoopState& state, const char* reason) const {
-  return {.moment = moment_of(state),
+  return {.moment = state.moment(),
           .step_in_epoch = state.next().step_in_epoch,
           .samples_in_epoch = state.epoch_done ? 0 : state.samples,
           .reason = reason,
           .value = state.epoch_done ? state.monitored : std::nullopt,
           .told_epoch = state.position.epoch,
           .buckets = parts_.sync.layout()};
-}
-
-const char* Checkpointer::reason_after_epoch(const LoopState& state) const {
-  if ((state.position.epoch + 1) % parts_.options.save_every == 0) return "every_n_epochs";
-  return state.report.improved && parts_.options.save_on_best ? "best" : nullptr;
 }
 
 }  // namespace trainctl::train

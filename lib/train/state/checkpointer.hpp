@@ -1,9 +1,6 @@
 #pragma once
 
-#include "train/loop/observer.hpp"
-#include "train/loop/phases.hpp"
-#include "train/state/checkpoint_writer.hpp"
-#include "train/state/saved_state.hpp"
+#include "checkpoint/store.hpp"
 #include "train/state/training_state.hpp"
 
 #include <atomic>
@@ -13,16 +10,75 @@
 #include <future>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace trainctl::train {
 
-/// Writes checkpoints of the whole state while training goes on: a copy on the step, the rest on a
-/// thread. One at a time: a save that is due while another one is written waits for it. What became
-/// of one is told at a later step, as an event of rank 0. All ranks make the same calls at the same
-/// steps, `poll` aside.
+/// By what checkpoints are compared: those of another monitor, or without a value, are no part of
+/// it.
+struct Ranking {
+  std::string monitor;
+  spec::Mode mode = spec::Mode::min;
+};
+
+/// The names of the best `most` (-1: of all that have a value), the best first; of equal values the
+/// older one counts as better.
+std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
+                                    const Ranking& ranking, std::int64_t most);
+
+// What the thread does that writes a checkpoint: no tensors, no collectives, no events.
+
+/// One checkpoint, as one rank has it.
+struct WriteJob {
+  std::vector<container::Entry> entries;  // their bytes stay as they are until it is done
+  Json meta;
+  checkpoint::Manifest manifest;  // rank 0 publishes it, with the parts
+  std::function<bool()> is_heard =
+      {};  // whether the history up to here is safe; absent: nobody asks
+};
+
+struct WriteOutcome {
+  bool committed = false;  // of rank 0; of another one: its part is written
+  std::string failure;     // what went wrong, also behind the commit; empty: nothing
+  std::string name;        // of the folder
+};
+
+/// Writes the part of this rank; rank 0 makes the folder before, and commits it when all parts are
+/// there, then moves the links and removes old ones. Ranks find each other by the files.
+class CheckpointWriter {
+ public:
+  struct Options {
+    std::filesystem::path folder;  // checkpoints/
+    dist::Place place;
+    Ranking ranking;
+    std::int64_t top_k = 1;        // -1: nothing is removed
+    double part_deadline_s = 120;  // for the parts of the other ranks
+    double heard_deadline_s = 5;   // for the listeners
+  };
+  /// Gives up what it waits for once `canceled` is set.
+  CheckpointWriter(Options options, const std::atomic<bool>& canceled);
+
+  [[nodiscard]] const std::string& monitor() const { return options_.ranking.monitor; }
+  /// Never throws.
+  WriteOutcome run(const WriteJob& job);
+
+ private:
+  void lead(const WriteJob& job, WriteOutcome& outcome);
+  void publish(const WriteJob& job, const std::filesystem::path& checkpoint);
+  void follow(const WriteJob& job, WriteOutcome& outcome);
+  void await_listeners(const WriteJob& job) const;
+  void tidy(const std::filesystem::path& checkpoint);
+  void await(const std::filesystem::path& path, const std::filesystem::path& sign_of_failure) const;
+
+  Options options_;
+  const std::atomic<bool>& cancelled_;
+  checkpoint::Store store_;
+};
+
+/// Writes checkpoints of the whole state while training continues: a copy on the step, the rest on
+/// a thread. A save waits for the one before it. Rank 0 emits the outcome as an event at a later
+/// step. All ranks make the same calls at the same steps, except poll().
 class Saver {
  public:
   /// Removes what earlier saves left unfinished, so make it before ranks meet. Throws
@@ -72,7 +128,6 @@ class Saver {
 
  private:
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
-  void expect_none_behind(const std::optional<checkpoint::Moment>& from) const;
   void finish();
   void tell(const WriteOutcome& outcome);
   void count_failure(const std::string& failure);
@@ -82,12 +137,12 @@ class Saver {
   Saving saving_;
   dist::Place place_;
   std::filesystem::path folder_;
+  std::atomic<bool> cancelled_ = false;
   CheckpointWriter writer_;
   HostCopies copies_;
   Json meta_;
   WriteJob job_;
   About about_;
-  std::atomic<bool> cancelled_ = false;
   std::future<WriteOutcome> under_way_;
   std::optional<checkpoint::Moment> last_;  // that was begun, or gone on from
   std::optional<checkpoint::Moment> committed_;
@@ -125,13 +180,12 @@ class Checkpointer final : public Observer {
   void copy(LoopState& state);
   void check_and_copy(LoopState& state);
   [[nodiscard]] Saver::About about(const LoopState& state, const char* reason) const;
-  /// Why a checkpoint follows the epoch; null: none does. The same on all ranks.
-  [[nodiscard]] const char* reason_after_epoch(const LoopState& state) const;
 
   Parts parts_;
-  const char* reason_ = nullptr;  // of the copy that on_epoch_report() writes
-  std::optional<Saver::About>
-      truncated_epoch_;  // the checkpoint of an epoch that a limit has cut short
+  /// Why on_epoch_report() writes the copy of the epoch; null: there is none. As on all ranks.
+  const char* reason_ = nullptr;
+  /// The checkpoint of an epoch that a limit has cut short.
+  std::optional<Saver::About> truncated_epoch_;
 };
 
 }  // namespace trainctl::train

@@ -14,13 +14,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 namespace trainctl::train {
@@ -31,13 +27,8 @@ constexpr const char* kValues = "training";
 /// The states of random numbers are set and not copied into.
 constexpr std::string_view kRandom = "rng/";
 
-/// A copy: the file goes away.
 at::Tensor tensor_of(const container::Entry& entry) {
-  at::Tensor tensor = at::empty(entry.shape, dtype_of(entry.dtype));
-  ASSERT(tensor.nbytes() == entry.bytes.size());
-  if (!entry.bytes.empty())
-    std::memcpy(tensor.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
-  return tensor;
+  return tensor_from(entry.dtype, entry.shape, entry.bytes);
 }
 
 bool alike(const stage::NamedTensor& a, const stage::NamedTensor& b) {
@@ -84,14 +75,10 @@ void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
     copies_[i].tensor.copy_(tensors[i].tensor.detach());
 }
 
-std::vector<container::Entry> HostCopies::entries() const {
+std::vector<container::Entry> container_entries(const std::vector<stage::NamedTensor>& hosts) {
   std::vector<container::Entry> entries;
-  for (const auto& [name, tensor] : copies_) {
-    entries.push_back({name,
-                       dtype_name(tensor.scalar_type()),
-                       tensor.sizes().vec(),
-                       {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}});
-  }
+  for (const auto& [name, host] : hosts)
+    entries.push_back({name, dtype_name(host.scalar_type()), host.sizes().vec(), bytes_of(host)});
   return entries;
 }
 
@@ -197,28 +184,23 @@ std::vector<Source> sources(at::Device device) {
   return all;
 }
 
-at::Tensor state_of(const Source& source) {
-  at::Generator generator = at::globalContext().defaultGenerator(source.device);
+/// Calls `use` with the locked generator that draws by default on the device.
+template <class Use>
+auto with_generator(at::Device device, const Use& use) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set(const Source& source, const at::Tensor& state) {
-  at::Generator generator = at::globalContext().defaultGenerator(source.device);
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  try {
-    generator.set_state(state);
-  } catch (const c10::Error& error) {
-    throw Error(ErrorKind::checkpoint, fmt::format("'{}' is no state of its random numbers: {}",
-                                                   source.name, error.what_without_backtrace()));
-  }
+  return use(generator);
 }
 
 }  // namespace
 
 std::vector<stage::NamedTensor> random_states(at::Device device) {
   std::vector<stage::NamedTensor> states;
-  for (const Source& source : sources(device)) states.push_back({source.name, state_of(source)});
+  for (const Source& source : sources(device)) {
+    states.push_back({source.name, with_generator(source.device, [](at::Generator& generator) {
+                        return generator.get_state();
+                      })});
+  }
   return states;
 }
 
@@ -231,55 +213,45 @@ void set_random_states(at::Device device, const std::vector<stage::NamedTensor>&
     const auto& [name, state] = states[i];
     ENSURE(checkpoint, name == wanted[i].name,
            "expected the state of the random numbers of '{}', found '{}'", wanted[i].name, name);
-    set(wanted[i], state.contiguous());
+    try {
+      with_generator(wanted[i].device,
+                     [&](at::Generator& generator) { generator.set_state(state.contiguous()); });
+    } catch (const c10::Error& error) {
+      throw Error(ErrorKind::checkpoint, fmt::format("'{}' is no state of its random numbers: {}",
+                                                     name, error.what_without_backtrace()));
+    }
   }
 }
 
-struct KeptRandom::Taken {
-  at::mt19937 engine;
-  std::optional<float> next_float;
-  std::optional<double> next_double;
-  std::uint64_t seed = 0;  // of a GPU's generator
-  std::uint64_t offset = 0;
-};
-
-KeptRandom::KeptRandom(at::Device device) : device_(device), taken_(std::make_unique<Taken>()) {
-  take();
-}
-
-KeptRandom::~KeptRandom() = default;
+KeptRandom::KeptRandom(at::Device device) : device_(device) { take(); }
 
 void KeptRandom::take() {
-  at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
-  {
-    const std::lock_guard<std::mutex> lock(host.mutex());
-    auto* cpu = host.get<at::CPUGeneratorImpl>();
-    taken_->engine = cpu->engine();
-    taken_->next_float = cpu->next_float_normal_sample();
-    taken_->next_double = cpu->next_double_normal_sample();
-  }
+  with_generator(at::kCPU, [this](at::Generator& generator) {
+    auto* cpu = generator.get<at::CPUGeneratorImpl>();
+    engine_ = cpu->engine();
+    next_float_ = cpu->next_float_normal_sample();
+    next_double_ = cpu->next_double_normal_sample();
+  });
   if (device_.is_cpu()) return;
-  at::Generator device = at::globalContext().defaultGenerator(device_);
-  const std::lock_guard<std::mutex> lock(device.mutex());
-  taken_->seed = device.current_seed();
-  taken_->offset = device.get_offset();
+  with_generator(device_, [this](at::Generator& generator) {
+    seed_ = generator.current_seed();
+    offset_ = generator.get_offset();
+  });
 }
 
 std::vector<stage::NamedTensor> KeptRandom::states() const {
   const std::vector<stage::NamedTensor> now = random_states(device_);
-  at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
-  {
-    const std::lock_guard<std::mutex> lock(host.mutex());
-    auto* cpu = host.get<at::CPUGeneratorImpl>();
-    cpu->set_engine(taken_->engine);
-    cpu->set_next_float_normal_sample(taken_->next_float);
-    cpu->set_next_double_normal_sample(taken_->next_double);
-  }
+  with_generator(at::kCPU, [this](at::Generator& generator) {
+    auto* cpu = generator.get<at::CPUGeneratorImpl>();
+    cpu->set_engine(engine_);
+    cpu->set_next_float_normal_sample(next_float_);
+    cpu->set_next_double_normal_sample(next_double_);
+  });
   if (!device_.is_cpu()) {
-    at::Generator device = at::globalContext().defaultGenerator(device_);
-    const std::lock_guard<std::mutex> lock(device.mutex());
-    device.set_current_seed(taken_->seed);
-    device.set_offset(taken_->offset);
+    with_generator(device_, [this](at::Generator& generator) {
+      generator.set_current_seed(seed_);
+      generator.set_offset(offset_);
+    });
   }
   std::vector<stage::NamedTensor> then = random_states(device_);
   set_random_states(device_, now);

@@ -5,11 +5,12 @@
 #include "dist/grad_sync.hpp"
 #include "stage/stages.hpp"
 
+#include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,13 +33,16 @@ std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors);
 /// Those that the part of this rank holds: rank 0's all that it has, another one's only its own.
 std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank);
 
+/// Entries that point into tensors on the host.
+std::vector<container::Entry> container_entries(const std::vector<stage::NamedTensor>& hosts);
+
 /// Copies on the host, in memory that is used again by the next ones.
 class HostCopies {
  public:
   /// Waits for the device.
   void take(const std::vector<stage::NamedTensor>& tensors);
   /// Of what was taken last; they point into the copies.
-  [[nodiscard]] std::vector<container::Entry> entries() const;
+  [[nodiscard]] std::vector<container::Entry> entries() const { return container_entries(copies_); }
 
  private:
   std::vector<stage::NamedTensor> copies_;
@@ -56,11 +60,10 @@ class SavedState {
   [[nodiscard]] bool same_world() const { return same_world_; }
   /// The plain values of this rank; with another number of ranks those of rank 0.
   [[nodiscard]] const Json& values() const { return values_of(own_); }
-  /// Copies into the tensors, in place. With another number of ranks what the ranks differ in is
-  /// rank 0's. What any rank may have owned is looked for by name in all parts, whatever the number
-  /// of ranks. A part may hold names that begin as one of `of_others`, and that this rank does not
-  /// have. Throws Error(checkpoint) naming a tensor that no part has, that the run does not have,
-  /// or that has another shape or type.
+  /// Copies into the tensors, in place, also from parts of ranks that owned them; with another
+  /// number of ranks what the ranks differ in is rank 0's. A part may hold names that begin
+  /// as one of `of_others` and that the run does not have. Throws Error(checkpoint) naming a tensor
+  /// that is missing, unknown, or of another shape or type.
   void copy_into(const std::vector<StateTensor>& state,
                  const std::vector<std::string>& of_others = {}) const;
   /// The tensors whose name begins so, without that beginning: copies on the host.
@@ -100,19 +103,18 @@ void set_random_states(at::Device device, const std::vector<stage::NamedTensor>&
 class KeptRandom {
  public:
   explicit KeptRandom(at::Device device);
-  ~KeptRandom();
-  KeptRandom(const KeptRandom&) = delete;
-  KeptRandom& operator=(const KeptRandom&) = delete;
 
   void take();
   /// What random_states() would have told then. The generators go on where they are now.
   [[nodiscard]] std::vector<stage::NamedTensor> states() const;
 
  private:
-  struct Taken;
-
   at::Device device_;
-  std::unique_ptr<Taken> taken_;
+  at::mt19937 engine_;
+  std::optional<float> next_float_;
+  std::optional<double> next_double_;
+  std::uint64_t seed_ = 0;  // of a GPU's generator
+  std::uint64_t offset_ = 0;
 };
 
 }  // namespace trainctl::train

@@ -3,12 +3,12 @@
 #include "base/json_archive.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
 #include "train/state/weight_averaging.hpp"
+#include "train/state/weights.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 
 namespace trainctl::train {
 namespace {
@@ -46,8 +46,7 @@ std::int64_t keeping_batch(std::int64_t rows, std::int64_t batches, std::int64_t
 std::vector<std::string> names_of_others(const Session& session, const Options& options) {
   std::vector<std::string> names;
   if (options.strategy != spec::Strategy::zero1) return names;
-  std::vector<stage::NamedTensor> trained = session.model.parameters();
-  std::erase_if(trained, [](const auto& each) { return !each.tensor.requires_grad(); });
+  const std::vector<stage::NamedTensor> trained = trained_parameters(session.model);
   const dist::Place place = session.communicator.place();
   const std::vector<int> owners = owners_of(trained, place.world_size);
   for (std::size_t i = 0; i < trained.size(); ++i) {
@@ -155,11 +154,10 @@ Json TrainingState::values() const {
   }
   const dist::Place place = parts_.session.communicator.place();
   const Position at = parts_.state.next();
-  const checkpoint::Moment moment{at.global_step, at.epoch, at.step_in_epoch > 0};
   Json values = Json::object();
   values["rank"] = place.rank;
   values["world_size"] = place.world_size;
-  values["position"] = {{"epoch", moment.epoch_number()},
+  values["position"] = {{"epoch", parts_.state.moment().epoch_number()},
                         {"next_epoch", at.epoch + 1},
                         {"step_in_epoch", at.step_in_epoch},
                         {"global_step", at.global_step}};

@@ -1,7 +1,5 @@
 #include "train/state/weight_averaging.hpp"
 
-#include "base/error.hpp"
-#include "spec/experiment/experiment.hpp"
 #include "train/parallel/replicas.hpp"
 #include "train/state/weights.hpp"
 
@@ -11,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <set>
-#include <string>
 
 namespace trainctl::train {
 namespace {

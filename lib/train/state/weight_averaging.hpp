@@ -1,6 +1,5 @@
 #pragma once
 
-#include "stage/stages.hpp"
 #include "train/loop/observer.hpp"
 #include "train/loop/session.hpp"
 

@@ -5,7 +5,6 @@
 #include "base/safetensors.hpp"
 #include "base/strings.hpp"
 #include "data/formats/mapped_file.hpp"
-#include "weights/tensor_names.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -17,15 +16,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <span>
 #include <utility>
 
 namespace trainctl::train {
 namespace {
-
-std::span<const std::byte> bytes_of(const at::Tensor& host) {
-  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
-}
 
 at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
 
@@ -60,6 +54,24 @@ at::ScalarType dtype_of(std::string_view name) {
                                    [&](const auto& row) { return row.name == name; });
   ENSURE(checkpoint, found != kDtypes.end(), "weights of type {} cannot be loaded", name);
   return found->dtype;
+}
+
+at::Tensor tensor_from(std::string_view dtype, at::IntArrayRef shape,
+                       std::span<const std::byte> bytes) {
+  at::Tensor tensor = at::empty(shape, dtype_of(dtype));
+  ASSERT(tensor.nbytes() == bytes.size());
+  if (!bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& host) {
+  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
+}
+
+std::vector<stage::NamedTensor> trained_parameters(const stage::Model& model) {
+  std::vector<stage::NamedTensor> trained = model.parameters();
+  std::erase_if(trained, [](const auto& each) { return !each.tensor.requires_grad(); });
+  return trained;
 }
 
 std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
@@ -128,13 +140,10 @@ std::vector<stage::NamedTensor> host_copies(const std::vector<stage::NamedTensor
 
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
                   const std::map<std::string, std::string>& metadata) {
-  std::vector<at::Tensor> hosts;  // keeps the bytes alive
+  const std::vector<stage::NamedTensor> hosts = host_copies(weights);  // keeps the bytes alive
   std::vector<safetensors::View> views;
-  for (const auto& [name, tensor] : weights) {
-    hosts.push_back(on_host(tensor));
-    views.push_back({name, dtype_name(tensor.scalar_type()), hosts.back().sizes().vec(),
-                     bytes_of(hosts.back())});
-  }
+  for (const auto& [name, host] : hosts)
+    views.push_back({name, dtype_name(host.scalar_type()), host.sizes().vec(), bytes_of(host)});
   safetensors::write(path, views, metadata);
 }
 
@@ -154,14 +163,6 @@ std::vector<std::string> parameter_names(const stage::Model& model) {
   for (stage::NamedTensor& parameter : model.parameters())
     names.push_back(std::move(parameter.name));
   return names;
-}
-
-/// On the host. A copy: a file promises no alignment, and may change.
-at::Tensor tensor_of(const safetensors::View& view, at::ScalarType dtype) {
-  at::Tensor tensor = at::empty(view.shape, dtype);
-  if (!view.bytes.empty())
-    std::memcpy(tensor.mutable_data_ptr(), view.bytes.data(), view.bytes.size());
-  return tensor;
 }
 
 std::vector<weights::Entry> entries_of(const std::vector<stage::NamedTensor>& tensors) {
@@ -192,7 +193,7 @@ void load_weights(const stage::Model& model, const std::filesystem::path& file,
   const at::NoGradGuard guard;
   for (const auto& [from, to] : match.pairs) {
     const safetensors::View& view = source.tensors()[from];
-    tensors[to].tensor.copy_(tensor_of(view, dtype_of(view.dtype)));
+    tensors[to].tensor.copy_(tensor_from(view.dtype, view.shape, view.bytes));
     told.loaded.push_back(tensors[to].name);
   }
   told.redrawn = std::move(match.redrawn);

@@ -6,8 +6,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,17 @@ std::vector<stage::NamedTensor> weights_of(const stage::Model& model);
 const char* dtype_name(at::ScalarType dtype);
 /// The type of that name. Throws Error(checkpoint) for one that libtorch does not compute with.
 at::ScalarType dtype_of(std::string_view name);
+
+/// Returns a copy on the host of bytes that are such a tensor: a file promises no alignment, and
+/// goes away.
+at::Tensor tensor_from(std::string_view dtype, at::IntArrayRef shape,
+                       std::span<const std::byte> bytes);
+
+/// The bytes of a contiguous tensor on the host.
+std::span<const std::byte> bytes_of(const at::Tensor& host);
+
+/// The parameters that are trained, with their names.
+std::vector<stage::NamedTensor> trained_parameters(const stage::Model& model);
 
 /// Contiguous tensors of the names, types and shapes of `tensors`, side by side in one block of
 /// memory of `device`. One block, because many small ones fill the gaps that freed gradients leave

@@ -1,11 +1,9 @@
 #include "train/step/captured_step.hpp"
 
 #include "base/error.hpp"
-#include "stage/stages.hpp"
 
 #include <c10/util/Exception.h>
 
-#include <string_view>
 #include <utility>
 
 namespace trainctl::train {
@@ -13,27 +11,17 @@ namespace {
 
 constexpr const char* kEager = "steps are taken one operation at a time, not as CUDA graphs";
 
-/// libtorch's reasons go on with advice on debugging in further lines.
-std::string first_line(std::string_view text) {
-  return std::string(text.substr(0, text.find('\n')));
-}
-
+/// Returns the first line: libtorch's reasons continue with advice on debugging.
 std::string reason_of(const std::exception& error) {
   const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
-  return first_line(libtorch != nullptr ? libtorch->what_without_backtrace() : error.what());
+  const std::string text = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
 }
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(
       ErrorKind::config,
       fmt::format("trainer.cuda_graphs is true, but {}: set trainer.cuda_graphs=auto", reason));
-}
-
-/// A step that is left out is seen on the host, unless the optimizer leaves it to the device.
-bool waits_for_flag(const Session& session, const Options& options) {
-  const bool leaves_out =
-      options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;
-  return leaves_out && !session.optimizer.skips_on_device();
 }
 
 }  // namespace
@@ -50,7 +38,11 @@ CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
 }
 
 CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
-  if (!graph_) return take_as_it_is(step);
+  const auto take_as_it_is = [&step] {
+    step();
+    return Taken::as_it_is;
+  };
+  if (!graph_) return take_as_it_is();
   if (warm_ups_ < kWarmUps) {
     ++warm_ups_;
     graph_->warm_up(step);
@@ -58,17 +50,15 @@ CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const S
   }
   const bool is_new = !recorded_.has_value();
   if (is_new) {
-    if (!record(step)) return take_as_it_is(step);
+    if (!record(step)) return take_as_it_is();
     recorded_ = places_of(batch);
   }
-  if (*recorded_ != places_of(batch)) return take_as_it_is(step);
-  replay();
+  if (*recorded_ != places_of(batch)) return take_as_it_is();
+  timer_.enter(Part::forward);  // one launch, whose parts cannot be told apart
+  graph_->replay();
+  timer_.enter(Part::other);
+  timer_.end_step();
   return is_new ? Taken::as_it_is : Taken::repeated;  // the host has recorded this very one
-}
-
-CapturedStep::Taken CapturedStep::take_as_it_is(const Step& step) {
-  step();
-  return Taken::as_it_is;
 }
 
 bool CapturedStep::record(const Step& step) {
@@ -85,21 +75,15 @@ bool CapturedStep::record(const Step& step) {
   }
 }
 
-/// One launch: its parts cannot be told apart.
-void CapturedStep::replay() {
-  timer_.enter(Part::forward);
-  graph_->replay();
-  timer_.enter(Part::other);
-  timer_.end_step();
-}
-
 std::optional<std::string> capture_obstacle(const Session& session, const Options& options) {
   if (options.capture_obstacle) return options.capture_obstacle;
   if (session.scheduler.cycles_momentum())
     return "the scheduler cycles the momentum, which kernels take as a plain number";
   if (!session.optimizer.is_repeatable())
     return "the optimizer keeps its learning rate on the host";
-  if (waits_for_flag(session, options))
+  const bool leaves_out =
+      options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;
+  if (leaves_out && !session.optimizer.skips_on_device())
     return "the optimizer looks on the host whether a step that is not finite is left out";
   if (options.log_norms && options.log_every == 1)
     return "trainer.log_norms measures single steps, with trainer.log_every_n_steps 1 all of them";

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "device/device.hpp"
-#include "device/feed.hpp"
 #include "train/loop/options.hpp"
 #include "train/loop/session.hpp"
 #include "train/measure/phase_timer.hpp"
@@ -37,9 +35,7 @@ class CapturedStep {
   /// Where the tensors of a batch lie; null where there is none.
   using Places = std::array<const void*, 4>;
   static Places places_of(const device::DeviceBatch& batch);
-  static Taken take_as_it_is(const Step& step);
   [[nodiscard]] bool record(const Step& step);
-  void replay();
 
   std::unique_ptr<device::StepGraph> graph_;  // null: it could not be recorded
   PartTimer& timer_;

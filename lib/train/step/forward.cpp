@@ -25,6 +25,12 @@ at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardO
   return model.forward(x).to(at::kFloat);
 }
 
+stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
+                         const device::DeviceBatch& batch) {
+  if (!batch.lambda.defined()) return loss.forward(logits, batch.targets);
+  return loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
+}
+
 void lay_out_channels_last(const stage::Model& model) {
   const at::NoGradGuard guard;
   for (const auto& [name, parameter] : model.parameters()) {
@@ -119,8 +125,8 @@ void LossMeter::serialize(StateArchive& archive) {
   archive.value("weight", &weight_);
 }
 
-void measure(const std::vector<std::unique_ptr<stage::Metric>>& metrics, const stage::Loss& loss,
-             const at::Tensor& logits, const at::Tensor& targets) {
+void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
+                    const stage::Loss& loss, const at::Tensor& logits, const at::Tensor& targets) {
   at::Tensor rows = logits.detach();
   at::Tensor labels = targets;
   if (const auto ignored = loss.ignored_label(); ignored && !metrics.empty()) {

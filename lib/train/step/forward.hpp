@@ -1,5 +1,6 @@
 #pragma once
 
+#include "device/feed.hpp"
 #include "spec/experiment/experiment.hpp"
 #include "stage/stages.hpp"
 
@@ -24,6 +25,24 @@ ForwardOptions forward_options(const spec::Trainer& trainer);
 /// torch.autocast has it: matrix products and convolutions in 16 bits, sums and norms in 32; the
 /// loss that follows sees 32 bits. Images are laid out channels-last where the options say so.
 at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardOptions& options);
+
+/// The loss of a batch, whose targets may be mixed.
+stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
+                         const device::DeviceBatch& batch);
+
+/// Dropout and the like are off while it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(stage::Model& model) : model_(model) {
+    model_.set_mode(stage::RunMode::evaluate);
+  }
+  ~EvaluationMode() { model_.set_mode(stage::RunMode::train); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  stage::Model& model_;
+};
 
 /// Lays the parameters of four dimensions out channels-last; before optimizer and reducer see them.
 void lay_out_channels_last(const stage::Model& model);
@@ -54,7 +73,6 @@ class LossMeter {
 
   /// The sums of a GPU, live; none on a CPU.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
-  /// Those of the host.
   void serialize(StateArchive& archive);
 
  private:
@@ -74,7 +92,7 @@ inline double mean_loss(double total, double weight) { return weight > 0 ? total
 
 /// Adds the rows to every metric, but those of the label that the loss ignores. Waits for the
 /// device where there is such a label.
-void measure(const std::vector<std::unique_ptr<stage::Metric>>& metrics, const stage::Loss& loss,
-             const at::Tensor& logits, const at::Tensor& targets);
+void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
+                    const stage::Loss& loss, const at::Tensor& logits, const at::Tensor& targets);
 
 }  // namespace trainctl::train

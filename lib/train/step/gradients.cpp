@@ -16,7 +16,6 @@
 
 #include <cmath>
 #include <optional>
-#include <vector>
 
 namespace trainctl::train {
 namespace {
@@ -103,23 +102,6 @@ std::vector<stage::NamedTensor> GradScaler::state() const {
           {"growth_tracker", growth_tracker_},
           {"found_inf", found_inf_},
           {"skipped", skipped_}};
-}
-
-namespace {
-
-std::vector<at::Tensor> buffers_of(const stage::Model& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& [name, buffer] : model.buffers()) all.push_back(buffer);
-  return all;
-}
-
-}  // namespace
-
-KeptBuffers::KeptBuffers(const stage::Model& model) : kept_(buffers_of(model)) {}
-
-void KeptBuffers::put_back_if(const at::Tensor& found_inf) {
-  if (found_inf.is_cpu() && found_inf.item<float>() == 0) return;
-  kept_.put_back_where(found_inf.squeeze().ne(0));
 }
 
 }  // namespace trainctl::train

@@ -2,7 +2,6 @@
 
 #include "spec/experiment/experiment.hpp"
 #include "stage/stages.hpp"
-#include "stage/tensor_backup.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -68,21 +67,6 @@ class GradScaler {
   at::Tensor growth_tracker_;  // int32 [1]
   at::Tensor found_inf_;       // float32 [1]
   at::Tensor skipped_;         // float32 [3]: in all, in a row, the most of these
-};
-
-/// The model's buffers as they were before a step. The forward pass writes running statistics, so
-/// that a step which is left out has left its mark by then: NaN would stay in them for good.
-class KeptBuffers {
- public:
-  explicit KeptBuffers(const stage::Model& model);
-
-  /// Before the first forward pass of the step.
-  void take() { kept_.take(); }
-  /// Puts them back where `found_inf` (float32 [1], on their device) is not 0. A GPU does not wait.
-  void put_back_if(const at::Tensor& found_inf);
-
- private:
-  stage::KeptTensors kept_;
 };
 
 }  // namespace trainctl::train

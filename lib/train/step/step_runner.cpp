@@ -1,9 +1,8 @@
 #include "train/step/step_runner.hpp"
 
-#include "stage/stages.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/parallel/sharded_optimizer.hpp"
-#include "train/step/forward.hpp"
+#include "train/state/weights.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -11,21 +10,14 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/record_function.h>
 
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace trainctl::train {
 namespace {
 
 constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
-
-GradScaler::Scaling scaling_of(const Options& options) {
-  return options.forward.precision == spec::Precision::fp16_mixed ? GradScaler::Scaling::dynamic
-                                                                  : GradScaler::Scaling::none;
-}
 
 class NormSum final : public stage::RankSum {
  public:
@@ -35,7 +27,7 @@ class NormSum final : public stage::RankSum {
   void add(const at::Tensor& tensor) override {
     const Part part = timer_ != nullptr ? timer_->current() : Part::other;
     if (timer_ != nullptr) timer_->enter(Part::allreduce);
-    communicator_.sum(tensor, "sums of batch normalisation");
+    communicator_.sum(tensor, "sums of batch normalization");
     if (timer_ != nullptr) timer_->enter(part);
   }
 
@@ -44,9 +36,9 @@ class NormSum final : public stage::RankSum {
   PartTimer* timer_;
 };
 
-/// A loss that is not finite may have a gradient that is: the scaler, which looks at that alone, is
-/// to see it, and on every rank. Exactly 1 times the share otherwise.
-at::Tensor spoilt_if_bad(const at::Tensor& share, const at::Tensor& loss) {
+/// Returns NaN if the loss is not finite, else exactly the share. Such a loss may have a finite
+/// gradient: the scaler, which looks at that alone, is to see it, and on every rank.
+at::Tensor nan_if_not_finite(const at::Tensor& share, const at::Tensor& loss) {
   return share * (loss.detach() * 0 + 1);
 }
 
@@ -54,9 +46,7 @@ at::Tensor spoilt_if_bad(const at::Tensor& share, const at::Tensor& loss) {
 
 std::vector<at::Tensor> trainable(const stage::Model& model) {
   std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : model.parameters()) {
-    if (tensor.requires_grad()) tensors.push_back(tensor);
-  }
+  for (const auto& [name, tensor] : trained_parameters(model)) tensors.push_back(tensor);
   return tensors;
 }
 
@@ -87,10 +77,13 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
 /// A CPU looks at the gradient itself where the first such step ends the run; a GPU never waits for
 /// it, unless it waits anyway.
 void StepRunner::make_scaler(const Options& options) {
-  const GradScaler::Scaling scaling = scaling_of(options);
-  if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic) {
+  const bool scales = options.forward.precision == spec::Precision::fp16_mixed;
+  const auto scaling = scales ? GradScaler::Scaling::dynamic : GradScaler::Scaling::none;
+  if (options.may_skip > 0 || scales) {
     scaler_.emplace(options.device, scaling);
-    kept_.emplace(session_.model);
+    std::vector<at::Tensor> buffers;
+    for (const auto& [name, buffer] : session_.model.buffers()) buffers.push_back(buffer);
+    kept_.emplace(buffers);
   } else if (!on_cpu_ && !options.detect_anomaly) {
     scaler_.emplace(options.device, scaling, GradScaler::AfterBad::stays_out);
     keeps_weights_ = session_.optimizer.skips_for_nothing();
@@ -103,17 +96,14 @@ void StepRunner::begin_step(double lr, std::optional<double> momentum) {
 }
 
 StepRunner::Result StepRunner::run(const MicroBatch& micro) {
-  if (!captured_ || !is_whole(micro)) return take(micro);
+  const bool measures = logs_norms_ && micro.logs;
+  const bool is_like_all_others =
+      micro.opens && micro.closes && !measures && micro.batch.valid == session_.batch_size;
+  if (!captured_ || !is_like_all_others) return take(micro);
   Result result = Result::ok;
   const auto taken = captured_->take(micro.batch, [&] { result = take(micro); });
   if (taken == CapturedStep::Taken::repeated) sync_.count_repeated();
   return result;
-}
-
-/// One like all others.
-bool StepRunner::is_whole(const MicroBatch& micro) const {
-  const bool measures = logs_norms_ && micro.logs;
-  return micro.opens && micro.closes && micro.batch.valid == session_.batch_size && !measures;
 }
 
 StepRunner::Result StepRunner::take(const MicroBatch& micro) {
@@ -123,22 +113,24 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
   at::Tensor logits;
-  enter(LayerWatch::Pass::forward);
+  enter(AnomalyDetector::Pass::forward);
   {
     RECORD_USER_SCOPE("forward");
     const stage::BatchOfRanksScope ranks({rank_sum_.get(), micro.batch.valid > 0});
     logits = forward(session_.model, micro.batch.inputs, forward_);
   }
-  enter(LayerWatch::Pass::loss);
-  const stage::LossValue loss = loss_of(logits, micro.batch);
-  enter(LayerWatch::Pass::none);
-  const bool finite = meter_.add(loss, micro.batch.valid) && !sees_not_finite(loss, micro);
+  enter(AnomalyDetector::Pass::loss);
+  const stage::LossValue loss = loss_of(session_.loss, logits, micro.batch);
+  enter(AnomalyDetector::Pass::none);
+  // A scaler leaves such steps out; what the watch found is reported where it gives up.
+  const bool watches = watch_ && !scaler_ && micro.batch.valid > 0;
+  const bool finite = meter_.add(loss, micro.batch.valid) && !(watches && !all_finite(loss.value));
   if (!finite && alone_) return Result::not_finite;
   timer_.enter(Part::backward);
   at::Tensor share = share_of(loss, micro);
-  if (scaler_ && micro.batch.valid > 0) share = spoilt_if_bad(share, loss.value);
+  if (scaler_ && micro.batch.valid > 0) share = nan_if_not_finite(share, loss.value);
   backward(finite ? share : share * kNotFinite, micro);  // so that every rank gets to know
-  enter(LayerWatch::Pass::none);
+  enter(AnomalyDetector::Pass::none);
   if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
   if (micro.closes && !update(micro)) return Result::gradient_not_finite;
   timer_.enter(Part::other);
@@ -147,13 +139,8 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   return Result::ok;
 }
 
-void StepRunner::enter(LayerWatch::Pass pass) {
+void StepRunner::enter(AnomalyDetector::Pass pass) {
   if (watch_) watch_->enter(pass);
-}
-
-/// A scaler leaves such steps out; what the watch found is told where it gives up.
-bool StepRunner::sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro) {
-  return watch_ && !scaler_ && micro.batch.valid > 0 && !all_finite(loss.value);
 }
 
 /// Values on the way may be so without harm, where a mask takes them out again. Of several ranks
@@ -185,11 +172,6 @@ void StepRunner::clear_gradients() {
     parameter.mutable_grad().reset();  // backward hands over its own tensors
 }
 
-stage::LossValue StepRunner::loss_of(const at::Tensor& logits, const device::DeviceBatch& batch) {
-  if (!batch.lambda.defined()) return session_.loss.forward(logits, batch.targets);
-  return session_.loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
-}
-
 /// The mean over this rank's rows becomes its share of the mean over the window; the average over
 /// the ranks divides by the world. What weighed rows are divided by is known once the window is
 /// closed: till then they are summed.
@@ -217,7 +199,7 @@ void StepRunner::add_weight(const at::Tensor& weight, const MicroBatch& micro) {
 void StepRunner::divide_by_weight() {
   const at::NoGradGuard guard;
   divides_ = false;
-  if (const auto sum = std::exchange(weight_of_all_, nullptr)) sum->wait();
+  if (const auto wait_for_sum = std::exchange(weight_of_all_, nullptr)) wait_for_sum();
   collect_gradients();
   constexpr double kNothing = 1e-30;  // where no row weighs, the gradients are 0 and stay so
   const int ranks = alone_ ? 1 : world_size_;
@@ -227,7 +209,7 @@ void StepRunner::divide_by_weight() {
 void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
   RECORD_USER_SCOPE("backward");
   const at::Tensor loss = scaler_ ? scaler_->scale(share) : share;
-  enter(LayerWatch::Pass::backward);
+  enter(AnomalyDetector::Pass::backward);
   if (!micro.closes) {
     loss.backward();
     return;
@@ -247,7 +229,7 @@ void StepRunner::collect_gradients() {
   }
 }
 
-/// They are equal on all ranks, and so is what is found.
+/// The gradients are equal on all ranks, and so is what is found in them.
 bool StepRunner::update(const MicroBatch& micro) {
   RECORD_USER_SCOPE("optimizer");
   timer_.enter(Part::optimizer);
@@ -257,10 +239,17 @@ bool StepRunner::update(const MicroBatch& micro) {
   if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
   if (!clip()) return false;
   step_optimizer();
-  if (kept_) kept_->put_back_if(scaler_->found_inf());
+  if (kept_) restore_buffers();
   if (scaler_) scaler_->update();
   gradients_.clear();  // a list that holds them would cost the next step their memory
   return true;
+}
+
+/// Puts the buffers back if the step is left out. A GPU does not wait.
+void StepRunner::restore_buffers() {
+  const at::Tensor& found_inf = scaler_->found_inf();
+  if (found_inf.is_cpu() && found_inf.item<float>() == 0) return;
+  kept_->put_back_where(found_inf.squeeze().ne(0));
 }
 
 void StepRunner::step_optimizer() {
@@ -293,16 +282,19 @@ bool StepRunner::clip() {
 /// What the mean loss leaves out is no part of the metrics either.
 void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
                                    const at::Tensor& loss) {
-  if (!meter_.leaves_out()) return measure(logits, targets);
   const at::NoGradGuard guard;
+  const auto measure_all = [&] {
+    update_metrics(session_.metrics, session_.loss, logits, targets);
+  };
+  if (!meter_.leaves_out()) return measure_all();
   if (on_cpu_) {
-    if (std::isfinite(loss.item<double>())) measure(logits, targets);
+    if (std::isfinite(loss.item<double>())) measure_all();
     return;
   }
   std::vector<at::Tensor> before;
   for (const auto& metric : session_.metrics)
     before.push_back(stage::as_growing(*metric) ? at::Tensor() : metric->sums().clone());
-  measure(logits, targets);
+  measure_all();
   const at::Tensor finite = loss.isfinite();
   for (std::size_t i = 0; i < before.size(); ++i) {
     stage::Metric& metric = *session_.metrics[i];
@@ -312,11 +304,6 @@ void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& t
       metric.sums().copy_(at::where(finite, metric.sums(), before[i]));
     }
   }
-}
-
-void StepRunner::measure(const at::Tensor& logits, const at::Tensor& targets) {
-  const at::NoGradGuard guard;
-  train::measure(session_.metrics, session_.loss, logits, targets);
 }
 
 }  // namespace trainctl::train

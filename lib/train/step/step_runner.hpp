@@ -1,13 +1,9 @@
 #pragma once
 
-#include "device/feed.hpp"
 #include "stage/forward_context.hpp"
+#include "stage/tensor_backup.hpp"
 #include "train/debug/anomaly_detector.hpp"
-#include "train/loop/options.hpp"
-#include "train/loop/session.hpp"
-#include "train/measure/phase_timer.hpp"
 #include "train/step/captured_step.hpp"
-#include "train/step/forward.hpp"
 #include "train/step/gradients.hpp"
 
 #include <cstdint>
@@ -48,10 +44,9 @@ class StepRunner {
   void begin_step(double lr, std::optional<double> momentum);
 
   enum class Result { ok, not_finite, gradient_not_finite };
-  /// What is not finite is seen before anything was updated: by a CPU, and with detect_anomaly by a
-  /// GPU, at once where there is one rank; several see it in the gradient that they share, all at
-  /// the end of the same step. A GPU else leaves the step and those after it out, and tells at the
-  /// log point.
+  /// What is not finite is seen before anything is updated: on a CPU, and with detect_anomaly on a
+  /// GPU, at once by a single rank; several see it in the gradient that they share, at the end of
+  /// the same step. Any other GPU leaves this and later steps out, and reports at the log point.
   Result run(const MicroBatch& micro);
 
   LossMeter& meter() { return meter_; }
@@ -72,19 +67,14 @@ class StepRunner {
   [[nodiscard]] bool records() const { return captured_ != nullptr; }
   /// What giving the updated weights to all ranks took since the last call.
   dist::SyncStats take_shared();
-  /// Gives back the memory of a step that was recorded.
   void drop_graph();
 
  private:
   void make_scaler(const Options& options);
-  void enter(LayerWatch::Pass pass);
+  void enter(AnomalyDetector::Pass pass);
   void clear_gradients();
-  /// Operation by operation.
   Result take(const MicroBatch& micro);
-  [[nodiscard]] bool is_whole(const MicroBatch& micro) const;
-  [[nodiscard]] bool sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro);
   [[nodiscard]] bool sees_bad_gradient(const MicroBatch& micro);
-  stage::LossValue loss_of(const at::Tensor& logits, const device::DeviceBatch& batch);
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
   void divide_by_weight();
@@ -94,7 +84,7 @@ class StepRunner {
   [[nodiscard]] bool update(const MicroBatch& micro);
   [[nodiscard]] bool clip();
   void step_optimizer();
-  void measure(const at::Tensor& logits, const at::Tensor& targets);
+  void restore_buffers();
   void measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
                          const at::Tensor& loss);
 
@@ -105,16 +95,18 @@ class StepRunner {
   std::unique_ptr<CapturedStep> captured_;  // null: all steps are taken operation by operation
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;
-  at::Tensor window_weight_;                      // of a loss that weighs its rows, over all ranks
-  bool divides_ = false;                          // by that, once backward has ended
-  std::unique_ptr<dist::Pending> weight_of_all_;  // set while it is summed
-  std::unique_ptr<stage::RankSum> rank_sum_;  // null: batch normalisation is of this rank's rows
+  at::Tensor window_weight_;                  // of a loss that weighs its rows, over all ranks
+  bool divides_ = false;                      // by that, once backward has ended
+  dist::Pending weight_of_all_;               // set while it is summed
+  std::unique_ptr<stage::RankSum> rank_sum_;  // null: batch normalization is of this rank's rows
   std::vector<at::Tensor> gradients_;         // of the step that is taken
   std::optional<Clipper> clipper_;
   std::optional<GradScaler> scaler_;
-  std::optional<KeptBuffers> kept_;  // where a step that is left out does not end the run
-  std::optional<LayerWatch> watch_;  // with detect_anomaly
-  std::string anomaly_;              // what it found when the gradient was spoilt
+  /// The model's buffers before the step, if a step that is left out does not end the run: the
+  /// forward pass writes running statistics, in which NaN would stay for good.
+  std::optional<stage::KeptTensors> kept_;
+  std::optional<AnomalyDetector> watch_;  // with detect_anomaly
+  std::string anomaly_;                   // what it found when the gradient was spoilt
   ForwardOptions forward_;
   Norms norms_;
   bool keeps_weights_ = true;
@@ -124,7 +116,6 @@ class StepRunner {
   bool on_cpu_;
 };
 
-/// The parameters that are trained.
 std::vector<at::Tensor> trainable(const stage::Model& model);
 
 }  // namespace trainctl::train

@@ -16,7 +16,7 @@ HOW = """Every cell is the median over {rounds} interleaved rounds (A B C, A B C
 [quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s
 are (peers: in whole epochs). Page cache warm, except W7: there each epoch begins with the file dropped from it, and
 trainctl's figure is its first epoch, beside fio's random reads (O_DIRECT, depth 32). The consumer reads labels only; in
-the f32 rows trainctl's consumer also widens and normalises, as its runs on a CPU do. Samples per CPU second count
+the f32 rows trainctl's consumer also widens and normalizes, as its runs on a CPU do. Samples per CPU second count
 children, and are the figure to trust where the machine is shared. Memory is the peak of all processes: for peers the
 sum of proportional set sizes, sampled twice a second; for trainctl the largest resident set of the measuring process.
 The first ratio is to the best peer's rate, the second to the best peer's rate per CPU second. `of limit` is against

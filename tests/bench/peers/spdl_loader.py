@@ -27,7 +27,7 @@ def decode(item):
     packets = spdl.io.demux_image(path)
     box = ":".join(map(str, crop(packets.width, packets.height)))
     flip = "hflip," if random.random() < 0.5 else ""
-    # exact=1: without it the box moves to even pixels of subsampled colour.
+    # exact=1: without it the box moves to even pixels of subsampled color.
     steps = f"crop={box}:exact=1,scale=224:224:flags=bilinear,{flip}format=pix_fmts=rgb24"
     return spdl.io.decode_packets(packets, filter_desc=steps), label
 

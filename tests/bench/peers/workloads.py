@@ -19,7 +19,7 @@ class Workload:
     limit: str
     packed_from: dict = dataclasses.field(default_factory=dict)  # what `trainctl data pack --mode raw` is given first
     cold: bool = False  # each epoch finds the page cache without the data
-    floats: tuple = ()  # (mean, std) of each channel: the batches are float32, NCHW, normalised; else u8
+    floats: tuple = ()  # (mean, std) of each channel: the batches are float32, NCHW, normalized; else u8
 
     @property
     def pack(self):
@@ -85,7 +85,7 @@ ROWS = (
 )
 WORKLOADS = {w.name: w for w in (
     *ROWS,
-    in_floats(ROWS[0], "W1-f32", "MNIST in memory, f32 normalised", MNIST),
-    in_floats(ROWS[1], "W2-f32", "CIFAR in memory, pad 4, crop 32, flip, f32 normalised", CIFAR),
-    in_floats(ROWS[5], "W6-f32", "decoded set of 224 x 224, flip, f32 normalised", IMAGENET),
+    in_floats(ROWS[0], "W1-f32", "MNIST in memory, f32 normalized", MNIST),
+    in_floats(ROWS[1], "W2-f32", "CIFAR in memory, pad 4, crop 32, flip, f32 normalized", CIFAR),
+    in_floats(ROWS[5], "W6-f32", "decoded set of 224 x 224, flip, f32 normalized", IMAGENET),
 )}

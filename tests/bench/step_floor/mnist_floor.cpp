@@ -91,7 +91,7 @@ struct Adam {
   }
 };
 
-/// Gathers and normalises rows into tensors that are reused.
+/// Gathers and normalizes rows into tensors that are reused.
 struct Batcher {
   const Split& split;
   at::Tensor images = torch::empty({kBatch, kPixels});

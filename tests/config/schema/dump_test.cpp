@@ -138,7 +138,8 @@ TEST_CASE("any tree that is dumped reads back the same") {
     const Node tree = RandomTree(seed).map(4);
     const std::string text = config::dump(tree);
     config::Diagnostics diagnostics;
-    const Node back = config::load_text("dump", text, {}, diagnostics);
+    const Node back =
+        config::finish_tree(config::load_text("dump", text, diagnostics), {}, diagnostics);
     INFO("seed " << seed << "\n" << text << diagnostics.render());
     REQUIRE(diagnostics.error_count() == 0);
     REQUIRE(same(tree, back));

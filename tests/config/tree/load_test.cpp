@@ -20,7 +20,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 
 Node load(const std::filesystem::path& path) {
   Diagnostics diagnostics;
-  Node tree = config::load_tree(path, {}, diagnostics).tree;
+  Node tree = sample::load_tree(path, {}, diagnostics).tree;
   diagnostics.throw_if_errors();
   return tree;
 }
@@ -74,7 +74,7 @@ TEST_CASE(
         "extends: ../common/base.yaml\ndataset: {val: {type: mnist, root: "
         "\"${dataset.train.root}\"}}\n");
   Diagnostics diagnostics;
-  const config::LoadedTree loaded = config::load_tree(folder / "runs/main.yaml", {}, diagnostics);
+  const config::LoadedTree loaded = sample::load_tree(folder / "runs/main.yaml", {}, diagnostics);
   REQUIRE(loaded.files.size() == 3);
   CHECK(loaded.files[0].path == folder / "runs/main.yaml");
   CHECK_THAT(loaded.files[1].text, Contains("files"));
@@ -186,7 +186,7 @@ TEST_CASE("the environment's text is never a reference itself") {
 TEST_CASE("references that grow without end are stopped") {
   const auto message = [](const std::string& text) {
     Diagnostics diagnostics;
-    config::load_text("test.yaml", text, {}, diagnostics);
+    config::finish_tree(config::load_text("test.yaml", text, diagnostics), {}, diagnostics);
     return diagnostics.render();
   };
   std::string doubling = "x0: ab\n";

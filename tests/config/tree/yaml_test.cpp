@@ -146,8 +146,8 @@ TEST_CASE("a file beyond 1 MiB is refused") {
   const TempFolder folder;
   std::ofstream(folder / "big.yaml") << "a: " << std::string(config::kMaxFileBytes, 'x');
   Diagnostics diagnostics;
-  CHECK_THROWS_WITH(config::load_tree(folder / "big.yaml", {}, diagnostics),
+  CHECK_THROWS_WITH(sample::load_tree(folder / "big.yaml", {}, diagnostics),
                     Contains("larger than the limit"));
-  CHECK_THROWS_WITH(config::load_tree(folder / "none.yaml", {}, diagnostics),
+  CHECK_THROWS_WITH(sample::load_tree(folder / "none.yaml", {}, diagnostics),
                     Contains("there is no such file"));
 }

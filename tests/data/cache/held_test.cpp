@@ -7,9 +7,7 @@
 #include "data/loader/measurements.hpp"
 #include "data/transform_of.hpp"
 #include "data/varied.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
-#include "spec/transform/random_erasing.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -3,8 +3,7 @@
 #include "data/core/registry.hpp"
 #include "data/loader/measurements.hpp"
 #include "data/varied.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <sys/prctl.h>
@@ -23,13 +22,13 @@ namespace {
 using Steps = std::vector<std::shared_ptr<const Transform>>;
 
 Steps random_steps() {
-  const Catalogue catalogue = builtin_catalogue();
+  const Catalog catalog = builtin_catalog();
   spec::transform::RandomCrop crop;
   crop.size = {{4}};
   const spec::transform::RandomHorizontalFlip flip;
   return {
-      catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
-      catalogue.transforms.at("random_horizontal_flip")(
+      catalog.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
+      catalog.transforms.at("random_horizontal_flip")(
           config::make_stage("transform", "random_horizontal_flip", flip))};
 }
 

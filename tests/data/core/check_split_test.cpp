@@ -1,10 +1,7 @@
 #include "data/core/pipeline.hpp"
 #include "data/idx_files.hpp"
-#include "spec/dataset/mnist.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
-#include "spec/transform/color.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/gaussian_blur.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -3,9 +3,8 @@
 #include "data/image/jpeg_files.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/dataset/webdataset.hpp"
-#include "spec/transform/crop.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -2,9 +2,8 @@
 
 #include "data/core/pipeline.hpp"
 #include "data/sources.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
-#include "spec/dataset/table.hpp"
 #include "spec/load.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

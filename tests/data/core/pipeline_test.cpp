@@ -3,11 +3,9 @@
 #include "base/machine/machine.hpp"
 #include "data/fakes.hpp"
 #include "data/loader/order.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
 #include "spec/experiment/run_size.hpp"
-#include "spec/transform/color.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
@@ -40,7 +38,7 @@ config::Stage crop(int size) {
 
 }  // namespace
 
-TEST_CASE("a split becomes a pipeline whose normalisation is left to the device") {
+TEST_CASE("a split becomes a pipeline whose normalization is left to the device") {
   const Pipeline pipeline = build_pipeline(digits({crop(20), flip(), normalize({0.5}, {0.25})}));
   CHECK(pipeline.dataset->size() == 20);
   CHECK(pipeline.transforms.size() == 2);
@@ -72,8 +70,8 @@ TEST_CASE(
              Contains("mean has 2 values and std has 1"));
 }
 
-TEST_CASE("a stage that the catalogue does not hold is refused by name") {
-  CHECK_THAT(failure_of([] { build_pipeline(digits({}), Catalogue{}); }),
+TEST_CASE("a stage that the catalog does not hold is refused by name") {
+  CHECK_THAT(failure_of([] { build_pipeline(digits({}), Catalog{}); }),
              Contains("dataset 'synthetic_digits' is not part of this build"));
 }
 

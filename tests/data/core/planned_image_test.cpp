@@ -3,10 +3,7 @@
 #include "data/fakes.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/color.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
-#include "spec/transform/random_erasing.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
@@ -125,7 +122,7 @@ TEST_CASE("a plan tells the pixels that the transforms make, for any list, shape
   CHECK(planned > 1000);
 }
 
-TEST_CASE("a plan knows the colours of each channel and a crop without padding") {
+TEST_CASE("a plan knows the colors of each channel and a crop without padding") {
   CounterRng rng(3, 0, 0, 0);
   const Picture source = picture_of({9, 7, 3}, rng);
   for (std::uint64_t position = 0; position < 50; ++position) {
@@ -144,7 +141,7 @@ TEST_CASE("what cannot be planned is told with the transform and what to do") {
   CHECK_THAT(obstacle_of({flip_of(false), jitter}),
              Contains("transform 2 computes new pixels") && Contains("mode: decoded"));
   CHECK_THAT(obstacle_of({crop_of(8, 8, {2}), crop_of(8, 8, {2}, {7})}),
-             Contains("transform 2 fills with another colour"));
+             Contains("transform 2 fills with another color"));
   CHECK_THAT(obstacle_of({erasing_of({0}), flip_of(true), erasing_of({0})}),
              Contains("transform 3 erases a second time"));
   CHECK_THAT(obstacle_of({flip_of(false)}, {0, 0, 3}), Contains("the images differ in size"));
@@ -156,9 +153,9 @@ TEST_CASE("what cannot be planned is told with the transform and what to do") {
              Contains("transform 1 computes new pixels"));
 }
 
-TEST_CASE("a list that begins with other colours may plan what only it paints") {
-  // A center crop that cuts off fills with nothing, so the colours do not meet.
+TEST_CASE("a list that begins with other colors may plan what only it paints") {
+  // A center crop that cuts off fills with nothing, so the colors do not meet.
   CHECK(obstacle_of({crop_of(12, 12, {2}, {7}), center_of(8, 8)}).empty());
   CHECK_THAT(obstacle_of({crop_of(6, 6, {2}, {7}), center_of(8, 8)}),
-             Contains("transform 2 fills with another colour"));
+             Contains("transform 2 fills with another color"));
 }

@@ -44,8 +44,8 @@ TEST_CASE("a picture shrinks to means of whole blocks, and a small one stays as 
   CHECK(shape == ImageShape{1, 2, 1});
   CHECK(shrunk(image, 4, shape) == pixels);
   CHECK(shape == ImageShape{2, 4, 1});
-  const ImageView colours(pixels.data(), {1, 2, 3});
-  CHECK(shrunk(colours, 1, shape) == std::vector<std::uint8_t>{50, 15, 65});
+  const ImageView colors(pixels.data(), {1, 2, 3});
+  CHECK(shrunk(colors, 1, shape) == std::vector<std::uint8_t>{50, 15, 65});
 }
 
 TEST_CASE("the bytes of a picture are those of its file") {

@@ -2,8 +2,7 @@
 
 #include "data/core/registry.hpp"
 #include "data/fakes.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -22,14 +21,14 @@ std::shared_ptr<const Transform> crop_of(int size, int padding, int fill) {
   options.size = {{size}};
   options.padding = {{padding}};
   options.fill = {{fill}};
-  return builtin_catalogue().transforms.at("random_crop")(
+  return builtin_catalog().transforms.at("random_crop")(
       config::make_stage("transform", "random_crop", options));
 }
 
 std::shared_ptr<const Transform> flip_of(double probability) {
   spec::transform::RandomHorizontalFlip options;
   options.p = probability;
-  return builtin_catalogue().transforms.at("random_horizontal_flip")(
+  return builtin_catalog().transforms.at("random_horizontal_flip")(
       config::make_stage("transform", "random_horizontal_flip", options));
 }
 

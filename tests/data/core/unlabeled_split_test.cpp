@@ -3,8 +3,8 @@
 #include "data/core/batch.hpp"
 #include "data/core/pipeline.hpp"
 #include "data/sources.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/transform/crop.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <sys/stat.h>
@@ -27,8 +27,8 @@ void plant(const fs::path& root) {
 }
 
 std::shared_ptr<const Dataset> opened(const fs::path& input) {
-  const Unlabelled found = unlabelled_split(input, {});
-  return build_pipeline(found.split, found.catalogue).dataset;
+  const Unlabeled found = unlabeled_split(input, {});
+  return build_pipeline(found.split, found.catalog).dataset;
 }
 
 std::vector<std::string> names_in(const Dataset& dataset) {
@@ -39,8 +39,8 @@ std::vector<std::string> names_in(const Dataset& dataset) {
 
 /// What is said both by the look at the input and by its use; `kind` of both.
 std::string refusal(const fs::path& input, ErrorKind kind) {
-  const Unlabelled found = unlabelled_split(input, {});
-  const SplitCheck check = check_split(found.split, found.catalogue);
+  const Unlabeled found = unlabeled_split(input, {});
+  const SplitCheck check = check_split(found.split, spec::CacheMode::automatic, found.catalog);
   CHECK_FALSE(check.facts.has_value());
   REQUIRE(check.problems.size() == 1);
   CHECK(check.problems[0].kind == kind);
@@ -60,11 +60,11 @@ TEST_CASE("pictures without labels have the names and the order that class folde
   const CacheHome cache;
   const TempFolder folder;
   plant(folder.path());
-  spec::dataset::ImageFolder labelled;
-  labelled.root = folder.path();
-  labelled.allow_empty = true;
+  spec::dataset::ImageFolder labeled;
+  labeled.root = folder.path();
+  labeled.allow_empty = true;
   const auto dataset = opened(folder.path());
-  CHECK(names_in(*dataset) == names_in(*build("image_folder", labelled)));
+  CHECK(names_in(*dataset) == names_in(*build("image_folder", labeled)));
   CHECK(dataset->size() == 6);
   CHECK(stored(*dataset, 1) == "bytes of cat/1.bmp");
   CHECK(labels_of(*dataset) == std::vector<std::int64_t>(6, 0));
@@ -142,14 +142,14 @@ TEST_CASE("a pipe is no list: only one process could read it") {
 TEST_CASE("pictures pass the transforms, which have to bring them to one size") {
   const TempFolder folder;
   put_text(folder / "a.png", "bytes");
-  const Unlabelled plain = unlabelled_split(folder.path(), {});
-  const SplitCheck unfit = check_split(plain.split, plain.catalogue);
+  const Unlabeled plain = unlabeled_split(folder.path(), {});
+  const SplitCheck unfit = check_split(plain.split, spec::CacheMode::automatic, plain.catalog);
   REQUIRE(unfit.problems.size() == 1);
   CHECK_THAT(unfit.problems[0].message, Contains("a batch needs one size"));
   const spec::transform::CenterCrop crop{{std::vector<int>{6}}};
-  const Unlabelled cropped =
-      unlabelled_split(folder.path(), {config::make_stage("transform", "center_crop", crop)});
-  const SplitCheck check = check_split(cropped.split, cropped.catalogue);
+  const Unlabeled cropped =
+      unlabeled_split(folder.path(), {config::make_stage("transform", "center_crop", crop)});
+  const SplitCheck check = check_split(cropped.split, spec::CacheMode::automatic, cropped.catalog);
   REQUIRE(check.problems.empty());
   CHECK(check.facts->layout[0] == Field{"image", Dtype::u8, {6, 6, 3}});
   CHECK(check.facts->samples == 1);

@@ -3,7 +3,7 @@
 #include "data/idx_files.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
-#include "spec/dataset/cifar.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

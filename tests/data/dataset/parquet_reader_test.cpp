@@ -1,6 +1,6 @@
-#include "data/formats/parquet.hpp"
+#include "data/formats/table.hpp"
 #include "data/sources.hpp"
-#include "spec/dataset/table.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/golden_folder.hpp"
 

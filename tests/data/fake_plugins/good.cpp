@@ -13,7 +13,7 @@ struct Ring {
   static constexpr auto kSummary = "A data set of a plug-in.";
   int points = 3;
   static void describe(config::Describe<Ring>& options) {
-    options.field("points", &Ring::points, "Points of the ring.").at_least(1);
+    options.field("points", &Ring::points, {.at_least = 1}, "Points of the ring.");
   }
 };
 
@@ -21,7 +21,7 @@ struct Net {
   static constexpr auto kSummary = "A model of a plug-in.";
   std::int64_t width = 8;
   static void describe(config::Describe<Net>& options) {
-    options.field("width", &Net::width, "Outputs of a layer.").at_least(1);
+    options.field("width", &Net::width, {.at_least = 1}, "Outputs of a layer.");
   }
 };
 
@@ -58,7 +58,7 @@ void describe(config::Vocabulary& all) {
   all.add<Silent>("metric", "fake_metric");
 }
 
-void add_data(data::Catalogue& all) {
+void add_data(data::Catalog& all) {
   all.facts["fake_ring"] = facts;
   all.facts["mnist"] = no_facts;
 }

@@ -28,9 +28,10 @@ struct SlowRows {
   std::int64_t microseconds = 1000;
   int rank = -1;
   static void describe(config::Describe<SlowRows>& options) {
-    options.field("samples", &SlowRows::samples, "Rows.").at_least(1);
-    options.field("microseconds", &SlowRows::microseconds, "Time of each row.").at_least(0);
-    options.field("rank", &SlowRows::rank, "The rank for which they do; -1: all.").at_least(-1);
+    options.field("samples", &SlowRows::samples, {.at_least = 1}, "Rows.");
+    options.field("microseconds", &SlowRows::microseconds, {.at_least = 0}, "Time of each row.");
+    options.field("rank", &SlowRows::rank, {.at_least = -1},
+                  "The rank for which they do; -1: all.");
   }
 };
 
@@ -94,7 +95,7 @@ std::shared_ptr<const data::Dataset> make(const config::Stage& stage) {
 
 void describe(config::Vocabulary& all) { all.add<SlowRows>("dataset", "slow_rows"); }
 
-void add_data(data::Catalogue& all) {
+void add_data(data::Catalog& all) {
   all.datasets["slow_rows"] = make;
   all.facts["slow_rows"] = facts;
 }

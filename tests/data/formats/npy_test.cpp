@@ -1,7 +1,7 @@
-#include "spec/dataset/npy.hpp"
-
 #include "data/formats/npy.hpp"
+
 #include "data/sources.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;
@@ -59,16 +59,16 @@ const std::string kTwoLabels = npy("<i8", "(2,)", raw<std::int64_t>({1, 0}));
 
 }  // namespace
 
-TEST_CASE("npy images are mapped as they lie, grey or RGB, in every format version") {
+TEST_CASE("npy images are mapped as they lie, gray or RGB, in every format version") {
   Saved saved;
   for (const int version : {1, 2, 3}) {
-    const auto grey =
+    const auto gray =
         build("npy", saved.images(npy("|u1", "(2, 1, 3)", "abcdef", version), kTwoLabels));
-    CHECK(grey->layout() == Layout{{"image", Dtype::u8, {1, 3, 1}}, {"label", Dtype::i64, {}}});
-    CHECK(grey->classes() == 2);
-    CHECK(values<char>(*grey, 1, 0) == std::vector<char>{'d', 'e', 'f'});
-    CHECK(stored(*grey, 0) == "abc");
-    CHECK(values<std::int64_t>(*grey, 0, 1) == std::vector<std::int64_t>{1});
+    CHECK(gray->layout() == Layout{{"image", Dtype::u8, {1, 3, 1}}, {"label", Dtype::i64, {}}});
+    CHECK(gray->classes() == 2);
+    CHECK(values<char>(*gray, 1, 0) == std::vector<char>{'d', 'e', 'f'});
+    CHECK(stored(*gray, 0) == "abc");
+    CHECK(values<std::int64_t>(*gray, 0, 1) == std::vector<std::int64_t>{1});
   }
   const auto rgb = build("npy", saved.images(npy("|u1", "(2, 1, 1, 3)", "abcdef"), kTwoLabels));
   CHECK(rgb->layout()[0].shape == std::vector<std::int64_t>{1, 1, 3});

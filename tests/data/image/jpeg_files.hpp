@@ -18,7 +18,7 @@ struct JpegKind {
   int horizontal = 2;  // luma samples for one of chroma
   int vertical = 2;
   bool progressive = false;
-  J_COLOR_SPACE colours = JCS_YCbCr;
+  J_COLOR_SPACE colors = JCS_YCbCr;
   int quality = 90;
 };
 
@@ -53,7 +53,7 @@ inline File jpeg_file(const Picture& picture, const JpegKind& kind = {}) {
                                                       : JCS_CMYK;
   jpeg_set_defaults(&info);
   if (picture.shape.channels > 1) {
-    jpeg_set_colorspace(&info, kind.colours);
+    jpeg_set_colorspace(&info, kind.colors);
     info.comp_info[0].h_samp_factor = kind.horizontal;
     info.comp_info[0].v_samp_factor = kind.vertical;
   }

@@ -1,5 +1,5 @@
-#include "data/image/codec/opencv.hpp"
 #include "data/image/decoding.hpp"
+#include "data/image/geometry.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -23,7 +23,7 @@ void append(File& file, std::uint32_t value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) file.push_back(static_cast<std::byte>(value >> (8 * i)));
 }
 
-/// A grey TIFF of that size, little-endian: 8 bits, one strip of the given bytes, and more entries.
+/// A gray TIFF of that size, little-endian: 8 bits, one strip of the given bytes, and more entries.
 File tiff_file(std::uint32_t width, std::uint32_t height, std::size_t pixel_bytes,
                const std::vector<Entry>& more = {}) {
   std::vector<Entry> entries{{256, kLong, 1, width}, {257, kLong, 1, height}, {258, kShort, 1, 8},

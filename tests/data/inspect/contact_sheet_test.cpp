@@ -16,8 +16,8 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-const std::vector<std::uint8_t> kGrey(28 * 28, 100);
-const ImageView kDigit(kGrey.data(), {28, 28, 1});
+const std::vector<std::uint8_t> kGray(28 * 28, 100);
+const ImageView kDigit(kGray.data(), {28, 28, 1});
 
 }  // namespace
 
@@ -57,11 +57,11 @@ TEST_CASE("a PNG file holds the pixels of the image, whatever its size, channels
         ImageView(pixels.data(), whole).window({1, 2, shape.height, shape.width});
     write_png(folder / "x.png", image);
     const std::string file = read_file(folder / "x.png", 1 << 20, ReadFailure::data);
-    PngDecoder decoder({});
-    REQUIRE(decoder.open(std::as_bytes(std::span(file))) ==
+    const auto decoder = make_png_decoder({});
+    REQUIRE(decoder->open(std::as_bytes(std::span(file))) ==
             ImageShape{shape.height, shape.width, 3});
     std::vector<std::uint8_t> read(static_cast<std::size_t>(shape.height * shape.width) * 3);
-    decoder.decode({0, 0, shape.height, shape.width}, Reading::whole_file, read.data());
+    decoder->decode({0, 0, shape.height, shape.width}, Reading::whole_file, read.data());
     const auto repeats = static_cast<std::size_t>(3 / shape.channels);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < read.size(); ++i) {

@@ -4,8 +4,7 @@
 #include "data/core/run_control.hpp"
 #include "data/fakes.hpp"
 #include "data/loader/measurements.hpp"
-#include "spec/transform/crop.hpp"
-#include "spec/transform/geometry.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <sys/resource.h>
@@ -24,14 +23,14 @@ using namespace trainctl::data::testing;
 namespace {
 
 Pipeline augmented(std::int64_t size) {
-  const Catalogue catalogue = builtin_catalogue();
+  const Catalog catalog = builtin_catalog();
   spec::transform::RandomCrop crop;
   crop.size = {{4}};
   crop.padding = {{2}};
   Pipeline pipeline = counting(size);
   pipeline.transforms = {
-      catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
-      catalogue.transforms.at("random_horizontal_flip")(config::make_stage(
+      catalog.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
+      catalog.transforms.at("random_horizontal_flip")(config::make_stage(
           "transform", "random_horizontal_flip", spec::transform::RandomHorizontalFlip{})),
   };
   return pipeline;

@@ -1,10 +1,7 @@
 #include "data/loader/loading_plan.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/auto_augment.hpp"
-#include "spec/transform/gaussian_blur.hpp"
-#include "spec/transform/geometry.hpp"
-#include "spec/transform/resize.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 #include "data/core/pipeline.hpp"
 #include "data/fakes.hpp"
 #include "data/loader/measurements.hpp"
-#include "spec/sampler/weighted_random.hpp"
+#include "spec/options/sampler.hpp"
 #include "support/catch.hpp"
 
 #include <array>

@@ -43,8 +43,8 @@ TEST_CASE("a written JPEG is close to its image") {
     CHECK(!decode_jpeg(file).progressive);
     CHECK(decode_jpeg(file).pixels.size() == pixels.size());
   }
-  const std::vector<std::uint8_t> grey(64 * 64, 77);
-  CHECK(decode_jpeg(write_jpeg(ImageView(grey.data(), {64, 64, 1}), 90)).pixels == grey);
+  const std::vector<std::uint8_t> gray(64 * 64, 77);
+  CHECK(decode_jpeg(write_jpeg(ImageView(gray.data(), {64, 64, 1}), 90)).pixels == gray);
 }
 
 TEST_CASE("mode baseline packs progressive files without their scans and the others as they are") {

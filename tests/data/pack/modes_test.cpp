@@ -4,7 +4,7 @@
 #include "data/loader/measurements.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
-#include "spec/transform/crop.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
@@ -28,7 +28,7 @@ Pipeline cropped(std::shared_ptr<const Dataset> dataset) {
   spec::transform::RandomCrop crop;
   crop.size = {{24}};
   return {std::move(dataset),
-          {builtin_catalogue().transforms.at("random_crop")(
+          {builtin_catalog().transforms.at("random_crop")(
               config::make_stage("transform", "random_crop", crop))},
           {},
           {}};
@@ -127,7 +127,7 @@ TEST_CASE("what decides the bytes of a pack is told by its recipe, and two recip
   CHECK(pack_key("a", "keep") != pack_key("b", "keep"));
 }
 
-TEST_CASE("grey images cannot become JPEGs that are read as colours") {
+TEST_CASE("gray images cannot become JPEGs that are read as colors") {
   const TempFolder folder;
   CHECK_THAT(failure_of([&] {
                make_pack(CountingDataset(3), folder / "x", options_of(PackMode::resize, 2));

@@ -1,9 +1,9 @@
 #include "data/pack/pack_origin.hpp"
 
+#include "data/formats/cache_file.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/dataset/pack.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
@@ -25,7 +25,7 @@ void write_image(const fs::path& path, int seed) {
 /// Two classes of images and the pack of them.
 struct Packed {
   TempFolder folder;
-  Catalogue catalogue = builtin_catalogue();
+  Catalog catalog = builtin_catalog();
   config::Stage source;
   spec::dataset::Pack options;
 
@@ -38,7 +38,7 @@ struct Packed {
     options.path = folder / out;
     PackOptions pack;
     pack.origin = record_origin(source);
-    make_pack(*catalogue.datasets.at("image_folder")(source), options.path, pack);
+    make_pack(*catalog.datasets.at("image_folder")(source), options.path, pack);
   }
   [[nodiscard]] fs::path root() const { return folder / "images"; }
   [[nodiscard]] config::Stage stage() const {
@@ -47,8 +47,8 @@ struct Packed {
 
   /// What opening it and looking at its header say; "" where both do not complain.
   [[nodiscard]] std::string failure() const {
-    const std::string opened = failure_of([&] { catalogue.datasets.at("pack")(stage()); });
-    CHECK(failure_of([&] { catalogue.facts.at("pack")(stage()); }) == opened);
+    const std::string opened = failure_of([&] { catalog.datasets.at("pack")(stage()); });
+    CHECK(failure_of([&] { catalog.facts.at("pack")(stage()); }) == opened);
     return opened;
   }
 };
@@ -58,8 +58,8 @@ struct Packed {
 TEST_CASE("a pack tells the names of its classes") {
   const Packed packed;
   const std::vector<std::string> names{"cat", "dog"};
-  CHECK(packed.catalogue.facts.at("pack")(packed.stage()).class_names == names);
-  CHECK(packed.catalogue.datasets.at("pack")(packed.stage())->class_names() == names);
+  CHECK(packed.catalog.facts.at("pack")(packed.stage()).class_names == names);
+  CHECK(packed.catalog.datasets.at("pack")(packed.stage())->class_names() == names);
 }
 
 TEST_CASE("a pack whose source has changed since is refused without being asked to look") {
@@ -98,7 +98,7 @@ TEST_CASE("notes that contradict themselves are damaged data") {
   notes.class_names = {"cat", "dog"};
   notes.left_out = {{"a.jpg", "it is damaged"}};
   notes.origin = {"mnist", {{"/data", 3, 4}}};
-  const std::string bytes = encode_notes(notes);
+  const std::string bytes = encode(notes);
   const PackNotes again = decode_notes(bytes, "x.pack");
   CHECK(again.class_names == notes.class_names);
   CHECK(again.left_out[0].reason == "it is damaged");

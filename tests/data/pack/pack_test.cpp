@@ -1,11 +1,10 @@
-#include "spec/dataset/pack.hpp"
+#include "data/dataset/pack.hpp"
 
 #include "data/core/registry.hpp"
-#include "data/dataset/pack.hpp"
 #include "data/loader/measurements.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/varied.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
@@ -263,7 +262,7 @@ TEST_CASE(
              Contains("the checksum of its index"));
 }
 
-TEST_CASE("samples that are no labelled images cannot be packed") {
+TEST_CASE("samples that are no labeled images cannot be packed") {
   class Plain final : public Dataset {
    public:
     [[nodiscard]] std::int64_t size() const override { return 1; }
@@ -284,19 +283,19 @@ TEST_CASE("samples that are no labelled images cannot be packed") {
 
 TEST_CASE("the stage 'pack' reads a pack and refuses one that its source has outgrown") {
   const TempFolder folder;
-  const Catalogue catalogue = builtin_catalogue();
+  const Catalog catalog = builtin_catalog();
   spec::dataset::SyntheticDigits digits;
   digits.samples = 20;
   const auto source = config::make_stage("dataset", "synthetic_digits", digits);
-  packed(*catalogue.datasets.at("synthetic_digits")(source), folder);
+  packed(*catalog.datasets.at("synthetic_digits")(source), folder);
   spec::dataset::Pack options;
   options.path = folder / "samples.pack";
   options.source = source;
   const auto open = [&] {
-    return catalogue.datasets.at("pack")(config::make_stage("dataset", "pack", options));
+    return catalog.datasets.at("pack")(config::make_stage("dataset", "pack", options));
   };
   CHECK(open()->size() == 20);
-  CHECK(catalogue.facts.at("pack")(config::make_stage("dataset", "pack", options)).samples == 20);
+  CHECK(catalog.facts.at("pack")(config::make_stage("dataset", "pack", options)).samples == 20);
   digits.seed = 1;
   options.source = config::make_stage("dataset", "synthetic_digits", digits);
   CHECK_THAT(failure_of(open),

@@ -4,7 +4,7 @@
 #include "data/dataset/pack.hpp"
 #include "data/pack/jpeg_files.hpp"
 #include "data/pack/make_pack.hpp"
-#include "spec/dataset/synthetic_images.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 #include "support/file_limit.hpp"
 #include "support/golden.hpp"
@@ -71,7 +71,7 @@ TEST_CASE("images of more channels than a pack can hold are refused at once") {
   const TempFolder folder;
   spec::dataset::SyntheticImages options;
   options.channels = 5;
-  const auto source = builtin_catalogue().datasets.at("synthetic_images")(
+  const auto source = builtin_catalog().datasets.at("synthetic_images")(
       config::make_stage("dataset", "synthetic_images", options));
   CHECK(failure_of([&] { make_pack(*source, folder / "x.pack", {}); }) ==
         "2: a pack holds images of up to 4 channels, and these have 5");

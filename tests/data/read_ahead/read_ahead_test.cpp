@@ -10,8 +10,7 @@
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
 #include "data/varied.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/dataset/webdataset.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 #include <fcntl.h>

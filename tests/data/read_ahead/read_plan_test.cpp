@@ -62,7 +62,7 @@ TEST_CASE("reads go by file and offset, in whole pages") {
   CHECK(reads[2].offset == 8192);
 }
 
-TEST_CASE("neighbours up to 64 KiB apart become one read, up to 1 MiB long") {
+TEST_CASE("neighbors up to 64 KiB apart become one read, up to 1 MiB long") {
   CHECK(reads_of({{0, 0, 4096}, {0, 4096 + 65536, 4096}}).size() == 1);
   CHECK(reads_of({{0, 0, 4096}, {0, 4096 + 65536 + 4096, 4096}}).size() == 2);
   CHECK(reads_of({{0, 0, 4096}, {1, 4096, 4096}}).size() == 2);

@@ -8,8 +8,8 @@
 #include "data/remote/transfers.hpp"
 #include "data/sources.hpp"
 #include "data/transform_of.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/transform/crop.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

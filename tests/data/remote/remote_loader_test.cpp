@@ -7,7 +7,7 @@
 #include "data/remote/web_server.hpp"
 #include "data/sources.hpp"
 #include "data/varied.hpp"
-#include "spec/dataset/image_files.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

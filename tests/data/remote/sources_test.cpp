@@ -9,13 +9,7 @@
 #include "data/remote/local_tier.hpp"
 #include "data/remote/object_store.hpp"
 #include "data/tar_files.hpp"
-#include "spec/dataset/image_files.hpp"
-#include "spec/dataset/mnist.hpp"
-#include "spec/dataset/pack.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
-#include "spec/dataset/table.hpp"
-#include "spec/dataset/tokens.hpp"
-#include "spec/dataset/webdataset.hpp"
+#include "spec/options/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -38,11 +38,11 @@ def interlaced_png():
     return png_of([(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")])
 
 
-def wide_png(colour, channels):
+def wide_png(color, channels):
     """16 bits a channel: the upper 8 are the picture, the lower 8 are something else."""
     values = picture(channels).astype(np.uint16) * 256 + 77
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
-    header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 16, colour, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 16, color, 0, 0, 0)
     return png_of([(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")])
 
 
@@ -61,43 +61,43 @@ def rotated():
 
 def files():
     rgb = Image.fromarray(picture())
-    grey = rgb.convert("L")
+    gray = rgb.convert("L")
     rgba = Image.fromarray(picture(4), "RGBA")
     palette = rgb.quantize(13)
     yield "jpeg 4:4:4", saved(rgb, "JPEG", quality=90, subsampling=0)
     yield "jpeg 4:2:2", saved(rgb, "JPEG", quality=90, subsampling=1)
     yield "jpeg 4:2:0", saved(rgb, "JPEG", quality=90, subsampling=2)
     yield "jpeg progressive", saved(rgb, "JPEG", quality=80, progressive=True)
-    yield "jpeg grey", saved(grey, "JPEG", quality=90)
+    yield "jpeg gray", saved(gray, "JPEG", quality=90)
     yield "jpeg cmyk", saved(rgb.convert("CMYK"), "JPEG", quality=95)
     yield "jpeg restarts", saved(rgb, "JPEG", quality=90, restart_marker_blocks=1)
     yield "jpeg 1x1", saved(rgb.crop((0, 0, 1, 1)), "JPEG")
     yield "jpeg turned by exif", rotated()
     yield "png rgb", saved(rgb, "PNG")
-    yield "png grey", saved(grey, "PNG")
-    yield "png grey alpha", saved(rgba.convert("LA"), "PNG")
+    yield "png gray", saved(gray, "PNG")
+    yield "png gray alpha", saved(rgba.convert("LA"), "PNG")
     yield "png rgba", saved(rgba, "PNG")
     yield "png palette", saved(palette, "PNG")
     yield "png palette transparent", saved(palette, "PNG", transparency=3)
     yield "png palette of 2 bits", saved(rgb.quantize(4), "PNG", bits=2)
-    yield "png 1 bit", saved(grey.convert("1"), "PNG")
+    yield "png 1 bit", saved(gray.convert("1"), "PNG")
     yield "png 1x1", saved(rgb.crop((0, 0, 1, 1)), "PNG")
     yield "png interlaced", interlaced_png()
     yield "png rgb of 16 bits", wide_png(2, 3)
-    yield "png grey of 16 bits", wide_png(0, 1)
+    yield "png gray of 16 bits", wide_png(0, 1)
     yield "webp lossy", saved(rgb, "WEBP", quality=80)
     yield "webp lossless", saved(rgb, "WEBP", lossless=True)
     yield "webp alpha", saved(rgba, "WEBP", lossless=True, exact=True)
     yield "bmp rgb", saved(rgb, "BMP")
-    yield "bmp grey", saved(grey, "BMP")
+    yield "bmp gray", saved(gray, "BMP")
     yield "bmp palette", saved(palette, "BMP")
     yield "tiff rgb", saved(rgb, "TIFF")
     yield "tiff lzw", saved(rgb, "TIFF", compression="tiff_lzw")
-    yield "tiff grey", saved(grey, "TIFF")
+    yield "tiff gray", saved(gray, "TIFF")
     yield "tiff alpha", saved(rgba, "TIFF")
     yield "tiff alpha lzw", saved(rgba, "TIFF", compression="tiff_lzw")
     yield "tiff palette", saved(palette, "TIFF")
-    yield "tiff 1 bit", saved(grey.convert("1"), "TIFF")
+    yield "tiff 1 bit", saved(gray.convert("1"), "TIFF")
     yield "tiff cmyk", saved(rgb.convert("CMYK"), "TIFF")
     for orientation in range(2, 9):
         yield f"tiff orientation {orientation}", saved(rgb, "TIFF", tiffinfo={274: orientation})
@@ -108,7 +108,7 @@ def by_torchvision(file):
 
 
 def read(name, file):
-    if name == "png grey of 16 bits":  # Pillow would clip the 16 bits to white; this is what it does to RGB of 16 bits
+    if name == "png gray of 16 bits":  # Pillow would clip the 16 bits to white; this is what it does to RGB of 16 bits
         pixels = np.repeat(picture(1), 3, 2)
     else:
         pixels = np.asarray(Image.open(io.BytesIO(file)).convert("RGB"))

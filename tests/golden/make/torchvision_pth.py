@@ -1,6 +1,6 @@
 """A MobileNetV2 of torchvision 0.26 after a few steps of training, as torch.save writes its state dict, and its logits in evaluation.
 
-The tests build the pixels and the normalised inputs by the same formula.
+The tests build the pixels and the normalized inputs by the same formula.
 """
 import torch
 import torchvision

@@ -13,7 +13,7 @@ from torchvision.transforms.v2 import functional as F
 
 
 def picture(channels, height, width, kind):
-    """Waves, so that neighbours differ little; noise, so that everything occurs; or one colour."""
+    """Waves, so that neighbors differ little; noise, so that everything occurs; or one color."""
     random = torch.Generator().manual_seed(1000 * height + width)
     if kind == "noise":
         return torch.randint(0, 256, (channels, height, width), generator=random, dtype=torch.uint8)
@@ -29,7 +29,7 @@ def picture(channels, height, width, kind):
 PICTURES = {
     "waves": picture(3, 15, 22, "waves"),
     "noise": picture(3, 13, 17, "noise"),
-    "grey": picture(1, 11, 8, "noise"),
+    "gray": picture(1, 11, 8, "noise"),
     "square": picture(3, 12, 12, "waves"),
     "flat": picture(3, 3, 5, "flat"),
     "narrow": picture(3, 9, 2, "noise"),
@@ -64,7 +64,7 @@ def crops():
     for name in PICTURES:
         yield case("horizontal_flip", name, F.horizontal_flip)
         yield case("vertical_flip", name, F.vertical_flip)
-    windows = [("noise", [2, 3, 4, 5], 1, 4, 15, 19), ("noise", [0, 1, 0, 0], 0, 0, 5, 17), ("grey", [3, 3, 3, 3], 2, 1, 7, 12)]
+    windows = [("noise", [2, 3, 4, 5], 1, 4, 15, 19), ("noise", [0, 1, 0, 0], 0, 0, 5, 17), ("gray", [3, 3, 3, 3], 2, 1, 7, 12)]
     for mode in ("constant", "edge", "reflect", "symmetric"):
         for name, padding, top, left, height, width in windows:
             def crop(image):
@@ -73,7 +73,7 @@ def crops():
             yield case("crop_padded", name, crop, padding=padding, mode=mode, fill=[77], box=[top, left, height, width])
     yield case("crop_padded", "noise", lambda image: F.crop(F.pad(image, [4, 4], fill=[1, 20, 255]), 0, 2, 18, 21),
                padding=[4, 4, 4, 4], mode="constant", fill=[1, 20, 255], box=[0, 2, 18, 21])
-    for name, box, value in (("noise", [2, 3, 5, 7], [9.0]), ("noise", [0, 0, 12, 16], [1.0, 2.0, 250.0]), ("grey", [10, 7, 1, 1], [0.0])):
+    for name, box, value in (("noise", [2, 3, 5, 7], [9.0]), ("noise", [0, 0, 12, 16], [1.0, 2.0, 250.0]), ("gray", [10, 7, 1, 1], [0.0])):
         top, left, height, width = box
         yield case("erase", name, lambda image: F.erase(image, top, left, height, width, torch.tensor(value)[:, None, None]),
                    box=box, value=[int(v) for v in value])
@@ -97,11 +97,11 @@ def colors():
 
 def blurs():
     for name, size, sigma in (("waves", [23, 7], 1.7), ("waves", [5, 5], 0.1), ("noise", [3, 3], 2.0), ("noise", [9, 21], 0.7),
-                              ("grey", [1, 9], 3.1), ("grey", [5, 3], 0.5), ("flat", [3, 3], 1.0)):
+                              ("gray", [1, 9], 3.1), ("gray", [5, 3], 0.5), ("flat", [3, 3], 1.0)):
         yield case("gaussian_blur", name, lambda image: F.gaussian_blur(image, size, [sigma, sigma]), kernel_size=size, sigma=sigma)
 
 
-FILLS = {"waves": [[12, 200, 99]], "noise": [[255]], "grey": [[0], [80]], "square": [[7]], "narrow": [[3]]}
+FILLS = {"waves": [[12, 200, 99]], "noise": [[255]], "gray": [[0], [80]], "square": [[7]], "narrow": [[3]]}
 
 
 def fills():
@@ -135,7 +135,7 @@ def motions():
 
 def tilts():
     for name, corners in (("waves", [[3, 4], [20, 2], [17, 13], [5, 11]]), ("noise", [[0, 0], [16, 0], [16, 12], [0, 12]]),
-                          ("noise", [[4, 3], [12, 1], [13, 9], [2, 11]]), ("grey", [[1, 2], [6, 0], [7, 10], [0, 7]])):
+                          ("noise", [[4, 3], [12, 1], [13, 9], [2, 11]]), ("gray", [[1, 2], [6, 0], [7, 10], [0, 7]])):
         image = PICTURES[name]
         right, bottom = image.shape[2] - 1, image.shape[1] - 1
         start = [[0, 0], [right, 0], [right, bottom], [0, bottom]]
@@ -167,7 +167,7 @@ def policies():
 
 def augmentations():
     transform = TrivialAugmentWide()
-    for name in ("waves", "grey"):
+    for name in ("waves", "gray"):
         for mode in INTERPOLATION:
             for fill in (None, [90.0]):
                 for op, (magnitudes, signed) in AutoAugment._AUGMENTATION_SPACE.items():

@@ -1,7 +1,6 @@
 #include "launch/launchers/launcher_environment.hpp"
 
 #include "base/error.hpp"
-#include "launch/launchers/slurm_variables.hpp"
 #include "support/catch.hpp"
 
 #include <map>

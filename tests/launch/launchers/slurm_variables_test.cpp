@@ -1,6 +1,5 @@
-#include "launch/launchers/slurm_variables.hpp"
-
 #include "base/error.hpp"
+#include "launch/launchers/launcher_environment.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -49,7 +48,7 @@ TEST_CASE("counts that are none, or that have no such node, are refused") {
   CHECK_THROWS_AS(tasks_of_node("2(x3),1", 4), Error);
 }
 
-TEST_CASE("ports of jobs lie below those of the kernel, and those of neighbours differ") {
+TEST_CASE("ports of jobs lie below those of the kernel, and those of neighbors differ") {
   std::set<std::uint16_t> ports;
   for (std::uint64_t job = 4'000'000; job < 4'000'100; ++job) {
     for (std::uint64_t step = 0; step < 4; ++step) ports.insert(port_of_job(job, step));

@@ -1,6 +1,5 @@
-#include "report/compare/comparison_gate.hpp"
-
 #include "base/error.hpp"
+#include "report/compare/comparison.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-#include "report/compare/gate_condition.hpp"
-
 #include "base/error.hpp"
+#include "report/compare/gate.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -1,5 +1,4 @@
-#include "report/diagnosis/bottleneck_gains.hpp"
-
+#include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
 #include "report/judged.hpp"
 #include "report/text/run_summary.hpp"

@@ -1,7 +1,6 @@
 #include "report/diagnosis/bottleneck.hpp"
 
 #include "report/diagnosis/bottleneck_rules.hpp"
-#include "report/diagnosis/bottleneck_text.hpp"
 #include "report/invented.hpp"
 #include "report/judged.hpp"
 #include "report/record/run_result.hpp"

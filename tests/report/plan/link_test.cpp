@@ -93,7 +93,7 @@ TEST_CASE("the link is told as a table, latency and bandwidth, and read back fro
   CHECK_THAT(text, Contains("all-reduce over 2 processes on cpu with gloo") &&
                        Contains(" 1.0 KiB") && Contains("64.0 MiB") &&
                        Contains("latency    25 us a message") &&
-                       Contains("bandwidth  2 GB/s between neighbours"));
+                       Contains("bandwidth  2 GB/s between neighbors"));
   const Json link = link_json(measured);
   CHECK(link["schema"] == "trainctl.link/1");
   CHECK(link["points"].size() == 9);

@@ -134,14 +134,14 @@ TEST_CASE("a probe gives a rate, a duration, and a share of a peak that is known
   CHECK(speed.samples_per_s == 64);
   CHECK(speed.epoch_s == 50);
   CHECK(speed.run_s == 150);
-  CHECK_FALSE(speed.utilisation.has_value());
+  CHECK_FALSE(speed.utilization.has_value());
   CHECK_THAT(plan_text(plan, {}), Contains("64.0 samples/s, 678 GFLOP/s with 2 threads\n") &&
                                       Contains("without validation and waiting for data"));
   plan.model->device = "cuda:0";
   plan.model->device_name = "NVIDIA A100-SXM4-80GB";
   plan.model->precision = "bf16-mixed";
   plan.model->step_s = 0.005;
-  CHECK(*speed_of(plan)->utilisation == Approx(6400 * 10.6e9 / 312e12));
+  CHECK(*speed_of(plan)->utilization == Approx(6400 * 10.6e9 / 312e12));
   CHECK_THAT(plan_text(plan, {}), Contains("22 % of the peak of NVIDIA A100-SXM4-80GB (MFU)"));
   plan.epochs.reset();
   plan.steps.reset();

@@ -65,7 +65,7 @@ TEST_CASE("numbers look the same in every report") {
   CHECK(json_number(std::numeric_limits<double>::infinity()) == "inf");
 }
 
-TEST_CASE("colours are painted only where they are wanted") {
+TEST_CASE("colors are painted only where they are wanted") {
   CHECK(paint("x", Ink::red, {}) == "x");
-  CHECK(paint("x", Ink::red, {.colours = Colours::on}) == "\x1b[31mx\x1b[0m");
+  CHECK(paint("x", Ink::red, {.colors = Colors::on}) == "\x1b[31mx\x1b[0m");
 }

@@ -119,7 +119,7 @@ TEST_CASE("a sparkline spans its values and marks what is not finite") {
   CHECK(line({0, std::nan(""), 1}) == "_!#");
   CHECK(line({}).empty());
   CHECK(line(std::vector<double>(100, 2.0), {.width = 8}) == std::string(8, '_'));
-  CHECK(line({0, 2, 0, 2, 8, 8}, {.width = 3}) == "__#");  // means of neighbours
+  CHECK(line({0, 2, 0, 2, 8, 8}, {.width = 3}) == "__#");  // means of neighbors
 }
 
 TEST_CASE("sparklines on one scale can be compared") {

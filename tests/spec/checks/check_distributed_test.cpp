@@ -77,5 +77,5 @@ TEST_CASE("a scripted model cannot share its statistics", "[spec]") {
       "model={type: torchscript, path: a.pt, sha256: "
       "0000000000000000000000000000000000000000000000000000000000000000}";
   CHECK_THAT(problems("trainer.sync_batchnorm=true", script),
-             Contains("a scripted model normalises by itself"));
+             Contains("a scripted model normalizes by itself"));
 }

@@ -1,6 +1,6 @@
 #include "spec/checks/checks.hpp"
 #include "spec/experiment_yaml.hpp"
-#include "spec/logger/loggers.hpp"
+#include "spec/options/logger.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

@@ -1,12 +1,11 @@
 #include "spec/experiment/experiment.hpp"
 
-#include "spec/dataset/mnist.hpp"
-#include "spec/dataset/synthetic_digits.hpp"
 #include "spec/experiment_yaml.hpp"
-#include "spec/loss/cross_entropy.hpp"
-#include "spec/model/baseline.hpp"
-#include "spec/optimizer/adam.hpp"
-#include "spec/transform/color.hpp"
+#include "spec/options/dataset.hpp"
+#include "spec/options/loss.hpp"
+#include "spec/options/model.hpp"
+#include "spec/options/optimizer.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 
 #include <filesystem>

@@ -74,14 +74,13 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
   const auto learnt = [&](const std::string& keys) {
     return refusal(with(R"("predict")", R"("val")", R"(,"learnt":)" + keys));
   };
-  CHECK(learnt(R"({"targets":"classes","outputs":2,"labelled":true})") == "accepted");
+  CHECK(learnt(R"({"targets":"classes","outputs":2,"labeled":true})") == "accepted");
   CHECK_THAT(learnt("[]"), Contains("no JSON object"));
-  CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labelled":true})"), Contains("'names'"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labelled":true})"),
-             Contains("'outputs'"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labelled":true})"), Contains("is 0"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2})"), Contains("'labelled'"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2,"labelled":true,"x":1})"),
+  CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labeled":true})"), Contains("'names'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labeled":true})"), Contains("'outputs'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labeled":true})"), Contains("is 0"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2})"), Contains("'labeled'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2,"labeled":true,"x":1})"),
              Contains("unknown key 'x'"));
   const auto input = [&](const std::string& keys) {
     return refusal(with(R"("check")", R"("val")", R"(,"model_input":)" + keys));

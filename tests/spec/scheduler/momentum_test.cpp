@@ -1,6 +1,6 @@
 #include "spec/experiment_yaml.hpp"
-#include "spec/optimizer/sgd.hpp"
-#include "spec/scheduler/schedule.hpp"
+#include "spec/options/optimizer.hpp"
+#include "spec/options/scheduler.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <string>
 
 using namespace trainctl;
 using namespace trainctl::study;

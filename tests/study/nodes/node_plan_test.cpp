@@ -5,7 +5,6 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>

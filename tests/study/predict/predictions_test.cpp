@@ -8,7 +8,6 @@
 #include "support/temp_folder.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <limits>
 
@@ -108,7 +107,7 @@ TEST_CASE("parts that are too short, too long or not there are refused") {
 TEST_CASE("without labels no targets are read, and no column is written for them") {
   TempFolder folder;
   events::Evaluated told = write_parts(folder.path(), 3, 2);
-  told.labelled = false;
+  told.labeled = false;
   for (const int rank : {0, 1}) fs::remove(spec::part_file(folder.path(), "targets", rank));
   for (const std::int64_t numbers : {0, 2}) {
     told.target_numbers = numbers;

@@ -1,7 +1,7 @@
 #include "study/preflight/experiment_checks.hpp"
 
 #include "base/error.hpp"
-#include "study/preflight/scaling_plan.hpp"
+#include "study/preflight/run_plan.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"

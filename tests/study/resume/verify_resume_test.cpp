@@ -1,7 +1,6 @@
 #include "study/resume/verify_resume.hpp"
 
 #include "base/error.hpp"
-#include "study/resume/run_comparison.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

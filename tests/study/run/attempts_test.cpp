@@ -7,7 +7,6 @@
 #include "support/put_text.hpp"
 
 #include <csignal>
-#include <iterator>
 
 using namespace trainctl;
 

@@ -1,6 +1,6 @@
 #include "base/clock.hpp"
 #include "study/run/run_inputs.hpp"
-#include "study/sweep/jobs.hpp"
+#include "study/sweep/run_starter.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
@@ -13,17 +13,21 @@ using namespace trainctl::study;
 TEST_CASE("the manifest keeps listed environment names and no others") {
   ::setenv("OMP_NUM_THREADS", "3", 1);
   ::setenv("TCTL_SECRET_TOKEN", "hunter2", 1);
+  report::RunRecord record;
+  record.hellos[0].versions = {{"torch", "2.11.0"}};
+  record.hellos[0].allocator = "jemalloc";
+  events::RunStarted& started = record.started.emplace();
+  started.data_fingerprints = {{"train", "00ff"}};
+  started.num_threads = 2;
+  started.num_threads_why = "asked";
+  started.num_threads_taken = 0.5;
   const Json document = manifest({.argv = {"trainctl", "run"},
                                   .config_file = "a.yaml",
                                   .version = "1.2.3",
                                   .started_at = "now",
-                                  .library_versions = {{"torch", "2.11.0"}},
-                                  .data_fingerprints = {{"train", "00ff"}},
-                                  .threads = {2, "asked", true},
                                   .thread_waiting = "spin",
-                                  .allocator = "jemalloc",
-                                  .machine = read_machine(),
-                                  .git = {}});
+                                  .machine = read_machine()},
+                                 record);
   CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
   CHECK(to_line(document).find("hunter2") == std::string::npos);
   CHECK(document["libraries"]["torch"] == "2.11.0");
@@ -39,25 +43,20 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
 }
 
 TEST_CASE("manifest: channels_last has the choice of the run and its reason") {
-  ManifestInput input;
-  CHECK(manifest(input)["channels_last"].is_null());
-  input.layout = {true, "97 % of the operations are convolutions of images"};
-  const Json document = manifest(input);
+  report::RunRecord record;
+  CHECK(manifest({}, record)["channels_last"].is_null());
+  record.started.emplace().channels_last = true;
+  record.started->channels_last_why = "97 % of the operations are convolutions of images";
+  const Json document = manifest({}, record);
   CHECK(document["channels_last"]["value"] == true);
   CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
 }
 
 TEST_CASE("the manifest tells what activation_checkpointing: auto became, and why") {
-  const Json document = manifest({.argv = {},
-                                  .config_file = {},
-                                  .version = {},
-                                  .started_at = {},
-                                  .library_versions = {},
-                                  .data_fingerprints = {},
-                                  .recomputes = {true, "activations take about 9.1 GiB"},
-                                  .allocator = {},
-                                  .machine = {},
-                                  .git = {}});
+  report::RunRecord record;
+  record.started.emplace().recomputes = true;
+  record.started->recomputes_why = "activations take about 9.1 GiB";
+  const Json document = manifest({}, record);
   CHECK(document["activation_checkpointing"]["value"] == "blocks");
   CHECK(document["activation_checkpointing"]["why"] == "activations take about 9.1 GiB");
 }

@@ -2,8 +2,6 @@
 #include "study/sweep/run_scheduler.hpp"
 #include "support/catch.hpp"
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <string>
 

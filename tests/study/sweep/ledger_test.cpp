@@ -5,7 +5,6 @@
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "study/sweep/jobs.hpp"
+#include "study/sweep/run_starter.hpp"
 #include "support/catch.hpp"
 
 #include <limits>

@@ -4,7 +4,6 @@
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
-#include <cstdlib>
 #include <set>
 #include <string>
 

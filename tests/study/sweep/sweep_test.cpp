@@ -6,11 +6,8 @@
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
-#include <fmt/format.h>
-
 #include <csignal>
 #include <map>
-#include <set>
 
 using namespace trainctl;
 using namespace trainctl::study;

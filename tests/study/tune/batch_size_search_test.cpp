@@ -4,8 +4,6 @@
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 
-#include <functional>
-
 using namespace trainctl;
 using study::BatchChoice;
 using study::BatchResult;

@@ -93,7 +93,7 @@ TEST_CASE("the key that a verdict proposes itself is tried first") {
   CHECK(tries(now).front() == "loader.num_workers=1");
 }
 
-TEST_CASE("the value that a verdict proposes is tried before its neighbours") {
+TEST_CASE("the value that a verdict proposes is tried before its neighbors") {
   auto now = situation("input_bound", {"loader.num_workers=0", "dataset.cache.mode=none"});
   now.verdict.setting = "loader.num_workers=2";
   CHECK(tries(now)[0] == "loader.num_workers=2");

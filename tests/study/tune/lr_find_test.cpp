@@ -1,9 +1,9 @@
 #include "study/tune/lr_find.hpp"
 
 #include "base/error.hpp"
-#include "spec/optimizer/muon.hpp"
-#include "spec/scheduler/decay.hpp"
-#include "spec/stopper/early_stopping.hpp"
+#include "spec/options/optimizer.hpp"
+#include "spec/options/scheduler.hpp"
+#include "spec/options/stopper.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 

@@ -456,7 +456,7 @@ TEST_CASE("a run of the base that fails late leaves what was accepted") {
   CHECK_FALSE(report.gain);
 }
 
-TEST_CASE("what the verdict proposes is tried first, and its neighbours after it") {
+TEST_CASE("what the verdict proposes is tried first, and its neighbors after it") {
   World world;
   world.setting = "loader.num_workers=5";
   const report::TuneReport report = world.tune();

@@ -1,6 +1,5 @@
-#include "study/tune/tuning_run.hpp"
-
 #include "study/fake_run.hpp"
+#include "study/tune/tune_search.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,9 +1,8 @@
-#include "train/debug/numerics_dump.hpp"
-
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "checkpoint/container.hpp"
 #include "support/catch.hpp"
+#include "train/debug/numerics_guard.hpp"
 #include "train/debug/tensor_stats.hpp"
 #include "train/fake_run.hpp"
 #include "train/state/saved_state.hpp"

@@ -4,7 +4,7 @@
 #include "data/cache/device_cache.hpp"
 #include "data/host_images.hpp"
 #include "data/transform_of.hpp"
-#include "spec/transform/geometry.hpp"
+#include "spec/options/transform.hpp"
 #include "support/catch.hpp"
 #include "support/close.hpp"
 #include "train/fake_run.hpp"

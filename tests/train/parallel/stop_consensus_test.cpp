@@ -73,10 +73,10 @@ TEST_CASE("one rank saves when its own clock says so") {
   Agreement agreement(*alone, {}, Agreement::Cadence::by_time);
   agreement.after_step(Agreement::At::step, 1);
   CHECK_FALSE(agreement.save_agreed());
-  agreement.wish_save(true);
+  agreement.request_save(true);
   agreement.after_step(Agreement::At::step, 2);
   CHECK(agreement.save_agreed());
-  agreement.wish_save(false);
+  agreement.request_save(false);
   agreement.after_step(Agreement::At::step, 3);
   CHECK_FALSE(agreement.save_agreed());
 }
@@ -89,7 +89,7 @@ TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
     auto& steps = saved_after[static_cast<std::size_t>(rank)];
     for (int step = 1; step <= 10; ++step) {
       const bool due = step >= 4 && steps.empty();
-      agreement.wish_save(rank == 0 ? due : step == 2);  // rank 0's clock alone counts
+      agreement.request_save(rank == 0 ? due : step == 2);  // rank 0's clock alone counts
       agreement.after_step(Agreement::At::step, 0);
       if (agreement.save_agreed()) steps.push_back(step);
     }
@@ -178,7 +178,7 @@ TEST_CASE("a wish to save between two exchanges is agreed on once by all ranks")
   run.before = [&](int rank, int step, Agreement& agreement) {
     const auto& steps = saved_after[static_cast<std::size_t>(rank)];
     const std::size_t due = step >= 45 ? 2 : step >= 30 ? 1 : 0;
-    agreement.wish_save(rank == 0 && steps.size() < due);
+    agreement.request_save(rank == 0 && steps.size() < due);
   };
   run.after = [&](int rank, int step, Agreement& agreement, double) {
     if (agreement.save_agreed()) saved_after[static_cast<std::size_t>(rank)].push_back(step);

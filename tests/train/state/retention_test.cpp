@@ -1,5 +1,5 @@
 #include "support/catch.hpp"
-#include "train/state/checkpoint_writer.hpp"
+#include "train/state/checkpointer.hpp"
 
 #include <limits>
 

@@ -22,11 +22,11 @@ TEST_CASE("rows of an ignored label are no part of a metric") {
   FakeRun run;
   IgnoringLoss loss;
   const at::Tensor labels = torch::tensor({0, 1, 2, 1}, torch::kLong);
-  train::measure(run.metrics, loss, torch::zeros({4, 3}), labels);
+  train::update_metrics(run.metrics, loss, torch::zeros({4, 3}), labels);
   CHECK(run.metric().total.item<double>() == 2);
   CHECK(run.metric().last_targets.equal(torch::tensor({0, 2}, torch::kLong)));
-  train::measure(run.metrics, loss, torch::zeros({2, 2, 3}), labels.view({2, 2}));
+  train::update_metrics(run.metrics, loss, torch::zeros({2, 2, 3}), labels.view({2, 2}));
   CHECK(run.metric().total.item<double>() == 4);
-  train::measure(run.metrics, loss, torch::zeros({1, 3}), torch::tensor({1}, torch::kLong));
+  train::update_metrics(run.metrics, loss, torch::zeros({1, 3}), torch::tensor({1}, torch::kLong));
   CHECK(run.metric().total.item<double>() == 4);
 }

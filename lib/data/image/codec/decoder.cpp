@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <string_view>
 
 namespace trainctl::data {
@@ -21,15 +20,10 @@ struct Format {
   std::unique_ptr<FormatDecoder> (*make)(const DecodeLimits& limits);
 };
 
-template <class Decoder>
-std::unique_ptr<FormatDecoder> make(const DecodeLimits& limits) {
-  return std::make_unique<Decoder>(limits);
-}
-
 constexpr std::array kFormats{
-    Format{"\xFF\xD8\xFF"sv, make<JpegDecoder>},   Format{"\x89PNG\r\n\x1A\n"sv, make<PngDecoder>},
-    Format{"RIFF????WEBP"sv, make<OpencvDecoder>}, Format{"BM"sv, make<OpencvDecoder>},
-    Format{"II*\0"sv, make<OpencvDecoder>},        Format{"MM\0*"sv, make<OpencvDecoder>},
+    Format{"\xFF\xD8\xFF"sv, make_jpeg_decoder},   Format{"\x89PNG\r\n\x1A\n"sv, make_png_decoder},
+    Format{"RIFF????WEBP"sv, make_opencv_decoder}, Format{"BM"sv, make_opencv_decoder},
+    Format{"II*\0"sv, make_opencv_decoder},        Format{"MM\0*"sv, make_opencv_decoder},
 };
 
 bool begins(std::span<const std::byte> file, std::string_view first_bytes) {
@@ -38,14 +32,6 @@ bool begins(std::span<const std::byte> file, std::string_view first_bytes) {
                     [](char expected, std::byte found) {
                       return expected == '?' || static_cast<std::byte>(expected) == found;
                     });
-}
-
-std::string in_hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes)
-    text += fmt::format("{:02x} ", std::to_integer<unsigned>(byte));
-  if (!text.empty()) text.pop_back();
-  return text;
 }
 
 }  // namespace
@@ -61,9 +47,6 @@ void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& 
 
 ImageDecoder::ImageDecoder(const DecodeLimits& limits)
     : limits_(limits), decoders_(kFormats.size()) {}
-ImageDecoder::~ImageDecoder() = default;
-ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
-ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 ImageShape ImageDecoder::open(std::span<const std::byte> file) {
   ENSURE(data, !file.empty(), "the image file is empty");
@@ -71,8 +54,11 @@ ImageShape ImageDecoder::open(std::span<const std::byte> file) {
     return begins(file, format.first_bytes);
   });
   ENSURE(data, found != kFormats.end(),
-         "this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are {}",
-         in_hex(file.first(std::min<std::size_t>(file.size(), 8))));
+         "this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are {:02x}",
+         fmt::join(reinterpret_cast<const std::uint8_t*>(file.data()),
+                   reinterpret_cast<const std::uint8_t*>(file.data()) +
+                       std::min<std::size_t>(file.size(), 8),
+                   " "));
   auto& decoder = decoders_[static_cast<std::size_t>(found - kFormats.begin())];
   if (!decoder) decoder = found->make(limits_);
   open_ = decoder.get();

@@ -3,12 +3,6 @@
 #include "data/core/dataset.hpp"
 #include "data/image/image.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
-
 namespace trainctl::data {
 
 /// Most scans of a JPEG: encoders write about ten, a bomb has thousands.
@@ -18,8 +12,8 @@ constexpr int kMostScans = 100;
 struct DecodeLimits {
   std::int64_t pixels = kMostPixels;
   std::int64_t scans = kMostScans;
-  std::int64_t scanned_pixels = std::int64_t{1}
-                                << 30;  // pixels times scans: the work of a progressive JPEG
+  /// Pixels times scans: the work of a progressive JPEG.
+  std::int64_t scanned_pixels = std::int64_t{1} << 30;
 };
 
 /// How far a file is read. Whether it is sound is known only once all of it has been read.
@@ -44,17 +38,14 @@ void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& 
 class ImageDecoder final : public FormatDecoder {
  public:
   explicit ImageDecoder(const DecodeLimits& limits = {});
-  ~ImageDecoder() override;
-  ImageDecoder(ImageDecoder&& other) noexcept;
-  ImageDecoder& operator=(ImageDecoder&& other) noexcept;
 
   ImageShape open(std::span<const std::byte> file) override;
   void decode(const Box& box, Reading reading, std::uint8_t* out) override;
 
  private:
   DecodeLimits limits_;
-  std::vector<std::unique_ptr<FormatDecoder>>
-      decoders_;  // made when first needed, in the order of the formats
+  /// Made when first needed, in the order of the formats.
+  std::vector<std::unique_ptr<FormatDecoder>> decoders_;
   FormatDecoder* open_ = nullptr;
 };
 

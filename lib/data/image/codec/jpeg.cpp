@@ -1,7 +1,6 @@
 #include "data/image/codec/jpeg.hpp"
 
 #include "base/error.hpp"
-#include "data/image/codec/decoder.hpp"
 
 #include <jpeglib.h>
 
@@ -13,7 +12,6 @@
 #include <new>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -62,7 +60,7 @@ struct JpegErrors {
   }
 };
 
-// Upsampling looks at its neighbours: so many pixels more, and those of the box are as in the whole
+// Upsampling looks at its neighbors: so many pixels more, and those of the box are as in the whole
 // image.
 constexpr std::int64_t kMargin = 2;
 
@@ -77,132 +75,120 @@ void cmyk_to_rgb(const std::uint8_t* from, std::int64_t count, std::uint8_t* to)
   }
 }
 
-}  // namespace
+class JpegDecoder final : public FormatDecoder {
+ public:
+  explicit JpegDecoder(const DecodeLimits& limits) : limits_(limits) {
+    info_.err = errors_.handlers();
+  }
+  ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-struct JpegDecoder::State {
-  explicit State(const DecodeLimits& given) : limits(given) { info.err = errors.handlers(); }
-  ~State() { jpeg_destroy_decompress(&info); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  ImageShape open(std::span<const std::byte> file) override {
+    // jpeg_abort_decompress() would keep the tables of the last file, and a file without tables
+    // would be decoded by them.
+    jpeg_destroy_decompress(&info_);
+    guard([&] {
+      jpeg_create_decompress(&info_);
+      jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+      jpeg_read_header(&info_, TRUE);
+    });
+    check_work(file);
+    const bool cmyk = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
+    ENSURE(data, cmyk || info_.num_components == 1 || info_.num_components == 3,
+           "the JPEG has {} components, which is no known kind of color; save it as gray, RGB or "
+           "CMYK",
+           info_.num_components);
+    info_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+    return {info_.image_height, info_.image_width, 3};
+  }
 
+  void decode(const Box& box, Reading reading, std::uint8_t* out) override {
+    ASSERT(box.top >= 0 && box.left >= 0 && box.height > 0 && box.width > 0);
+    ASSERT(box.top + box.height <= info_.image_height && box.left + box.width <= info_.image_width);
+    row_.resize(std::size_t{info_.image_width} * 4);
+    guard([&] {
+      jpeg_start_decompress(&info_);
+      read_box(box, out);
+      if (reading == Reading::needed_part) return jpeg_abort_decompress(&info_);
+      // Skipping to the very end would not look at what is skipped.
+      if (info_.output_scanline + 1 < info_.output_height)
+        jpeg_skip_scanlines(&info_, info_.output_height - 1 - info_.output_scanline);
+      read_rows(info_.output_height);
+      jpeg_finish_decompress(&info_);
+    });
+  }
+
+ private:
   /// Runs calls of libjpeg, which leaves them by a jump: `body` must own nothing.
   template <class Body>
   void guard(const Body& body) {
-    if (!errors.done(body)) fail();
+    if (errors_.done(body)) return;
+    jpeg_abort_decompress(&info_);
+    throw Error(ErrorKind::data, fmt::format("damaged JPEG: {}", errors_.message.data()));
   }
-  [[noreturn]] void fail();
-  void start_anew();
 
-  void check_work(std::span<const std::byte> file) const;
-  void read_box(const Box& box, std::uint8_t* out);
-  void read_rows(std::int64_t until);
+  /// Refuses what its header promises but the file cannot hold, and what would take long to decode.
+  void check_work(std::span<const std::byte> file) {
+    check_extents(info_.image_height, info_.image_width, limits_);
+    std::int64_t blocks = 0;
+    for (const jpeg_component_info& one :
+         std::span(info_.comp_info, static_cast<std::size_t>(info_.num_components)))
+      blocks += std::int64_t{one.width_in_blocks} * one.height_in_blocks;
+    // A Huffman code has at least one bit, and each block at least one code.
+    const auto bits = static_cast<std::int64_t>(file.size()) * 8;
+    ENSURE(data, info_.arith_code != 0 || blocks <= bits,
+           "the JPEG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
+           info_.image_width, info_.image_height, file.size());
+    // A file with one scan needs no memory for its coefficients.
+    if (jpeg_has_multiple_scans(&info_) == 0) return;
+    const std::int64_t scans = count_jpeg_scans(file, limits_.scans);
+    const std::int64_t pixels = std::int64_t{info_.image_width} * info_.image_height;
+    ENSURE(data, scans <= limits_.scans && scans * pixels <= limits_.scanned_pixels,
+           "the JPEG has {} or more scans of {}x{} pixels; at most {} scans and {} pixels in all "
+           "are decoded",
+           scans, info_.image_width, info_.image_height, limits_.scans, limits_.scanned_pixels);
+  }
 
-  DecodeLimits limits;
-  JpegErrors errors;
-  jpeg_decompress_struct info{};
-  std::vector<std::uint8_t> row;
+  void read_rows(std::int64_t until) {
+    JSAMPROW rows[1] = {row_.data()};
+    while (info_.output_scanline < until) jpeg_read_scanlines(&info_, rows, 1);
+  }
+
+  void read_box(const Box& box, std::uint8_t* out) {
+    JDIMENSION left = 0;
+    if (box.width + 2 * kMargin < info_.output_width) {
+      const std::int64_t first = std::max<std::int64_t>(box.left - kMargin, 0);
+      const std::int64_t end =
+          std::min<std::int64_t>(box.left + box.width + kMargin, info_.output_width);
+      left = static_cast<JDIMENSION>(first);
+      auto width = static_cast<JDIMENSION>(end - first);
+      jpeg_crop_scanline(&info_, &left, &width);
+    }
+    if (box.top > kMargin) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(box.top - kMargin));
+    read_rows(box.top);
+    const auto bytes = static_cast<std::size_t>(box.width) * 3;
+    for (std::int64_t y = box.top; y < box.top + box.height; ++y, out += bytes) {
+      read_rows(y + 1);
+      const std::uint8_t* from = row_.data() + (box.left - left) * info_.output_components;
+      if (info_.out_color_space == JCS_CMYK) {
+        cmyk_to_rgb(from, box.width, out);
+      } else {
+        std::memcpy(out, from, bytes);
+      }
+    }
+  }
+
+  DecodeLimits limits_;
+  JpegErrors errors_;
+  jpeg_decompress_struct info_{};
+  std::vector<std::uint8_t> row_;
 };
 
-void JpegDecoder::State::fail() {
-  jpeg_abort_decompress(&info);
-  throw Error(ErrorKind::data, fmt::format("damaged JPEG: {}", errors.message.data()));
-}
+}  // namespace
 
-/// jpeg_abort_decompress() would keep the tables of the last file, and a file without its own would
-/// be decoded by them.
-void JpegDecoder::State::start_anew() {
-  jpeg_destroy_decompress(&info);
-  guard([&] { jpeg_create_decompress(&info); });
-}
-
-/// Refuses what its header promises but the file cannot hold, and what would take long to decode.
-void JpegDecoder::State::check_work(std::span<const std::byte> file) const {
-  check_extents(info.image_height, info.image_width, limits);
-  std::int64_t blocks = 0;
-  for (int i = 0; i < info.num_components; ++i) {
-    blocks += std::int64_t{info.comp_info[i].width_in_blocks} * info.comp_info[i].height_in_blocks;
-  }
-  // A Huffman code has at least one bit, and each block at least one code.
-  const auto bits = static_cast<std::int64_t>(file.size()) * 8;
-  ENSURE(data, info.arith_code != 0 || blocks <= bits,
-         "the JPEG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
-         info.image_width, info.image_height, file.size());
-  // Those of one scan need no memory of their own.
-  if (jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info)) == 0) return;
-  const std::int64_t scans = count_jpeg_scans(file, limits.scans);
-  const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
-  ENSURE(data, scans <= limits.scans && scans * pixels <= limits.scanned_pixels,
-         "the JPEG has {} or more scans of {}x{} pixels; at most {} scans and {} pixels in all are "
-         "decoded",
-         scans, info.image_width, info.image_height, limits.scans, limits.scanned_pixels);
-}
-
-void JpegDecoder::State::read_rows(std::int64_t until) {
-  JSAMPROW rows[1] = {row.data()};
-  while (info.output_scanline < until) jpeg_read_scanlines(&info, rows, 1);
-}
-
-void JpegDecoder::State::read_box(const Box& box, std::uint8_t* out) {
-  JDIMENSION left = 0;
-  if (box.width + 2 * kMargin < info.output_width) {
-    const std::int64_t wished = std::max<std::int64_t>(box.left - kMargin, 0);
-    const std::int64_t right =
-        std::min<std::int64_t>(box.left + box.width + kMargin, info.output_width);
-    left = static_cast<JDIMENSION>(wished);
-    auto width = static_cast<JDIMENSION>(right - wished);
-    jpeg_crop_scanline(&info, &left, &width);
-  }
-  if (box.top > kMargin) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(box.top - kMargin));
-  read_rows(box.top);
-  const bool cmyk = info.out_color_space == JCS_CMYK;
-  const auto bytes = static_cast<std::size_t>(box.width) * 3;
-  for (std::int64_t y = box.top; y < box.top + box.height; ++y, out += bytes) {
-    read_rows(y + 1);
-    const std::uint8_t* from = row.data() + (box.left - left) * info.output_components;
-    if (cmyk) {
-      cmyk_to_rgb(from, box.width, out);
-    } else {
-      std::memcpy(out, from, bytes);
-    }
-  }
-}
-
-JpegDecoder::JpegDecoder(const DecodeLimits& limits) : state_(std::make_unique<State>(limits)) {}
-JpegDecoder::~JpegDecoder() = default;
-
-ImageShape JpegDecoder::open(std::span<const std::byte> file) {
-  jpeg_decompress_struct& info = state_->info;
-  state_->start_anew();
-  state_->guard([&] {
-    jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
-    jpeg_read_header(&info, TRUE);
-  });
-  state_->check_work(file);
-  const bool cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-  ENSURE(
-      data, cmyk || info.num_components == 1 || info.num_components == 3,
-      "the JPEG has {} components, which is no known kind of colour; save it as grey, RGB or CMYK",
-      info.num_components);
-  info.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
-  return {info.image_height, info.image_width, 3};
-}
-
-void JpegDecoder::decode(const Box& box, Reading reading, std::uint8_t* out) {
-  jpeg_decompress_struct& info = state_->info;
-  ASSERT(box.top >= 0 && box.left >= 0 && box.height > 0 && box.width > 0);
-  ASSERT(box.top + box.height <= info.image_height && box.left + box.width <= info.image_width);
-  state_->row.resize(std::size_t{info.image_width} * 4);
-  state_->guard([&] {
-    jpeg_start_decompress(&info);
-    state_->read_box(box, out);
-    if (reading == Reading::needed_part) return jpeg_abort_decompress(&info);
-    // Skipping to the very end would not look at what is skipped.
-    if (info.output_scanline + 1 < info.output_height) {
-      jpeg_skip_scanlines(&info, info.output_height - 1 - info.output_scanline);
-    }
-    state_->read_rows(info.output_height);
-    jpeg_finish_decompress(&info);
-  });
+std::unique_ptr<FormatDecoder> make_jpeg_decoder(const DecodeLimits& limits) {
+  return std::make_unique<JpegDecoder>(limits);
 }
 
 // Markers: FF and a code. FF 00 is an FF among the compressed data; D0 to D7 divide it; all others

@@ -2,14 +2,23 @@
 #include "data/image/codec/opencv.hpp"
 
 namespace trainctl::data {
+namespace {
 
-ImageShape OpencvDecoder::open(std::span<const std::byte>) {
-  throw Error(ErrorKind::config,
-              "WebP, BMP and TIFF files need a build with OpenCV (Debian: "
-              "libopencv-imgcodecs-dev); convert the image to "
-              "PNG or JPEG, or build trainctl again");
+class NoDecoder final : public FormatDecoder {
+ public:
+  ImageShape open(std::span<const std::byte>) override {
+    throw Error(ErrorKind::config,
+                "WebP, BMP and TIFF files need a build with OpenCV (Debian: "
+                "libopencv-imgcodecs-dev); convert the image to PNG or JPEG, or build trainctl "
+                "again");
+  }
+  void decode(const Box&, Reading, std::uint8_t*) override { ASSERT(false); }
+};
+
+}  // namespace
+
+std::unique_ptr<FormatDecoder> make_opencv_decoder(const DecodeLimits&) {
+  return std::make_unique<NoDecoder>();
 }
-
-void OpencvDecoder::decode(const Box&, Reading, std::uint8_t*) { ASSERT(false); }
 
 }  // namespace trainctl::data

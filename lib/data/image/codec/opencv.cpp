@@ -2,15 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/shared_library.hpp"
+#include "data/image/geometry.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -122,6 +118,25 @@ class Page {
   std::array<std::size_t, kTags.size()> entries_{};
 };
 
+/// What the header of a WebP, BMP or TIFF file says about its pixels.
+struct ClaimedImage {
+  Extents stored;       // of the pixels as they lie in the file
+  int orientation = 1;  // a TIFF's, 1 to 8: how they are to be turned
+  bool is_tiff = false;
+  /// Where a TIFF has numbers of 16 bits that stand in the way of its plain pixels unless they are
+  /// 1: to be turned, to be multiplied by alpha. 0: nowhere.
+  std::array<std::size_t, 2> not_plain_at{};
+};
+
+/// Throws Error(data) where uncompressed rows of so many bytes do not fit into a file.
+void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
+                std::size_t file_bytes) {
+  ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
+         "the {} claims {}x{} pixels without compression, which do not fit into {} bytes: it is "
+         "cut off or forged",
+         format, image.width, image.height, file_bytes);
+}
+
 void check_samples(const Page& page) {
   const std::uint32_t bits = page.first(kBits, 1);
   const char* kind = page.first(kFormat, 1) == kFloat ? "float" : "integer";
@@ -148,71 +163,6 @@ ClaimedImage tiff_claim(const HeaderBytes& file, const DecodeLimits& limits) {
   }
   return claim;
 }
-
-// OpenCV's own limit, which it reads when it is loaded, stands behind what the headers claim.
-OpencvDecode load() {
-  ::setenv("OPENCV_IO_MAX_IMAGE_PIXELS", std::to_string(kMostPixels).c_str(), 1);
-  const char* cause = nullptr;
-  void* symbol = find_in_module(kOpencvLibrary, kOpencvSymbol, cause);
-  ENSURE(resource, symbol != nullptr,
-         "WebP, BMP and TIFF files need OpenCV, and {} cannot be loaded: {}", kOpencvLibrary,
-         cause);
-  return reinterpret_cast<OpencvDecode>(symbol);
-}
-
-OpencvDecode opencv_decode() {
-  static const OpencvDecode decode = load();
-  return decode;
-}
-
-}  // namespace
-
-ImageShape OpencvDecoder::open(std::span<const std::byte> file) {
-  file_ = {};
-  ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()},
-         "the image file has {} bytes; at most {}", file.size(), std::numeric_limits<int>::max());
-  claim_ = header_claim(file, limits_);
-  const Extents upright = upright_extents(claim_.stored, claim_.orientation);
-  shape_ = {upright.height, upright.width, 3};
-  opencv_decode();
-  file_ = file;
-  return shape_;
-}
-
-/// The file, or a copy that says its pixels are plain: some versions of OpenCV turn a TIFF, and
-/// libtiff multiplies by alpha.
-std::span<const std::byte> OpencvDecoder::plain_file() {
-  if (claim_.not_plain_at == std::array<std::size_t, 2>{}) return file_;
-  copy_.assign(file_.begin(), file_.end());
-  const bool little = copy_[0] == std::byte{'I'};
-  for (const std::size_t at : claim_.not_plain_at) {
-    if (at == 0) continue;
-    copy_[at] = std::byte{little ? std::uint8_t{1} : std::uint8_t{0}};
-    copy_[at + 1] = std::byte{little ? std::uint8_t{0} : std::uint8_t{1}};
-  }
-  return copy_;
-}
-
-void OpencvDecoder::decode(const Box& box, Reading, std::uint8_t* out) {
-  ASSERT(!file_.empty());
-  const auto [height, width] = claim_.stored;
-  const ImageShape stored{height, width, 3};
-  const bool whole = claim_.orientation == 1 && box == Box{0, 0, height, width};
-  if (!whole) pixels_.resize(stored.bytes());
-  std::uint8_t* pixels = whole ? out : pixels_.data();
-  const std::span<const std::byte> file = plain_file();
-  const OpencvVerdict verdict =
-      opencv_decode()({file.data(), file.size(), claim_.is_tiff, height, width, pixels});
-  ENSURE(data, verdict != OpencvVerdict::unsupported,
-         "not supported: pixels of this kind in a TIFF; convert it to 8-bit RGB");
-  ENSURE(data, verdict != OpencvVerdict::other_extents,
-         "damaged image: OpenCV reads another size than the {}x{} pixels of its header", width,
-         height);
-  ENSURE(data, verdict == OpencvVerdict::sound, "damaged image: OpenCV cannot decode it");
-  if (!whole) copy_upright(ImageView(pixels, stored), claim_.orientation, box, out);
-}
-
-namespace {
 
 Extents webp_extents(const HeaderBytes& header) {
   constexpr std::uint32_t kAnimated = 0x02;
@@ -256,16 +206,8 @@ Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
   return image;
 }
 
-}  // namespace
-
-void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
-                std::size_t file_bytes) {
-  ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
-         "the {} claims {}x{} pixels without compression, which do not fit into {} bytes: it is "
-         "cut off or forged",
-         format, image.width, image.height, file_bytes);
-}
-
+/// Reads a header, tiles included. Throws Error(data) where it is damaged, goes beyond the limits
+/// or claims more pixels than an uncompressed file can hold.
 ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& limits) {
   const HeaderBytes little(file, ByteOrder::little);
   ClaimedImage claim;
@@ -282,49 +224,82 @@ ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& l
   return tiff_claim(little.holds(0, "II") ? little : big, limits);
 }
 
-namespace {
-
-/// Where the upright image's first row and first column lie in the stored one.
-struct Turn {
-  bool from_right;
-  bool from_below;
-  bool swaps_axes;
-};
-
-constexpr std::array kTurns{Turn{false, false, false}, Turn{true, false, false},
-                            Turn{true, true, false},   Turn{false, true, false},
-                            Turn{false, false, true},  Turn{false, true, true},
-                            Turn{true, true, true},    Turn{true, false, true}};
-
-const Turn& turn_of(int orientation) {
-  ASSERT(orientation >= 1 && orientation <= 8);
-  return kTurns[static_cast<std::size_t>(orientation - 1)];
+// OpenCV's own limit, which it reads when it is loaded, stands behind what the headers claim.
+OpencvDecode load() {
+  ::setenv("OPENCV_IO_MAX_IMAGE_PIXELS", std::to_string(kMostPixels).c_str(), 1);
+  const char* cause = nullptr;
+  void* symbol = find_in_module(kOpencvLibrary, kOpencvSymbol, cause);
+  ENSURE(resource, symbol != nullptr,
+         "WebP, BMP and TIFF files need OpenCV, and {} cannot be loaded: {}", kOpencvLibrary,
+         cause);
+  return reinterpret_cast<OpencvDecode>(symbol);
 }
+
+OpencvDecode opencv_decode() {
+  static const OpencvDecode decode = load();
+  return decode;
+}
+
+class OpencvDecoder final : public FormatDecoder {
+ public:
+  explicit OpencvDecoder(const DecodeLimits& limits) : limits_(limits) {}
+
+  ImageShape open(std::span<const std::byte> file) override {
+    file_ = {};
+    ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()},
+           "the image file has {} bytes; at most {}", file.size(), std::numeric_limits<int>::max());
+    claim_ = header_claim(file, limits_);
+    const Extents upright = upright_extents(claim_.stored, claim_.orientation);
+    opencv_decode();
+    file_ = file;
+    return {upright.height, upright.width, 3};
+  }
+
+  void decode(const Box& box, Reading, std::uint8_t* out) override {
+    ASSERT(!file_.empty());
+    const auto [height, width] = claim_.stored;
+    const ImageShape stored{height, width, 3};
+    const bool whole = claim_.orientation == 1 && box == Box{0, 0, height, width};
+    if (!whole) pixels_.resize(stored.bytes());
+    std::uint8_t* pixels = whole ? out : pixels_.data();
+    const std::span<const std::byte> file = plain_file();
+    const OpencvVerdict verdict =
+        opencv_decode()({file.data(), file.size(), claim_.is_tiff, height, width, pixels});
+    ENSURE(data, verdict != OpencvVerdict::unsupported,
+           "not supported: pixels of this kind in a TIFF; convert it to 8-bit RGB");
+    ENSURE(data, verdict != OpencvVerdict::other_extents,
+           "damaged image: OpenCV reads another size than the {}x{} pixels of its header", width,
+           height);
+    ENSURE(data, verdict == OpencvVerdict::sound, "damaged image: OpenCV cannot decode it");
+    if (!whole) copy_upright(ImageView(pixels, stored), claim_.orientation, box, out);
+  }
+
+ private:
+  /// The file, or a copy that says its pixels are plain: some versions of OpenCV turn a TIFF, and
+  /// libtiff multiplies by alpha.
+  std::span<const std::byte> plain_file() {
+    if (claim_.not_plain_at == std::array<std::size_t, 2>{}) return file_;
+    copy_.assign(file_.begin(), file_.end());
+    const bool little = copy_[0] == std::byte{'I'};
+    for (const std::size_t at : claim_.not_plain_at) {
+      if (at == 0) continue;
+      copy_[at] = std::byte{little ? std::uint8_t{1} : std::uint8_t{0}};
+      copy_[at + 1] = std::byte{little ? std::uint8_t{0} : std::uint8_t{1}};
+    }
+    return copy_;
+  }
+
+  DecodeLimits limits_;
+  std::span<const std::byte> file_;
+  ClaimedImage claim_;
+  std::vector<std::byte> copy_;
+  std::vector<std::uint8_t> pixels_;
+};
 
 }  // namespace
 
-Extents upright_extents(const Extents& stored, int orientation) {
-  return turn_of(orientation).swaps_axes ? Extents{stored.width, stored.height} : stored;
-}
-
-void copy_upright(const ImageView& stored, int orientation, const Box& box, std::uint8_t* out) {
-  const Turn& turn = turn_of(orientation);
-  const auto [height, width, channels] = stored.shape;
-  std::int64_t right = turn.from_right ? -channels : channels;
-  std::int64_t down = turn.from_below ? -stored.stride : stored.stride;
-  const std::uint8_t* first =
-      stored.row(turn.from_below ? height - 1 : 0) + (turn.from_right ? (width - 1) * channels : 0);
-  if (turn.swaps_axes) std::swap(right, down);
-  for (std::int64_t y = box.top; y < box.top + box.height; ++y) {
-    const std::uint8_t* from = first + y * down + box.left * right;
-    if (right == channels) {
-      std::memcpy(out, from, static_cast<std::size_t>(box.width * channels));
-      out += box.width * channels;
-      continue;
-    }
-    for (std::int64_t x = 0; x < box.width; ++x, from += right, out += channels)
-      std::copy_n(from, channels, out);
-  }
+std::unique_ptr<FormatDecoder> make_opencv_decoder(const DecodeLimits& limits) {
+  return std::make_unique<OpencvDecoder>(limits);
 }
 
 }  // namespace trainctl::data

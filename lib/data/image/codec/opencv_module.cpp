@@ -46,7 +46,7 @@ bool make_quiet() {
 std::uint8_t upper(std::uint8_t sample) { return sample; }
 std::uint8_t upper(std::uint16_t sample) { return static_cast<std::uint8_t>(sample >> 8); }
 
-/// Grey, BGR or BGR with alpha as RGB.
+/// Gray, BGR or BGR with alpha as RGB.
 template <class Sample>
 void copy_as_rgb(const cv::Mat& from, std::uint8_t* out) {
   const int channels = from.channels();

@@ -63,7 +63,7 @@ struct Ranks : torch::CustomClassHolder {
 
 struct Sums {
   at::Tensor dy;   // [channels]: of the gradient
-  at::Tensor dot;  // [channels]: of the gradient times the centred input
+  at::Tensor dot;  // [channels]: of the gradient times the centered input
 };
 
 /// The means over all ranks of what each has summed.
@@ -76,7 +76,7 @@ Sums averaged(const Sums& own, const at::Tensor& count, const stage::BatchOfRank
   return {halves[0], halves[1]};
 }
 
-struct Normalise : torch::autograd::Function<Normalise> {
+struct Normalize : torch::autograd::Function<Normalize> {
   // NOLINTNEXTLINE(readability-function-size): libtorch hands an argument to each input
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& var,
@@ -96,13 +96,13 @@ struct Normalise : torch::autograd::Function<Normalise> {
         c10::static_intrusive_pointer_cast<Ranks>(context->saved_data["ranks"].toCapsule())->batch;
     const at::Tensor dy = gradients[0].to(at::kFloat);
     const at::Tensor inverse = (var + context->saved_data["eps"].toDouble()).rsqrt();
-    at::Tensor centred = x.to(at::kFloat) - beside(mean, x);
-    const Sums own{dy.sum(reduced(x)), (dy * centred).sum(reduced(x))};
+    at::Tensor centered = x.to(at::kFloat) - beside(mean, x);
+    const Sums own{dy.sum(reduced(x)), (dy * centered).sum(reduced(x))};
     at::Tensor dx;
     if (context->needs_input_grad(0)) {
       const Sums all = averaged(own, saved[4], ranks);
-      centred.mul_(beside(inverse.square() * all.dot, x));
-      dx = (dy - beside(all.dy, x)).sub_(centred).mul_(beside(inverse * weight, x));
+      centered.mul_(beside(inverse.square() * all.dot, x));
+      dx = (dy - beside(all.dy, x)).sub_(centered).mul_(beside(inverse * weight, x));
       if (!ranks.counts) dx.zero_();  // no statistics depend on it
       dx = dx.to(x.scalar_type());
     }
@@ -132,13 +132,13 @@ BatchStatistics batch_statistics(const at::Tensor& x, const stage::BatchOfRanks&
   return {mean.to(at::kFloat), var.clamp_min(0).to(at::kFloat), count};
 }
 
-/// x normalised by those statistics. The backward pass takes them for what they are, functions of
+/// x normalized by those statistics. The backward pass takes them for what they are, functions of
 /// the rows of all ranks, and exchanges two sums a channel. Gradients of weight and bias are those
 /// of this rank's rows.
-at::Tensor normalise_over_ranks(const at::Tensor& x, const Affine& affine,
+at::Tensor normalize_over_ranks(const at::Tensor& x, const Affine& affine,
                                 const BatchStatistics& statistics,
                                 const stage::BatchOfRanks& ranks) {
-  return Normalise::apply(x, affine.weight, affine.bias, statistics.mean, statistics.var,
+  return Normalize::apply(x, affine.weight, affine.bias, statistics.mean, statistics.var,
                           statistics.count, affine.eps, c10::make_intrusive<Ranks>(ranks));
 }
 
@@ -147,25 +147,25 @@ at::Tensor normalise_over_ranks(const at::Tensor& x, const Affine& affine,
 at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
   // A frozen layer keeps its statistics, too.
   const bool training = mode == stage::RunMode::train && weight.requires_grad();
-  const auto normalised = [&](const at::Tensor& mean, const at::Tensor& var) {
+  const auto normalized = [&](const at::Tensor& mean, const at::Tensor& var) {
     return at::batch_norm(x_nchw, weight, bias, mean, var, training, options.momentum, options.eps,
                           /*cudnn_enabled=*/true);
   };
-  if (!training) return normalised(running_mean, running_var);
+  if (!training) return normalized(running_mean, running_var);
   if (stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
   ENSURE(config, x_nchw.numel() > x_nchw.size(1),
-         "batch normalisation needs more than one value a channel, and a batch of one image leaves "
+         "batch normalization needs more than one value a channel, and a batch of one image leaves "
          "1x1 of it here: set loader.drop_last=true, or take larger batches or images");
-  if (stage::is_recomputing()) return normalised({}, {});  // the averages have this batch already
+  if (stage::is_recomputing()) return normalized({}, {});  // the averages have this batch already
   num_batches_tracked.add_(1);
-  return normalised(running_mean, running_var);
+  return normalized(running_mean, running_var);
 }
 
 at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
   const stage::BatchOfRanks ranks = stage::batch_of_ranks();
   const BatchStatistics batch = batch_statistics(x_nchw, ranks);
   ENSURE(config, !x_nchw.is_cpu() || batch.count.item<double>() > 1,
-         "batch normalisation needs more than one value a channel, and the last batch has one on "
+         "batch normalization needs more than one value a channel, and the last batch has one on "
          "all ranks together: set loader.drop_last=true, or take larger batches or images");
   if (!stage::is_recomputing()) {
     const at::NoGradGuard guard;
@@ -175,7 +175,7 @@ at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
     running_mean.mul_(1 - options.momentum).add_(batch.mean, options.momentum);
     running_var.mul_(1 - options.momentum).add_(unbiased, options.momentum);
   }
-  return normalise_over_ranks(x_nchw, {weight, bias, options.eps}, batch, ranks);
+  return normalize_over_ranks(x_nchw, {weight, bias, options.eps}, batch, ranks);
 }
 
 BatchNorm2d make_batch_norm2d(const Scope& scope, std::int64_t channels, NormOptions options) {

@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace trainctl::stages {
 
-/// What follows a normalisation in the convolutional networks.
+/// What follows a normalization in the convolutional networks.
 enum class Nonlinearity { none, relu, relu6, hardswish, silu };
 
 /// The caller gives x away: it is overwritten where that saves memory.
@@ -22,7 +23,7 @@ struct ConvNormPlan {
   NormOptions norm = {};
 };
 
-/// A convolution, its batch normalisation and what follows: torchvision's Conv2dNormActivation.
+/// A convolution, its batch normalization and what follows: torchvision's Conv2dNormActivation.
 struct ConvNorm {
   Conv2d conv;
   BatchNorm2d norm;
@@ -31,7 +32,7 @@ struct ConvNorm {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 };
 
-/// Convolution and normalisation lie in scopes of their own, as "conv1" and "bn1".
+/// Convolution and normalization lie in scopes of their own, as "conv1" and "bn1".
 ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan);
 /// As a Sequential of torchvision: "0" and "1".
 ConvNorm make_conv_norm(const Scope& scope, const ConvNormPlan& plan);
@@ -75,5 +76,36 @@ inline std::int64_t divisible_channels(double channels) {
 /// 1/(1-p): torchvision's StochasticDepth in mode "row" (Huang et al. 2016), drawn from the
 /// generator of x's device. Outside training, and at p = 0, it gives x itself. `p` is in [0, 1].
 at::Tensor stochastic_depth(const at::Tensor& x, double p, bool training);
+
+struct MbConvPlan {
+  std::int64_t in = 0;
+  std::int64_t expanded = 0;
+  std::int64_t out = 0;
+  std::int64_t kernel = 3;
+  std::int64_t stride = 1;
+  std::int64_t squeezed = 0;  // channels; 0: without squeeze-and-excitation
+  Nonlinearity nonlinearity = Nonlinearity::silu;
+  Nonlinearity squeeze_nonlinearity = Nonlinearity::silu;
+  Gate gate = Gate::sigmoid;
+  NormOptions norm = {};
+  double stochastic_depth = 0;  // probability of dropping the block for a sample
+};
+
+/// The mobile block: MBConv of EfficientNet (Tan & Le 2019), and, with other nonlinearities and
+/// without squeeze-and-excitation, the inverted residuals of MobileNet (Sandler et al. 2018, Howard
+/// et al. 2019).
+struct MbConv {
+  std::optional<ConvNorm> expand;
+  ConvNorm depthwise;
+  std::optional<SqueezeExcitation> squeeze;
+  ConvNorm project;
+  bool shortcut = false;
+  double stochastic_depth = 0;
+
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
+};
+
+/// The names are torchvision's, below "block".
+MbConv make_mbconv(const Scope& scope, const MbConvPlan& plan);
 
 }  // namespace trainctl::stages

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
@@ -68,22 +69,6 @@ std::int64_t checked_features(const stage::ModelContext& context) {
   return features;
 }
 
-Linear LayeredModule::add_linear(const std::string& name, std::int64_t in, std::int64_t out,
-                                 Bias bias) {
-  Linear layer;
-  layer.weight = add_parameter(name + ".weight", draw_weight({out, in}));
-  if (bias == Bias::with) layer.bias = add_parameter(name + ".bias", draw_bias(out, in));
-  return layer;
-}
-
-Conv2d LayeredModule::add_conv2d(const std::string& name, std::int64_t in, std::int64_t out,
-                                 std::int64_t kernel) {
-  Conv2d layer;
-  layer.weight = add_parameter(name + ".weight", draw_weight({out, in, kernel, kernel}));
-  layer.bias = add_parameter(name + ".bias", draw_bias(out, in * kernel * kernel));
-  return layer;
-}
-
 Scope Scope::operator/(const std::string& child) const { return {*module_, prefix_ + child + "."}; }
 
 at::Tensor Scope::parameter(const std::string& name, at::Tensor tensor) const {
@@ -131,6 +116,89 @@ LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps)
   layer.bias = scope.parameter("bias", at::zeros(shape, at::kFloat));
   layer.eps = eps;
   return layer;
+}
+
+spec::ModelInput model_input(const stage::ModelContext& context) {
+  return {context.kind, context.input_shape, context.outputs};
+}
+
+void throw_first(const std::vector<spec::Refusal>& refusals) {
+  if (refusals.empty()) return;
+  throw Error(ErrorKind::config, refusals[0].message + "; " + refusals[0].hint);
+}
+
+void check_shape(const stage::ModelContext& context) {
+  checked_features(context);
+  const bool images = context.kind.inputs == spec::Inputs::images;
+  ENSURE(config, !images || context.input_shape.size() == 3,
+         "the input has the shape {}: the model needs images, C x H x W",
+         fmt::join(context.input_shape, "x"));
+}
+
+std::int64_t checked_channels(const stage::ModelContext& context,
+                              const std::vector<spec::Refusal>& refusals) {
+  checked_features(context);
+  const auto inputs = static_cast<std::size_t>(context.kind.inputs);
+  ENSURE(config, context.kind.inputs == spec::Inputs::images && context.input_shape.size() == 3,
+         "the input is {} of the shape {}: the model needs images, C x H x W; choose model mlp or "
+         "linear",
+         spec::enum_names(context.kind.inputs)[inputs], fmt::join(context.input_shape, "x"));
+  throw_first(refusals);
+  return context.input_shape.front();
+}
+
+namespace {
+
+constexpr std::int64_t kLinear = 2;  // dimensions of a weight
+constexpr std::int64_t kConvolution = 4;
+
+void draw_convolution(const at::Tensor& weight) {
+  const auto fan_out = static_cast<double>(weight.size(0) * weight.size(2) * weight.size(3));
+  weight.normal_(0, std::sqrt(2.0) / std::sqrt(fan_out));
+}
+
+void draw_linear(const at::Tensor& weight, LinearDraw linear) {
+  if (linear == LinearDraw::normal) weight.normal_(0, 0.01);
+  if (linear == LinearDraw::uniform) {
+    const double bound = 1 / std::sqrt(static_cast<double>(weight.size(0)));
+    weight.uniform_(-bound, bound);
+  }
+}
+
+}  // namespace
+
+void initialize(const std::vector<stage::NamedTensor>& parameters, LinearDraw linear) {
+  const at::NoGradGuard guard;
+  std::int64_t dimensions = 0;  // of the weight that a bias belongs to
+  for (const auto& [name, tensor] : parameters) {
+    if (name.ends_with(".weight")) {
+      dimensions = tensor.dim();
+      if (dimensions == kConvolution) draw_convolution(tensor);
+      if (dimensions == kLinear) draw_linear(tensor, linear);
+    } else if (dimensions != kLinear || linear != LinearDraw::keep) {
+      tensor.zero_();
+    }
+  }
+}
+
+void redraw_xavier_uniform(const at::Tensor& weight) {
+  const at::NoGradGuard guard;
+  const double std = std::sqrt(2.0 / static_cast<double>(weight.size(1) + weight.size(0)));
+  const double bound = std::sqrt(3.0) * std;
+  weight.uniform_(-bound, bound);
+}
+
+void redraw_trunc_normal(const at::Tensor& tensor, double std) {
+  constexpr double kBound = 2;
+  const at::NoGradGuard guard;
+  const auto below = [&](double x) { return (1 + std::erf(x / std / std::sqrt(2.0))) / 2; };
+  tensor.uniform_(2 * below(-kBound) - 1, 2 * below(kBound) - 1);
+  tensor.erfinv_().mul_(std * std::sqrt(2.0)).clamp_(-kBound, kBound);
+}
+
+void redraw_normal(const at::Tensor& tensor, double std) {
+  const at::NoGradGuard guard;
+  tensor.normal_(0, std);
 }
 
 }  // namespace trainctl::stages

@@ -1,7 +1,9 @@
 #pragma once
 
-#include "spec/model/baseline.hpp"
+#include "spec/compatibility.hpp"
+#include "spec/options/model.hpp"
 #include "stage/module.hpp"
+#include "stage/stages.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -9,8 +11,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-// What the built-in models are made of: handles to named parameters, and the maths on them.
+// What the built-in models are made of: handles to named parameters and the maths on them, how
+// parameters are drawn, and the check of what a model is built for.
 
 namespace trainctl::stages {
 
@@ -48,12 +52,6 @@ std::int64_t checked_features(const stage::ModelContext& context);
 /// A Module whose layers are the ones above, drawn in the order of construction.
 class LayeredModule : public stage::Module {
   friend class Scope;  // gives it the tensors of blocks
-
- protected:
-  Linear add_linear(const std::string& name, std::int64_t in, std::int64_t out,
-                    Bias bias = Bias::with);
-  Conv2d add_conv2d(const std::string& name, std::int64_t in, std::int64_t out,
-                    std::int64_t kernel);
 };
 
 /// A place in the tree of names that PyTorch's modules make: the weight of `scope / "layer1" / 0 /
@@ -110,5 +108,54 @@ struct LayerNorm {
 
 /// Ones and zeros of that shape.
 LayerNorm make_layer_norm(const Scope& scope, at::IntArrayRef shape, double eps = 1e-5);
+
+/// The context as the options of a model see it.
+spec::ModelInput model_input(const stage::ModelContext& context);
+
+/// Throws Error(config) of the first, if any.
+void throw_first(const std::vector<spec::Refusal>& refusals);
+
+/// Images have a channel, a height and a width, and no extent is empty. Throws Error(config).
+void check_shape(const stage::ModelContext& context);
+
+/// Throws Error(config) where a model with these options does not take such samples.
+template <class Options>
+void check_input(const Options& options, const stage::ModelContext& context) {
+  throw_first(options.refusals(model_input(context)));
+  check_shape(context);
+}
+
+/// Channels of the images that a model is built for. Throws Error(config) where the samples are no
+/// images, and the first of `refusals`.
+std::int64_t checked_channels(const stage::ModelContext& context,
+                              const std::vector<spec::Refusal>& refusals);
+
+/// The same, where the options of the model know what they refuse.
+template <class Options>
+std::int64_t checked_channels(const Options& options, const stage::ModelContext& context) {
+  return checked_channels(context, options.refusals(model_input(context)));
+}
+
+/// What becomes of the linear layers that nn.Linear drew.
+enum class LinearDraw {
+  keep,     // ResNet
+  normal,   // N(0, 0.01): MobileNet
+  uniform,  // +-1/sqrt(outputs): EfficientNet
+};
+
+/// The last lines of torchvision's constructors: the weights of convolutions are drawn anew by
+/// kaiming_normal_ (mode fan_out), linear ones as `linear` says, and their biases become 0. In the
+/// order of the parameters, from the global CPU generator, so that a seed gives torchvision's
+/// weights.
+void initialize(const std::vector<stage::NamedTensor>& parameters, LinearDraw linear);
+
+// Initializers of torch.nn.init, step by step: the same seed gives PyTorch's bits. They fill a
+// tensor anew, on the CPU and from its global generator.
+
+/// Glorot & Bengio 2010: uniform, by the number of inputs and outputs of a [out, in] weight.
+void redraw_xavier_uniform(const at::Tensor& weight);
+/// Normal with the mean 0, redrawn within +-2 (not: within 2 deviations), as PyTorch's defaults.
+void redraw_trunc_normal(const at::Tensor& tensor, double std);
+void redraw_normal(const at::Tensor& tensor, double std);
 
 }  // namespace trainctl::stages

@@ -1,7 +1,5 @@
 #include "stages/model/blocks/transformer_blocks.hpp"
 
-#include "stages/model/blocks/init.hpp"
-
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>

@@ -33,7 +33,7 @@ TEST_CASE("files of every kind have the pixels that torchvision reads") {
     const auto name = golden["name"].get<std::string>();
     INFO(name);
     if (by_opencv(name) && !with_opencv()) continue;
-    // Fancy upsampling, colours and the transform are exact integer arithmetic, the same in all
+    // Fancy upsampling, colors and the transform are exact integer arithmetic, the same in all
     // versions of the library.
     CHECK(distance(decoded(file_of(golden)), golden_picture(golden)) == 0);
   }
@@ -122,9 +122,9 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
           jpeg_file(shades(shape), {.horizontal = h, .vertical = v, .progressive = progressive}));
     }
   }
-  files.emplace_back("jpeg grey", jpeg_file(shades({83, 107, 1})));
-  files.emplace_back("jpeg cmyk", jpeg_file(shades({83, 107, 4}), {.colours = JCS_CMYK}));
-  files.emplace_back("jpeg ycck", jpeg_file(shades({83, 107, 4}), {.colours = JCS_YCCK}));
+  files.emplace_back("jpeg gray", jpeg_file(shades({83, 107, 1})));
+  files.emplace_back("jpeg cmyk", jpeg_file(shades({83, 107, 4}), {.colors = JCS_CMYK}));
+  files.emplace_back("jpeg ycck", jpeg_file(shades({83, 107, 4}), {.colors = JCS_YCCK}));
   for (const char* name : {"png rgb", "png interlaced", "webp lossy"}) {
     if (!by_opencv(name) || with_opencv()) files.emplace_back(name, golden_file(name));
   }
@@ -156,7 +156,7 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
 }
 
 TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before it") {
-  // Segments before the first scan: quantisation tables for one, Huffman tables for the other.
+  // Segments before the first scan: quantization tables for one, Huffman tables for the other.
   const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB},
                                                             {"jpeg progressive", 0xC4}};
   for (const auto& [name, code] : cases) {
@@ -184,10 +184,10 @@ TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before
 
 TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
   const Picture picture = shades({40, 50, 4});
-  const JpegKind cmyk{.horizontal = 1, .vertical = 1, .colours = JCS_CMYK, .quality = 100};
-  const JpegKind ycck{.horizontal = 1, .vertical = 1, .colours = JCS_YCCK, .quality = 100};
+  const JpegKind cmyk{.horizontal = 1, .vertical = 1, .colors = JCS_CMYK, .quality = 100};
+  const JpegKind ycck{.horizontal = 1, .vertical = 1, .colors = JCS_YCCK, .quality = 100};
   CHECK(distance(decoded(jpeg_file(picture, cmyk)), decoded(jpeg_file(picture, ycck))) <
-        32);  // their colours are rounded at different places
+        32);  // their colors are rounded at different places
 }
 
 TEST_CASE("whether a file is sound does not depend on the part that is asked for") {

@@ -1,0 +1,196 @@
+#include "cli/verb.hpp"
+
+#include "base/machine/machine.hpp"
+#include "data/core/registry.hpp"
+#include "launch/process/isolated_process.hpp"
+#include "spec/plugins.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace trainctl::app {
+namespace {
+
+constexpr const char* kGlobalGroup = "Global options";
+
+// An option that takes one of a few words, stored as the enumerator of the same rank.
+template <class E, std::size_t N>
+void add_choice(CLI::App& app, const std::string& flag, E& value,
+                const std::array<const char*, N>& names, const std::string& place) {
+  const std::vector<std::string> words(names.begin(), names.end());
+  const auto choose = [&value, words, flag](const std::string& word) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] != word) continue;
+      value = static_cast<E>(i);
+      return;
+    }
+    throw CLI::ValidationError(
+        flag, fmt::format("'{}' is not one of {}", printable(word), join(words, ", ")));
+  };
+  app.add_option_function<std::string>(flag, choose, join(words, ", "))
+      ->type_name(place)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->group(kGlobalGroup);
+}
+
+}  // namespace
+
+void add_global_flags(CLI::App& app, Context& context) {
+  app.set_help_flag("-h,--help", "show this help")->group(kGlobalGroup);
+  app.add_flag("--json", context.json, "print one JSON document on stdout")->group(kGlobalGroup);
+  app.add_flag("-q,--quiet", context.quiet, "print results and errors only")->group(kGlobalGroup);
+  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")
+      ->group(kGlobalGroup);
+  add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
+  add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"},
+             "HOW");
+}
+
+CLI::App& add_verb_group(CLI::App& program, Context& context, const VerbText& text) {
+  CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
+  add_global_flags(verb, context);
+  verb.require_subcommand(1);
+  return verb;
+}
+
+CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
+                   std::function<int()> action) {
+  CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
+  add_global_flags(verb, context);
+  verb.callback([&context, &verb, run = std::move(action), directory = text.directory] {
+    context.action = [&context, &verb, run, directory] {
+      if (directory == WorkingDirectory::existing) check_working_directory();
+      const auto complete = context.complete_arguments.find(&verb);
+      if (complete != context.complete_arguments.end()) complete->second();
+      return run();
+    };
+  });
+  return verb;
+}
+
+void add_options(CLI::App& verb, std::initializer_list<OptionRow> table) {
+  for (const OptionRow& row : table) row.add_to(verb);
+}
+
+void make_repeatable(CLI::App& verb, const char* name) {
+  verb.get_option(name)->allow_extra_args(false)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  return {[least, most](const std::string& text) -> std::string {
+            const auto value = parse_number<std::int64_t>(text);
+            if (value && *value >= least && *value <= most) return {};
+            return fmt::format("'{}' is no whole number from {} to {}", printable(text), least,
+                               most);
+          },
+          ""};
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  return {[words = std::move(words)](const std::string& text) -> std::string {
+            if (std::ranges::find(words, text) != words.end()) return {};
+            return fmt::format("'{}' is not one of {}", printable(text), join(words, ", "));
+          },
+          ""};
+}
+
+void add_split_argument(CLI::App& verb, std::string& split) {
+  add_options(verb, {{"--split", split, "SPLIT", "which split: train, val, test",
+                      CLI::IsMember({"train", "val", "test"}).description("")}});
+}
+
+void add_selection_flags(CLI::App& verb, SelectionFlags& flags) {
+  add_options(verb,
+              {{"--section", flags.section, "NAME",
+                "the key of the state dict in a .pth or .ckpt file, such as state_dict_ema"},
+               {"--prefix", flags.prefix, "TEXT",
+                "take the tensors whose names begin so and remove it, such as model."},
+               {"--key-map", flags.key_map, "FROM=TO",
+                "rename a tensor, or with dots at the ends a group: FROM=TO; may be repeated"}});
+  make_repeatable(verb, "--key-map");
+}
+
+weights::Selection selection_of(const SelectionFlags& flags) {
+  weights::Selection selection{.section = flags.section,
+                               .renaming = {.prefix = flags.prefix,
+                                            .key_map = {},
+                                            .prefix_option = "--prefix",
+                                            .key_map_option = "--key-map"}};
+  for (const std::string& word : flags.key_map) {
+    const std::size_t equals = word.find('=');
+    ENSURE(config, equals != std::string::npos && equals > 0,
+           "--key-map must be FROM=TO, as in head.weight=fc.weight, got '{}'", printable(word));
+    const bool added =
+        selection.renaming.key_map.emplace(word.substr(0, equals), word.substr(equals + 1)).second;
+    ENSURE(config, added, "--key-map names '{}' twice", printable(word.substr(0, equals)));
+  }
+  return selection;
+}
+
+void add_auto_option(CLI::App& verb, const std::string& flag, AutoOption& value,
+                     const std::string& text, int least, int most) {
+  const auto number = whole_number(least, most);
+  const auto take = [&value, flag, number](const std::string& word) {
+    value.emplace();
+    if (word == "auto") return;
+    const std::string problem = number(word);
+    if (!problem.empty()) throw CLI::ValidationError(flag + ": " + problem + ", nor auto");
+    value->value = std::stoi(word);
+  };
+  verb.add_option_function<std::string>(flag, take, text)->type_name("N|auto");
+}
+
+namespace {
+
+constexpr unsigned kTrialS = 20;
+
+/// What was loaded stays so: there is nothing to find out any more.
+bool is_loaded(const std::filesystem::path& library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle != nullptr) ::dlclose(handle);  // only what this call counted
+  return handle != nullptr;
+}
+
+void try_apart(const std::filesystem::path& library) {
+  if (is_loaded(library)) return;
+  const std::string who = "plug-in '" + printable(library.string()) + "'";
+  const auto trial = [&library] {
+    ::alarm(kTrialS);
+    const spec::Plugin plugin = spec::load_plugin(library);
+    spec::PluginSet alone;
+    alone.add(plugin);
+    data::Catalog all;
+    if (plugin.entry->add_data != nullptr) plugin.entry->add_data(all);
+    return std::string();
+  };
+  try {
+    launch::run_isolated(trial, {.who = who + ", loaded on trial by a process of its own,"});
+  } catch (const launch::NotStarted&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::config) throw;
+    throw Error(ErrorKind::config,
+                fmt::format("{}; remove it from 'plugins', or fix what it does when it is loaded",
+                            error.what()));
+  }
+}
+
+}  // namespace
+
+void add_plugin_option(CLI::App& verb, std::vector<std::string>& libraries) {
+  add_options(verb, {{"--plugin", libraries, "FILE",
+                      "with the stages of this plug-in, too; may be repeated"}});
+  make_repeatable(verb, "--plugin");
+}
+
+void use_plugin_files(const std::vector<std::string>& libraries) {
+  spec::PluginSet set;
+  for (const std::string& library : libraries)
+    set.add(spec::open_plugin(std::filesystem::absolute(library).lexically_normal()));
+  spec::use_plugins(std::move(set));
+}
+
+void try_plugins_apart() { spec::try_plugins_with(try_apart); }
+
+}  // namespace trainctl::app

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "config/schema/describe.hpp"
+
+namespace trainctl::spec::batch_transform {
+
+/// What the transforms share that mix each image with another one.
+struct Mixing {
+  double alpha = 1;
+
+  static void describe(auto& options) {
+    options.field("alpha", &Mixing::alpha, {.above = 0, .at_most = 1000},
+                  "Both parameters of the Beta distribution of an image's own share.");
+  }
+};
+
+struct Mixup : Mixing {
+  static constexpr auto kSummary =
+      "Blends each image, and its label, with another one of the batch, as torchvision's MixUp.";
+};
+
+struct Cutmix : Mixing {
+  static constexpr auto kSummary =
+      "Puts a rectangle of another image of the batch into each, and its label, as torchvision's "
+      "CutMix.";
+};
+
+}  // namespace trainctl::spec::batch_transform

@@ -1,0 +1,372 @@
+#pragma once
+
+#include "config/schema/describe.hpp"
+#include "spec/experiment/enums.hpp"
+#include "spec/experiment/split.hpp"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::spec::dataset {
+
+struct ImageFolder {
+  static constexpr auto kSummary =
+      "Images in one folder a class, as torchvision's ImageFolder: root/cat/1.jpg; classes are "
+      "sorted by name.";
+
+  std::filesystem::path root;
+  bool allow_empty = false;
+  bool follow_links = false;
+
+  static void describe(auto& options) {
+    options.field("root", &ImageFolder::root, {.required = true, .example = "data/imagenet/train"},
+                  "Folder with the class folders; JPEG, PNG, WebP, BMP and TIFF files are found by "
+                  "their suffix. 16-bit gray PNG and TIFF images are read as their upper 8 bits.");
+    options.field("allow_empty", &ImageFolder::allow_empty,
+                  "Whether a class folder may hold no images.");
+    options.field(
+        "follow_links", &ImageFolder::follow_links,
+        "Whether symbolic links are followed, wherever they lead; otherwise they are an error.");
+  }
+};
+
+struct ImageList {
+  static constexpr auto kSummary =
+      "Images named in a table: path,label a line, or path and several numbers.";
+
+  std::filesystem::path path;
+  std::optional<std::filesystem::path> root;
+  std::vector<std::string> classes;
+  std::optional<std::int64_t> rows;
+  bool follow_links = false;
+  std::optional<std::string> group_by = {};  // set by apply_split(), never by a file
+
+  static void describe(auto& options) {
+    options.field(
+        "path", &ImageList::path, {.required = true, .example = "data/birds/train.csv"},
+        "The list: .csv with commas, .tsv or .txt with tabs. A first line without an image's name "
+        "is its head. One label is a class, by name or number; several are numbers, one target "
+        "each. 16-bit gray PNG and TIFF images are read as their upper 8 bits.");
+    options.field("root", &ImageList::root, {.example = "data/birds/images"},
+                  "Folder the listed paths are in, when not the list's own.");
+    options.field("classes", &ImageList::classes, {.example = "[crow, owl]"},
+                  "Class names in the order of their numbers; otherwise the names in the list, "
+                  "sorted. Give it where train and val do not hold the same classes.");
+    options.field("rows", &ImageList::rows, {.at_least = 1, .example = "50000"},
+                  "Number of samples the list must have: finds a list that was cut off.");
+    options.field("follow_links", &ImageList::follow_links,
+                  "Whether symbolic links and paths that lead out of the root are followed; "
+                  "otherwise an error.");
+  }
+};
+
+/// What the data sets in MNIST's IDX format share: four files, plain or gzipped, in one folder.
+struct Idx {
+  std::filesystem::path root;
+  Split split = Split::train;
+
+  static void describe(auto& options) {
+    options.field("root", &Idx::root, {.required = true, .example = "data/mnist"},
+                  "Folder with the four IDX files, plain or .gz.");
+    options.field("split", &Idx::split, "train: 60,000 samples; test: 10,000 samples.");
+  }
+};
+
+struct Mnist : Idx {
+  static constexpr auto kSummary =
+      "MNIST: Handwritten digits, 28x28 gray, 10 classes (LeCun et al. 1998).";
+};
+
+struct FashionMnist : Idx {
+  static constexpr auto kSummary =
+      "Fashion-MNIST: Articles of clothing, 28x28 gray, 10 classes (Xiao et al. 2017).";
+};
+
+/// What CIFAR-10 and CIFAR-100 share.
+struct Cifar {
+  std::filesystem::path root;
+  Split split = Split::train;
+
+  static void describe(auto& options) {
+    options.field("root", &Cifar::root, {.required = true, .example = "data/cifar10"},
+                  "Folder with the binary version: its .tar.gz, or the unpacked .bin files there "
+                  "or in their folder.");
+    options.field("split", &Cifar::split, "train: 50,000 samples; test: 10,000 samples.");
+  }
+};
+
+struct Cifar10 : Cifar {
+  static constexpr auto kSummary =
+      "CIFAR-10: Photographs, 32x32 RGB, 10 classes (Krizhevsky 2009).";
+};
+
+enum class CifarLabel { fine, coarse };
+constexpr std::array<const char*, 2> enum_names(CifarLabel) { return {"fine", "coarse"}; }
+
+struct Cifar100 : Cifar {
+  static constexpr auto kSummary =
+      "CIFAR-100: Photographs, 32x32 RGB, 100 classes in 20 groups (Krizhevsky 2009).";
+
+  CifarLabel label = CifarLabel::fine;
+
+  static void describe(auto& options) {
+    Cifar::describe(options);
+    options.field("label", &Cifar100::label,
+                  "fine: the 100 classes; coarse: the 20 groups of five.");
+  }
+};
+
+struct Npy {
+  static constexpr auto kSummary =
+      "Arrays that numpy.save wrote: images or features, and labels; mapped where they lie.";
+
+  std::optional<std::filesystem::path> images;
+  std::optional<std::filesystem::path> features;
+  std::filesystem::path labels;
+  std::optional<std::int64_t> classes;
+
+  static void describe(auto& options) {
+    options.field("images", &Npy::images, {.example = "data/x_train.npy"},
+                  "Images, uint8 of shape (N, H, W) or (N, H, W, C).");
+    options.field("features", &Npy::features, {.example = "data/x_train.npy"},
+                  "In place of images: features of any shape (N, ...) and number type; they become "
+                  "32-bit floats.");
+    options.field("labels", &Npy::labels, {.required = true, .example = "data/y_train.npy"},
+                  "Labels: whole numbers of shape (N) are classes; floats of shape (N) or (N, K) "
+                  "are targets.");
+    options.field("classes", &Npy::classes, {.at_least = 1, .at_most = 1e9, .example = "10"},
+                  "Number of classes, when the labels do not hold the highest.");
+  }
+};
+
+enum class LabelType { category, number };
+constexpr std::array<const char*, 2> enum_names(LabelType) { return {"class", "number"}; }
+
+enum class Missing { error, mean, constant, drop };
+constexpr std::array<const char*, 4> enum_names(Missing) {
+  return {"error", "mean", "constant", "drop"};
+}
+
+/// What tables have in common, whatever they are stored as.
+struct Table {
+  std::filesystem::path path;
+  std::string label;
+  LabelType label_type = LabelType::category;
+  std::vector<std::string> features;
+  std::vector<std::string> categorical;
+  std::vector<std::string> classes;
+  Missing missing = Missing::error;
+  double missing_value = 0;
+  bool standardize = false;
+  std::optional<std::filesystem::path> statistics_from;
+  std::optional<std::int64_t> rows;
+  std::optional<SplitOptions> split = {};  // set by apply_split(), never by a file
+
+  static void describe(auto& options) {
+    options.field("path", &Table::path, {.required = true, .example = "data/house/train.csv"},
+                  "The table.");
+    options.field("label", &Table::label, {.required = true, .not_empty = true, .example = "price"},
+                  "Name of the column with the label.");
+    options.field("label_type", &Table::label_type,
+                  "class: names, or whole numbers from 0; number: a target.");
+    options.field("features", &Table::features, {.example = "[rooms, area]"},
+                  "Names of the feature columns, in their order; otherwise all but the label.");
+    options.field("categorical", &Table::categorical, {.example = "[district]"},
+                  "Feature columns of names: each becomes one 0-or-1 feature a name.");
+    options.field("classes", &Table::classes, {.example = "[no, yes]"},
+                  "Class names in the order of their numbers; needed where they look like numbers. "
+                  "Otherwise those of statistics_from, sorted.");
+    options.field("missing", &Table::missing,
+                  "What becomes of a missing number: error, the column's mean, missing_value, or "
+                  "its row is dropped.");
+    options.field("missing_value", &Table::missing_value, "The value for 'missing: constant'.");
+    options.field("standardize", &Table::standardize,
+                  "Whether each number has its column's mean taken off and is divided by its "
+                  "standard deviation.");
+    options.field("statistics_from", &Table::statistics_from, {.example = "data/house/train.csv"},
+                  "The table that means, deviations, categories and class names are learned from: "
+                  "that of train, in every split. Absent with dataset.split: numbers are learned "
+                  "from the rows of train, names from all.");
+    options.field(
+        "rows", &Table::rows, {.at_least = 1, .example = "20640"},
+        "Number of rows the table must have: finds one that was cut off at a line's end.");
+  }
+};
+
+struct Csv : Table {
+  static constexpr auto kSummary =
+      "A table of comma- or tab-separated text with a head line: numbers and categories.";
+
+  std::string delimiter = ",";
+  std::vector<std::string> missing_markers{"", "NA", "NaN", "nan", "null"};
+
+  static void describe(auto& options) {
+    Table::describe(options);
+    options.field("delimiter", &Csv::delimiter, {.not_empty = true},
+                  "The one byte between fields; \"\\t\" for tabs.");
+    options.field("missing_markers", &Csv::missing_markers,
+                  "Texts that mean that a value is missing.");
+  }
+};
+
+struct Parquet : Table {
+  static constexpr auto kSummary =
+      "A table in a Parquet file: numbers and categories (builds with Arrow).";
+};
+
+enum class TokenType { uint16, uint32 };
+constexpr std::array<const char*, 2> enum_names(TokenType) { return {"uint16", "uint32"}; }
+
+struct Tokens {
+  static constexpr auto kSummary =
+      "A stream of token numbers in one file; a sample is a window and the same one token on.";
+
+  std::filesystem::path path;
+  TokenType dtype = TokenType::uint16;
+  std::int64_t sequence_length = 0;
+  std::optional<std::int64_t> stride;
+  std::optional<std::int64_t> vocab_size;
+  std::int64_t header_bytes = 0;
+
+  static void describe(auto& options) {
+    options.field("path", &Tokens::path,
+                  {.required = true, .example = "data/shakespeare/train.bin"},
+                  "File of little-endian numbers without separators.");
+    options.field("dtype", &Tokens::dtype, "Type of each number in the file.");
+    options.field("sequence_length", &Tokens::sequence_length,
+                  {.required = true, .at_least = 1, .at_most = 16'777'216, .example = "1024"},
+                  "Tokens of a sample; its targets lie one token further on.");
+    options.field("stride", &Tokens::stride, {.at_least = 1, .example = "512"},
+                  "Tokens from one sample's begin to the next; otherwise sequence_length.");
+    options.field("vocab_size", &Tokens::vocab_size,
+                  {.at_least = 2, .at_most = 4'294'967'296, .example = "50257"},
+                  "Number of different tokens; a higher one in the file is an error.");
+    options.field("header_bytes", &Tokens::header_bytes, {.at_least = 0},
+                  "Bytes in front of the first token.");
+  }
+};
+
+struct Webdataset {
+  static constexpr auto kSummary =
+      "Images in tar shards as the webdataset library packs them, read in place and shuffled "
+      "exactly.";
+
+  std::vector<std::filesystem::path> shards;
+  std::vector<std::string> image{"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
+  std::string label = "cls";
+  std::string label_key = "label";
+  std::vector<std::string> classes;
+
+  static void describe(auto& options) {
+    options.field(
+        "shards", &Webdataset::shards,
+        {.required = true, .not_empty = true, .example = "[\"data/train-{000..146}.tar\"]"},
+        "The .tar files in their order; {000..099} stands for a range of numbers, * and ? in the "
+        "name for what the folder or bucket holds, sorted.");
+    options.field("image", &Webdataset::image, {.not_empty = true},
+                  "Suffixes of the members that are images. 16-bit gray PNG and TIFF images are "
+                  "read as their upper 8 bits.");
+    options.field("label", &Webdataset::label, {.not_empty = true},
+                  "Suffix of the members that hold the label: cls, txt or json.");
+    options.field("label_key", &Webdataset::label_key, {.not_empty = true},
+                  "Where a json member keeps the label.");
+    options.field("classes", &Webdataset::classes, {.example = "[crow, owl]"},
+                  "Class names in the order of their numbers; otherwise the names found, sorted.");
+  }
+};
+
+enum class OnStale { fail, ignore };
+constexpr std::array<const char*, 2> enum_names(OnStale) { return {"fail", "ignore"}; }
+
+struct Pack {
+  static constexpr auto kSummary = "Images in one file, written by `trainctl data pack`.";
+
+  std::filesystem::path path;
+  config::Stage source;
+  OnStale on_stale = OnStale::fail;
+
+  static void describe(auto& options) {
+    options.field("path", &Pack::path, {.required = true, .example = "data/train.pack"},
+                  "The pack file.");
+    options.stage("source", &Pack::source, "dataset",
+                  "The data set it was made from; a pack of other samples is then refused. "
+                  "Otherwise the pack remembers it.");
+    options.field("on_stale", &Pack::on_stale,
+                  "A pack whose remembered source is still in its place and has changed since: "
+                  "fail, or ignore.");
+  }
+};
+
+struct SyntheticDigits {
+  static constexpr auto kSummary =
+      "Digits rendered by trainctl itself: 28x28 gray, 10 classes, 60,000 + 10,000 samples; "
+      "nothing to download.";
+
+  Split split = Split::train;
+  std::optional<std::int64_t> samples;
+  std::uint64_t seed = 0;
+
+  static void describe(auto& options) {
+    options.field("split", &SyntheticDigits::split,
+                  "train: 60,000 samples; test: 10,000 other samples.");
+    options.field("samples", &SyntheticDigits::samples,
+                  {.at_least = 1, .at_most = 1'000'000, .example = "2000"},
+                  "Number of samples, when not the whole split.");
+    options.field("seed", &SyntheticDigits::seed, {.at_least = 0},
+                  "Seed of the rendering; independent of the run's seed.");
+  }
+};
+
+struct SyntheticImages {
+  static constexpr auto kSummary =
+      "Random pixels of any size with random labels, made on the fly: for measuring speed.";
+
+  int height = 224;
+  int width = 224;
+  int channels = 3;
+  std::int64_t classes = 1000;
+  std::int64_t samples = 10'000;
+  Split split = Split::train;
+  std::uint64_t seed = 0;
+
+  static void describe(auto& options) {
+    options.field("height", &SyntheticImages::height, {.at_least = 1, .at_most = 16'384},
+                  "Height in pixels.");
+    options.field("width", &SyntheticImages::width, {.at_least = 1, .at_most = 16'384},
+                  "Width in pixels.");
+    options.field("channels", &SyntheticImages::channels, {.at_least = 1, .at_most = 16},
+                  "1 for gray, 3 for RGB.");
+    options.field("classes", &SyntheticImages::classes, {.at_least = 1, .at_most = 1e9},
+                  "Number of classes.");
+    options.field("samples", &SyntheticImages::samples, {.at_least = 1, .at_most = 1e9},
+                  "Number of samples.");
+    options.field("split", &SyntheticImages::split, "train and test have other samples.");
+    options.field("seed", &SyntheticImages::seed, {.at_least = 0},
+                  "Seed of the pixels; independent of the run's seed.");
+  }
+};
+
+struct SyntheticPhotographs {
+  static constexpr auto kSummary =
+      "JPEG photographs of 500x375 that trainctl draws once into a cache folder, 8 classes: for "
+      "measuring how fast images load.";
+
+  Split split = Split::train;
+  std::int64_t samples = 1000;
+  std::optional<std::filesystem::path> folder;
+
+  static void describe(auto& options) {
+    options.field("split", &SyntheticPhotographs::split, "train and test have other samples.");
+    options.field("samples", &SyntheticPhotographs::samples, {.at_least = 1, .at_most = 1'000'000},
+                  "Number of samples; a thousand take about 41 MB.");
+    options.field("folder", &SyntheticPhotographs::folder, {.example = "data/photographs"},
+                  "Folder that keeps the files; absent: trainctl/photographs in $XDG_CACHE_HOME or "
+                  "~/.cache.");
+  }
+};
+
+}  // namespace trainctl::spec::dataset

@@ -1,0 +1,127 @@
+#include "spec/options/model.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+#include "spec/layer_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace trainctl::spec::model {
+
+std::vector<Refusal> refuse_small(const ModelInput& input, int halvings) {
+  if (input.shape.size() != 3) return {};
+  const std::int64_t height = input.shape[1];
+  const std::int64_t width = input.shape[2];
+  const std::int64_t least = (std::int64_t{1} << (halvings - 1)) + 1;
+  if (std::min(height, width) >= least) return {};
+  return {{fmt::format("the images are {}x{}: the network halves them {} times and needs at least "
+                       "{}x{}",
+                       height, width, halvings, least, least),
+           "let a transform bring them to that size, or choose model mlp"}};
+}
+
+std::vector<Refusal> ResnetCifar::refusals(const ModelInput& input) const {
+  std::vector<Refusal> all = refuse_small(input, 2);
+  if (depth % 6 != 2) {
+    all.push_back({fmt::format("depth is {}: expected 6n + 2", depth),
+                   "write 20, 32, 44, 56 or 110, as in the paper", "depth"});
+  }
+  return all;
+}
+
+std::vector<Refusal> ConvnextTiny::refusals(const ModelInput& input) const {
+  constexpr std::int64_t kSmallest = 32;
+  if (input.shape.size() != 3) return {};
+  const std::int64_t height = input.shape[1];
+  const std::int64_t width = input.shape[2];
+  if (height >= kSmallest && width >= kSmallest) return {};
+  return {{fmt::format("the images are {}x{}: convnext_tiny needs at least {}x{}", height, width,
+                       kSmallest, kSmallest),
+           fmt::format("let a transform bring them to {}x{} or more", kSmallest, kSmallest)}};
+}
+
+std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const {
+  if (input.shape.size() != 3) return {};
+  const std::int64_t height = input.shape[1];
+  const std::int64_t width = input.shape[2];
+  if (height % patch_size == 0 && width % patch_size == 0) return {};
+  const std::int64_t nearest = (height + patch_size - 1) / patch_size * patch_size;
+  return {{fmt::format("the images are {}x{}: patches of {}x{} do not cover them", height, width,
+                       patch_size, patch_size),
+           fmt::format("let a transform bring them to a multiple of {}, such as {}x{}", patch_size,
+                       nearest, nearest)}};
+}
+
+std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
+  std::vector<Refusal> all;
+  if (width % heads != 0) {
+    all.push_back({fmt::format("a width of {} does not divide into {} heads", width, heads),
+                   fmt::format("write a multiple of {}", heads), "width"});
+  }
+  if (input.outputs == 0) {
+    all.push_back({"gpt needs to know how many different tokens there are",
+                   "add 'vocab_size: 50257' to dataset.train, or what your tokenizer has"});
+  }
+  if (!input.shape.empty() && input.shape[0] > context) {
+    all.push_back({fmt::format("a sample has {} tokens, but the model's longest sequence is {}",
+                               input.shape[0], context),
+                   fmt::format("write 'context: {}' or more, or shorten dataset.train."
+                               "sequence_length",
+                               input.shape[0])});
+  }
+  return all;
+}
+
+namespace {
+
+/// One row of outputs a sample, or, where each token is learnt, a row for each of them.
+layer::Shape wanted(const ModelInput& input) {
+  if (input.kind.targets == Targets::tokens) return {input.shape[0], input.outputs};
+  return {input.outputs};
+}
+
+}  // namespace
+
+std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
+  const bool tokens = input.kind.inputs == Inputs::tokens;
+  if (input.shape.empty() || (input.outputs == 0 && !tokens)) return {};  // not known
+  if (input.outputs == 0)
+    return {{"the model needs to know how many different tokens there are",
+             "add 'vocab_size' to dataset.train"}};
+  LayerWalk walk;
+  const auto shape = walk.through(layers, {input.shape, tokens, input.outputs}, "layers.");
+  std::vector<Refusal> all = walk.refusals();
+  if (!all.empty() || !shape || *shape == wanted(input)) return all;
+  const bool extents = shape->size() != wanted(input).size();
+  all.push_back(
+      {fmt::format("the last layer, {} ({}), gives {}, but the data asks for {}", layers.size() - 1,
+                   layers.back().type, layer::shape_text(*shape), layer::shape_text(wanted(input))),
+       extents ? "put 'flatten' and 'linear' at the end"
+               : "let the last layer be 'linear' without 'out_features'"});
+  return all;
+}
+
+std::string Torchscript::read() const {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
+  std::string bytes = read_file(path, kMostBytes, ReadFailure::config);
+  const std::string found = to_hex(trainctl::sha256(bytes));
+  ENSURE(config, sha256,
+         "{} is code that this run would execute, and it is not pinned: if you trust the file, add "
+         "'sha256: {}'",
+         printable(path.string()), found);
+  std::string pinned = *sha256;
+  std::ranges::transform(pinned, pinned.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  ENSURE(config, pinned == found,
+         "{} has the SHA-256 {}, but 'sha256' says {}: if you trust the file as it is now, write "
+         "the former",
+         printable(path.string()), found, printable(*sha256));
+  return bytes;
+}
+
+}  // namespace trainctl::spec::model

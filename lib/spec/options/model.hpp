@@ -1,0 +1,353 @@
+#pragma once
+
+#include "config/schema/describe.hpp"
+#include "spec/compatibility.hpp"
+#include "spec/sample.hpp"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::spec::model {
+
+struct Linear {
+  static constexpr auto kSummary =
+      "One linear layer on the flattened input: multinomial logistic regression.";
+
+  bool bias = true;
+
+  static void describe(auto& options) {
+    options.field("bias", &Linear::bias, "Adds a learnt bias.");
+  }
+};
+
+enum class Activation { relu, gelu, tanh, sigmoid };
+constexpr std::array<const char*, 4> enum_names(Activation) {
+  return {"relu", "gelu", "tanh", "sigmoid"};
+}
+
+struct Mlp {
+  static constexpr auto kSummary =
+      "Fully connected layers with an activation between them, on the flattened input.";
+
+  std::vector<std::int64_t> hidden{128, 64};
+  Activation activation = Activation::relu;
+  double dropout = 0;
+
+  static void describe(auto& options) {
+    options.field("hidden", &Mlp::hidden, {.at_least = 1, .at_most = 1 << 20},
+                  "Width of each hidden layer.");
+    options.field("activation", &Mlp::activation, "Activation after each hidden layer.");
+    options.field("dropout", &Mlp::dropout, {.at_least = 0, .below = 1},
+                  "Probability of dropping a unit after each activation.");
+  }
+};
+
+struct Lenet {
+  static constexpr auto kSummary =
+      "LeNet-5 (LeCun et al. 1998): two convolutions with pooling, three linear layers.";
+
+  Activation activation = Activation::relu;
+
+  /// 32x32 as in the paper, or 28x28, which the first convolution pads to it.
+  static constexpr bool takes(std::int64_t height, std::int64_t width) {
+    return height == width && (height == 28 || height == 32);
+  }
+
+  static constexpr bool takes(Inputs inputs) { return inputs == Inputs::images; }
+
+  static void describe(auto& options) {
+    options.field("activation", &Lenet::activation, "Activation after each layer but the last.");
+  }
+};
+
+/// What networks share that take images alone.
+struct OfImages {
+  [[nodiscard]] static bool takes(Inputs inputs) { return inputs == Inputs::images; }
+};
+
+/// What a network of convolutions says of images whose sides it halves `halvings` times: the last
+/// time there has to be more than one pixel.
+std::vector<Refusal> refuse_small(const ModelInput& input, int halvings);
+
+/// What networks share that halve the sides of images five times.
+struct HalvesImages : OfImages {
+  [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& input) {
+    return refuse_small(input, 5);
+  }
+};
+
+/// The options that all sizes share.
+struct Resnet : HalvesImages {
+  bool zero_init_residual = false;
+
+  static void describe(auto& options) {
+    options.field("zero_init_residual", &Resnet::zero_init_residual,
+                  "Starts the last batch normalization of each residual unit at 0, so that every "
+                  "unit begins as the identity (Goyal et al. 2017).");
+  }
+};
+
+struct Resnet18 : Resnet {
+  static constexpr auto kSummary =
+      "ResNet-18 (He et al. 2015), as torchvision's: 11.7 million parameters for 1000 classes.";
+};
+
+struct Resnet34 : Resnet {
+  static constexpr auto kSummary =
+      "ResNet-34 (He et al. 2015), as torchvision's: 21.8 million parameters for 1000 classes.";
+};
+
+struct Resnet50 : Resnet {
+  static constexpr auto kSummary =
+      "ResNet-50 (He et al. 2015), as torchvision's: 25.6 million parameters for 1000 classes.";
+};
+
+struct Resnet101 : Resnet {
+  static constexpr auto kSummary =
+      "ResNet-101 (He et al. 2015), as torchvision's: 44.5 million parameters for 1000 classes.";
+};
+
+struct Resnet152 : Resnet {
+  static constexpr auto kSummary =
+      "ResNet-152 (He et al. 2015), as torchvision's: 60.2 million parameters for 1000 classes.";
+};
+
+struct SeResnet50 : Resnet {
+  static constexpr auto kSummary =
+      "SE-ResNet-50 (Hu et al. 2017): ResNet-50 with squeeze-and-excitation in each unit; timm's "
+      "names.";
+};
+
+enum class CifarShortcut { a, b };
+constexpr std::array<const char*, 2> enum_names(CifarShortcut) { return {"a", "b"}; }
+
+struct ResnetCifar : OfImages {
+  static constexpr auto kSummary =
+      "The small ResNet for 32x32 images (He et al. 2015, section 4.2): 16, 32 and 64 channels.";
+
+  std::int64_t depth = 20;
+  CifarShortcut shortcut = CifarShortcut::a;
+
+  /// A depth that is not 6n + 2 as well: n units of two layers in three stages, and two layers
+  /// more.
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
+
+  static void describe(auto& options) {
+    options.field("depth", &ResnetCifar::depth, {.at_least = 8, .at_most = 1202, .example = "56"},
+                  "Layers with weights, 6n + 2: 20, 32, 44, 56 or 110 in the paper.");
+    options.field("shortcut", &ResnetCifar::shortcut,
+                  "Where the channels grow; a: zeros are added, without parameters, as in the "
+                  "paper; b: a 1x1 convolution.");
+  }
+};
+
+/// The options that MobileNetV2 and V3 share.
+struct Mobilenet : HalvesImages {
+  double width_mult = 1;
+  double dropout = 0.2;
+
+  static void describe(auto& options) {
+    options.field("width_mult", &Mobilenet::width_mult,
+                  {.above = 0, .at_most = 16, .example = "0.5"},
+                  "Scales the channels of every layer, rounded to multiples of 8.");
+    options.field("dropout", &Mobilenet::dropout, {.at_least = 0, .below = 1},
+                  "Probability of dropping a feature in front of the last linear layer.");
+  }
+};
+
+struct MobilenetV2 : Mobilenet {
+  static constexpr auto kSummary =
+      "MobileNetV2 (Sandler et al. 2018), as torchvision's: inverted residuals, 3.5 million "
+      "parameters.";
+};
+
+struct MobilenetV3Small : Mobilenet {
+  static constexpr auto kSummary =
+      "MobileNetV3-Small (Howard et al. 2019), as torchvision's: 2.5 million parameters.";
+};
+
+struct MobilenetV3Large : Mobilenet {
+  static constexpr auto kSummary =
+      "MobileNetV3-Large (Howard et al. 2019), as torchvision's: 5.5 million parameters.";
+};
+
+/// The options that all sizes share; larger ones drop more by default.
+struct Efficientnet : HalvesImages {
+  double dropout = 0.2;
+  double stochastic_depth_prob = 0.2;
+
+  static void describe(auto& options) {
+    options.field("dropout", &Efficientnet::dropout, {.at_least = 0, .below = 1},
+                  "Probability of dropping a feature in front of the last layer.");
+    options.field("stochastic_depth_prob", &Efficientnet::stochastic_depth_prob,
+                  {.at_least = 0, .at_most = 1},
+                  "Probability that the last block is left out for a sample; from 0 at the first "
+                  "block it rises evenly (Huang et al. 2016).");
+  }
+};
+
+struct EfficientnetB0 : Efficientnet {
+  static constexpr auto kSummary =
+      "EfficientNet-B0 (Tan & Le 2019), as torchvision's: 5.3 million parameters, made for "
+      "224x224.";
+};
+
+struct EfficientnetB1 : Efficientnet {
+  static constexpr auto kSummary =
+      "EfficientNet-B1 (Tan & Le 2019), as torchvision's: 7.8 million parameters, made for "
+      "240x240.";
+};
+
+struct EfficientnetB2 : Efficientnet {
+  static constexpr auto kSummary =
+      "EfficientNet-B2 (Tan & Le 2019), as torchvision's: 9.1 million parameters, made for "
+      "260x260.";
+
+  EfficientnetB2() { dropout = 0.3; }
+};
+
+struct EfficientnetB3 : Efficientnet {
+  static constexpr auto kSummary =
+      "EfficientNet-B3 (Tan & Le 2019), as torchvision's: 12.2 million parameters, made for "
+      "300x300.";
+
+  EfficientnetB3() { dropout = 0.3; }
+};
+
+struct EfficientnetB4 : Efficientnet {
+  static constexpr auto kSummary =
+      "EfficientNet-B4 (Tan & Le 2019), as torchvision's: 19.3 million parameters, made for "
+      "380x380.";
+
+  EfficientnetB4() { dropout = 0.4; }
+};
+
+struct ConvnextTiny : OfImages {
+  static constexpr auto kSummary =
+      "ConvNeXt, tiny size (Liu et al. 2022), as torchvision's convnext_tiny.";
+
+  double stochastic_depth_prob = 0.1;
+  double layer_scale = 1e-6;
+
+  /// The stem and three times the half divide height and width by 32.
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
+
+  static void describe(auto& options) {
+    options.field(
+        "stochastic_depth_prob", &ConvnextTiny::stochastic_depth_prob,
+        {.at_least = 0, .at_most = 1},
+        "Probability that a sample skips the last block; those before it rise to it evenly.");
+    options.field("layer_scale", &ConvnextTiny::layer_scale, {.at_least = 0},
+                  "What each block's output is multiplied by at first; it is learnt.");
+  }
+};
+
+/// What the vision transformers share.
+struct VisionTransformer : OfImages {
+  std::int64_t patch_size = 16;
+  double dropout = 0;
+  double attention_dropout = 0;
+
+  /// Patches have to cover the image.
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
+
+  static void describe(auto& options) {
+    options.field("dropout", &VisionTransformer::dropout, {.at_least = 0, .below = 1},
+                  "Probability of dropping a unit: after the position embedding, and at the end of "
+                  "each block's attention and MLP.");
+    options.field("attention_dropout", &VisionTransformer::attention_dropout,
+                  {.at_least = 0, .below = 1}, "Probability of dropping an attention weight.");
+  }
+};
+
+struct VitB16 : VisionTransformer {
+  static constexpr auto kSummary =
+      "Vision transformer, base size, with patches of 16x16 (Dosovitskiy et al. 2020), as "
+      "torchvision's vit_b_16.";
+};
+
+struct VitTiny : VisionTransformer {
+  static constexpr auto kSummary =
+      "Vision transformer of DeiT's tiny size: 192 wide, 12 deep, 3 heads (Touvron et al. 2020).";
+
+  static void describe(auto& options) {
+    options.field("patch_size", &VitTiny::patch_size, {.at_least = 1, .at_most = 1024},
+                  "Height and width of a patch; 4 suits images of 32x32.");
+    VisionTransformer::describe(options);
+  }
+};
+
+struct Gpt {
+  static constexpr auto kSummary =
+      "Decoder-only language model with GPT-2's layers and parameter names (Radford et al. 2019).";
+
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t width = 768;
+  std::int64_t context = 1024;
+  double dropout = 0.1;
+
+  [[nodiscard]] static bool takes(Inputs inputs) { return inputs == Inputs::tokens; }
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
+
+  static void describe(auto& options) {
+    options.field("layers", &Gpt::layers, {.at_least = 1, .at_most = 1024}, "Number of blocks.");
+    options.field("heads", &Gpt::heads, {.at_least = 1, .at_most = 1024},
+                  "Attention heads of a block; 'width' is a multiple of it.");
+    options.field("width", &Gpt::width, {.at_least = 1, .at_most = 1 << 17},
+                  "Numbers that stand for a token between the blocks.");
+    options.field("context", &Gpt::context, {.at_least = 1, .at_most = 1 << 24},
+                  "Longest sequence; the rows of the position embedding, 1024 in GPT-2.");
+    options.field("dropout", &Gpt::dropout, {.at_least = 0, .below = 1},
+                  "Probability of dropping a unit: of the embeddings, the attention weights and "
+                  "the ends of attention and MLP.");
+  }
+};
+
+struct Sequential {
+  static constexpr auto kSummary =
+      "A network written as a list of layers, each fed with the output of the one before it.";
+
+  std::vector<config::Stage> layers;
+
+  [[nodiscard]] static bool takes(Inputs /*inputs*/) { return true; }
+  /// Follows the shape of a sample through the layers, as far as they could be read.
+  [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
+
+  static void describe(auto& options) {
+    options.stages("layers", &Sequential::layers, "layer",
+                   {.required = true,
+                    .not_empty = true,
+                    .example = "[flatten, {type: linear, out_features: 64}, relu, linear]"},
+                   "The layers in their order; parameters are named by their number: 0.weight.");
+  }
+};
+
+struct Torchscript {
+  static constexpr auto kSummary =
+      "A module that torch.jit.script or torch.jit.trace has saved, trained further.";
+
+  std::filesystem::path path;
+  std::optional<std::string> sha256;
+
+  [[nodiscard]] static bool takes(Inputs /*inputs*/) { return true; }
+  /// The bytes of the file, which are those that `sha256` pins. Throws Error(config).
+  [[nodiscard]] std::string read() const;
+
+  static void describe(auto& options) {
+    options.field(
+        "path", &Torchscript::path, {.required = true, .example = "models/net.pt"},
+        "The file that torch.jit.save wrote: code and weights, so use only files you trust.");
+    options.field("sha256", &Torchscript::sha256,
+                  {.not_empty = true,
+                   .example = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+                  "SHA-256 of the file in hexadecimal, which pins it; the error about a missing or "
+                  "wrong one tells the file's.");
+  }
+};
+
+}  // namespace trainctl::spec::model

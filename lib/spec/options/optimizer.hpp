@@ -1,0 +1,257 @@
+#pragma once
+
+#include "config/schema/describe.hpp"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::spec::optimizer {
+
+/// What differs for some parameters, chosen by name.
+struct ParameterRule {
+  static constexpr auto kSummary = "Another rate or weight decay for parameters chosen by name.";
+
+  std::vector<std::string> match;
+  double lr_scale = 1;
+  std::optional<double> weight_decay;
+
+  static void describe(auto& options) {
+    options.field("match", &ParameterRule::match,
+                  {.required = true, .not_empty = true, .example = "[\"layer1.*\"]"},
+                  "Names of parameters or layers, with *, ? and [...]; or 'bias' for every bias, "
+                  "'norm' for every other parameter of one dimension.");
+    options.field("lr_scale", &ParameterRule::lr_scale, {.at_least = 0},
+                  "Their rate over that of the others.");
+    options.field("weight_decay", &ParameterRule::weight_decay, {.at_least = 0},
+                  "Their weight decay.");
+  }
+};
+
+/// What every optimizer has: a rate, weight decay, and the parameters for which they differ.
+struct Base {
+  double lr = 1e-3;
+  double weight_decay = 0;
+  std::vector<std::string> no_weight_decay_on;
+  double layer_decay = 1;
+  std::vector<ParameterRule> groups;
+
+  static void describe(auto& options) {
+    options.field("lr", &Base::lr, {.above = 0, .example = "0.1"}, "Learning rate.");
+    options.field("weight_decay", &Base::weight_decay, {.at_least = 0},
+                  "Weight decay: an L2 penalty added to the gradient, or decoupled from it; see "
+                  "the optimizer.");
+    options.field("no_weight_decay_on", &Base::no_weight_decay_on, {.example = "[bias, norm]"},
+                  "Parameters without weight decay: 'bias', 'norm' (every other parameter of one "
+                  "dimension), or names of parameters or layers, with *, ? and [...].");
+    options.field("layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
+                  "Layer-wise rates (Clark et al. 2020): each layer's rate is that of the layer "
+                  "above times this. A layer is what shares a name up to its first number; all "
+                  "before the first such layer is one.");
+    options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
+                  "Other rates and weight decay by name; where several match, the rates multiply "
+                  "and the last weight decay counts.");
+  }
+};
+
+struct Sgd : Base {
+  static constexpr auto kSummary =
+      "Stochastic gradient descent with momentum, as torch.optim.SGD; weight decay is L2; fused "
+      "kernel.";
+
+  double momentum = 0;
+  double dampening = 0;
+  bool nesterov = false;
+
+  static void describe(auto& options) {
+    Base::describe(options);
+    options.field("momentum", &Sgd::momentum, {.at_least = 0, .below = 1}, "Momentum factor.");
+    options.field("dampening", &Sgd::dampening, {.at_least = 0, .at_most = 1},
+                  "Dampening of the momentum.");
+    options.field("nesterov", &Sgd::nesterov,
+                  "Nesterov momentum; needs momentum above 0 and dampening 0.");
+  }
+};
+
+/// What Adam and its kin share: running averages of the gradient and of its square.
+struct Moments : Base {
+  std::array<double, 2> betas{0.9, 0.999};
+  double eps = 1e-8;
+
+  static void describe(auto& options) {
+    Base::describe(options);
+    options.field("betas", &Moments::betas, {.at_least = 0, .below = 1},
+                  "Decay rates of the two running averages.");
+    options.field("eps", &Moments::eps, {.at_least = 0}, "Added to the denominator.");
+  }
+};
+
+/// The options that adam and adamw share; only the default weight decay differs.
+struct AdamBase : Moments {
+  bool amsgrad = false;
+
+  static void describe(auto& options) {
+    Moments::describe(options);
+    options.field("amsgrad", &AdamBase::amsgrad,
+                  "Uses the maximum of past second moments (Reddi et al. 2018).");
+  }
+};
+
+struct Adam : AdamBase {
+  static constexpr auto kSummary =
+      "Adam (Kingma & Ba 2014), as torch.optim.Adam; weight decay is L2; fused kernel.";
+};
+
+struct Adamw : AdamBase {
+  static constexpr auto kSummary =
+      "AdamW (Loshchilov & Hutter 2017): Adam with decoupled weight decay; fused kernel.";
+
+  Adamw() { weight_decay = 1e-2; }
+};
+
+struct Nadam : Moments {
+  static constexpr auto kSummary =
+      "Adam with Nesterov momentum (Dozat 2016), as torch.optim.NAdam; weight decay is L2 unless "
+      "decoupled; foreach kernels.";
+
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;
+
+  Nadam() { lr = 2e-3; }
+  static void describe(auto& options) {
+    Moments::describe(options);
+    options.field("momentum_decay", &Nadam::momentum_decay, {.at_least = 0},
+                  "How fast the momentum warms up.");
+    options.field("decoupled_weight_decay", &Nadam::decoupled_weight_decay,
+                  "Shrinks the weights as AdamW does, in place of the L2 penalty.");
+  }
+};
+
+struct Lamb : Moments {
+  static constexpr auto kSummary =
+      "LAMB (You et al. 2019): Adam whose step is as long as the weights of each parameter; for "
+      "large batches; foreach kernels.";
+
+  bool always_adapt = false;
+
+  Lamb() { eps = 1e-6; }
+  static void describe(auto& options) {
+    Moments::describe(options);
+    options.field("always_adapt", &Lamb::always_adapt,
+                  "Steps as long as the weights also of parameters that are exempt from "
+                  "weight_decay; false: Adam's steps there, as in timm and TensorFlow.");
+  }
+};
+
+struct Adagrad : Base {
+  static constexpr auto kSummary =
+      "Adagrad (Duchi et al. 2011), as torch.optim.Adagrad; weight decay is L2; fused kernel.";
+
+  double lr_decay = 0;
+  double initial_accumulator_value = 0;
+  double eps = 1e-10;
+
+  Adagrad() { lr = 1e-2; }
+  static void describe(auto& options) {
+    Base::describe(options);
+    options.field("lr_decay", &Adagrad::lr_decay, {.at_least = 0},
+                  "The rate is divided by 1 + step * lr_decay.");
+    options.field("initial_accumulator_value", &Adagrad::initial_accumulator_value, {.at_least = 0},
+                  "What the sums of squares start from.");
+    options.field("eps", &Adagrad::eps, {.at_least = 0}, "Added to the denominator.");
+  }
+};
+
+struct Rmsprop : Base {
+  static constexpr auto kSummary =
+      "RMSprop (Hinton 2012), as torch.optim.RMSprop; weight decay is L2; foreach kernels.";
+
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double momentum = 0;
+  bool centered = false;
+
+  Rmsprop() { lr = 1e-2; }
+  static void describe(auto& options) {
+    Base::describe(options);
+    options.field("alpha", &Rmsprop::alpha, {.at_least = 0, .below = 1},
+                  "Decay rate of the average of squares.");
+    options.field("eps", &Rmsprop::eps, {.at_least = 0}, "Added to the denominator.");
+    options.field("momentum", &Rmsprop::momentum, {.at_least = 0, .below = 1}, "Momentum factor.");
+    options.field("centered", &Rmsprop::centered,
+                  "Divides by the estimated deviation in place of the root of the square.");
+  }
+};
+
+struct Lion : Base {
+  static constexpr auto kSummary =
+      "Lion (Chen et al. 2023): steps by the sign of the averaged gradient; decoupled weight "
+      "decay; foreach kernels.";
+
+  std::array<double, 2> betas{0.9, 0.99};
+
+  Lion() { lr = 1e-4; }
+  static void describe(auto& options) {
+    Base::describe(options);
+    options.field("betas", &Lion::betas, {.at_least = 0, .below = 1},
+                  "Share of the average in a step, and its decay rate.");
+  }
+};
+
+enum class AdjustLrFn { original, match_rms_adamw };
+constexpr std::array<const char*, 2> enum_names(AdjustLrFn) {
+  return {"original", "match_rms_adamw"};
+}
+
+enum class NewtonSchulzDtype { bfloat16, float32 };
+constexpr std::array<const char*, 2> enum_names(NewtonSchulzDtype) {
+  return {"bfloat16", "float32"};
+}
+
+struct Muon : Base {
+  static constexpr auto kSummary =
+      "Muon (Jordan et al. 2024), as torch.optim.Muon: orthogonalized momentum for matrices, AdamW "
+      "for every other parameter; decoupled weight decay.";
+
+  double momentum = 0.95;
+  bool nesterov = true;
+  std::array<double, 3> ns_coefficients{3.4445, -4.775, 2.0315};
+  double eps = 1e-7;
+  std::int64_t ns_steps = 5;
+  AdjustLrFn adjust_lr_fn = AdjustLrFn::original;
+  NewtonSchulzDtype ns_dtype = NewtonSchulzDtype::bfloat16;
+  std::vector<std::string> adamw_on{"*embed*", "*wte.*", "*wpe.*", "*head*"};
+  std::optional<double> adamw_lr;
+  std::array<double, 2> adamw_betas{0.9, 0.999};
+  double adamw_eps = 1e-8;
+
+  Muon() { weight_decay = 0.1; }
+  static void describe(auto& options) {
+    Base::describe(options);
+    options.field("momentum", &Muon::momentum, {.at_least = 0, .below = 1}, "Momentum factor.");
+    options.field("nesterov", &Muon::nesterov, "Nesterov momentum.");
+    options.field("ns_coefficients", &Muon::ns_coefficients,
+                  "Coefficients of the Newton-Schulz polynomial a x + b x^3 + c x^5.");
+    options.field("eps", &Muon::eps, {.above = 0},
+                  "Lower bound of the norm by which a matrix is divided at first.");
+    options.field("ns_steps", &Muon::ns_steps, {.at_least = 1, .at_most = 99},
+                  "Number of Newton-Schulz iterations.");
+    options.field("adjust_lr_fn", &Muon::adjust_lr_fn,
+                  "Factor of a matrix's learning rate. original: sqrt(max(1, rows / columns)); "
+                  "match_rms_adamw: 0.2 sqrt(max(rows, columns)), which suits AdamW's learning "
+                  "rates (Liu et al. 2025).");
+    options.field("ns_dtype", &Muon::ns_dtype,
+                  "Number format of the Newton-Schulz iterations; PyTorch's is bfloat16.");
+    options.field("adamw_on", &Muon::adamw_on,
+                  "Matrices that AdamW updates too: names or layers, with *, ? and [...]; those of "
+                  "embeddings and of the output layer should be.");
+    options.field("adamw_lr", &Muon::adamw_lr, {.above = 0, .example = "3e-4"},
+                  "AdamW's rate; null: lr.");
+    options.field("adamw_betas", &Muon::adamw_betas, {.at_least = 0, .below = 1},
+                  "AdamW's decay rates.");
+    options.field("adamw_eps", &Muon::adamw_eps, {.at_least = 0}, "Added to AdamW's denominator.");
+  }
+};
+
+}  // namespace trainctl::spec::optimizer

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "config/schema/describe.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace trainctl::spec::sampler {
+
+/// What the samplers that draw with replacement share.
+struct Drawn {
+  std::optional<std::int64_t> num_samples;
+
+  static void describe(auto& options) {
+    options.field("num_samples", &Drawn::num_samples,
+                  {.at_least = 1, .at_most = 4'294'967'294, .example = "50000"},
+                  "Samples of an epoch; absent: as many as the data set has.");
+  }
+};
+
+struct WeightedRandom : Drawn {
+  static constexpr auto kSummary =
+      "Draws with replacement, each sample by the weight of its class, as PyTorch's "
+      "WeightedRandomSampler.";
+
+  std::vector<double> weights;
+
+  static void describe(auto& options) {
+    options.field("weights", &WeightedRandom::weights,
+                  {.required = true, .not_empty = true, .at_least = 0, .example = "[1, 1, 5]"},
+                  "Weight of a sample, one for each class.");
+    Drawn::describe(options);
+  }
+};
+
+struct ClassBalanced : Drawn {
+  static constexpr auto kSummary = "Draws with replacement so that every class is equally likely.";
+};
+
+}  // namespace trainctl::spec::sampler

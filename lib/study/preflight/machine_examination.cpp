@@ -1,0 +1,192 @@
+#include "study/preflight/machine_examination.hpp"
+
+#include "base/machine/allocator.hpp"
+#include "base/machine/machine.hpp"
+#include "base/machine/procfs.hpp"
+#include "base/strings.hpp"
+#include "data/inspect/libraries.hpp"
+#include "report/diagnosis/machine_grade.hpp"
+#include "study/preflight/machine_readings.hpp"
+#include "study/sweep/ledger.hpp"
+#include "study/workers/worker_launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <system_error>
+
+namespace trainctl::study {
+namespace {
+
+std::string variable_text(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+MachineFinding system(const Machine& machine) {
+  return {"system", Health::ok,
+          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host)};
+}
+
+MachineFinding processor(const Machine& machine) {
+  return {"cpu", Health::ok,
+          fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores)};
+}
+
+MachineFinding engine(const ProgramParts& program) {
+  const char* const kernels = program.has_kernels ? "with" : "without";
+  if (program.engine)
+    return {"engine", Health::ok,
+            fmt::format("{}, {} GPU kernels", program.engine->string(), kernels)};
+  const std::string cure =
+      program.has_engine
+          ? "build it: cmake --build --preset release"
+          : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
+  return {"engine", Health::broken,
+          "libtrainctl_engine.so was not found beside " + program.executable.string(), cure};
+}
+
+// "2.11.0+cu130" from torch/version.py.
+std::string torch_version(const fs::path& root) {
+  std::ifstream in(root / "version.py");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("__version__")) continue;
+    const std::size_t first = line.find('\'');
+    const std::size_t last = line.rfind('\'');
+    if (first != std::string::npos && last > first) return line.substr(first + 1, last - first - 1);
+  }
+  return "";
+}
+
+MachineFinding torch(const ProgramParts& program) {
+  const std::string asked = variable_text("TRAINCTL_TORCH_ROOT");
+  const fs::path root = !asked.empty() ? fs::path(asked) : program.torch_lib.parent_path();
+  const std::string source = !asked.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
+  const std::string cure =
+      "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
+  if (root.empty()) return {"libtorch", Health::broken, "this build does not know any", cure};
+  std::error_code ignored;
+  if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
+    return {"libtorch", Health::broken,
+            fmt::format("there is none in {} ({})", printable(root.string()), source), cure};
+  }
+  const std::string version = torch_version(root);
+  const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
+  if (version.starts_with("2.11.")) return {"libtorch", Health::ok, found};
+  return {"libtorch", Health::broken, found, "trainctl needs torch 2.11: " + cure};
+}
+
+MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
+  const std::string driver = first_line_of("/proc/driver/nvidia/version");
+  if (machine.gpus.empty() && driver.empty())
+    return {"gpu", Health::ok, "none; training uses the CPU"};
+  if (driver.empty())
+    return {"gpu", Health::degraded, "devices, but no NVIDIA driver",
+            "install the driver, or start the container with --gpus all"};
+  if (machine.gpus.empty())
+    return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver),
+            "start the container with --gpus all"};
+  const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
+  if (program.has_engine && !program.has_kernels)
+    return {"gpu", Health::degraded, found + "; no kernels",
+            "batches are made in more steps and dataset.cache.mode: device is not there: put nvcc "
+            "of CUDA 13 on PATH, remove build/, and build"};
+  return {"gpu", Health::ok, found};
+}
+
+/// What trainer.allocator may name here.
+MachineFinding allocators() {
+  std::string found = "system";
+  std::string missing;
+  for (const AllocatorLibrary& library : allocator_libraries()) {
+    if (find_shared_library(library.file)) {
+      found += fmt::format(", {}", library.name);
+    } else {
+      missing += fmt::format("{}{} (Debian: {})", missing.empty() ? "" : ", ", library.name,
+                             library.package);
+    }
+  }
+  if (!missing.empty()) found += "; not installed: " + missing;
+  return {"allocator", Health::ok, found};
+}
+
+MachineFinding data_root() {
+  const std::string root = variable_text("TRAINCTL_DATA");
+  if (root.empty()) return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/"};
+  std::error_code ignored;
+  if (fs::is_directory(root, ignored))
+    return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)"};
+  return {"data", Health::degraded,
+          fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)),
+          "correct or unset it"};
+}
+
+std::string versions_text(const std::vector<data::Library>& libraries) {
+  std::vector<std::string> texts;
+  for (const data::Library& one : libraries) texts.push_back(one.name + " " + one.version);
+  return join(texts, ", ");
+}
+
+/// What is loaded only for some data: without it the other data are read all the same.
+MachineFinding on_need(const data::Library& library) {
+  struct Use {
+    const char* name;
+    const char* reads;
+    const char* cure;
+  };
+  constexpr std::array<Use, 3> kUses{
+      {{"opencv", "WebP, BMP and TIFF", "install OpenCV (scripts/setup) and build again"},
+       {"arrow", "Parquet", "run scripts/setup --arrow and build again"},
+       {"libcurl", "http and s3 paths", "install libcurl (Debian: libcurl4)"}}};
+  const auto* use = std::ranges::find(kUses, library.name, &Use::name);
+  const char* reads = use == kUses.end() ? "some data" : use->reads;
+  if (!library.version.empty())
+    return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads)};
+  return {library.name, Health::ok,
+          fmt::format("none, so {} cannot be read: {}", reads, printable(library.cause)),
+          use == kUses.end() ? "" : use->cure};
+}
+
+MachineFinding reading() {
+  return {"reading", Health::ok,
+          data::reads_through_uring()
+              ? "io_uring is allowed"
+              : "io_uring is refused or not built in: threads read instead"};
+}
+
+/// What of the machine makes training slow.
+std::vector<MachineFinding> grades() {
+  const bool has_driver = !first_line_of("/proc/driver/nvidia/version").empty();
+  const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;
+  std::vector<MachineFinding> findings;
+  for (const report::GradeLine& line :
+       report::grade_machine(read_machine_state({.nvml = nvml.get()}))) {
+    Health health = Health::ok;
+    if (line.grade == report::Grade::degraded) health = Health::degraded;
+    if (line.grade == report::Grade::bad) health = Health::bad;
+    findings.push_back({line.name, health, line.found, line.fix, line.costs});
+  }
+  return findings;
+}
+
+}  // namespace
+
+std::vector<MachineFinding> examine_machine(const ProgramParts& program) {
+  const Machine machine = read_machine();
+  std::vector<MachineFinding> all{system(machine), processor(machine),    engine(program),
+                                  torch(program),  gpu(machine, program), allocators(),
+                                  data_root()};
+  all.push_back({"images", Health::ok, versions_text(data::linked_libraries())});
+  for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
+  all.push_back(reading());
+  all.push_back({"sweeps", Health::ok, fmt::format("SQLite {}, for ledgers", sqlite_version())});
+  const std::vector<MachineFinding> graded = grades();
+  all.insert(all.end(), graded.begin(), graded.end());
+  return all;
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,172 @@
+#include "study/run/step_replay.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/container.hpp"
+#include "config/schema/dump.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace trainctl::study {
+namespace {
+
+/// Sorted; empty where the folder cannot be read.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure))
+    entries.push_back(at->path());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+/// The part of the lowest rank.
+std::optional<fs::path> part_in(const fs::path& folder) {
+  for (const fs::path& entry : entries_of(folder)) {
+    const std::string name = entry.filename().string();
+    if (name.starts_with("rank_") && entry.extension() == ".part") return entry;
+  }
+  return std::nullopt;
+}
+
+/// Of the last step that has one.
+std::optional<fs::path> newest_part_of_attempt(const fs::path& folder) {
+  const std::vector<fs::path> dumps = entries_of(folder / "diverged");
+  for (auto dump = dumps.rbegin(); dump != dumps.rend(); ++dump) {
+    if (const auto part = part_in(*dump)) return part;
+  }
+  return std::nullopt;
+}
+
+/// The newest dump of the newest attempt that has one: that of the run folder itself, else of the
+/// attempt-N below it with the highest N.
+std::optional<fs::path> newest_part(const fs::path& run_folder) {
+  constexpr std::string_view kPrefix = "attempt-";
+  std::vector<fs::path> attempts;
+  for (const fs::path& entry : entries_of(run_folder)) {
+    if (entry.filename().string().starts_with(kPrefix)) attempts.push_back(entry);
+  }
+  // attempt-10 comes after attempt-9.
+  std::ranges::stable_sort(attempts, {},
+                           [](const fs::path& entry) { return entry.filename().string().size(); });
+  attempts.push_back(run_folder);
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    if (const auto part = newest_part_of_attempt(*attempt)) return part;
+  }
+  return std::nullopt;
+}
+
+fs::path dump_at(const std::string& path) {
+  std::error_code ignored;
+  ENSURE(config, fs::exists(path, ignored),
+         "--replay-step: there is no {}; name a folder such as RUN/diverged/step=000123, which a "
+         "run leaves that diverges",
+         printable(path));
+  if (!fs::is_directory(path, ignored)) return fs::absolute(path);
+  auto part = part_in(path);
+  if (!part) part = newest_part(path);
+  ENSURE(config, part.has_value(), "--replay-step: the folder {} holds no rank_N.part of a dump",
+         printable(path));
+  return fs::absolute(*part);
+}
+
+std::string recorded_config(const fs::path& dump) {
+  const container::File file(dump);
+  const Json& meta = file.meta();
+  const bool has_config = meta.is_object() && meta.contains("step") && meta["step"].is_object() &&
+                          meta["step"].contains("config") && meta["step"]["config"].is_string();
+  ENSURE(checkpoint, has_config, "{}: it is no dump of a step that diverged",
+         printable(dump.string()));
+  return meta["step"]["config"].get<std::string>();
+}
+
+using Leaves = std::map<std::string, std::string>;
+
+void add_leaves(const config::Node& node, const std::string& path, Leaves& into) {
+  if (node.type != config::Node::Type::map || node.entries.empty()) {
+    into[path] = config::flow_text(node);
+    return;
+  }
+  for (const config::Entry& entry : node.entries)
+    add_leaves(entry.value, path.empty() ? entry.key : path + "." + entry.key, into);
+}
+
+Leaves leaves_of(const spec::Experiment& experiment) {
+  Leaves leaves;
+  add_leaves(config::write_options(spec::experiment_schema(), &experiment), "", leaves);
+  return leaves;
+}
+
+/// "optimizer.lr: 0.1, was 1e+38"; what is on one side only as well.
+std::vector<std::string> differences(const Leaves& then, const Leaves& now) {
+  std::vector<std::string> found;
+  for (const auto& [key, value] : now) {
+    const auto before = then.find(key);
+    if (before == then.end()) {
+      found.push_back(fmt::format("{}: {}, was not there", key, value));
+    } else if (before->second != value) {
+      found.push_back(fmt::format("{}: {}, was {}", key, value, before->second));
+    }
+  }
+  for (const auto& [key, value] : then) {
+    if (!now.contains(key)) found.push_back(fmt::format("{}: is gone, was {}", key, value));
+  }
+  return found;
+}
+
+/// Nothing where this program does not read the config any more.
+std::optional<Leaves> recorded_leaves(const std::string& text) {
+  config::Diagnostics problems;
+  try {
+    const spec::Loaded loaded = spec::load_experiment_text("the dump's config", text, {}, problems);
+    return leaves_of(loaded.experiment);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+ReplayPlan plan_replay(const Invocation& invocation, const std::string& path,
+                       config::Diagnostics& diagnostics) {
+  const fs::path dump = dump_at(path);
+  // Before the experiment: the plug-ins of the file that was read last are in use.
+  const std::string recorded = recorded_config(dump);
+  const std::optional<Leaves> then = recorded_leaves(recorded);
+  const std::string file = invocation.config_file.string();
+  ReplayPlan plan{.loaded = file.empty()
+                                ? spec::load_experiment_text(dump.string(), recorded,
+                                                             invocation.overrides, diagnostics)
+                                : spec::load_experiment(file, invocation.overrides, diagnostics),
+                  .replay = {.dump = dump.string()}};
+  log_files(plan.loaded);
+  if (then) plan.replay.changed = differences(*then, leaves_of(plan.loaded.experiment));
+  if (!then)
+    plan.replay.changed.emplace_back("the config of the dump cannot be read by this version");
+  return plan;
+}
+
+RunRequest replay_request(const Invocation& invocation, ReplayPlan plan) {
+  std::vector<std::string> overrides{"++trainer.devices=1", "++trainer.on_divergence=[]",
+                                     "++profiler=~"};
+  if (plan.loaded.experiment.loader.batch_size.automatic)
+    overrides.emplace_back("++loader.batch_size=1");
+  config::Diagnostics problems;  // its warnings were those of the plan
+  spec::Loaded loaded = spec::overridden(std::move(plan.loaded), overrides, problems);
+  problems.throw_if_errors();
+  RunRequest request = make_request(invocation, std::move(loaded));
+  request.task.kind = spec::TaskKind::replay;
+  request.task.replay = plan.replay.dump;
+  return request;
+}
+
+}  // namespace trainctl::study

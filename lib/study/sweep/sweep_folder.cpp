@@ -1,0 +1,241 @@
+#include "study/sweep/sweep_folder.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "log/log.hpp"
+#include "report/html/study_pages.hpp"
+#include "report/text/format.hpp"
+#include "study/folder/folder_lock.hpp"
+#include "study/sweep/definition.hpp"
+#include "study/sweep/result.hpp"
+#include "study/sweep/sweep.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <map>
+#include <system_error>
+#include <vector>
+
+namespace trainctl::study {
+namespace {
+
+FolderLock lock_of(const fs::path& folder) {
+  make_folder(folder);
+  try {
+    return FolderLock(folder);
+  } catch (const Error& error) {
+    const fs::path file = folder / FolderLock::kFileName;
+    const auto holder = error.kind() == ErrorKind::resource ? lock_holder(folder) : std::nullopt;
+    if (!holder) throw;
+    throw Error(ErrorKind::resource,
+                fmt::format("a sweep is at work in {}: pid {} on {} since {}; wait for it, or "
+                            "choose another --out; if that process is gone, remove {}",
+                            printable(folder.string()), holder->pid, printable(holder->host),
+                            printable(holder->since), printable(file.string())));
+  }
+}
+
+Json ranking_of(const PlannedSweep& sweep) {
+  return {{"monitor", sweep.ranking.monitor},
+          {"mode", sweep.ranking.better == report::Better::lower ? "min" : "max"}};
+}
+
+/// The value of each run that has ended is that of the monitor that was asked for, which may be
+/// another than before.
+void rank_by(Ledger& ledger, const PlannedSweep& sweep, const fs::path& folder) {
+  if (ledger.ranking() == ranking_of(sweep)) return;
+  Ledger::Values values;
+  for (const LedgerRun& run : ledger.all_runs()) {
+    if (!run.exit_code) continue;
+    const auto end = run_end(run_folder(folder, run.number), {}, sweep.ranking);
+    values.emplace_back(run.number, end ? end->value : value_in(run, sweep.ranking));
+  }
+  ledger.rank(ranking_of(sweep), values);
+}
+
+/// Runs that were stopped at other rungs, or judged by another value, cannot be compared with what
+/// comes.
+void expect_same_halving(const Json& before, const Json& now, const std::string& shown) {
+  const Json was = before.value("asha", Json());
+  const Json is = now.value("asha", Json());
+  ENSURE(config, was == is,
+         "{} holds a sweep {}, and this one is {}: its runs were stopped by those rules; repeat "
+         "them, or choose another --out ({})",
+         shown, was.is_null() ? "without --asha" : "with --asha",
+         is.is_null()    ? "without it"
+         : was.is_null() ? "with it"
+                         : "with other settings of it",
+         printable(definition_difference({{"asha", was}}, {{"asha", is}})));
+}
+
+using report::SweepStatus;
+
+report::SweepRun run_record(const LedgerRun& run, std::size_t group,
+                            const std::filesystem::path& folder) {
+  report::SweepRun record;
+  record.id = run_id(run.number);
+  record.group = group;
+  record.seed = run.plan.seed;
+  for (const auto& [key, value] : run.plan.overrides) {
+    const std::string bare = key.substr(std::min(key.find_first_not_of('+'), key.size()));
+    if (bare != "seed")
+      record.overrides.emplace_back(bare, value);  // runs of one setting share them
+  }
+  record.status = run.status;
+  record.exit_code = run.exit_code;
+  record.message = run.message;
+  record.metrics = run.metrics;
+  record.value = run.value;
+  record.run_dir = run_folder(folder, run.number).string();
+  record.epochs = run.epochs;
+  record.wall_s = run.wall_s;
+  if (run.status == SweepStatus::pruned) record.pruned_at = run.epochs;
+  return record;
+}
+
+std::string setting_text(const report::SweepRun& run) {
+  std::string text;
+  for (const auto& [key, value] : run.overrides)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
+  return text;
+}
+
+std::string state_text(const report::SweepRun& run, const std::string& monitor) {
+  const std::string value =
+      run.value ? fmt::format("{} {}", monitor, report::metric_text(*run.value)) : "-";
+  switch (run.status) {
+    case SweepStatus::ok: return fmt::format("{}  {} epochs", value, run.epochs);
+    case SweepStatus::failed:
+      return fmt::format("failed (exit {}): {}", run.exit_code.value_or(1), run.message);
+    case SweepStatus::pruned: return fmt::format("{}  pruned at epoch {}", value, run.epochs);
+    case SweepStatus::pending:
+      return run.exit_code == 0 ? fmt::format("{}  {} epochs so far", value, run.epochs)
+                                : std::string("waits to go on");
+    case SweepStatus::running: break;
+  }
+  return name_of(run.status);
+}
+
+}  // namespace
+
+RunFolder sweep_folder(const SweepOptions& options, const std::string& name) {
+  const FolderRequest request{.name = name, .root = fs::path("runs") / "sweep"};
+  std::optional<fs::path> folder;
+  if (!options.out.empty()) {
+    folder = real_folder(options.out);  // `latest` may lead to another sweep later
+  } else if (options.resume || options.retry_failed) {
+    folder = newest_folder(request);
+  }
+  if (!folder) return make_run_folder(request);
+  return {*folder, lock_of(*folder)};
+}
+
+Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
+             const std::filesystem::path& folder) {
+  const Json before = ledger.definition();
+  const std::string shown = printable(folder.string());
+  if (!before.is_null()) {
+    expect_same_halving(before, sweep.definition, shown);
+    const std::string difference = definition_difference(before, sweep.definition);
+    ENSURE(config, difference.empty() || options.resume,
+           "{} holds another sweep ({}); go on with this one there by --resume, which keeps the "
+           "runs that both have, or choose another --out",
+           shown, difference);
+    const auto runs = ledger.runs();
+    const bool is_done = difference.empty() && is_finished(runs) && !options.retry_failed;
+    if (is_done) {
+      rank_by(ledger, sweep, folder);
+      return Todo::nothing;
+    }
+    const auto done = std::ranges::count_if(runs, [](const LedgerRun& run) {
+      return run.status == report::SweepStatus::ok || run.status == report::SweepStatus::failed ||
+             run.status == report::SweepStatus::pruned;
+    });
+    ENSURE(config, options.resume || options.retry_failed,
+           "the sweep in {} is not finished, {} of {} runs are: go on with it by --resume, or "
+           "choose another --out",
+           shown, done, runs.size());
+  }
+  ledger.define(sweep.definition, sweep.runs);
+  rank_by(ledger, sweep, folder);
+  std::vector<std::int64_t> again;
+  for (const LedgerRun& run : ledger.runs()) {
+    const bool failed = run.status == report::SweepStatus::failed && options.retry_failed;
+    if (failed || run.status == report::SweepStatus::pruned) again.push_back(run.number);
+  }
+  if (!again.empty()) ledger.reopen(again);
+  return Todo::runs;
+}
+
+report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
+                           const SweepOptions& options, const std::filesystem::path& config_file,
+                           const std::filesystem::path& folder) {
+  report::Sweep record;
+  record.config = config_file.string();
+  record.folder = folder.string();
+  record.kind = sweep.kind;
+  record.prunes = options.asha;
+  record.monitor = sweep.ranking.monitor;
+  record.better = sweep.ranking.better;
+  record.against = options.against == "first" ? report::Against::first : report::Against::best;
+  std::map<std::string, std::size_t> groups;
+  for (const LedgerRun& run : ledger.runs()) {
+    const std::size_t group = groups.try_emplace(run.plan.config, groups.size()).first->second;
+    record.runs.push_back(run_record(run, group, folder));
+  }
+  return record;
+}
+
+int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal) {
+  if (signal)
+    return static_cast<int>(*signal == SIGINT ? ErrorKind::interrupted : ErrorKind::stopped);
+  const bool failed = runs_with(sweep, SweepStatus::failed) > 0;
+  return failed ? static_cast<int>(ErrorKind::sweep_failed) : 0;
+}
+
+void write_sweep_files(const report::Sweep& sweep) {
+  const std::filesystem::path folder = sweep.folder;
+  const Json document = report::sweep_document(sweep, exit_code_of(sweep, {}));
+  write_atomically(folder / "sweep.json", to_pretty(document) + "\n");
+  write_atomically(folder / "results.csv", report::to_csv(report::sweep_results(sweep)));
+}
+
+void SweepPage::write_sometimes(const report::Sweep& sweep) {
+  if (!has_begun_ || clock_.now() >= not_before_) write(sweep);
+}
+
+void SweepPage::write(const report::Sweep& sweep) {
+  constexpr double kPauseS = 30;
+  constexpr double kShare = 20;  // a page takes at most one part of so many of the time
+  const double began = clock_.now();
+  const std::filesystem::path folder = sweep.folder;
+  file_.clear();
+  try {
+    const Json document = report::sweep_document(sweep, exit_code_of(sweep, {}));
+    const auto runs = report::swept_runs(document, folder);
+    write_atomically(folder / "report.html",
+                     report::sweep_page(document, runs, folder.filename().string()));
+    file_ = folder / "report.html";
+  } catch (const Error& error) {
+    log::get().warn("the page of the sweep was not written: {}", error.what());
+  }
+  const double ended = clock_.now();
+  not_before_ = ended + std::max(kPauseS, kShare * (ended - began));
+  has_begun_ = true;
+}
+
+std::string progress_line(const LedgerRun& run, const PlannedSweep& sweep) {
+  const report::SweepRun record = run_record(run, 0, {});
+  const auto planned = std::ranges::find_if(sweep.runs, [&](const PlannedRun& one) {
+    return one.config == run.plan.config && one.seed == run.plan.seed;
+  });
+  // Numbers of runs go on where a sweep was added to, so they may exceed the number of its runs.
+  const auto position = planned - sweep.runs.begin() + 1;
+  return fmt::format("run {} ({} of {})  {}  seed {}  {}\n", record.id, position, sweep.runs.size(),
+                     printable(setting_text(record)), record.seed,
+                     printable(state_text(record, sweep.ranking.monitor)));
+}
+
+}  // namespace trainctl::study
