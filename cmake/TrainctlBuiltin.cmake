@@ -1,5 +1,5 @@
 # trainctl_builtin_experiments(SOURCE FILES...)
-# Writes a source with the text of each FILE under its stem: the experiments that need no file.
+# Writes a source with the text of each FILE under its stem: the experiments that are built into the program.
 function(trainctl_builtin_experiments source)
   set(rows "")
   foreach(file IN LISTS ARGN)

@@ -1,6 +1,6 @@
-# What `cmake --install` and the target `package` put where: bin/trainctl, lib/libtrainctl_engine.so, share/trainctl/configs.
-# With TRAINCTL_PORTABLE the small libraries lie beside the engine, so that the archive runs where only glibc and libstdc++
-# are; libtorch stays outside and is found through TRAINCTL_TORCH_ROOT when a run starts.
+# `cmake --install` and the target `package` install bin/trainctl, lib/libtrainctl_engine.so and share/trainctl/configs. With
+# TRAINCTL_PORTABLE they also install the small libraries next to the engine, so that the archive needs only glibc and libstdc++.
+# libtorch stays outside, and a run finds it through TRAINCTL_TORCH_ROOT.
 option(TRAINCTL_PORTABLE "carry the small libraries in the archive" OFF)
 
 set(targets trainctl)

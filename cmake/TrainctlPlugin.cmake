@@ -1,5 +1,5 @@
-# What plug-ins are built from: the headers of plugin_headers.txt, and a header that stamps them. The stamp changes with any
-# of them, so a plug-in that was built against others is refused and not run.
+# Plug-ins are built from the headers of plugin_headers.txt and a header with their digest. The digest changes with any of them,
+# so the program refuses a plug-in that was built against other headers.
 set(TRAINCTL_PLUGIN_LIBRARIES base config data spec stage)
 set(TRAINCTL_PLUGIN_LIST "${CMAKE_SOURCE_DIR}/cmake/plugin_headers.txt")
 file(STRINGS "${TRAINCTL_PLUGIN_LIST}" TRAINCTL_PLUGIN_HEADERS)
@@ -14,8 +14,8 @@ string(SHA256 digest "${digests}")
 string(SUBSTRING "${digest}" 0 12 TRAINCTL_PLUGIN_DIGEST)
 configure_file("${CMAKE_CURRENT_LIST_DIR}/plugin_abi.hpp.in" "${CMAKE_BINARY_DIR}/generated/spec/plugin_abi.hpp" @ONLY)
 
-# The component `plugin` of an installation: headers, the archives behind them, and the package that find_package(trainctl)
-# reads. Left out of a portable archive, whose libraries are linked otherwise.
+# Installs the component `plugin`: headers, the archives that implement them, and the package for find_package(trainctl). A
+# portable archive does not have it, because its libraries are linked differently.
 function(trainctl_install_plugin_kit)
   set(include "${CMAKE_INSTALL_INCLUDEDIR}/trainctl")
   foreach(header IN LISTS TRAINCTL_PLUGIN_HEADERS)

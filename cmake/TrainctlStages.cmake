@@ -1,8 +1,8 @@
-# stages.def, data.def and loggers.def are the table of contents of the program. CMake reads them to add the sources and to
-# write one header that includes every options struct; C++ includes them to declare and call the register functions.
+# stages.def, data.def and loggers.def list the stages of the program. CMake reads them to add the sources and to write one header
+# that includes every options struct; C++ includes them to declare and call the register functions.
 
-# trainctl_read_stages(def out): a list of kind/name/family triples such as "optimizer/adamw/adam". A line without a
-# family is a family of one.
+# trainctl_read_stages(def out) returns a list of kind/name/family triples such as "optimizer/adamw/adam". A line without a family
+# has its name as the family.
 function(trainctl_read_stages def out)
   set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${def}")
   file(STRINGS "${def}" lines REGEX "^STAGE\\(")
@@ -20,14 +20,14 @@ function(trainctl_read_stages def out)
   set(${out} "${triples}" PARENT_SCOPE)
 endfunction()
 
-# trainctl_stage_files(triples out): kind/family of each triple, each once: the path of a source without suffix.
+# trainctl_stage_files(triples out) returns the distinct kind/family of the triples: the paths of the sources without suffix.
 function(trainctl_stage_files triples out)
   list(TRANSFORM triples REPLACE "^([^/]+)/[^/]+/([^/]+)$" "\\1/\\2")
   list(REMOVE_DUPLICATES triples)
   set(${out} "${triples}" PARENT_SCOPE)
 endfunction()
 
-# trainctl_stage_sources(def folder out): the sources of the listed stages; a line without a source stops here.
+# trainctl_stage_sources(def folder out) returns the sources of the listed stages, and fails if a source is missing.
 function(trainctl_stage_sources def folder out)
   trainctl_read_stages("${def}" triples)
   trainctl_stage_files("${triples}" files)
@@ -41,7 +41,7 @@ function(trainctl_stage_sources def folder out)
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()
 
-# trainctl_stage_families(def file): writes FAMILY(kind, family) for each family of the list.
+# trainctl_stage_families(def file) writes FAMILY(kind, family) for each family of the list.
 function(trainctl_stage_families def file)
   trainctl_read_stages("${def}" triples)
   trainctl_stage_files("${triples}" families)
@@ -51,7 +51,7 @@ function(trainctl_stage_families def file)
   file(CONFIGURE OUTPUT "${file}" CONTENT "// Written by CMake from ${name}.\n${lines}" @ONLY)
 endfunction()
 
-# trainctl_vocabulary(header defs...): writes `header`, which includes lib/spec/options/<kind>.hpp of every kind and defines
+# trainctl_vocabulary(header defs...) writes `header`, which includes lib/spec/options/<kind>.hpp of every kind and defines
 # TRAINCTL_FOR_EACH_STAGE(X) as X(kind, name, Type) ...; multi_step_lr becomes MultiStepLr.
 function(trainctl_vocabulary header)
   set(includes "")

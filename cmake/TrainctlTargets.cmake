@@ -1,13 +1,13 @@
 add_library(trainctl_warnings INTERFACE)
 target_compile_options(trainctl_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
   -Wno-missing-field-initializers -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual $<$<BOOL:${TRAINCTL_WERROR}>:-Werror>)
-# GCC 12 reports overlaps inside std::string that are not there (GCC bug 105651).
+# GCC 12 falsely reports overlaps inside std::string (GCC bug 105651).
 target_compile_options(trainctl_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-# a*b+c must give the same bits on every CPU: fused multiply-add only where a kernel asks for it.
+# a*b+c must give the same bits on every CPU, so only kernels that request it use fused multiply-add.
 target_compile_options(trainctl_warnings INTERFACE -ffp-contract=off)
 
 # trainctl_library(name [TORCH] DEPS ... LIBS ... SOURCES ...)
-# DEPS are folders of lib/ (lower rank), LIBS are outside libraries, private to the sources.
+# DEPS are folders of lib/ with a lower rank; LIBS are outside libraries, private to the sources.
 function(trainctl_library name)
   cmake_parse_arguments(arg "TORCH" "" "DEPS;LIBS;SOURCES" ${ARGN})
   set(target trainctl_${name})
@@ -21,7 +21,7 @@ function(trainctl_library name)
     trainctl_use_torch_pch(${target})
   endif()
   trainctl_use_unity(${target})
-  # A plug-in takes single functions out of an archive (TrainctlPlugin.cmake), not the libraries that their batch needs.
+  # A plug-in links single functions of an archive (TrainctlPlugin.cmake), without the libraries that other functions need.
   if(name IN_LIST TRAINCTL_PLUGIN_LIBRARIES)
     target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
   endif()
@@ -30,8 +30,8 @@ function(trainctl_library name)
   endif()
 endfunction()
 
-# Compiles the sources of a target in batches, which shares the cost of their headers. It ends with the folder that calls it, when all
-# sources are known. clang-tidy reads each source by itself.
+# Compiles the sources of a target in batches, which share the cost of their headers. The grouping runs at the end of the calling
+# folder, when all sources are known. clang-tidy reads each source separately.
 function(trainctl_use_unity target)
   if(TRAINCTL_UNITY AND NOT TRAINCTL_TIDY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
@@ -39,7 +39,8 @@ function(trainctl_use_unity target)
   endif()
 endfunction()
 
-# A batch holds at most eight sources of one folder: a change rebuilds its folder, and only local names of one folder can clash.
+# A batch holds at most eight sources of one folder, so that a change rebuilds only its folder, and only the local names of one
+# folder can clash.
 function(trainctl_group_by_folder target)
   get_target_property(sources ${target} SOURCES)
   list(SORT sources)
@@ -54,7 +55,8 @@ function(trainctl_group_by_folder target)
   endforeach()
 endfunction()
 
-# Each header of the folder compiles alone, and twice: one source for each, compiled and never linked.
+# Checks that each header of the folder compiles alone, and when it is included twice: one source per header, which is never
+# linked.
 function(trainctl_headers_alone target)
   file(GLOB_RECURSE headers RELATIVE "${CMAKE_SOURCE_DIR}/lib" CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.hpp")
   set(sources "")
@@ -70,7 +72,7 @@ function(trainctl_headers_alone target)
   endif()
 endfunction()
 
-# One target compiles libtorch's headers; every torch source of ours reuses the result.
+# One target compiles libtorch's headers; every other torch source reuses the precompiled header.
 function(trainctl_use_torch_pch target)
   if(TRAINCTL_PCH)
     if(NOT TARGET trainctl_torch_pch)
@@ -79,7 +81,7 @@ function(trainctl_use_torch_pch target)
       target_precompile_headers(trainctl_torch_pch PRIVATE "${CMAKE_SOURCE_DIR}/cmake/torch_pch.hpp")
     endif()
     target_precompile_headers(${target} REUSE_FROM trainctl_torch_pch)
-    # A program would be compiled with -fPIE, and differing flags silently bypass the precompiled header.
+    # CMake would compile a program with -fPIE, and different flags silently disable the precompiled header.
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "EXECUTABLE")
       set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

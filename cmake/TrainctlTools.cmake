@@ -1,7 +1,7 @@
-# Compiler cache and linker: used where the machine has them, never required.
+# Uses a compiler cache and a faster linker if the machine has them.
 find_program(TRAINCTL_CCACHE ccache)
 if(TRAINCTL_CCACHE)
-  # A precompiled header carries times and defines: without the sloppiness every torch source would miss the cache.
+  # A precompiled header contains times and defines: without this sloppiness every torch source would miss the cache.
   set(_launcher "${CMAKE_COMMAND}" -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${TRAINCTL_CCACHE}")
   set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
@@ -13,7 +13,7 @@ if(TRAINCTL_MOLD AND NOT TRAINCTL_SANITIZE)
 endif()
 
 if(TRAINCTL_SANITIZE)
-  add_compile_options(-Wno-maybe-uninitialized)  # GCC sees ghosts in instrumented std::regex
+  add_compile_options(-Wno-maybe-uninitialized)  # GCC warns falsely in instrumented std::regex
 endif()
 if(TRAINCTL_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
@@ -23,7 +23,7 @@ elseif(TRAINCTL_SANITIZE STREQUAL "thread")
   add_link_options(-fsanitize=thread)
 endif()
 
-# GCC's <source_location> needs clang 15; the engine's sources take a minute each, so the tidy preset leaves them out.
+# GCC's <source_location> needs clang 15. The tidy preset leaves out the engine, whose sources take a minute each.
 if(TRAINCTL_TIDY)
   find_program(TRAINCTL_CLANG_TIDY NAMES clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy-15)
   if(NOT TRAINCTL_CLANG_TIDY)
@@ -32,7 +32,7 @@ if(TRAINCTL_TIDY)
   set(CMAKE_CXX_CLANG_TIDY "${TRAINCTL_CLANG_TIDY}" --quiet --extra-arg=-Wno-unknown-warning-option)
 endif()
 
-# libFuzzer steers by coverage of the libraries, not of its entry alone.
+# libFuzzer needs the coverage of the libraries, not only of its entry function.
 if(TRAINCTL_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

@@ -1,1 +1,1 @@
-// Nothing here: this source exists so that one target owns the precompiled header.
+// This source is empty: it exists so that one target owns the precompiled header.

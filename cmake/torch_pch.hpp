@@ -1,3 +1,3 @@
 #pragma once
-// What almost every engine source needs. No source relies on it: each includes what it uses.
+// Headers that almost every engine source uses. The sources still include what they use.
 #include <torch/torch.h>

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the small data sets of the configs that want data of your own: tables, arrays, lists of images, tar shards, a text.
+"""Generates the small data sets of the configs that need your own data: tables, arrays, lists of images, tar shards, a text.
 
-usage: configs/make_data.py [FOLDER]     (else $TRAINCTL_DATA, else data/ beside configs/)
+usage: configs/make_data.py [FOLDER]     (else $TRAINCTL_DATA, else data/ next to configs/)
 
-Needs Python alone. What is there already is left as it is. The numbers are the same on every machine; the text is not: it is the
-source of Python's own library.
-"""
+Needs only Python, and keeps existing folders. The numbers are the same on every machine; the text is not, because it is the
+source of Python's own library."""
 
 import array
 import io
@@ -20,14 +19,14 @@ import zlib
 
 
 def npy(path, descr, shape, values):
-    """An array as numpy.save writes it. `values` is an array.array of the type that `descr` names."""
+    """Returns an array as numpy.save writes it. `values` is an array.array of the type that `descr` names."""
     head = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values.tobytes())
 
 
 def png(width, height, pixels):
-    """RGB pixels, row by row, as a PNG file."""
+    """Returns RGB pixels, row by row, as a PNG file."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
@@ -37,7 +36,7 @@ def png(width, height, pixels):
 
 
 def houses(folder, draw):
-    """Prices that follow from area, age, rooms and district, with noise; one house in five is dear."""
+    """Writes prices that depend on area, age, rooms and district, with noise; one house in five is expensive."""
     for name, count in (("train", 1200), ("val", 300)):
         lines = ["area,age,rooms,district,price,kind"]
         for _ in range(count):
@@ -49,7 +48,7 @@ def houses(folder, draw):
 
 
 def multi_label(folder, draw):
-    """Eight numbers a row; each answer is yes where a sum of some of them is large. The third seldom is."""
+    """Writes eight numbers per row; each label is 1 if a sum of some of them is large. The third label is rarely 1."""
     for prefix, count in (("", 800), ("val_", 200)):
         rows = [[draw.gauss(0, 1) for _ in range(8)] for _ in range(count)]
         answers = [(row[0] + row[1] > 0, row[2] - row[3] > 0, row[4] + row[5] > 2) for row in rows]
@@ -58,7 +57,7 @@ def multi_label(folder, draw):
 
 
 def distillation(folder, draw):
-    """Images with a bright band for each of ten classes, and a teacher that is nine tenths sure of it."""
+    """Writes images with a bright band for each of ten classes, and a teacher with a probability of nine tenths for the class."""
     images, teacher = bytearray(), array.array("f")
     for i in range(600):
         label = i % 10
@@ -71,7 +70,7 @@ def distillation(folder, draw):
 
 
 def squares(draw, size=64, side=12):
-    """A picture with a red and a blue square; where their middles are: x1, y1, x2, y2 as shares of its size."""
+    """Returns a picture with a red and a blue square, and their centers x1, y1, x2, y2 relative to its size."""
     pixels = bytearray([40, 60, 40]) * (size * size)
     corners = [(draw.randrange(size - side), draw.randrange(size - side)) for _ in range(2)]
     for (left, top), color in zip(corners, (b"\xf0\x20\x20", b"\x20\x20\xf0")):
@@ -82,7 +81,8 @@ def squares(draw, size=64, side=12):
 
 
 def shapes(folder, draw):
-    """Lists of pictures with two points each; the same kind of picture in tar shards: is red left of blue?"""
+    """Writes lists of pictures with two points each, and the same kind of picture in tar shards with a class: is red left of
+    blue?"""
     for name, count in (("train", 320), ("val", 64)):
         lines = ["path,x1,y1,x2,y2"]
         for i in range(count):
@@ -101,7 +101,7 @@ def shapes(folder, draw):
 
 
 def text(folder, _):
-    """The source of Python's library, a byte a token; the last tenth is for validation."""
+    """Writes the source of Python's library, one token per byte; the last tenth is for validation."""
     sources = sorted(pathlib.Path(os.__file__).parent.glob("*.py"))
     tokens = array.array("H", list(b"".join(source.read_bytes() for source in sources[:40])))
     cut = len(tokens) * 9 // 10
@@ -113,7 +113,7 @@ SETS = (houses, multi_label, distillation, shapes, text)
 
 
 def make(root, sets=SETS):
-    """Draws each set into a folder of its name; returns the folders that were not there."""
+    """Generates each set in a folder of its name; returns the folders that did not exist."""
     made = []
     for kind in sets:
         folder = pathlib.Path(root) / kind.__name__

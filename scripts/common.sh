@@ -1,9 +1,9 @@
-# Shared by the scripts in this folder, which source it. Not a program.
+# Functions for the scripts in this folder, which source this file.
 # shellcheck shell=bash
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
-# One sentence that says what to do, then the end.
+# Prints an error that says what to do, and exits.
 die() {
   say "error: $*"
   exit 1
@@ -11,7 +11,8 @@ die() {
 
 have() { command -v "$1" > /dev/null 2>&1; }
 
-# A torch source takes 1.3 GB to compile: as many jobs as there are CPUs, but one per 2 GB of memory. TRAINCTL_JOBS overrides.
+# Compiling a torch source takes 1.3 GB, so this returns the number of CPUs, but at most one job per 2 GB of memory. TRAINCTL_JOBS
+# overrides it.
 build_jobs() {
   local cpus memory_gb
   cpus=$(nproc)

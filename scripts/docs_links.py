@@ -1,5 +1,5 @@
-"""A hook of mkdocs: pages may link to files of the repository outside of docs/, which the site does not have. There the text
-of the link stays, with the path."""
+"""A hook of mkdocs. Pages may link to files of the repository outside docs/, which the site does not contain; the hook replaces
+these links with their text and the path."""
 
 import os
 import re

@@ -1,6 +1,6 @@
-# Arrow C++ and Parquet from the pyarrow wheel, for the data set `parquet`: its libraries have the C++11 ABI we build with.
-# TRAINCTL_ARROW_ROOT is the 'pyarrow' folder of a site-packages; scripts/setup --arrow links one as .arrow. Without it trainctl
-# reads no Parquet.
+# Finds Arrow C++ and Parquet in the pyarrow wheel, for the data set `parquet`: the wheel's libraries have the C++11 ABI that
+# trainctl uses. TRAINCTL_ARROW_ROOT is the 'pyarrow' folder of a site-packages; scripts/setup --arrow links one as .arrow.
+# Without Arrow trainctl cannot read Parquet.
 set(TRAINCTL_ARROW_ROOT "$ENV{TRAINCTL_ARROW_ROOT}" CACHE PATH "the 'pyarrow' folder of a site-packages, for Parquet")
 if(NOT TRAINCTL_ARROW_ROOT AND EXISTS "${CMAKE_SOURCE_DIR}/.arrow/pyarrow")
   get_filename_component(TRAINCTL_ARROW_ROOT "${CMAKE_SOURCE_DIR}/.arrow/pyarrow" REALPATH)

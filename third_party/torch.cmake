@@ -1,6 +1,6 @@
-# libtorch from the torch wheel, as an imported target of our own: find_package(Torch) insists on nvcc.
-# TRAINCTL_TORCH_ROOT is the 'torch' folder of a site-packages that holds torch 2.11: -D, else the environment, else .deps,
-# which scripts/setup links. Found anew at each configure, so that a torch that moved is no reason to remove build/.
+# Finds libtorch in the torch wheel and makes an imported target, because find_package(Torch) requires nvcc. TRAINCTL_TORCH_ROOT
+# is the 'torch' folder of a site-packages that holds torch 2.11: -D, else the environment, else .deps, which scripts/setup links.
+# Every configure searches again, so that build/ stays usable after torch has moved.
 set(TRAINCTL_TORCH_ROOT "" CACHE PATH "the 'torch' folder of a site-packages with torch 2.11; empty: environment or .deps")
 if(NOT TRAINCTL_TORCH_ROOT)
   set(TRAINCTL_TORCH_ROOT "$ENV{TRAINCTL_TORCH_ROOT}")
@@ -19,7 +19,7 @@ get_filename_component(_torch_lib "${TRAINCTL_TORCH_ROOT}/lib" REALPATH)
 get_filename_component(_site "${TRAINCTL_TORCH_ROOT}" REALPATH)
 get_filename_component(_site "${_site}/.." ABSOLUTE)
 
-# The wheel ships its own fmt: the system's has to come first, or spdlog does not compile beside it.
+# The wheel ships its own fmt. The system's fmt has to come first, because spdlog does not compile with the wheel's.
 find_path(TRAINCTL_FMT_DIR fmt/core.h REQUIRED)
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/first")
 file(CREATE_LINK "${TRAINCTL_FMT_DIR}/fmt" "${CMAKE_BINARY_DIR}/first/fmt" SYMBOLIC)
@@ -30,8 +30,8 @@ target_include_directories(trainctl_torch SYSTEM INTERFACE "${CMAKE_BINARY_DIR}/
 target_compile_definitions(trainctl_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_options(trainctl_torch INTERFACE -Wl,--allow-shlib-undefined)
 
-# One link item, libstdc++ first: libtorch exports an incomplete private copy of std::filesystem, and CMake would
-# merge repeated --no-as-needed flags so that libtorch_cuda could be dropped.
+# One link item, with libstdc++ first: libtorch exports an incomplete private copy of std::filesystem, and CMake would merge
+# repeated --no-as-needed flags so that libtorch_cuda could be dropped.
 set(_torch_item "-Wl,--no-as-needed,-lstdc++,${_torch_lib}/libtorch_cpu.so,${_torch_lib}/libc10.so")
 set(TRAINCTL_HAVE_TORCH_CUDA OFF)
 if(NOT TRAINCTL_CUDA STREQUAL "OFF" AND EXISTS "${_torch_lib}/libtorch_cuda.so")

@@ -15,14 +15,14 @@
 namespace trainctl::app {
 namespace {
 
-/// A flag that names the values of one key.
+/// A flag that lists the values of one config key.
 struct AxisFlag {
   const char* flag;
   const char* key;
   const char* help;
 };
 
-// The first one given is the outermost axis of the table, whatever the order on the command line.
+// The axes of the table are nested in this order, whatever the order on the command line.
 constexpr std::array kAxes{
     AxisFlag{"--workers", "loader.num_workers", "loader threads to compare: 0,4,8"},
     AxisFlag{"--devices", "trainer.devices", "device counts to compare: 1,2"},
@@ -38,32 +38,32 @@ struct BenchFlags {
   std::array<std::string, kAxes.size()> lists;
   std::vector<std::string> grid;
   int repeats = 5;
-  std::string budget;  // "10m"
+  std::string budget;  // duration, e.g. "10m"
   std::string out = "runs";
   bool markdown = false;
   std::string save;
   std::string csv;
   std::string junit;
   std::string html;
-  std::string scaling;  // "strong", "weak"; empty: weak, where devices are compared
+  std::string scaling;  // "strong" or "weak"; empty: weak if devices are compared
   std::string baseline;
-  study::BenchOptions options;  // the rest of them comes from the others: complete_options()
+  study::BenchOptions options;  // complete_options() adds what other flags decide
 };
 
-/// What a bench has found.
+/// The results of a bench.
 struct BenchOutcome {
   std::vector<report::BenchRow> rows;
   std::vector<report::Finding> findings;
   report::Pairing pairing = report::Pairing::interleaved;
-  std::vector<std::string> not_compared;  // techniques that the baseline does not have
-  std::string budget_note;                // one line; empty: all repeats were made
+  std::vector<std::string> not_compared;  // techniques that the baseline lacks
+  std::string budget_note;                // one line; empty if all repeats were made
 };
 
 report::Scaling mode_of(const BenchFlags& flags) {
   return flags.options.scaling.value_or(report::Scaling::weak);
 }
 
-/// Tables one below the other, each with its notes.
+/// Prints the tables one below the other, each with its notes.
 class Printer {
  public:
   Printer(const BenchFlags& flags, const Context& context)
@@ -100,7 +100,7 @@ bool is_whole(const std::vector<report::BenchRow>& rows) {
       rows, [](const report::BenchRow& row) { return row.failure || row.trials.empty(); });
 }
 
-/// What is worse than the file that is there would be compared with for weeks.
+/// Does not replace an existing file, which later benches are compared with, by an incomplete one.
 void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
   std::error_code ignored;
   if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
@@ -128,15 +128,14 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
                  report::gate_notes(bench.findings, bench.pairing) + not_compared_note(bench));
 }
 
-/// Makes the folders of the files that are to be written before hours of runs rather than after
-/// them. Throws Error(resource).
+/// Creates the output folders before hours of runs rather than after them. Throws Error(resource).
 void make_output_folders(const BenchFlags& flags) {
   for (const std::string* file : {&flags.save, &flags.csv, &flags.junit, &flags.html}) {
     if (const fs::path folder = fs::path(*file).parent_path(); !folder.empty()) make_folder(folder);
   }
 }
 
-/// Prints the tables, or the document with --json, on stdout, failures on stderr.
+/// Prints the tables to stdout, or the document with --json, and failures to stderr.
 void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
                  const Context& context) {
   if (context.json) {
@@ -152,8 +151,8 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
   }
 }
 
-/// Writes --save, --csv, --junit and --html. A bench with rows that failed or were cut short does
-/// not replace a file of --save. Throws Error(resource).
+/// Writes the files of --save, --csv, --junit and --html. A bench with failed or incomplete rows
+/// does not replace an existing --save file. Throws Error(resource).
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
   if (!flags.save.empty()) save(bench, document, flags);
   if (!flags.csv.empty())
@@ -183,8 +182,8 @@ std::optional<double> budget_of(const BenchFlags& flags) {
   return seconds;
 }
 
-/// The default budget of the built-in experiments: whoever tries the program has a table within
-/// three minutes, on slow machines too.
+/// Sets the default budget for built-in experiments, so that new users see a table within three
+/// minutes, even on slow machines.
 void set_default_budget(BenchFlags& flags) {
   constexpr auto kBuiltinBudget = "150s";
   if (flags.budget.empty() && flags.config.file.starts_with(spec::kBuiltinPrefix))
@@ -203,7 +202,7 @@ Json document_of(const BenchOutcome& bench, const BenchFlags& flags,
   return document;
 }
 
-/// Runs that failed come first: what the others tell is not what was asked for.
+/// Failed runs determine the exit code first, since the other rows then answer another question.
 int code_of(const BenchOutcome& bench, const BenchFlags& flags) {
   if (const int code = study::exit_code_of(bench.rows); code != 0) return code;
   if (study::is_whole_round(bench.rows)) return report::gate_code(bench.findings);

@@ -8,20 +8,20 @@
 namespace trainctl::app {
 namespace {
 
-/// What --fail-on has found.
+/// The results of --fail-on.
 struct CompareGate {
   std::vector<report::Finding> findings;
-  std::string notes;  // below the table
+  std::string notes;  // printed below the table
 };
 
-/// What --fail-on and --force ask for.
+/// The conditions of --fail-on and --force.
 struct CompareConditions {
   std::string text;
-  bool force = false;  // speeds of other machines are judged, too
+  bool force = false;  // also check speeds measured on different machines
 };
 
-/// Throws Error(config) for mistakes in the conditions, and for speeds of other machines that are
-/// not forced.
+/// Parses the conditions. Throws Error(config) for invalid ones, and for speeds of different
+/// machines without --force.
 std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
                                           const report::Compared& compared,
                                           const std::vector<std::string>& metrics) {
@@ -58,7 +58,7 @@ CompareGate judge_benches(const CompareConditions& conditions, const report::Com
   return gate;
 }
 
-/// The test cases of --junit: equal losses, and each condition.
+/// Returns the test cases of --junit: equal losses, and each condition.
 std::string compare_junit(const std::optional<report::LossComparison>& losses,
                           const std::string& first, const std::optional<CompareGate>& gate) {
   std::vector<report::JunitCase> cases;
@@ -78,7 +78,7 @@ std::string compare_junit(const std::optional<report::LossComparison>& losses,
 }
 
 struct CompareFlags {
-  std::vector<std::string> words;  // a run, a bench file, or runs with commas between
+  std::vector<std::string> words;  // each a run, a bench file, or runs separated by commas
   bool group = false;
   bool assert_equal_loss = false;
   std::string html;
@@ -139,7 +139,7 @@ report::Compared compared_of(const CompareFlags& flags) {
   return benches ? compared_benches(flags.words) : compared_runs(flags);
 }
 
-/// The folder of the run that the others are compared with.
+/// Returns the folder of the run that the others are compared with.
 std::string first_folder(const report::Compared& compared) {
   return compared.groups.front().runs.front().folder.string();
 }

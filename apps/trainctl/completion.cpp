@@ -8,18 +8,18 @@ struct VerbWords {
   std::string name;  // "run", "data hash"
   std::vector<std::string> aliases;
   std::string summary;
-  std::vector<std::string> flags;     // "--out"
-  std::vector<std::string> switches;  // those of them that take no value
-  std::vector<std::string> values;    // what may stand as an argument, beside files
+  std::vector<std::string> flags;     // e.g. "--out"
+  std::vector<std::string> switches;  // flags without a value
+  std::vector<std::string> values;    // possible arguments in addition to files
   bool takes_files = false;
-  bool takes_experiments = false;  // of these files only YAML
+  bool takes_experiments = false;  // only YAML files
 };
 
 std::vector<config::KnownKey> keys() {
   return config::known_keys(spec::experiment_schema(), spec::builtin_vocabulary());
 }
 
-// "optimizer.lr=" and "trainer.accelerator=cpu".
+// Returns "optimizer.lr=" and "trainer.accelerator=cpu".
 std::vector<std::string> override_words() {
   std::vector<std::string> words;
   for (const config::KnownKey& key : keys()) {
@@ -29,7 +29,7 @@ std::vector<std::string> override_words() {
   return words;
 }
 
-// What `explain` answers for: keys, and "optimizer.adam.lr" of every stage.
+// Returns the arguments of `explain`: keys, and "optimizer.adam.lr" for every type.
 std::vector<std::string> key_words() {
   std::vector<std::string> words{"extends"};
   for (const config::KnownKey& key : keys()) words.push_back(key.key);
@@ -45,7 +45,7 @@ std::vector<std::string> key_words() {
   return words;
 }
 
-// "optimizer" and "optimizer/adam".
+// Returns "optimizer" and "optimizer/adam".
 std::vector<std::string> schema_words() {
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   std::vector<std::string> words = vocabulary.kinds();
@@ -80,7 +80,7 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
   for (const CLI::Option* option : verb.get_options()) {
     if (!option->get_positional()) {
       for (const std::string& flag : option->get_lnames()) {
-        const bool is_spelling = flag.find('_') != std::string::npos;  // of one with dashes
+        const bool is_spelling = flag.find('_') != std::string::npos;  // of a flag with dashes
         if (is_spelling) continue;
         words.flags.push_back("--" + flag);
         if (option->get_items_expected_max() == 0) words.switches.push_back("--" + flag);
@@ -97,7 +97,7 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
   return words;
 }
 
-// Each verb, and behind it the verbs below it.
+// Returns each command, followed by the commands below it.
 std::vector<VerbWords> verb_words(const CLI::App& program) {
   std::vector<VerbWords> verbs;
   for (const CLI::App* verb : verbs_below(program)) {
@@ -127,7 +127,7 @@ std::vector<std::string> names_of(const std::vector<VerbWords>& verbs) {
   return names;
 }
 
-// 'validate'|'check': a pattern of bash and zsh.
+// Returns 'validate'|'check', a pattern for bash and zsh.
 std::string pattern_of(const VerbWords& verb) {
   std::string pattern = "'" + verb.name + "'";
   for (const std::string& alias : verb.aliases) pattern += "|'" + alias + "'";
@@ -137,11 +137,11 @@ std::string pattern_of(const VerbWords& verb) {
 struct FlagValues {
   std::string flag;
   std::vector<std::string> values;
-  bool takes_files = false;  // beside them
+  bool takes_files = false;  // in addition to the values
 };
 
-// Those whose values are words or paths, and the global flags that take one of a few words: their
-// help lists them.
+// Returns the flags whose values are words or paths, and the global flags with a few possible
+// words, which are listed in their help.
 std::vector<FlagValues> flag_values(const CLI::App& program) {
   std::vector<FlagValues> found{{"--resume", {"auto", "last", "best"}, true},
                                 {"--checkpoint", {"best", "last"}, true}};
@@ -153,8 +153,8 @@ std::vector<FlagValues> flag_values(const CLI::App& program) {
   return found;
 }
 
-// "'sweep --resume'": a flag that takes a value for other verbs, and none for this one. A pattern
-// of bash and zsh.
+// Returns "'sweep --resume'": flags that take a value for other commands but not for this one, as a
+// pattern for bash and zsh.
 std::string switch_patterns(const std::vector<VerbWords>& verbs,
                             const std::vector<FlagValues>& flags) {
   std::vector<std::string> patterns;
@@ -167,7 +167,7 @@ std::string switch_patterns(const std::vector<VerbWords>& verbs,
   return patterns.empty() ? "''" : join(patterns, "|");
 }
 
-// '=' breaks words in bash: the part up to it is not replaced, so it is cut from the replies.
+// bash breaks words at '=' and keeps the part before it, so that part is removed from the replies.
 std::string bash_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
   std::string text =
       R"(# bash completion of trainctl. Load it with: source <(trainctl completion bash)

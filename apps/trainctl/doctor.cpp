@@ -21,12 +21,12 @@ using study::MachineFinding;
 struct DoctorFlags {
   bool link = false;
   bool noise = false;
-  int devices = 0;  // 0: all GPUs where there are two or more, else two processes
+  int devices = 0;  // 0: all GPUs if there are at least two, else two processes
 };
 
 constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
 constexpr std::array kColors{"32", "33", "31", "1;31"};
-constexpr std::array kGrades{"good", "fair", "poor", "unfit"};  // of the whole, by its worst part
+constexpr std::array kGrades{"good", "fair", "poor", "unfit"};  // overall, by the worst part
 
 Json document(const std::vector<MachineFinding>& findings, Health worst) {
   Json all = Json::array();
@@ -52,7 +52,7 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
 
 void print_finding(const MachineFinding& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.health);
-  // What is missing but needed for some data alone has a cure and does not lower the grade.
+  // Missing software that only some data needs has a cure but does not lower the grade.
   const bool is_absent = finding.health == Health::ok && !finding.cure.empty();
   std::string health = fmt::format("{:<9}", is_absent ? "absent" : kNames.at(rank));
   if (color == config::Color::on)
@@ -62,7 +62,7 @@ void print_finding(const MachineFinding& finding, config::Color color) {
   if (!finding.cure.empty()) print(fmt::format("  {:<23} -> {}", "", finding.cure));
 }
 
-/// What --link found, or why it did not.
+/// The result of --link, or the reason why it failed.
 struct LinkProbe {
   std::optional<events::LinkMeasured> measured = {};
   std::optional<Error> error = {};
@@ -76,9 +76,9 @@ study::ProgramParts program_parts() {
           .engine = find_engine_library()};
 }
 
-/// Processes that compute on the CPU may be more than its cores: slower, but they do measure.
+/// CPU processes may outnumber the cores: they are slower, but the measurement works.
 void check_processes(int ranks, const study::LinkPlaces& places, const Context& context) {
-  constexpr std::uint64_t kEach = 512 << 20;  // of a process with libtorch and its tensors
+  constexpr std::uint64_t kEach = 512 << 20;  // memory of a process with libtorch and its tensors
   const std::uint64_t most = available_memory() / kEach;
   ENSURE(resource, static_cast<std::uint64_t>(ranks) <= most,
          "{} processes of about {} each do not fit into the {} of memory that are available: write "
@@ -91,7 +91,7 @@ void check_processes(int ranks, const study::LinkPlaces& places, const Context& 
         places.cores, plural(places.cores)));
 }
 
-/// GPUs where there are so many, else processes that compute on the CPU.
+/// Measures on GPUs if there are enough, else with processes that compute on the CPU.
 events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
          "--link needs the engine, which this build does not have; build it with: cmake --build "
@@ -103,7 +103,7 @@ events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   return study::measure_link({executable_path(), ranks, on_gpus});
 }
 
-/// A failure waits until the findings, which may tell its cause, are printed.
+/// Catches a failure, so that the findings, which may show its cause, are printed first.
 LinkProbe probe_link(const DoctorFlags& flags, const Context& context) {
   if (!flags.link) return {};
   try {
@@ -114,7 +114,7 @@ LinkProbe probe_link(const DoctorFlags& flags, const Context& context) {
   }
 }
 
-/// While nothing else of this program works.
+/// Must run while the rest of the program is idle.
 std::optional<report::Noise> measure_noise(const DoctorFlags& flags, const Context& context) {
   if (!flags.noise) return std::nullopt;
   const study::NoiseProbe probe;
@@ -167,7 +167,7 @@ int doctor(const DoctorFlags& flags, const Context& context) {
          "--devices tells how many processes --link measures between: add that");
   if (flags.link) check_working_directory();
   launch::end_on_stop_signals();
-  // Before examine() loads what may start threads: workers are watched by a process without any.
+  // Comes before examine_machine(), which may start threads: the supervisor must not have any.
   const LinkProbe link = probe_link(flags, context);
   const std::optional<report::Noise> noise = measure_noise(flags, context);
   const std::vector<MachineFinding> findings = study::examine_machine(program_parts());

@@ -15,7 +15,7 @@ int evaluate(const EvalFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_error);
   const study::RunRequest request = task_request(flags.task, spec::TaskKind::evaluate, context);
   print_warnings(context);
-  const launch::SignalGuard guard;  // from here to the end of the scratch folder
+  const launch::SignalGuard guard;  // until the scratch folder is removed
   std::optional<study::ScratchFolder> scratch;
   if (flags.out.empty()) scratch.emplace(study::temporary_folder());
   study::RunOutcome outcome = run_task(request, scratch ? scratch->path() : fs::path(flags.out),

@@ -10,9 +10,9 @@
 namespace trainctl::app {
 namespace {
 
-/// A name that is neither a key nor a stage: an exit code or a reported value.
+/// A name that is neither a key nor a type: an exit code or a reported value.
 struct NamedFact {
-  std::string_view name;  // "6", "samples_per_s"
+  std::string_view name;  // e.g. "6", "samples_per_s"
   std::string_view meaning;
 };
 
@@ -62,7 +62,7 @@ constexpr std::array kValues{
     NamedFact{"h2d", "column of h2d_s on a GPU"},
 };
 
-/// Columns of the epoch table; the name is empty where a phase has none.
+/// Columns of the epoch table; the name is empty for a phase without a column.
 constexpr std::array kColumns{
 #define TIMING_PHASE(phase, member, kind, range, column, ...) \
   NamedFact{column, "column of " #member},
@@ -87,8 +87,8 @@ std::optional<NamedFact> exit_code_called(const std::string& text) {
   return find_fact(kExitCodes, code);
 }
 
-/// Returns the value of tables, CSV and JSON files that `text` names; `val/accuracy` by its part
-/// before the '/'.
+/// Returns the value of tables, CSV and JSON files that `text` names; `val/accuracy` is found by
+/// the part before the '/'.
 std::optional<NamedFact> value_called(const std::string& text) {
   if (auto found = find_fact(kValues, text)) return found;
   return text.starts_with("train/") || text.starts_with("val/")
@@ -111,7 +111,7 @@ struct ExplainArguments {
   bool bottlenecks = false;
 };
 
-/// One meaning of a name: a text for people and a document.
+/// One meaning of a name, as text and as a JSON document.
 struct Meaning {
   std::string text;
   Json json;
@@ -128,12 +128,12 @@ Meaning meaning_of(const char* what, const NamedFact& fact, const std::string& n
           std::move(json)};
 }
 
-/// Returns the verbs below `app` that the help lists.
+/// Returns the commands below `app` that the help lists.
 std::vector<const CLI::App*> shown_verbs(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
 }
 
-/// Adds the names by which `explain` finds the verbs below `app`: "data", "data hash".
+/// Adds the names by which `explain` finds the commands below `app`: "data", "data hash".
 void add_verb_names(const CLI::App& app, const std::string& prefix,
                     std::vector<std::string>& names) {
   for (const CLI::App* verb : shown_verbs(app)) {
@@ -167,7 +167,7 @@ Meaning meaning_of(const CLI::App& verb) {
            {"flags", flags}}};
 }
 
-/// Returns the verb of that name or alias, such as "data hash"; null if there is no such verb.
+/// Returns the command with that name or alias, such as "data hash"; null if no command has it.
 const CLI::App* verb_called(const CLI::App& program, const std::vector<std::string>& words) {
   const CLI::App* at = &program;
   for (const std::string& word : words) {
@@ -179,7 +179,7 @@ const CLI::App* verb_called(const CLI::App& program, const std::vector<std::stri
   return at;
 }
 
-/// `val/accuracy` is a value of the metric `accuracy`.
+/// Removes the split: `val/accuracy` is a value of the metric `accuracy`.
 std::string without_split(const std::string& name) {
   for (const std::string_view prefix : {"train/", "val/", "test/"}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
@@ -210,7 +210,7 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
     throw Error(ErrorKind::config,
                 fmt::format("unknown key {}: did you mean '{}'?", config::quote(name), *near));
   return {meaning_of(
-      config::explain(name, spec::experiment_schema(), spec::vocabulary_in_use()))};  // throws
+      config::explain(name, spec::experiment_schema(), spec::vocabulary_in_use()))};  // or throws
 }
 
 int explain_bottlenecks(const Context& context) {

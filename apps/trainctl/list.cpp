@@ -4,7 +4,7 @@
 namespace trainctl::app {
 namespace {
 
-// In the order of the experiment file; a kind that is not named here follows.
+// Returns the kinds in the order of the experiment file, followed by kinds not listed here.
 std::vector<std::string> kinds_in_order(const config::Vocabulary& vocabulary) {
   constexpr std::array kOrder{"dataset",   "transform", "model",   "layer",  "loss",
                               "optimizer", "scheduler", "stopper", "metric", "logger"};

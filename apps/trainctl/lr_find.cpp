@@ -12,8 +12,8 @@ struct LrFindFlags {
   std::string out = "runs";
 };
 
-/// Of the experiment as it is, before the sweep sets its rates; nothing where it cannot be read.
-/// What is wrong with it the sweep's own reading tells.
+/// Returns the second learning rate of the unmodified experiment, before the sweep sets its rates;
+/// nothing if it cannot be read. Errors are reported when the sweep reads the experiment.
 std::optional<study::SecondRate> second_rate_of(const ConfigArguments& config) {
   config::Diagnostics unheard;
   const spec::Loaded loaded = spec::read_experiment(config.file, config.overrides, unheard);
@@ -79,7 +79,7 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
   writer_for(stdout)(text);
 }
 
-/// A sweep that ends in a loss that is not finite has done its work, where it had begun to.
+/// Returns whether the sweep failed. One that ends with a non-finite loss may have succeeded.
 bool failed(const study::LrFinding& finding) {
   return study::exit_code_of(finding) == finding.run.ending.exit_code &&
          finding.run.ending.exit_code != 0;

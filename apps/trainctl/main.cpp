@@ -12,7 +12,7 @@
 namespace trainctl::app {
 namespace {
 
-// The order of `trainctl --help`.
+// The commands in the order of `trainctl --help`.
 constexpr std::array kVerbs{
     add_run,           add_eval,    add_predict,  add_worker,     add_bench,       add_tune,
     add_sweep,         add_compare, add_report,   add_lr_find,    add_top,         add_checkpoint,
@@ -35,7 +35,7 @@ void describe_program(CLI::App& program, Context& context) {
       "One key:      trainctl explain optimizer.adam.lr");
 }
 
-// CLI11 takes a lone `++` for the end of a verb's arguments and swallows it.
+// CLI11 interprets a lone `++` as the end of a command's arguments and drops it.
 void reject_lone_plus(const Context& context) {
   const auto& argv = context.argv;
   if (std::find(argv.begin(), argv.end(), "++") == argv.end()) return;
@@ -47,7 +47,7 @@ int usage_failure(const CLI::App& program, const CLI::ParseError& error, Context
   return report_error(context, Error(ErrorKind::config, usage_error(program, error, context.argv)));
 }
 
-// Output that could not be written is not success: trainctl show-config x.yaml > /dev/full.
+// A command whose output cannot be written fails: trainctl show-config x.yaml > /dev/full.
 template <class Body>
 int run_reporting_errors(const Context& context, const Body& body) {
   try {

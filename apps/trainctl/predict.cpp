@@ -21,7 +21,7 @@ struct PredictFlags {
   bool force = false;
 };
 
-/// What the headers of dataset.train, and those of what is predicted, tell.
+/// Facts from the headers of dataset.train and of the data to predict.
 struct Headers {
   data::Facts train;
   data::Facts predicted;
@@ -49,7 +49,7 @@ std::string shape_text(const data::Facts& facts) {
   return fmt::format("{}", fmt::join(facts.image()->shape, "x"));
 }
 
-/// Throws where the pictures are not what the model has learnt from.
+/// Throws if the images do not have the form of the training samples.
 void check_pictures(const Headers& headers) {
   ENSURE(config, headers.train.image() != nullptr,
          "--input gives pictures to the model, and the samples of dataset.train are none; predict "
@@ -69,7 +69,7 @@ Headers read_headers(const study::RunRequest& request) {
   return headers;
 }
 
-/// What the model has learnt, and whether the labels of what is predicted are of the same kind.
+/// Returns what the model was trained on, and whether the labels of the data are of the same kind.
 spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
   const data::Facts& train = headers.train;
   const data::Facts& found = headers.predicted;
@@ -77,7 +77,7 @@ spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
   ENSURE(config, roles.kind.targets != spec::Targets::tokens,
          "predict writes one row for each sample, and a model of tokens gives one for each token; "
          "'trainctl eval' tells its loss and metrics");
-  // Classes that nobody named are their numbers.
+  // Classes without names are identified by their number.
   const bool same_names = train.class_names.empty() || found.class_names.empty() ||
                           train.class_names == found.class_names;
   const bool labeled = task.input.empty() && train.layout == found.layout &&
@@ -85,7 +85,7 @@ spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
   return {roles.kind.targets, roles.outputs(train.classes), labeled};
 }
 
-/// Labels that are there, and are not written.
+/// Warns about labels that exist but are not written.
 void warn_of_labels(const study::RunRequest& request, Context& context) {
   const spec::Task& task = request.task;
   if (!task.input.empty() || task.learnt->labeled) return;
@@ -97,7 +97,7 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
           enum_names(task.learnt->targets).at(static_cast<std::size_t>(task.learnt->targets))));
 }
 
-/// Decides on the file by what the headers tell, before anything is computed.
+/// Plans the output file from the headers, before anything is computed.
 study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request,
                                const Headers& headers) {
   const data::Facts& predicted = headers.predicted;
@@ -115,7 +115,7 @@ study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunReques
   return plan;
 }
 
-/// Throws what a run ends with on such a signal.
+/// Throws the error with which a run ends on this signal.
 void throw_on_signal(launch::SignalGuard& guard) {
   const std::vector<int> signals = guard.take();
   if (signals.empty()) return;
@@ -162,8 +162,8 @@ int predict(const PredictFlags& flags, Context& context) {
   const study::PredictionPlan plan = plan_for(flags, request, headers);
   warn_of_labels(request, context);
   print_warnings(context);
-  launch::SignalGuard guard;  // from here to the end of the scratch folder
-  // Beside the file: what the ranks write takes as much room as the file.
+  launch::SignalGuard guard;  // until the scratch folder is removed
+  // The scratch folder is next to the output file, since the files of the ranks take as much space.
   study::ScratchFolder scratch(fs::absolute(plan.file).parent_path());
   study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
   if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);

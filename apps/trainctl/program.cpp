@@ -18,7 +18,7 @@ constexpr const char* kLibraryName = "libtrainctl_engine.so";
                           library.string(), cause == nullptr ? "unknown cause" : cause));
 }
 
-/// What the initializers of libtorch throw is a failure to load it, too.
+/// An exception of libtorch's initializers counts as a failure to load the library.
 void* open_library(const fs::path& library) {
   try {
     return ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);

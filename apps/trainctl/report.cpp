@@ -15,9 +15,9 @@ struct ReportFlags {
   study::WorstRequest worst;
 };
 
-/// A page, what it is of, and where it belongs.
+/// A page, its kind, and its file.
 struct Made {
-  std::string kind;  // "run", "comparison", "bench", "sweep"
+  std::string kind;  // "run", "comparison", "bench" or "sweep"
   std::string page;
   fs::path file;
   std::vector<std::string> notes;
@@ -25,7 +25,7 @@ struct Made {
 
 constexpr std::array kSweepFiles{"sweep.json", "result.json", "results.json"};
 
-/// The document of a sweep's folder.
+/// Returns the document of a sweep folder.
 std::optional<fs::path> sweep_file(const fs::path& folder) {
   std::error_code ignored;
   for (const char* name : kSweepFiles) {
@@ -35,7 +35,7 @@ std::optional<fs::path> sweep_file(const fs::path& folder) {
       if (report::schema_of(report::read_document(file)).starts_with("trainctl.sweep/"))
         return file;
     } catch (const Error&) {
-      continue;  // some other file of that name: the folder may be a run's
+      continue;  // another file of that name: the folder may be a run
     }
   }
   return std::nullopt;

@@ -18,7 +18,7 @@ Json schema_of_type(const config::Vocabulary& vocabulary, const std::string& kin
   return config::json_schema(*stage, vocabulary);
 }
 
-// Any type of the kind.
+// Returns a schema that accepts any type of the kind.
 Json schema_of_kind(const config::Vocabulary& vocabulary, const std::string& kind) {
   Json types = Json::array();
   Json definitions;

@@ -20,7 +20,7 @@ std::string origin_of(const config::Node& value) {
                              : fmt::format("{}:{}", printable(source->name), value.position.line);
 }
 
-// {"optimizer.lr": "mnist.yaml:14", ...} of every value that is no map.
+// Collects {"optimizer.lr": "mnist.yaml:14", ...} for every value that is not a map.
 void collect_origins(const config::Node& node, const std::string& path, Json& origins) {
   if (node.type != config::Node::Type::map) {
     origins[path] = origin_of(node);
@@ -42,7 +42,7 @@ Json document(const spec::Loaded& loaded, const config::Node& tree) {
           {"origins", origins}};
 }
 
-/// Covers `user:password@` of URLs, which no other place of a config may hold either.
+/// Covers `user:password@` in URLs, which can occur in any value of a config.
 void cover_passwords(config::Node& node) {
   node.text = without_userinfo(std::move(node.text));
   for (config::Entry& entry : node.entries) cover_passwords(entry.value);

@@ -16,7 +16,7 @@ namespace trainctl::app {
 namespace {
 
 struct SweepFlags {
-  ConfigArguments config;  // its overrides are also the keys that vary
+  ConfigArguments config;  // its overrides include the keys that vary
   study::SweepOptions options;
   bool keep_going = false;
   std::string csv;
@@ -27,7 +27,7 @@ constexpr const char* kLedger = "sweep.sqlite";
 std::string resume_command(const Context& context, const SweepFlags& flags,
                            const fs::path& folder) {
   std::vector<std::string> words;
-  for (const std::string& word : context.argv) {  // --out may name a link that moves
+  for (const std::string& word : context.argv) {  // --out may name a link that changes
     const bool is_value = !words.empty() && words.back() == "--out";
     const bool is_both = word == "--out=" + flags.options.out;
     words.push_back(is_value ? folder.string() : is_both ? "--out=" + folder.string() : word);
@@ -50,7 +50,7 @@ study::SweepPlan plan_of(const study::SweepOptions& options, const study::Planne
       .on_failure = options.fail_fast ? study::OnFailure::fail_fast : study::OnFailure::keep_going};
 }
 
-/// What the runs of a sweep are made by.
+/// The objects that the runs of a sweep need.
 struct Making {
   study::Ledger& ledger;
   const study::SweepPlace& place;
@@ -63,8 +63,8 @@ struct Making {
   }
 };
 
-/// Writes the tables while runs end: of many that end in a second once, as each holds all runs. The
-/// ledger has it all: what is not written now is written after a later run, or at the end.
+/// Writes the tables while runs end, at most once per second, since each table contains all runs.
+/// The ledger has all results, so skipped updates are written after a later run or at the end.
 class Tables {
  public:
   Tables(const Making& making, const Clock& clock) : making_(making), clock_(clock) {}
@@ -146,7 +146,7 @@ void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::
                                  printable(command)));
 }
 
-/// Each task of a launcher would start the same sweep.
+/// Throws for more than one task of a launcher, since each task would start the same sweep.
 void expect_one_task() {
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
   ENSURE(config, !task || task->world_size == 1,
@@ -156,7 +156,7 @@ void expect_one_task() {
 
 int sweep(const SweepFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  launch::end_on_stop_signals();  // nothing has begun that could be saved
+  launch::end_on_stop_signals();  // nothing to save so far
   expect_one_task();
   const study::SweepOptions& options = flags.options;
   const study::Invocation invocation = invocation_of(flags.config, context);
@@ -166,7 +166,7 @@ int sweep(const SweepFlags& flags, Context& context) {
   const study::RunFolder taken = study::sweep_folder(options, planned.name);
   study::Ledger ledger(taken.path / kLedger);
   const study::Todo todo = study::prepare(ledger, planned, options, taken.path);
-  launch::SignalGuard guard;  // a signal after the last run must not cost the table
+  launch::SignalGuard guard;  // a signal after the last run must not prevent the table
   study::SweepEnd end;
   study::SweepPage page(steady_clock());
   const study::SweepPlace place{planned, invocation, taken.path};

@@ -28,7 +28,7 @@ void on_suspend(int /*signal*/) { is_suspended = true; }
 
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = handler;  // without SA_RESTART: poll() ends
+  action.sa_handler = handler;  // without SA_RESTART, so that poll() returns
   ::sigaction(signal, &action, nullptr);
 }
 
@@ -42,18 +42,18 @@ winsize size_of_screen() {
   return size;
 }
 
-/// Whether q or Ctrl-C (as a byte, where the terminal sends no signal) is among the keys.
+/// Returns whether q or Ctrl-C (as a byte, if the terminal sends no signal) was typed.
 bool asks_for_end() {
   std::array<char, 64> keys{};
   const ssize_t count = ::read(STDIN_FILENO, keys.data(), keys.size());
-  if (count <= 0) return true;  // nobody is at the terminal any more
+  if (count <= 0) return true;  // the terminal was closed
   const std::string_view typed(keys.data(), static_cast<std::size_t>(count));
   return typed.find_first_of("qQ\x03\x04") != std::string_view::npos;
 }
 
-/// The alternate screen of the terminal on stdout, without a cursor, and keys without Enter. What
-/// was there before comes back with the end of its life, also where a signal ends the process, and
-/// while the job is stopped by Ctrl-Z.
+/// Shows the alternate screen of the terminal on stdout without a cursor, and reads keys without
+/// Enter. The previous screen is restored by the destructor, when a signal ends the process, and
+/// while the job is suspended with Ctrl-Z.
 class FullScreen {
  public:
   FullScreen() {
@@ -73,16 +73,16 @@ class FullScreen {
   FullScreen(const FullScreen&) = delete;
   FullScreen& operator=(const FullScreen&) = delete;
 
-  /// Draws over what was there, without a flicker; lines that are longer than the screen are cut.
+  /// Draws over the previous content without flicker; lines longer than the screen are cut.
   void draw(const std::string& text) const {
     std::vector<std::string> lines = split(text, '\n');
     for (std::string& line : lines) line += "\x1b[K";
-    // No wrapping meanwhile: the terminal cuts a long line.
+    // Wrapping is off while drawing, so that the terminal cuts long lines.
     put_bytes("\x1b[?7l\x1b[H" + join(lines, "\r\n") + "\x1b[J\x1b[?7h");
   }
 
   enum class Request { none, redraw, end };
-  /// Until the time has passed, the size has changed (redraw), or q, Ctrl-C or a stop signal came.
+  /// Waits until the time is over, the size has changed (redraw), or q, Ctrl-C or a signal arrives.
   [[nodiscard]] Request wait(double seconds) const {
     const double deadline = steady_clock().now() + seconds;
     for (;;) {
@@ -118,7 +118,7 @@ class FullScreen {
     if (reads_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
 
-  // Ctrl-Z gives the shell its screen back; raise() returns when the job goes on.
+  // Ctrl-Z restores the shell's screen; raise() returns when the job is continued.
   void suspend() const {
     leave();
     handle(SIGTSTP, SIG_DFL);
@@ -146,7 +146,7 @@ void print_once(const report::TopView& view, const Context& context) {
   }
 }
 
-/// Until the run has ended, or somebody types q.
+/// Shows the run until it has ended or the user quits.
 report::TopView watch(study::LiveRun& run, double interval, const Context& context) {
   const FullScreen screen;
   for (;;) {

@@ -15,7 +15,7 @@ struct TuneFlags {
   std::string allow;
   double tolerance = 1e-3;
   std::string out = "runs";
-  std::string patch;  // empty: in the folder of the search
+  std::string patch;  // empty: a file in the folder of the search
 };
 
 study::TuneWish wish_of(const TuneFlags& flags) {
@@ -32,7 +32,7 @@ study::TuneWish wish_of(const TuneFlags& flags) {
           .allowed = study::allowed_keys(flags.allow)};
 }
 
-/// A search that did not come to its end and found nothing tells nothing against an older patch.
+/// An incomplete search without a result is no reason to remove an older patch.
 bool keeps_patch(const fs::path& patch, const report::TuneReport& report) {
   std::error_code ignored;
   return report.exit_code != 0 && report.patch.empty() && fs::exists(patch, ignored);
@@ -65,7 +65,7 @@ int tune(const TuneFlags& flags, Context& context) {
   const fs::path folder = requests.make_folder(flags.out);
   const fs::path patch = flags.patch.empty() ? folder / "tuned.patch.yaml" : fs::path(flags.patch);
   if (!patch.parent_path().empty())
-    make_folder(patch.parent_path());  // known before minutes of runs rather than after them
+    make_folder(patch.parent_path());  // fails before minutes of runs rather than after them
   const study::PrintLine print_line = [print = progress_printer(context)](const std::string& line) {
     print(printable(line));
   };

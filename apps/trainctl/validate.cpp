@@ -31,7 +31,7 @@ Verdict validate_file(const std::string& file, const std::vector<std::string>& o
   return verdict;
 }
 
-// An error in a config outranks one in the data.
+// An error in a config takes precedence over one in the data.
 int worse(int a, int b) { return a == 2 || b == 2 ? 2 : std::max(a, b); }
 
 Json document(const std::vector<Verdict>& verdicts, int exit_code) {

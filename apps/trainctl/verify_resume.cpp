@@ -12,7 +12,7 @@ struct VerifyResumeFlags {
   std::uint64_t seed = 0;
 };
 
-/// What is left of a failure stays, unless a signal was the reason.
+/// Runs the check. The files of a failed check are kept, unless a signal was the reason.
 report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& wish,
                             study::ScratchFolder& scratch) {
   try {

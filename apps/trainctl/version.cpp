@@ -12,7 +12,7 @@
 namespace trainctl::app {
 namespace {
 
-/// Those of the build, what keeps ledgers, and what reads images.
+/// Returns the libraries of the build, SQLite, and the libraries that decode images.
 std::vector<std::pair<std::string, std::string>> libraries_here() {
   std::vector<std::pair<std::string, std::string>> all(kBuildInfo.libraries.begin(),
                                                        kBuildInfo.libraries.end());

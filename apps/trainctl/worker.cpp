@@ -37,7 +37,8 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
   log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
   const int exit_code = engine(&request);
   log::get().debug("rank {}: the engine ended with {}", environment.rank, exit_code);
-  // Too late to be heeded: who asked is told so, as when the supervisor is asked.
+  // A signal during the last step came too late to stop the run; the exit code reports it, as the
+  // supervisor's does.
   const int signal = *launch::stop_signal();
   if (exit_code != 0 || signal == 0) return exit_code;
   return static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
@@ -48,11 +49,11 @@ int work(const std::string& run_dir, const Context& /*context*/) {
   log::set_up(log::Level::verbose, log::Colors::off);  // stderr is logs/rank_N.log
   launch::install_stop_flag();
   const launch::WorkerEnv environment = launch::read_worker_env();
-  launch::answer_with_stacks(environment.stacks_fd);  // the engine's threads are still to come
+  launch::answer_with_stacks(environment.stacks_fd);  // before the engine starts its threads
   try {
     return start_engine(run_dir, environment);
   } catch (const std::exception& exception) {
-    // The engine reports its own errors; this one is from before it ran.
+    // The engine reports its own errors; this error occurred before the engine ran.
     const Error error = to_error(exception);
     launch::write_error_file(fs::path(run_dir) / "logs", environment.rank, error);
     throw error;

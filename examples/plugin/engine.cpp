@@ -1,4 +1,4 @@
-// libspirals_engine.so: what needs libtorch. Workers alone load it.
+// libspirals_engine.so: the part that needs libtorch. Only workers load it.
 
 #include "options.hpp"
 
@@ -24,7 +24,7 @@ namespace {
 
 namespace stage = trainctl::stage;
 
-/// layers.0, layers.1, ..., head: PyTorch's names for its parameters.
+/// The parameters have PyTorch's names: layers.0, layers.1, ..., head.
 class GatedNetwork final : public stage::Module {
  public:
   GatedNetwork(const GatedMlp& options, const stage::ModelContext& context) {
@@ -50,7 +50,7 @@ class GatedNetwork final : public stage::Module {
     at::Tensor bias;
   };
 
-  /// The run has seeded libtorch: the same seed draws the same weights.
+  /// The run has seeded libtorch, so the same seed gives the same weights.
   void add_linear(const std::string& name, std::int64_t in, std::int64_t out) {
     const double bound = std::sqrt(3.0 / static_cast<double>(in));
     Linear layer;
@@ -67,10 +67,10 @@ class Poly1Loss final : public stage::Loss {
   explicit Poly1Loss(const Poly1& options) : epsilon_(options.epsilon) {}
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    // Of tokens [N, T, K] and [N, T]: each is a row.
+    // Tokens have the shapes [N, T, K] and [N, T]: each token becomes a row.
     const at::Tensor entropy =
         at::cross_entropy_loss(logits.flatten(0, -2), targets.flatten(), {}, at::Reduction::None);
-    const at::Tensor right = at::exp(-entropy);  // the probability of the class
+    const at::Tensor right = at::exp(-entropy);  // the probability of the right class
     return {(entropy + epsilon_ * (1 - right)).mean(), {}};
   }
 

@@ -5,14 +5,14 @@
 
 #include <cstdint>
 
-// What a config may say about the three stages. Each struct describes itself once: errors,
-// defaults, `explain` and the JSON Schema come from it. Both libraries include this file.
+// The options of the three stages. Each struct describes itself once: error messages, defaults,
+// `explain` and the JSON Schema come from the description. Both libraries include this file.
 
 namespace spirals {
 
 namespace config = trainctl::config;
 
-/// dataset: {type: spirals}
+/// The options of `dataset: {type: spirals}`.
 struct Spirals {
   static constexpr auto kSummary = "Points on spiral arms in the plane; the arm is the class.";
 
@@ -36,7 +36,7 @@ struct Spirals {
   }
 };
 
-/// model: {type: gated_mlp}
+/// The options of `model: {type: gated_mlp}`.
 struct GatedMlp {
   static constexpr auto kSummary = "Layers of gated linear units (Dauphin et al. 2016).";
 
@@ -51,14 +51,15 @@ struct GatedMlp {
   }
 };
 
-/// loss: {type: poly1}
+/// The options of `loss: {type: poly1}`.
 struct Poly1 {
   static constexpr auto kSummary =
       "Cross entropy + epsilon (1 - p of the class) (Leng et al. 2022).";
 
   double epsilon = 1;
 
-  /// Of samples and of tokens; nothing said would mean classes alone.
+  /// Accepts class labels of samples and of tokens; without this function the loss would only
+  /// accept class labels of samples.
   [[nodiscard]] static bool takes(trainctl::spec::Targets targets) {
     return targets != trainctl::spec::Targets::numbers;
   }

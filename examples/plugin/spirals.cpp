@@ -1,4 +1,4 @@
-// libspirals.so: what `validate` needs, and the data. No libtorch here.
+// libspirals.so: the options that `validate` needs, and the data set. It does not use libtorch.
 
 #include "options.hpp"
 
@@ -19,18 +19,18 @@ namespace {
 
 namespace data = trainctl::data;
 
-/// A row of numbers is called "features", its class "label".
+/// Each sample has two numbers, "features", and a class, "label".
 data::Layout layout() {
   return {{"features", data::Dtype::f32, {2}}, {"label", data::Dtype::i64, {}}};
 }
 
-/// Known without making a point, so that `validate` is quick.
+/// Returns the size and layout without making the points, so that `validate` is quick.
 data::Facts facts(const config::Stage& stage) {
   const auto& options = stage.as<Spirals>();
   return {.samples = options.samples, .classes = options.arms, .layout = layout()};
 }
 
-/// Each point depends on the seed and its number alone: any thread could make it.
+/// Each point depends only on the seed and on its index, so any thread could make it.
 std::shared_ptr<const data::Dataset> make(const config::Stage& stage) {
   const auto& options = stage.as<Spirals>();
   std::vector<float> points;

@@ -5,19 +5,21 @@
 
 namespace trainctl {
 
-/// Seconds since an arbitrary start, never going back. Injected, so that reports and supervision
-/// are tested with invented times.
+/// A monotonic clock, in seconds since an arbitrary start. Functions take it as a parameter, so
+/// that tests of reports and supervision can advance time by hand.
 class Clock {
  public:
   virtual ~Clock() = default;
   [[nodiscard]] virtual double now() const = 0;
 };
 
+/// The steady clock of the system; now() is thread-safe.
 class SteadyClock final : public Clock {
  public:
   [[nodiscard]] double now() const override;
 };
 
+/// A clock for tests that only advance() moves.
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] double now() const override { return now_; }
@@ -27,14 +29,15 @@ class ManualClock final : public Clock {
   double now_ = 0;
 };
 
-/// The one process-wide steady clock, for composition roots.
+/// Returns the steady clock of the process, for main() and other code that creates objects.
 const Clock& steady_clock();
 
-/// Wall time for people and file names only; durations come from Clock.
-std::string utc_timestamp();  // 2026-11-21T05:01:48Z
+/// Returns the wall time in UTC, e.g. "2026-11-21T05:01:48Z". It is for people and file names only;
+/// durations come from Clock.
+std::string utc_timestamp();
 
-/// Returns the time in UTC for file names, e.g. 20261121-050148-9c3f. The last part is the fraction
-/// of the second in units of 1/65536, so that names sort by time within a second, too.
+/// Returns the time in UTC for file names, e.g. "20261121-050148-9c3f". The last part is the
+/// fraction of the second in units of 1/65536, so that names also sort by time within a second.
 std::string utc_stamp();
 
 }  // namespace trainctl

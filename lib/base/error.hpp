@@ -11,11 +11,11 @@
 
 namespace trainctl {
 
-/// Why a command ended; the value is the exit code of the contract.
+/// The reason why a command ended. The value is the documented exit code.
 enum class ErrorKind : int {
-  unexpected = 1,    // a bug of ours
+  unexpected = 1,    // a bug in trainctl
   config = 2,        // usage or config
-  regression = 3,    // a gate failed
+  regression = 3,    // a gate of --fail-on failed
   inconclusive = 4,  // too noisy to decide
   sweep_failed = 5,
   diverged = 6,
@@ -30,8 +30,8 @@ enum class ErrorKind : int {
   terminated = 143,
 };
 
-/// The one exception of the program: a sentence with the values in it, a kind, and the frames it
-/// passed on its way up.
+/// The only exception class of the program. It holds a message with the values in it, a kind, and
+/// the context frames that were added while it was passed up the stack.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message,
@@ -40,12 +40,12 @@ class Error : public std::exception {
   [[nodiscard]] ErrorKind kind() const { return kind_; }
   [[nodiscard]] int exit_code() const { return static_cast<int>(kind_); }
   [[nodiscard]] const std::string& message() const { return message_; }
-  /// Where the code threw; printed for ErrorKind::unexpected only.
+  /// Returns where the code threw the error. This is printed for ErrorKind::unexpected only.
   [[nodiscard]] std::source_location where() const { return where_; }
-  /// Outermost first, as printed: "run: optimizer 'sgd': lr must be above 0".
+  /// Returns the frames, outermost first, and the message: "run: optimizer 'sgd': lr must be ...".
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
-  /// Adds an outer frame, e.g. "optimizer 'sgd'".
+  /// Adds an outer context frame, e.g. "optimizer 'sgd'".
   void add_frame(const std::string& frame);
 
  private:
@@ -55,7 +55,7 @@ class Error : public std::exception {
   std::source_location where_;
 };
 
-/// Runs `body`; an Error that leaves it carries `frame` in front.
+/// Runs `body` and returns its result. Adds the context `frame` to an Error that `body` throws.
 template <class Body>
 decltype(auto) in_context(const std::string& frame, Body&& body) {
   try {
@@ -68,7 +68,7 @@ decltype(auto) in_context(const std::string& frame, Body&& body) {
 
 }  // namespace trainctl
 
-/// Bad input: always on. ENSURE(data, rows > 0, "{}: no rows", path) throws ErrorKind::data.
+/// Checks input in all build types. ENSURE(data, rows > 0, "{}: no rows", path) throws Error(data).
 #define ENSURE(error_kind, condition, ...)                                                  \
   do {                                                                                      \
     if (!(condition)) {                                                                     \
@@ -76,7 +76,7 @@ decltype(auto) in_context(const std::string& frame, Body&& body) {
     }                                                                                       \
   } while (false)
 
-/// Our own bug: never reachable from user input.
+/// Checks an invariant of the code. User input can never make the condition false.
 #define ASSERT(condition)                                                                          \
   do {                                                                                             \
     if (!(condition)) {                                                                            \
@@ -86,8 +86,8 @@ decltype(auto) in_context(const std::string& frame, Body&& body) {
 
 namespace trainctl {
 
-/// Returns what a caught exception means to the user: Error(resource) for memory, files or threads
-/// that the system refused, Error(unexpected) for anything else that is no Error.
+/// Converts a caught exception to an Error: Error(resource) if the system refused memory, files or
+/// threads, Error(unexpected) for any other exception that is not an Error.
 Error to_error(const std::exception& exception);
 
 /// Returns whether the working directory was deleted after the process or its parent entered it.

@@ -33,16 +33,16 @@ namespace {
                                                std::strerror(cause), hint));
 }
 
-// O_NONBLOCK: a pipe without a reader is an error and not a wait.
+// With O_NONBLOCK, opening a pipe that has no reader fails instead of blocking.
 Fd open_or_fail(const fs::path& path, int flags) {
   Fd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644));
   if (!fd.valid()) fail("write", path.string(), errno);
   return fd;
 }
 
-constexpr std::size_t kMostPieces = 1024;  // Linux's limit for one call
+constexpr std::size_t kMostPieces = 1024;  // IOV_MAX on Linux
 
-/// What is left of the pieces once so many bytes are written.
+/// Returns the pieces that remain after `written` bytes have been written.
 std::span<iovec> behind(std::span<iovec> pieces, std::size_t written) {
   while (!pieces.empty() && written >= pieces.front().iov_len) {
     written -= pieces.front().iov_len;
@@ -55,7 +55,7 @@ std::span<iovec> behind(std::span<iovec> pieces, std::size_t written) {
   return pieces;
 }
 
-// No two of them at once may have one name for one target: each use has its mark.
+// The mark keeps the temporary names of different callers for one target apart.
 fs::path temporary_name(const fs::path& target, std::string_view mark) {
   return target.parent_path() /
          fmt::format(".{}.{}.{}", target.filename().string(), mark, ::getpid());
@@ -65,10 +65,10 @@ void rename_or_fail(const fs::path& written, const fs::path& path) {
   if (::rename(written.c_str(), path.c_str()) != 0) fail("rename to", path.string(), errno);
 }
 
-// For all of a pipe, as `trainctl validate <(command)` gives one.
+// The limit for a whole pipe, such as the one that `trainctl validate <(command)` passes.
 constexpr double kPipePatienceS = 3;
 
-/// Returns false where the deadline passes first.
+/// Returns false if the deadline has passed.
 bool wait_for_data(int fd, double deadline) {
   const double left_ms = (deadline - steady_clock().now()) * 1000;
   pollfd readable{fd, POLLIN, 0};
@@ -86,7 +86,7 @@ void expect(bool holds, ErrorKind kind, const char* what) {
 constexpr std::size_t kMostFiles = 10'000;
 constexpr int kDeepest = 3;
 
-/// The folder of `path`, or the closest folder above it that exists.
+/// Returns the folder of `path`, or the nearest parent folder that exists.
 fs::path existing_folder(const fs::path& path) {
   std::error_code ignored;
   fs::path folder = path.parent_path();
@@ -98,7 +98,7 @@ fs::path existing_folder(const fs::path& path) {
   return folder.empty() ? fs::path(".") : folder;
 }
 
-/// The files below `folder` by name; of one name the first that is found.
+/// Returns the files below `folder` by name. If several files have one name, the first one is kept.
 std::map<std::string, fs::path> files_below(const fs::path& folder, int depth) {
   std::map<std::string, fs::path> files;
   std::error_code failure;
@@ -202,7 +202,7 @@ ReservedFile::ReservedFile(fs::path path, std::uint64_t bytes)
       fd_(open_or_fail(temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {
   const int failure = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
   if (failure != ENOSPC && failure != EDQUOT && failure != EFBIG)
-    return;  // else the file system cannot reserve
+    return;  // the file system may not support fallocate
   ::unlink(temporary_.c_str());
   fail("write", path_.string(), failure);
 }
@@ -267,7 +267,7 @@ void AppendFile::append_line(std::string_view line) {
   try {
     write_all(fd_.get(), text, path_.string());
   } catch (...) {
-    // Where even that is refused, the next line is glued to what was written of this one.
+    // If ftruncate() fails too, the next line follows directly after the partial line.
     [[maybe_unused]] const int cut = can_cut ? ::ftruncate(fd_.get(), before.st_size) : 0;
     throw;
   }
@@ -283,7 +283,7 @@ void make_folder(const fs::path& path) {
   if (failure) fail("create folder", path.string(), failure.value());
 }
 
-// Without O_NONBLOCK a pipe would wait for its writer.
+// Without O_NONBLOCK, opening a pipe would block until a writer opens it.
 FileMapping::FileMapping(const fs::path& path, ErrorKind kind)
     : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   expect(fd_.valid(), kind, "open");
@@ -291,7 +291,7 @@ FileMapping::FileMapping(const fs::path& path, ErrorKind kind)
   expect(::fstat(fd_.get(), &info) == 0, kind, "examine");
   if (!S_ISREG(info.st_mode)) throw Error(kind, "it is no regular file");
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0) return;  // mmap refuses it
+  if (size == 0) return;  // mmap() rejects an empty file
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd_.get(), 0);
   expect(mapping != MAP_FAILED, kind, "map");
   bytes_ = {static_cast<const std::byte*>(mapping), size};

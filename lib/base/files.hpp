@@ -15,7 +15,7 @@ namespace trainctl {
 
 namespace fs = std::filesystem;
 
-/// An open file descriptor, closed at the end of its life.
+/// Owns an open file descriptor and closes it in the destructor.
 class Fd {
  public:
   Fd() = default;
@@ -28,14 +28,16 @@ class Fd {
 
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  /// Gives up ownership and returns the descriptor, or -1.
   int release();
+  /// Closes the descriptor, if there is one.
   void reset();
 
  private:
   int fd_ = -1;
 };
 
-/// Removes a file at the end of its life, unless it is kept.
+/// Removes a file in the destructor, unless keep() was called.
 class FileGuard {
  public:
   explicit FileGuard(fs::path path) : path_(std::move(path)) {}
@@ -44,6 +46,7 @@ class FileGuard {
   FileGuard& operator=(const FileGuard&) = delete;
 
   [[nodiscard]] const fs::path& path() const { return path_; }
+  /// Makes the destructor keep the file.
   void keep() { is_kept_ = true; }
 
  private:
@@ -51,31 +54,33 @@ class FileGuard {
   bool is_kept_ = false;
 };
 
-/// Writes all bytes (EINTR and short writes are looped). Throws ErrorKind::resource naming `label`
-/// and the cause.
+/// Writes all bytes, and retries after EINTR and short writes. Throws Error(resource) naming
+/// `label` and the cause.
 void write_all(int fd, std::string_view bytes, const std::string& label);
-/// The same of many pieces one behind the other, in few system calls and without a copy.
+/// Writes the pieces one after another, in few system calls and without a copy, as write_all().
 void write_gathered(int fd, std::span<const std::string_view> pieces, const std::string& label);
 
-/// Temporary name in the same folder, fsync, rename, fsync of the folder: readers see the old file
-/// or the new one. On any failure the temporary file is removed. Throws ErrorKind::resource (disk
-/// full, read-only, permission).
+/// Writes a temporary file in the same folder, calls fsync, renames it to `path` and calls fsync
+/// for the folder, so that readers see the old file or the new one. On any failure the temporary
+/// file is removed. Throws Error(resource) (disk full, read-only, permission).
 void write_atomically(const fs::path& path, std::string_view bytes);
-/// The same for large content: `write` gets the open descriptor.
+/// Does the same for large content: `write` gets the open descriptor.
 void write_atomically(const fs::path& path, const std::function<void(int fd)>& write);
 
-/// A file whose space is taken now and whose content comes last: a disk that fills up meanwhile
-/// does not cost it. What is written atomically under that name before stays until then.
+/// A file whose disk space is allocated early and whose content is written at the end of a run, so
+/// that the write cannot fail because the disk filled up in the meantime. A file that exists at
+/// `path` stays until publish().
 class ReservedFile {
  public:
-  /// Takes `bytes` beside `path`, as ".NAME.reserved.PID". Throws ErrorKind::resource.
+  /// Allocates `bytes` in the file ".NAME.reserved.PID" next to `path`. Throws Error(resource).
   ReservedFile(fs::path path, std::uint64_t bytes);
-  /// Gives the space back where nothing was published.
+  /// Frees the space if publish() was not called.
   ~ReservedFile();
   ReservedFile(const ReservedFile&) = delete;
   ReservedFile& operator=(const ReservedFile&) = delete;
 
-  /// Writes the content, synced and renamed to `path`. Once only. Throws ErrorKind::resource.
+  /// Writes the content, calls fsync and renames the file to `path`. May be called once only.
+  /// Throws Error(resource).
   void publish(std::string_view content);
 
  private:
@@ -84,30 +89,30 @@ class ReservedFile {
   Fd fd_;
 };
 
-/// Publishes a file that is written under another name of the folder: fsync, rename, fsync of the
-/// folder.
+/// Renames a file that was written under a temporary name in the same folder to `path`, with fsync
+/// for the file and the folder.
 void publish(const fs::path& written, int fd, const fs::path& path);
 
-/// Makes what was created, renamed or linked in the folder survive a power cut. Throws
-/// ErrorKind::resource.
+/// Calls fsync for the folder, so that files created, renamed or linked in the folder survive a
+/// power failure. Throws Error(resource).
 void sync_folder(const fs::path& folder);
 
-/// Returns whether the errno of a failed open() tells what lies at the path (nothing, a link, a
-/// folder), and not that a disk, a server, limits or rights keep it from being seen.
+/// Returns whether the errno of a failed open() describes the path itself (nothing there, a link, a
+/// folder), and not a disk, a server, limits or permissions that hide what is there.
 bool tells_what_is_there(int cause);
 
-/// The kind of Error with which read_file() fails.
+/// The kind of Error that read_file() throws.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
-/// Returns a whole file as text; of a pipe what it brings within 3 seconds.
+/// Returns the content of a file as text. From a pipe it reads what arrives within 3 seconds.
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);
 
-/// Appends lines that survive the process: one write() a line. Throws ErrorKind::resource; of a
-/// line that the disk does not take whole, nothing is left.
+/// Appends lines to a file with one write() per line, so that lines survive the end of the process.
+/// Throws Error(resource). If the disk does not accept a whole line, the partial line is removed.
 class AppendFile {
  public:
   explicit AppendFile(fs::path path);
   void append_line(std::string_view line);
-  /// Until here a power cut may take the lines back.
+  /// Calls fsync. A power failure can lose lines that were written after the last call.
   void sync();
   [[nodiscard]] const fs::path& path() const { return path_; }
 
@@ -116,16 +121,16 @@ class AppendFile {
   Fd fd_;
 };
 
-/// Creates the folder and its parents. Throws ErrorKind::resource with a sentence (read-only, not a
+/// Creates the folder and its parents. Throws Error(resource) with the cause (read-only, not a
 /// folder, ...).
 void make_folder(const fs::path& path);
 
-/// A whole regular file in memory, read-only; its pages come when they are touched. Where the file
-/// becomes shorter meanwhile, touching them raises SIGBUS: whoever reads them in a process that
-/// matters holds a data::WatchedPages over them.
+/// A regular file that is mapped into memory, read-only. Pages are read when they are first
+/// accessed. If the file is truncated while it is mapped, an access raises SIGBUS; code that runs
+/// in the supervisor or in a worker holds a data::WatchedPages over the bytes while it reads them.
 class FileMapping {
  public:
-  /// Throws Error of `kind` where it is no regular file or cannot be read.
+  /// Throws Error of `kind` if the path is not a regular file or cannot be read.
   FileMapping(const fs::path& path, ErrorKind kind);
   ~FileMapping();
   FileMapping(const FileMapping&) = delete;
@@ -139,8 +144,8 @@ class FileMapping {
   std::span<const std::byte> bytes_;
 };
 
-/// Returns "did you mean 'PATH'?" with the existing file whose name is closest to that of the
-/// missing `path`: in its folder, else in the folders below. Empty where no file is close.
+/// Returns "did you mean 'PATH'?" with the existing file whose name is closest to the name of the
+/// missing `path`, in the same folder or else in the folders below. Empty if no file name is close.
 std::string nearest_file_hint(const fs::path& path);
 
 }  // namespace trainctl

@@ -1,7 +1,7 @@
 #include "base/hash.hpp"
 
 #define XXH_INLINE_ALL
-// EVP, which OpenSSL 3 prefers, makes each start of the program slower: docs/adr/0018.
+// The EVP functions that OpenSSL 3 recommends slow down each start of the program: docs/adr/0018.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <fmt/format.h>
 #include <isa-l/crc.h>
@@ -37,11 +37,11 @@ std::string to_hex(std::uint64_t value) { return fmt::format("{:016x}", value); 
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   constexpr std::size_t kPiece = std::size_t{1} << 30;  // ISA-L takes the length as an int
-  // ISA-L leaves the inversions of the standard, first and last, to its caller.
+  // ISA-L leaves the initial and final bit inversion of the CRC to the caller.
   std::uint32_t state = ~before;
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), kPiece));
-    // Its older headers lack the const; it only reads.
+    // Older ISA-L headers lack the const, but the function only reads.
     auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(piece.data()));
     state = ::crc32_iscsi(data, static_cast<int>(piece.size()), state);
     bytes = bytes.subspan(piece.size());

@@ -10,7 +10,7 @@
 
 namespace trainctl {
 
-/// Streaming XXH3-64: digests of batches, files and configs. Not for security.
+/// Computes XXH3-64 of a stream: digests of batches, files and configs. Not for security.
 class Hasher {
  public:
   Hasher();
@@ -20,9 +20,10 @@ class Hasher {
 
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text);
+  /// Adds the 8 bytes of the value in little-endian order.
   void add(std::uint64_t value);
   [[nodiscard]] std::uint64_t value() const;
-  /// 16 lower-case hex digits.
+  /// Returns the value as 16 lower-case hex digits.
   [[nodiscard]] std::string hex() const;
 
  private:
@@ -30,29 +31,30 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-/// XXH3-64 of one piece, without a Hasher's allocation.
+/// Returns the XXH3-64 of one buffer, without the allocation that a Hasher makes.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
+/// Returns the value as 16 lower-case hex digits.
 std::string to_hex(std::uint64_t value);
 
-/// CRC-32C (Castagnoli, as iSCSI has it): 0xe3069283 of "123456789". `before` is the value of what
-/// comes in front: crc32c(b, crc32c(a)) is that of a and b in one.
+/// Returns the CRC-32C (Castagnoli, as in iSCSI): 0xe3069283 for "123456789". `before` is the CRC
+/// of the preceding bytes: crc32c(b, crc32c(a)) equals the CRC of a and b concatenated.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
-/// SHA-256 (FIPS 180-4) by OpenSSL, for signatures and for files that are named by it; Hasher is
-/// for everything else.
+/// Returns the SHA-256 (FIPS 180-4), computed by OpenSSL. It is used for signatures and for files
+/// that are named by their digest; everything else uses Hasher.
 Sha256 sha256(std::string_view text);
 
-/// Returns the SHA-256 of a text that comes in parts.
+/// Computes the SHA-256 of a text that arrives in parts.
 class Sha256Stream {
  public:
   Sha256Stream();
   ~Sha256Stream();
 
   void add(std::string_view text);
-  /// Returns the digest of all that was added; call it once only.
+  /// Returns the digest of everything that was added. May be called once only.
   [[nodiscard]] Sha256 finish();
 
  private:
@@ -60,12 +62,12 @@ class Sha256Stream {
   std::unique_ptr<State> state_;
 };
 
-/// HMAC-SHA256 (RFC 2104).
+/// Returns HMAC-SHA256 (RFC 2104).
 Sha256 hmac_sha256(std::string_view key, std::string_view text);
 
-/// 64 lower-case hex digits.
+/// Returns 64 lower-case hex digits.
 std::string to_hex(const Sha256& digest);
-/// The digest as the key of a further hmac_sha256().
+/// Returns the bytes of the digest, to use them as the key of another hmac_sha256().
 std::string_view as_text(const Sha256& digest);
 
 }  // namespace trainctl

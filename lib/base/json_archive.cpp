@@ -17,7 +17,7 @@ Json json_of(const std::optional<double>& value) {
   return value ? Json(exact_text(*value)) : Json(nullptr);
 }
 
-// ---- reading: what was expected; null where it is that
+// ---- reading: each function returns what was expected, or null if the value has that type
 
 const char* read(const Json& json, bool& value) {
   if (!json.is_boolean()) return "true or false";

@@ -11,7 +11,7 @@
 
 namespace trainctl {
 
-/// Saves values as a JSON object; doubles as text, since JSON has no infinities.
+/// Saves values as a JSON object. Doubles become text, since JSON has no infinities.
 class StateWriter final : public StateArchive {
  public:
   void value(std::string_view key, Place place) override;
@@ -23,17 +23,17 @@ class StateWriter final : public StateArchive {
   void leave() override;
   void put(std::string_view key, Json value);
 
-  std::vector<std::pair<std::string, Json>> levels_{{"", Json::object()}};  // the innermost last
+  std::vector<std::pair<std::string, Json>> levels_{{"", Json::object()}};  // innermost last
 };
 
-/// Restores the values of a StateWriter, which outlives it.
+/// Restores the values that a StateWriter saved. The JSON must outlive the reader.
 class StateReader final : public StateArchive {
  public:
   /// Throws Error(checkpoint) if `json` is not an object.
   explicit StateReader(const Json& json);
   void value(std::string_view key, Place place) override;
   [[nodiscard]] bool has(std::string_view key) const override;
-  /// Throws Error(checkpoint) naming a value that nobody asked for.
+  /// Throws Error(checkpoint) naming a value that was not read.
   void finish() const;
 
  private:
@@ -46,10 +46,10 @@ class StateReader final : public StateArchive {
   void leave() override;
   const Json& take(std::string_view key);
 
-  std::vector<Level> levels_;  // the innermost last
+  std::vector<Level> levels_;  // innermost last
 };
 
-/// The plain values of a part, which has a `serialize(StateArchive&)`.
+/// Returns the state of an object that has a `serialize(StateArchive&)`, like a state_dict.
 template <class Part>
 Json remember(Part& part) {
   StateWriter archive;
@@ -57,8 +57,8 @@ Json remember(Part& part) {
   return archive.json();
 }
 
-/// Gives them back to a part that was made from the same options. Throws Error(checkpoint) naming
-/// a key that is unknown, missing or of another type.
+/// Restores the state of an object that was created with the same options. Throws Error(checkpoint)
+/// naming a key that is unknown, missing or of another type.
 template <class Part>
 void recall(Part& part, const Json& values) {
   StateReader archive(values);

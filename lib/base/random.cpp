@@ -23,15 +23,15 @@ PhiloxBlock mixed(const PhiloxBlock& counter, std::uint32_t key_a, std::uint32_t
   return {high(b) ^ counter[1] ^ key_a, low(b), high(a) ^ counter[3] ^ key_b, low(a)};
 }
 
-// Of the C library, portable functions call only those that are exact and so the same everywhere:
-// frexp, ldexp, fmod and nearbyint.
+// From the C library, the portable functions call only those that are exact and therefore the same
+// on every machine: frexp, ldexp, fmod and nearbyint.
 
-// ln 2 in two parts: the first has few enough bits that small multiples of it are exact.
+// ln 2 is split into two parts: the first has few enough bits that small multiples of it are exact.
 constexpr double kLn2High = 0x1.62e42feep-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kRadians = 0x1.1df46a2529d39p-6;  // pi / 180
 
-/// Sine and cosine of at most a quarter of pi, by their series.
+/// Returns the sine and cosine of an angle of at most pi / 4 from their Taylor series.
 SinCos series(double x) {
   const double square = x * x;
   double sin = 0;
@@ -70,7 +70,8 @@ PhiloxBlocks philox_blocks(std::uint64_t key, const PhiloxBlock& counter) {
   return blocks;
 }
 
-// Counter words: draw number (16 bits) and operation (16 bits), epoch, position (64 bits).
+// The counter words are the draw number (16 bits) and operation (16 bits), the epoch, and the
+// position (64 bits).
 CounterRng::CounterRng(std::uint64_t seed, std::uint32_t epoch, std::uint64_t position,
                        std::uint16_t operation)
     : key_(seed), counter_{std::uint32_t{operation} << 16, epoch, low(position), high(position)} {}
@@ -103,7 +104,7 @@ std::uint64_t CounterRng::below(std::uint64_t bound) {
 bool CounterRng::coin(double probability) { return static_cast<double>(uniform()) < probability; }
 
 double portable_exp(double x) {
-  x = std::clamp(x, -746.0, 710.0);  // beyond: zero, infinity
+  x = std::clamp(x, -746.0, 710.0);  // the result is 0 or infinity beyond these
   const double twos = std::nearbyint(x / (kLn2High + kLn2Low));
   const double rest = (x - twos * kLn2High) - twos * kLn2Low;
   double sum = 1;

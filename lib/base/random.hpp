@@ -7,17 +7,17 @@ namespace trainctl {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): 128
-/// random bits that are a pure function of key and counter.
+/// Computes Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011):
+/// 128 random bits that are a pure function of key and counter.
 PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter);
 
-/// The answers to counter, counter with its first word 1 higher, and so on: the same words, with
-/// the rounds of all blocks interleaved.
+/// Computes philox() for `counter` and the seven counters after it, whose first words are 1 to 7
+/// higher. The results are the same; the rounds of all blocks are interleaved for speed.
 using PhiloxBlocks = std::array<PhiloxBlock, 8>;
 PhiloxBlocks philox_blocks(std::uint64_t key, const PhiloxBlock& counter);
 
-/// The draws of one (epoch, position, operation): any thread may make them in any order and get the
-/// same values.
+/// The random numbers of one (epoch, position, operation). Any thread can generate them in any
+/// order and gets the same values.
 class CounterRng {
  public:
   CounterRng(std::uint64_t seed, std::uint32_t epoch, std::uint64_t position,
@@ -25,10 +25,11 @@ class CounterRng {
 
   std::uint32_t next_u32();
   std::uint64_t next_u64();
-  /// In [0, 1), 24 bits.
+  /// Returns a number in [0, 1) with 24 random bits.
   float uniform();
-  /// In [0, bound), unbiased (Lemire's rejection). `bound` must be above 0.
+  /// Returns a number in [0, bound), unbiased (Lemire's rejection). `bound` must be above 0.
   std::uint64_t below(std::uint64_t bound);
+  /// Returns true with the given probability.
   bool coin(double probability);
 
  private:
@@ -38,9 +39,9 @@ class CounterRng {
   std::uint32_t used_ = 4;
 };
 
-// Functions whose last bits libm leaves to the machine, here from IEEE additions, multiplications
-// and divisions in one order: the same bits everywhere, for draws and parameters that decide
-// pixels. Good to about 1e-15.
+// The last bits of these functions differ between versions of libm. Here they consist of IEEE
+// additions, multiplications and divisions in a fixed order, so that draws and parameters that
+// decide pixels have the same bits on every machine. The relative error is about 1e-15.
 
 double portable_exp(double x);
 /// `x` must be above 0.
@@ -50,6 +51,7 @@ struct SinCos {
   double sin = 0;
   double cos = 1;
 };
+/// Returns sine and cosine; exact for multiples of 90 degrees.
 SinCos sin_cos_degrees(double degrees);
 
 }  // namespace trainctl

@@ -16,15 +16,14 @@
 namespace trainctl::safetensors {
 namespace {
 
-using Header = nlohmann::json;  // finds a key quickly, however many a file claims
+using Header = nlohmann::json;  // finds a key quickly among any number of keys
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference implementation's cap
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // limit of the reference implementation
 constexpr std::size_t kPrefix = 8;
 
 std::string header_of(std::span<const View> tensors,
                       const std::map<std::string, std::string>& metadata) {
-  // Names are appended without a search for one that is there already, which takes the square of
-  // the time.
+  // Names are appended without a search for an existing one, which would take quadratic time.
   Json::object_t header;
   if (!metadata.empty()) header.emplace_back("__metadata__", metadata);
   std::uint64_t offset = 0;
@@ -40,8 +39,8 @@ std::string header_of(std::span<const View> tensors,
   return text;
 }
 
-/// What the parser takes without a word: deep nesting, and a name twice. Not one of its callbacks,
-/// with which it takes the square of the time.
+/// Rejects what the JSON parser accepts silently: deep nesting and duplicate names. It is a
+/// separate SAX pass, since the callbacks of the parser take quadratic time.
 class HeaderCheck final : public nlohmann::json_sax<Header> {
  public:
   bool null() override { return true; }
@@ -62,7 +61,7 @@ class HeaderCheck final : public nlohmann::json_sax<Header> {
   }
   bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
                    const Header::exception& /*error*/) override {
-    return false;  // the parser says more
+    return false;  // the parser reports more detail
   }
 
  private:
@@ -76,7 +75,7 @@ class HeaderCheck final : public nlohmann::json_sax<Header> {
     return true;
   }
 
-  std::vector<std::set<std::string>> keys_;  // of each map or list that is open
+  std::vector<std::set<std::string>> keys_;  // of each open object or array
 };
 
 Header parse_header(std::string_view text) {
@@ -111,7 +110,7 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
 void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
   std::stable_sort(tensors.begin(), tensors.end(), [](const View& a, const View& b) {
     return std::pair(a.bytes.data(), a.bytes.size()) <
-           std::pair(b.bytes.data(), b.bytes.size());  // an empty one comes first
+           std::pair(b.bytes.data(), b.bytes.size());  // an empty tensor comes first
   });
   const std::byte* expected = data.data();
   for (const View& tensor : tensors) {
@@ -123,7 +122,7 @@ void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
          "{} bytes at the end belong to no tensor", data.data() + data.size() - expected);
 }
 
-/// Read and not mapped: it is looked at twice, and must not change in between.
+/// Reads the header into memory: it is parsed twice, and a mapping could change in between.
 std::string read_head(int fd, std::size_t offset, std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t done = 0; done < size;) {

@@ -14,8 +14,8 @@
 
 namespace trainctl::safetensors {
 
-/// One tensor of a file: dtype in the format's words ("F32", "I64", "U8", ...), shape, and its
-/// bytes, row-major.
+/// One tensor of a file: its dtype in the names of the format ("F32", "I64", "U8", ...), its shape,
+/// and its bytes in row-major order.
 struct View {
   std::string name;
   std::string dtype;
@@ -23,35 +23,35 @@ struct View {
   std::span<const std::byte> bytes;
 };
 
-/// Bytes of one element; 0 for a word the format does not know.
+/// Returns the bytes of one element; 0 for a dtype that the format does not have.
 std::size_t element_bytes(std::string_view dtype);
 
-/// The product of `element` bytes and the sizes of a shape; nothing where one is negative or the
-/// product overflows.
+/// Returns the product of `element` bytes and the sizes of a shape; empty if a size is negative or
+/// the product overflows.
 std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape, std::size_t element);
 
-/// Writes the format of https://github.com/huggingface/safetensors: 8 bytes header length, JSON
-/// padded to 8, raw data. Atomic: readers see the old file or the new one. Throws Error(resource)
-/// where the disk refuses.
+/// Writes a file in the format of https://github.com/huggingface/safetensors: the header length in
+/// 8 bytes, the JSON header padded to 8, and the raw data. The write is atomic: readers see the old
+/// file or the new one. Throws Error(resource) if the disk refuses.
 void write(const std::filesystem::path& path, std::span<const View> tensors,
            const std::map<std::string, std::string>& metadata);
 
-/// The same into a file that is open.
+/// Writes the same to an open file.
 void write_to(int fd, std::span<const View> tensors,
               const std::map<std::string, std::string>& metadata, const std::string& label);
 
-/// A mapped file; the views point into it. The header is read and checked at once, the tensors when
-/// somebody touches them.
+/// A mapped safetensors file; the views point into the mapping. The header is read and checked by
+/// the constructor, the tensor data when it is accessed.
 class File {
  public:
-  /// Strict: no holes, no overlaps, every product checked. Throws Error(checkpoint) naming the file
-  /// and the tensor.
+  /// Reads the header strictly: no holes, no overlaps, every product checked. Throws
+  /// Error(checkpoint) naming the file and the tensor.
   explicit File(const std::filesystem::path& path);
 
-  /// In the order of the data.
+  /// Returns the tensors in the order of their data.
   [[nodiscard]] const std::vector<View>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// What the views point into, to be watched while they are read.
+  /// Returns the mapping that the views point into, so that it can be watched while it is read.
   [[nodiscard]] const FileMapping& mapping() const { return mapping_; }
 
  private:

@@ -4,10 +4,10 @@
 
 namespace trainctl {
 
-/// By which the supervisor asks a thread of a worker where it is: a thread that blocks it cannot
-/// answer.
+/// Returns the signal with which the supervisor asks a thread of a worker for its stack. A thread
+/// that blocks the signal cannot answer.
 inline int stack_signal() {
-  constexpr int kOffset = 9;  // away from the first ones, which libraries take
+  constexpr int kOffset = 9;  // the first real-time signals are used by libraries
   return SIGRTMIN + kOffset;
 }
 

@@ -10,22 +10,21 @@
 
 namespace trainctl {
 
-/// Saves the plain values of a part of a run that change from step to step, or restores them. The
-/// same calls do both, so that neither can omit what the other has. Numbers are restored bit for
-/// bit.
+/// Saves the plain values of an object that change from step to step, or restores them. The same
+/// serialize() does both, so that they cannot diverge. Numbers are restored bit for bit.
 class StateArchive {
  public:
   using Place = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*,
                              std::optional<double>*, std::vector<std::uint64_t>*>;
 
   virtual ~StateArchive() = default;
-  /// Saves the value, or overwrites it. Throws Error(checkpoint) naming the key if no value was
-  /// saved, or one of another type.
+  /// Saves the value, or overwrites it with the saved one. Throws Error(checkpoint) naming the key
+  /// if no value was saved, or a value of another type.
   virtual void value(std::string_view key, Place place) = 0;
-  /// True while values are saved; else whether one was saved. For a value that archives of earlier
-  /// versions lack.
+  /// Returns true while values are saved, and otherwise whether a value was saved. It is for values
+  /// that archives of earlier versions lack.
   [[nodiscard]] virtual bool has(std::string_view key) const = 0;
-  /// The values that `body` saves or restores are in a separate group, under the key.
+  /// Puts the values that `body` saves or restores into a separate group under the key.
   template <class Body>
   void group(std::string_view key, Body&& body) {
     enter(key);

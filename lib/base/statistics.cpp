@@ -43,14 +43,14 @@ namespace {
 constexpr int kFewestPairs = 3;
 constexpr double kTiny = 1e-300;
 
-// std::lgamma writes a global variable.
+// std::lgamma writes a global variable and is not thread-safe.
 double log_gamma(double x) {
   int sign = 0;
   return ::lgamma_r(x, &sign);
 }
 
-// The continued fraction of the incomplete beta function by Lentz's method ("Numerical Recipes",
-// 3rd edition, section 6.4). It converges in about sqrt(max(a, b)) steps where x < (a+1) / (a+b+2).
+// Evaluates the continued fraction of the incomplete beta function by Lentz's method ("Numerical
+// Recipes", 3rd edition, section 6.4), in about sqrt(max(a, b)) steps if x < (a+1) / (a+b+2).
 double beta_fraction(double x, double a, double b) {
   const auto nonzero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
   double c = 1;
@@ -70,7 +70,8 @@ double beta_fraction(double x, double a, double b) {
   return fraction;
 }
 
-// The regularized incomplete beta function; `y` is 1 - x, which x near 1 would lose.
+// Returns the regularized incomplete beta function. `y` is 1 - x, passed separately since it would
+// lose digits for x near 1.
 double incomplete_beta(double x, double y, double a, double b) {
   if (x <= 0) return 0;
   if (y <= 0) return 1;
@@ -101,7 +102,7 @@ double student_cdf(double t, double df) {
 double student_quantile(double p, double df) {
   if (!(p > 0 && p < 1 && df > 0)) return std::numeric_limits<double>::quiet_NaN();
   if (p < 0.5) return -student_quantile(1 - p, df);
-  // Right of 0 the distribution function is concave: Newton's steps from 0 rise and never pass it.
+  // Above 0 the distribution function is concave: Newton's method from 0 never overshoots.
   double t = 0;
   for (int i = 0; i < 1000; ++i) {
     const double step = (p - student_cdf(t, df)) / student_density(t, df);
@@ -112,7 +113,7 @@ double student_quantile(double p, double df) {
 }
 
 double deviation_limit(double deviation, double df) {
-  constexpr double kNormalQuantile = -0.8416212335729143;  // of 0.2
+  constexpr double kNormalQuantile = -0.8416212335729143;  // quantile of 0.2
   const double spread = 2 / (9 * df);
   const double root = 1 - spread + kNormalQuantile * std::sqrt(spread);
   return deviation / std::sqrt(root * root * root);
@@ -126,10 +127,10 @@ double power_of(double noise, double effect, int pairs, double alpha) {
 
 double power_at(double shift, double df, double alpha) {
   const double t = student_quantile(1 - alpha / 2, df);
-  // Over all standard deviations that a sample may show; Simpson's rule.
+  // Integrates over the possible sample standard deviations with Simpson's rule.
   constexpr int kParts = 200;
   const double constant = std::log(2.0) + df / 2 * std::log(df / 2) - log_gamma(df / 2);
-  const auto density = [&](double s) {  // where df s^2 is chi-squared with df degrees of freedom
+  const auto density = [&](double s) {  // df s^2 is chi-squared with df degrees of freedom
     return std::exp(constant + (df - 1) * std::log(s) - df * s * s / 2);
   };
   const double reach = 9 / std::sqrt(2 * df);

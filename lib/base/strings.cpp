@@ -18,8 +18,8 @@
 namespace trainctl {
 namespace {
 
-// U+0080..U+009F are terminal controls too; the marks of bidirectional text make a line read as
-// what it is not.
+// U+0080 to U+009F are terminal controls too. Bidirectional marks can make a line look different
+// from its content.
 bool is_control(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence[0]);
   if (sequence.size() == 1) return first < 0x20 || first == 0x7F;
@@ -36,7 +36,7 @@ constexpr std::size_t kKeptTail = 500;
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-/// Returns the byte where a character begins, at or before `at`; a few bytes back at most.
+/// Returns the byte at or before `at` where a character starts, at most a few bytes before.
 std::size_t character_start(std::string_view text, std::size_t at) {
   for (std::size_t back = 0; back < 3 && at > 0 && continues_character(text[at]); ++back) --at;
   return at;
@@ -93,7 +93,7 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   int best = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
-    // At least one edit for each character that one word has more than the other.
+    // The distance is at least the difference in length.
     const std::ptrdiff_t longer = std::ssize(candidate) - std::ssize(word);
     if (std::abs(longer) >= best) continue;
     const int distance = edit_distance(word, candidate);

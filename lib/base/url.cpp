@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kMark = "://";
 
-/// Calls `take` with where each URL begins, after its scheme, and where it ends.
+/// Calls `take` with the start of each URL, after its scheme, and its end.
 template <class Take>
 void for_each_url(const std::string& text, const Take& take) {
   for (std::size_t mark = text.find(kMark); mark != std::string::npos;
@@ -19,14 +19,14 @@ void for_each_url(const std::string& text, const Take& take) {
   }
 }
 
-/// Covers the text from `begin` to the last '@' before `end`.
+/// Replaces the text from `begin` to the last '@' before `end` with stars.
 void cover_to_at(std::string& text, std::size_t begin, std::size_t end) {
   const std::size_t at = std::string_view(text).substr(0, end).rfind('@');
   if (at != std::string::npos && at > begin) text.replace(begin, at - begin, at - begin, '*');
 }
 
-/// Returns whether what stands before the first '/' of a URL is a user and the begin of a password
-/// that has a '/', as in http://user:pass/word@host: neither a port nor an '@' follows the ':'.
+/// Returns whether the part before the first '/' of a URL is a user and the start of a password
+/// with a '/', as in http://user:pass/word@host: neither a port nor an '@' follows the ':'.
 bool has_password(std::string_view host) {
   const std::size_t colon = host.find(':');
   return colon != std::string_view::npos && host.find_first_of("[@") == std::string_view::npos &&

@@ -5,18 +5,18 @@
 
 namespace trainctl {
 
-/// Whether a path of a config names something outside this machine's folders: http://, https://,
-/// s3://, or file:// for a mount that is too slow to be read at each use.
+/// Returns whether a path of a config is a URL: http://, https://, s3://, or file:// for a mount
+/// that is too slow to be read on each use.
 bool is_remote(const std::filesystem::path& path);
 
-/// The path as caches name it: absolute and without detours; a URL stays as it is.
+/// Returns the key of a path for caches: the path absolute and normalized; a URL stays unchanged.
 std::string identity_of(const std::filesystem::path& path);
 
-/// The text with stars where a URL in it holds a user and password, or an http URL a query: both
-/// may be credentials. Of the same length.
+/// Replaces the user and password of a URL in the text, and the query of an http URL, with stars of
+/// the same length, since both may be credentials.
 std::string without_credentials(std::string text);
 
-/// The same for user and password alone.
+/// Does the same for user and password only.
 std::string without_userinfo(std::string text);
 
 }  // namespace trainctl

@@ -4,7 +4,7 @@
 
 namespace trainctl {
 
-/// Of the program: "0.1.0".
+/// Returns the version of the program: "0.1.0".
 std::string_view program_version();
 
 }  // namespace trainctl

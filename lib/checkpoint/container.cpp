@@ -21,14 +21,13 @@
 namespace trainctl::container {
 namespace {
 
-/// A regular file, open to be read. Throws Error(checkpoint) where what lies there cannot be a
-/// container or is too short, and Error(resource) where a disk, a server or the process's own
-/// limits and rights keep it from being read: a sound file that could not be looked at must not
-/// pass for a damaged one.
+/// A regular file, opened for reading. Throws Error(checkpoint) when the file cannot be a container
+/// or is too short, and Error(resource) when a disk, a server, or the limits and permissions of the
+/// process prevent reading: an unreadable file must not be treated as damaged.
 class Source {
  public:
   explicit Source(const std::filesystem::path& path)
-      // Without O_NONBLOCK a pipe would wait for its writer.
+      // Without O_NONBLOCK, opening a pipe would block.
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     const int cause = errno;
     if (!fd_.valid())
@@ -41,7 +40,7 @@ class Source {
   }
 
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Reads all of `bytes`, from `at` on.
+  /// Reads `bytes` completely, starting at `at`.
   void read(std::uint64_t at, std::span<std::byte> bytes) const {
     for (std::size_t done = 0; done < bytes.size();) {
       const ssize_t count = ::pread(fd_.get(), bytes.data() + done, bytes.size() - done,
@@ -65,11 +64,11 @@ class Source {
 };
 
 struct Head {
-  std::string text;  // the JSON
+  std::string text;  // the JSON header
   std::uint64_t file_bytes = 0;
 };
 
-/// Its length does not depend on the checksums.
+/// Returns the header, whose length does not depend on the checksums.
 Head head_of(std::span<const Entry> entries, const Json& meta,
              std::span<const std::uint32_t> checksums) {
   Json list = Json::array();
@@ -93,7 +92,8 @@ Head head_of(std::span<const Entry> entries, const Json& meta,
   return {std::move(text), begin + end};
 }
 
-/// What would be refused or come back changed is better told now than when it is needed.
+/// Detects data that a reader would reject or read differently now, and not when the checkpoint is
+/// needed.
 void check_readable(const Head& head, std::span<const Entry> entries, const Json& meta) {
   ENSURE(checkpoint, head.text.size() <= kMaxHeader, "the header takes {} bytes; {} are the most",
          head.text.size(), kMaxHeader);
@@ -108,7 +108,7 @@ void check_readable(const Head& head, std::span<const Entry> entries, const Json
 
 constexpr std::align_val_t kPage{4096};
 
-/// An entry whose bytes lie at `at`, behind what ends at `end`.
+/// Sets and verifies the bytes of an entry at `at`; `end` is the end of the previous entry.
 void take_bytes(Listed& listed, std::span<const std::byte> file, std::uint64_t at,
                 std::uint64_t end) {
   expect_zero(file.subspan(end, at - end));
@@ -136,7 +136,7 @@ Contents check(std::span<const std::byte> file) {
 
 constexpr std::size_t kPiece = 2 << 20;
 
-/// Of `length` bytes from `at` on.
+/// Returns the checksum of `length` bytes, starting at `at`.
 std::uint32_t checksum_in(const Source& source, std::uint64_t at, std::uint64_t length,
                           std::span<std::byte> buffer) {
   std::uint32_t checksum = 0;
@@ -155,7 +155,8 @@ void check_data(const Source& source, const Header& header, std::uint64_t header
   for (const Listed& listed : header.entries) {
     const std::uint64_t at = data_begin(header_bytes) + listed.offset;
     in_context(shown(listed.entry.name), [&] {
-      const auto padding = std::span(buffer).first(at - end);  // under 64 bytes, by read_header()
+      const auto padding =
+          std::span(buffer).first(at - end);  // read_header() limits it to 63 bytes
       source.read(end, padding);
       expect_zero(padding);
       expect_checksum(listed, checksum_in(source, at, listed.length, buffer));
@@ -217,8 +218,8 @@ std::uint32_t stored_checksum(const std::filesystem::path& path) {
   return in_context(printable(path.string()), [&] { return Source(path).prefix().checksum; });
 }
 
-// Read and not mapped: touching a mapped file that became shorter would end the process, and what
-// was checked could change.
+// The file is read instead of mapped: accessing a mapped file that shrinks would end the process,
+// and verified bytes could change.
 File::File(const std::filesystem::path& path) {
   const std::string label = printable(path.string());
   std::size_t size = 0;

@@ -13,8 +13,8 @@
 
 namespace trainctl::container {
 
-/// One piece of data: name ("model/fc1.weight"), dtype in safetensors' words ("F32", "I64", "U8",
-/// "BF16", ...), its shape and its bytes, row-major and little-endian.
+/// A named tensor: name ("model/fc1.weight"), dtype in safetensors notation ("F32", "I64", "U8",
+/// "BF16", ...), shape and bytes, row-major and little-endian.
 struct Entry {
   std::string name;
   std::string dtype;
@@ -22,60 +22,61 @@ struct Entry {
   std::span<const std::byte> bytes;
 };
 
-/// The file of a checkpoint, every byte of which is under a checksum or has a required value:
-///   32 bytes: "TCTLCKPT", u32 version 1, u32 CRC-32C of these 32 bytes (itself as 0) and the
-///     header, u64 length of the file, u64 length of the header; all little-endian
-///   the header, one line of JSON: {"meta": ..., "entries": [{"name", "dtype", "shape", "offset",
-///     "length", "crc32c"}]}; crc32c as 8 hex digits, offsets from the first multiple of 64 behind
-///     the header
-///   the bytes of each entry at a multiple of 64, zeros before it; nothing behind the last.
-/// Atomic: readers see the old file or the new one. Throws Error(resource) where the disk refuses,
-/// Error(checkpoint) where the file could not be read back as it was given: a name twice, a shape
-/// that does not give the bytes, a number in `meta` that is not finite, text that is not UTF-8.
+/// Writes a checkpoint file in which every byte is covered by a checksum or has a fixed value:
+/// - 32 bytes: "TCTLCKPT", u32 version 1, u32 CRC-32C of these 32 bytes (with this field as 0) and
+///   the header, u64 length of the file, u64 length of the header; all little-endian
+/// - the header, one line of JSON: {"meta": ..., "entries": [{"name", "dtype", "shape", "offset",
+///   "length", "crc32c"}]}; crc32c as 8 hex digits, offsets relative to the first multiple of 64
+///   after the header
+/// - the bytes of each entry at a multiple of 64, with zeros before it; nothing after the last
+/// The write is atomic: readers see the old file or the new one. Throws Error(resource) when the
+/// disk fails, Error(checkpoint) when the file could not be read back unchanged: a duplicate name,
+/// a shape that does not match the bytes, a number in `meta` that is not finite, text that is not
+/// UTF-8.
 void write(const std::filesystem::path& path, std::span<const Entry> entries, const Json& meta);
 
-/// The same into a file that is open and empty.
+/// Writes to an open, empty file.
 void write_to(int fd, std::span<const Entry> entries, const Json& meta, const std::string& label);
 
-/// Bytes that the file will take.
+/// Returns the size of the file that write() would produce.
 std::uint64_t file_bytes(std::span<const Entry> entries, const Json& meta);
 
-/// What File::header_checksum() gives for the file, from its first bytes alone: nothing is checked
-/// but them. Throws Error(checkpoint), Error(resource).
+/// Returns File::header_checksum() of the file from its first bytes, without verifying the rest.
+/// Throws Error(checkpoint) or Error(resource).
 std::uint32_t stored_checksum(const std::filesystem::path& path);
 
-/// What a file holds. The entries point into the bytes that were parsed.
+/// The content of a file. The entries point into the parsed bytes.
 struct Contents {
-  std::vector<Entry> entries;          // in the order of the data
+  std::vector<Entry> entries;          // in file order
   std::vector<std::uint32_t> by_name;  // indices of entries, sorted by name
   Json meta;
   std::uint32_t header_checksum = 0;
 
-  /// Null where there is none of that name.
+  /// Returns null when there is no such entry.
   [[nodiscard]] const Entry* find(std::string_view name) const;
 };
 
-/// Checks a file that is in memory, as a whole: lengths, header, layout, checksums, padding. Throws
-/// Error(checkpoint) with `label`, the entry and what is wrong with it.
+/// Verifies a complete file in memory: lengths, header, layout, checksums, padding. Throws
+/// Error(checkpoint) with `label`, the entry and the error.
 Contents parse(std::span<const std::byte> file, const std::string& label);
 
-/// Checks a file as File does, and gives its header_checksum(), but reads a few megabytes at a time
-/// and keeps none. Throws as File.
+/// Verifies a file like File and returns its header_checksum(), but holds only a few megabytes in
+/// memory. Throws like File.
 std::uint32_t check_file(const std::filesystem::path& path);
 
-/// A file that was read and found sound as a whole.
+/// A file that was read and verified completely.
 class File {
  public:
-  /// Throws Error(checkpoint) naming the file, the entry and what is wrong; Error(resource) where
-  /// there is no memory for it, or it cannot be read, which says nothing of the file.
+  /// Throws Error(checkpoint) with the file, the entry and the error; Error(resource) when memory
+  /// is short or reading fails, which does not mean that the file is damaged.
   explicit File(const std::filesystem::path& path);
 
-  /// In the order of the data, which is aligned to 64 bytes in memory, too.
+  /// Entries in file order. The data is aligned to 64 bytes in memory, too.
   [[nodiscard]] const std::vector<Entry>& entries() const { return contents_.entries; }
   [[nodiscard]] const Json& meta() const { return contents_.meta; }
-  /// Null where there is none of that name.
+  /// Returns null when there is no such entry.
   [[nodiscard]] const Entry* find(std::string_view name) const { return contents_.find(name); }
-  /// CRC-32C of prefix and header, and through the header's checksums of everything else.
+  /// CRC-32C of prefix and header. It covers all other bytes through the checksums in the header.
   [[nodiscard]] std::uint32_t header_checksum() const { return contents_.header_checksum; }
 
  private:

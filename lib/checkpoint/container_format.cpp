@@ -29,8 +29,8 @@ std::string grouped(std::uint64_t value) {
 constexpr std::size_t kMostNested = 64;
 constexpr std::size_t kMostValues = 1'000'000;  // each takes up to 48 bytes, 2 of them in the file
 
-/// Builds what the parser finds. Refuses what its own builder takes: deep nesting, a name twice,
-/// very many values; and takes no square of the time for a map of many names.
+/// Builds a JSON value from parser events. Unlike the library's builder, it rejects deep nesting,
+/// duplicate names and very many values, and takes linear time for a map of many names.
 class Document final : public nlohmann::json_sax<Json> {
  public:
   [[nodiscard]] Json take() { return std::move(root_); }
@@ -72,7 +72,7 @@ class Document final : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return parent.back();
     }
-    // Not by the map's own insertion, which compares all names before.
+    // The map's insert function would compare the name with all others.
     auto& members = parent.get_ref<Json::object_t&>();
     members.emplace_back(std::move(name_), std::move(value));
     return members.back().second;
@@ -93,7 +93,7 @@ class Document final : public nlohmann::json_sax<Json> {
   }
 
   Json root_;
-  std::string name_;  // of the value that comes next
+  std::string name_;  // name of the next value
   std::vector<Open> open_;
   std::size_t values_ = 0;
 };
@@ -158,7 +158,7 @@ Listed parse_entry(const Json& map) {
   return found;
 }
 
-/// By its name where it has one.
+/// Describes an entry by its name, if it has one.
 std::string frame_of(const Json& map, std::size_t index) {
   const bool named = map.is_object() && map.contains("name") && map.at("name").is_string();
   return named ? shown(map.at("name").get_ref<const std::string&>())

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-// What writing and reading a container share; not for others.
+// Internal definitions shared by the reader and the writer of containers.
 namespace trainctl::container {
 
 constexpr std::uint32_t kVersion = 1;
@@ -17,6 +17,7 @@ constexpr std::size_t kPrefixBytes = 32;
 constexpr std::size_t kAlignment = 64;
 constexpr std::uint64_t kMaxHeader = 16 << 20;
 
+/// The first 32 bytes of a file, without the magic number.
 struct Prefix {
   std::uint32_t version = kVersion;
   std::uint32_t checksum = 0;
@@ -24,27 +25,27 @@ struct Prefix {
   std::uint64_t header_bytes = 0;
 };
 
-/// The prefix as the file has it.
+/// Returns the prefix as stored in the file.
 std::string pack(const Prefix& prefix);
 
-/// The prefix at the front of `head`, its lengths compared with the real size of the file. Throws
-/// Error(checkpoint).
+/// Parses the prefix at the start of `head` and compares its lengths with the real size of the
+/// file. Throws Error(checkpoint).
 Prefix read_prefix(std::span<const std::byte> head, std::uint64_t real_bytes);
 
-/// The checksum that belongs into a prefix in front of this header.
+/// Returns the checksum of a prefix with this header.
 std::uint32_t checksum_of(const Prefix& prefix, std::string_view header);
 
-/// The next multiple of 64. Up to 63 below the end of its type.
+/// Rounds up to a multiple of 64. Overflows for the last 63 values of the type.
 constexpr std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Where the data of a file begins, from which offsets count.
+/// Returns the start of the data; offsets of entries are relative to it.
 constexpr std::uint64_t data_begin(std::uint64_t header_bytes) {
   return aligned(kPrefixBytes + header_bytes);
 }
 
-/// An entry as the header lists it, still without bytes.
+/// An entry as listed in the header, without its bytes.
 struct Listed {
   Entry entry;
   std::uint64_t offset = 0;
@@ -52,23 +53,24 @@ struct Listed {
   std::uint32_t checksum = 0;
 };
 
+/// The parsed header of a file.
 struct Header {
   Json meta;
   std::vector<Listed> entries;
   std::vector<std::uint32_t> by_name;
 };
 
-/// Checks all that the header says for a file of so many bytes; the data itself is not looked at.
-/// Throws Error(checkpoint).
+/// Validates the header for a file of that size, without reading the data. Throws
+/// Error(checkpoint).
 Header read_header(std::string_view text, std::uint64_t file_bytes);
 
-/// The checksum of prefix and header, the padding before an entry, the checksum of its data: each
-/// throws Error(checkpoint) where it is wrong.
+/// Check the checksum of prefix and header, the padding before an entry, and the checksum of its
+/// data. Each throws Error(checkpoint) on a mismatch.
 void expect_sound(const Prefix& prefix, std::string_view header);
 void expect_zero(std::span<const std::byte> padding);
 void expect_checksum(const Listed& listed, std::uint32_t found);
 
-/// A name in quotes, printable and not too long, for messages.
+/// Returns a name for messages: quoted, printable and shortened.
 std::string shown(std::string_view name);
 
 }  // namespace trainctl::container

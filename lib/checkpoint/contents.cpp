@@ -20,7 +20,8 @@ Tensor tensor_of(const std::string& part, const container::Entry& entry) {
   return {part, group, std::move(name), entry.dtype, entry.shape, entry.bytes.size()};
 }
 
-/// The file that stores the tensor. A group comes after the one whose bytes it has.
+/// Returns the file that stores the tensor. The reverse loop resolves chains, because a group
+/// follows the group in its `same_as`.
 const std::string& file_of(std::string_view tensor, const std::string& part,
                            const Manifest& manifest) {
   for (const Manifest::SharedGroup& shared : std::views::reverse(manifest.shared)) {
@@ -31,7 +32,7 @@ const std::string& file_of(std::string_view tensor, const std::string& part,
   return part;
 }
 
-/// Null where the document is no object or lacks the key.
+/// Returns null when the document is not an object or lacks the key.
 Json value_at(const Json& document, const std::string& key) {
   return document.is_object() && document.contains(key) ? document.at(key) : Json();
 }

@@ -12,41 +12,42 @@
 
 namespace trainctl::checkpoint {
 
-/// A tensor as the part of a rank lists it.
+/// A tensor as listed in the part of a rank.
 struct Tensor {
-  std::string part;   // the file that stores it: "rank_0.part", "best.safetensors"
-  std::string group;  // "model" of "model/fc1.weight"; empty: its name has none
+  std::string part;   // file that stores it: "rank_0.part", "best.safetensors"
+  std::string group;  // "model" for "model/fc1.weight"; empty if the name has no group
   std::string name;   // "fc1.weight"
   std::string dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t bytes = 0;
 };
 
-/// What a checkpoint holds, or one file of it, beside the bytes.
+/// The content of a checkpoint or of one of its files, without the bytes of tensors.
 struct Contents {
-  std::optional<Manifest> manifest;  // not of a part alone
-  std::vector<Tensor> tensors;       // by rank, in the order of the files
-  Json training;                     // the plain values of rank 0; null where there are none
-  Json meta;                         // of a part alone: the rest of what it says of itself
+  std::optional<Manifest> manifest;  // absent for a single part
+  std::vector<Tensor> tensors;       // by rank, in file order
+  Json training;                     // plain values of rank 0, or null
+  Json meta;                         // of a single part: the rest of its metadata
 };
 
-/// "model" of "model/fc1.weight"; empty where there is no slash.
+/// Returns "model" for "model/fc1.weight", or an empty view when there is no slash.
 std::string_view group_of(std::string_view name);
 
-/// Reads everything. Throws as verify().
+/// Reads and verifies everything. Throws like verify().
 Contents contents_of(const fs::path& checkpoint);
 
-/// The same of a single file: the part of a rank, wherever it lies, or a manifest.
+/// Reads a single file: the part of a rank, in any folder, or a manifest.
 Contents contents_of_file(const fs::path& file);
 
-/// A part of the state, in every rank's file.
+/// A section of the training state, which the part of every rank contains.
 struct Section {
-  std::vector<std::string> groups;  // of the tensors: "optimizer"
-  std::vector<std::string> values;  // keys of the plain values under "training": "scheduler"
+  std::vector<std::string> groups;  // tensor groups, such as "optimizer"
+  std::vector<std::string> values;  // keys of plain values under "training", such as "scheduler"
 };
 
-/// The first difference between two checkpoints in a section: names, types, shapes, every byte;
-/// nothing where there is none. Throws as verify() where one of them is damaged.
+/// Returns the first difference of a section between two checkpoints, comparing names, dtypes,
+/// shapes and all bytes; nothing if they are equal. Throws like verify() when one of them is
+/// damaged.
 std::optional<std::string> first_difference(const fs::path& expected, const fs::path& found,
                                             const Section& section);
 

@@ -28,7 +28,7 @@ std::vector<safetensors::View> views_of(const PartReader& file, Weights weights)
   return views;
 }
 
-/// Before its first update an average is nobody's weights.
+/// Before its first update, an average contains no useful weights.
 bool has_average(const PartReader& file) {
   const Json* at = &file.meta();
   for (const char* key : {"training", "averager", "updates"}) {

@@ -13,40 +13,43 @@
 
 namespace trainctl::checkpoint {
 
-/// Before the name of a damaged checkpoint that was moved aside.
+/// Name prefix of a damaged checkpoint that was renamed.
 inline constexpr std::string_view kAsidePrefix = "corrupt-";
 
-/// What lies in a folder; nothing where it is not there. Throws Error(resource).
+/// Returns the entries of a folder; empty if the folder does not exist. Throws Error(resource).
 std::vector<std::string> names_in(const fs::path& folder);
 
-/// A folder, and no link to one. Throws Error(resource) where that cannot be told.
+/// Returns whether `path` is a folder and not a symbolic link. Throws Error(resource) when that
+/// cannot be determined.
 bool is_folder(const fs::path& path);
 
-/// It has a manifest. Where that cannot be told it has: such a folder is never removed as
-/// unfinished.
+/// Returns whether the checkpoint has a manifest. Returns true when that cannot be determined, so
+/// that such a folder is never removed as unfinished.
 bool is_committed(const fs::path& checkpoint);
 
-/// Why a checkpoint could not be removed; nothing where it is gone. Its manifest goes first: a
-/// removal that is cut short leaves an unfinished folder and no damaged checkpoint.
+/// Removes a checkpoint; returns the error, or nothing on success. Removes the manifest first, so
+/// that an interrupted removal leaves an unfinished folder instead of a damaged checkpoint.
 std::optional<std::string> remove_folder(const fs::path& checkpoint);
 
-/// Renames it to "corrupt-<name>[-n]", and says where it went. Throws Error(resource).
+/// Renames the checkpoint to "corrupt-<name>[-n]" and returns the new path. Throws Error(resource).
 fs::path move_aside(const fs::path& checkpoint);
 
-/// The same, told. One that cannot be moved, as in an archive's folder, is told where it is.
+/// Like move_aside(), and reports the result. If the checkpoint cannot be renamed, as in a
+/// read-only archive, reports it with its old path.
 void move_and_tell(const fs::path& checkpoint, const std::string& why,
                    const std::function<void(const fs::path& moved, const std::string& why)>& told);
 
-/// The file of a checkpoint's folder that makes it one.
+/// The file that marks a folder as a committed checkpoint.
 inline constexpr const char* kManifestName = "manifest";
 
-/// When a checkpoint was made, as its folder is named. The order is that of age: step, then epoch.
+/// The training progress in the name of a checkpoint's folder. Checkpoints are ordered by step,
+/// then epoch.
 struct Moment {
   std::int64_t global_step = 0;
-  std::int64_t epoch = 0;  // complete ones: the index, from 0, of the epoch that comes next
-  bool mid_epoch = false;  // batches of that epoch are trained on
+  std::int64_t epoch = 0;  // number of complete epochs, which is the index of the next epoch
+  bool mid_epoch = false;  // some batches of that epoch are trained
 
-  /// The epoch, from 1, that the last step belongs to; 0 before the first one.
+  /// Returns the epoch, counted from 1, of the last step; 0 before the first step.
   [[nodiscard]] std::int64_t epoch_number() const { return mid_epoch ? epoch + 1 : epoch; }
 
   bool operator==(const Moment& other) const { return (*this <=> other) == 0; }
@@ -55,13 +58,13 @@ struct Moment {
   }
 };
 
-/// "epoch=0003-step=000938" at the end of epoch 3, "epoch=0004-mid-step=001200" in the middle of
-/// epoch 4.
+/// Returns "epoch=0003-step=000938" at the end of epoch 3, or "epoch=0004-mid-step=001200" in the
+/// middle of epoch 4.
 std::string folder_name(const Moment& moment);
-/// Nothing for a name that folder_name() does not give.
+/// Returns nothing for a name that folder_name() cannot return.
 std::optional<Moment> parse_folder_name(std::string_view name);
 
-/// "rank_0.part".
+/// Returns the file name of a rank's part, such as "rank_0.part".
 std::string part_name(int rank);
 
 }  // namespace trainctl::checkpoint

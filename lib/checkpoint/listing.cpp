@@ -12,7 +12,7 @@
 namespace trainctl::checkpoint {
 namespace {
 
-/// Counts the bytes of files; one that has several names counts under the first, as in `du`.
+/// Adds up file sizes; counts a file with several hard links once, like `du`.
 class DiskUse {
  public:
   std::uint64_t add_files_in(const fs::path& folder) {
@@ -30,7 +30,7 @@ class DiskUse {
   std::set<std::pair<dev_t, ino_t>> counted_;
 };
 
-/// "epoch=0001-step=000020" of "corrupt-epoch=0001-step=000020-2".
+/// Parses "corrupt-epoch=0001-step=000020-2" as "epoch=0001-step=000020".
 std::optional<Moment> moment_of_aside(std::string_view name) {
   name.remove_prefix(kAsidePrefix.size());
   if (const auto moment = parse_folder_name(name)) return moment;

@@ -12,7 +12,7 @@
 
 namespace trainctl::checkpoint {
 
-/// What is known of a checkpoint. committed: its manifest is whole; whole: all of it was read;
+/// The state of a checkpoint. committed: its manifest is valid; whole: all files were verified;
 /// unfinished: it has no manifest; aside: an earlier reader found it damaged and renamed it;
 /// unsupported: another version of the program wrote it.
 enum class State { committed, whole, damaged, unfinished, aside, unsupported };
@@ -20,22 +20,23 @@ constexpr std::array<const char*, 6> enum_names(State) {
   return {"committed", "whole", "damaged", "unfinished", "aside", "unsupported"};
 }
 
-/// A folder that is a checkpoint, or was to be one.
+/// A folder that is a complete or unfinished checkpoint.
 struct Surveyed {
   std::string name;
   State state = State::committed;
-  std::optional<Moment> moment;      // nothing where it lies aside under a name of its own
-  std::optional<Manifest> manifest;  // nothing where it cannot be used
-  std::uint64_t bytes = 0;           // of its files that no newer one shares
-  std::string why;                   // it is damaged, unfinished or unsupported
-  bool is_last = false;              // where the link leads
+  std::optional<Moment> moment;      // absent for a renamed folder with an unknown name
+  std::optional<Manifest> manifest;  // absent when it cannot be used
+  std::uint64_t bytes = 0;           // of files that no newer checkpoint shares
+  std::string why;                   // why it is damaged, unfinished or unsupported
+  bool is_last = false;              // target of the link `last`
   bool is_best = false;
 };
 
+/// `manifests` reads only the manifests; `everything` also verifies all parts.
 enum class Depth { manifests, everything };
 
-/// All that lies in the folder of a run's checkpoints: newest first, those moved aside behind.
-/// Changes nothing. Throws Error(resource) where it cannot be read.
+/// Lists the checkpoint folder of a run: newest first, then renamed checkpoints. Changes nothing.
+/// Throws Error(resource) when the folder cannot be read.
 std::vector<Surveyed> survey(const fs::path& folder, Depth depth);
 
 }  // namespace trainctl::checkpoint

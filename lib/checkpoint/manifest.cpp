@@ -43,7 +43,7 @@ std::int64_t whole(const Json& object, const char* key) {
   return value.get<std::int64_t>();
 }
 
-/// A whole number that its type holds.
+/// Returns an integer that fits its type.
 template <class Number>
 Number whole_as(const Json& object, const char* key) {
   const std::int64_t value = whole(object, key);
@@ -99,7 +99,8 @@ std::vector<Manifest::SharedGroup> shared_of(const Json& object) {
   return shared;
 }
 
-/// A plain name: a manifest may come from others, and must not lead out of its folder.
+/// Accepts only plain file names: a manifest from elsewhere must not refer to files outside of its
+/// folder.
 bool is_weights_name(std::string_view name) {
   return name.size() > kWeightsSuffix.size() && name.ends_with(kWeightsSuffix) &&
          !name.starts_with('.') && name.find('/') == std::string_view::npos &&
@@ -128,7 +129,7 @@ std::map<std::string, std::string> facts_of(const Json& object) {
   return out;
 }
 
-/// The format is checked before the keys: another format may have other keys.
+/// Checks the format before the keys, because other formats may have other keys.
 void expect_format(const Json& document) {
   ENSURE(checkpoint, document.is_object() && document.contains("format"), "'format' is missing");
   const std::int64_t format = whole(document, "format");
@@ -144,7 +145,7 @@ Json json_of(const Manifest::SharedGroup& shared) {
           {"checksum", shared.checksum}};
 }
 
-/// The index of the epoch with which a resumed run starts.
+/// Returns the index of the epoch in which a resumed run starts.
 std::int64_t epoch_index(const Json& document) {
   const std::int64_t next = whole(document, "next_epoch");
   ENSURE(checkpoint, next >= 1, "'next_epoch' must be at least 1, got {}", next);

@@ -24,15 +24,15 @@
 namespace trainctl::checkpoint {
 namespace {
 
-/// A group of rank 0's tensors that holds weights of the model.
+/// A group of rank 0's tensors that contains weights of the model.
 struct WeightGroup {
   std::string_view prefix;
-  std::string_view file;  // its name in a checkpoint; empty: changes too often for a file
+  std::string_view file;  // file name in a checkpoint; empty: changes too often for a separate file
 };
 
-/// A group that equals one before it is not stored again. Best weights come first: they stay the
-/// same from one save to the next, so their file also stands for the model of the best epoch, and
-/// later checkpoints share it.
+/// A group that equals an earlier group is not stored again. Best weights come first: they rarely
+/// change between saves, so later checkpoints can share their file, and the model of the best epoch
+/// refers to it.
 constexpr std::array<WeightGroup, 4> kGroups{
     {{"keeper/best.", "best.safetensors"},
      {"keeper/stoppers_best.", "stoppers_best.safetensors"},
@@ -49,7 +49,7 @@ Entries with_prefix(std::span<const container::Entry> entries, std::string_view 
   return found;
 }
 
-/// Types, shapes and bytes, not names.
+/// Compares dtypes, shapes and bytes, but not names.
 bool same_tensor(const container::Entry& entry, const auto& other) {
   const std::span<const std::byte> bytes = other.bytes;
   return entry.dtype == other.dtype && entry.shape == other.shape &&
@@ -68,7 +68,7 @@ bool same_groups(const Entries& copies, std::string_view prefix, const Entries& 
   });
 }
 
-/// Returns the first group before `group` that holds the same tensors.
+/// Returns the first earlier group with the same tensors.
 std::optional<std::string_view> original_of(const WeightGroup& group, const Entries& copies,
                                             std::span<const container::Entry> entries) {
   for (const WeightGroup& original : kGroups) {
@@ -86,8 +86,8 @@ std::vector<safetensors::View> views_of(const Entries& entries, std::string_view
   return views;
 }
 
-/// Gives back the pages that were read. They stay in the kernel's cache, but do not count as memory
-/// of this process until they are read again.
+/// Releases pages that were read. They stay in the page cache, but no longer count as memory of
+/// this process.
 void release_pages(const FileMapping& mapping) {
   const std::span<const std::byte> bytes = mapping.bytes();
   if (!bytes.empty())
@@ -106,7 +106,7 @@ bool holds(const safetensors::File& file, const Entries& entries, std::string_vi
   });
 }
 
-/// The files of other checkpoints that may hold the weights already.
+/// Returns files of other checkpoints that may already contain the weights.
 std::vector<fs::path> candidates(const Store& store, const fs::path& checkpoint) {
   std::vector<fs::path> paths;
   for (const Found& found : store.list()) {
@@ -118,7 +118,7 @@ std::vector<fs::path> candidates(const Store& store, const fs::path& checkpoint)
   return paths;
 }
 
-/// Removes `to` again unless it holds the tensors. It is compared after it was linked or cloned:
+/// Removes `to` unless it contains the tensors. The comparison follows the link or clone, because
 /// another thread may replace the source at any time.
 bool keep_if_same(const fs::path& to, const Entries& entries, std::string_view prefix) {
   std::error_code ignored;
@@ -126,21 +126,21 @@ bool keep_if_same(const fs::path& to, const Entries& entries, std::string_view p
     if (fs::is_regular_file(fs::symlink_status(to, ignored)) &&
         holds(safetensors::File(to), entries, prefix))
       return true;
-  } catch (const Error&) {  // the file is damaged, or not one of weights
+  } catch (const Error&) {  // the file is damaged or has another format
   }
   ::unlink(to.c_str());
   return false;
 }
 
-/// Makes `to` a name of the candidate. False where that is not there or the file system has no hard
-/// links.
+/// Hard-links the candidate to `to`. Returns false when the candidate does not exist or the file
+/// system has no hard links.
 bool link_same(const fs::path& candidate, const fs::path& to, const Entries& entries,
                std::string_view prefix) {
   return ::link(candidate.c_str(), to.c_str()) == 0 && keep_if_same(to, entries, prefix);
 }
 
-/// Makes `to` a copy that shares its blocks with the source until either is written (FICLONE).
-/// False where the file system has no such copies.
+/// Makes `to` a copy-on-write clone of the source (FICLONE). Returns false when the file system
+/// does not support clones.
 bool clone_same(const fs::path& source, const fs::path& to, const Entries& entries,
                 std::string_view prefix) {
   const Fd from(::open(source.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -156,7 +156,8 @@ bool clone_same(const fs::path& source, const fs::path& to, const Entries& entri
 Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
                                  const WeightGroup& group, const Entries& entries) {
   const fs::path path = checkpoint / group.file;
-  // People may write into best.safetensors next to the checkpoints, so that one is never linked.
+  // Users may write to best.safetensors next to the checkpoints, so it is cloned but never
+  // hard-linked.
   const fs::path best = checkpoint.parent_path() / "best.safetensors";
   const bool is_there =
       std::ranges::any_of(candidates(store, checkpoint),

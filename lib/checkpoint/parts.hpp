@@ -15,26 +15,25 @@ class File;
 
 namespace trainctl::checkpoint {
 
-/// What rank 0 writes: each tensor once.
+/// The data that rank 0 writes, each tensor once.
 struct StoredOnce {
   std::vector<container::Entry> part;         // the entries of its part
-  std::vector<Manifest::SharedGroup> shared;  // the groups that are stored elsewhere
+  std::vector<Manifest::SharedGroup> shared;  // groups stored elsewhere
 };
 
-/// Takes copies of weights out of rank 0's entries. The best weights become a safetensors file in
-/// `checkpoint`, as a hard link to the file of an earlier checkpoint that holds the same bytes, or
-/// written where there is none. Groups that equal them, such as the model at the best epoch, are
-/// not stored again, nor is an average that equals the model. `best.safetensors` next to the
-/// checkpoints is never linked: whoever writes into that file changes no checkpoint. Throws
-/// Error(resource).
+/// Removes duplicate weights from rank 0's entries. The best weights become a safetensors file in
+/// `checkpoint`: a hard link to the same bytes in an earlier checkpoint if possible, otherwise a
+/// new file. Groups with equal tensors, such as the model at the best epoch or an average that
+/// equals the model, are stored only once. The user's `best.safetensors` next to the checkpoints is
+/// never hard-linked, so that writing to it cannot change a checkpoint. Throws Error(resource).
 StoredOnce store_once(const Store& store, const fs::path& checkpoint,
                       std::span<const container::Entry> entries);
 
-/// All tensors that one rank saved, wherever the checkpoint stores them. The checkpoint is verified
-/// as far as it is read. The entries point into this object.
+/// Reads all tensors that a rank saved, wherever the checkpoint stores them. Verifies everything
+/// that it reads. The entries point into this object.
 class PartReader {
  public:
-  /// Throws as verify().
+  /// Throws like verify().
   PartReader(const fs::path& checkpoint, const Manifest& manifest, int rank);
   ~PartReader();
   PartReader(PartReader&& other) noexcept;
@@ -42,9 +41,9 @@ class PartReader {
   PartReader(const PartReader&) = delete;
   PartReader& operator=(const PartReader&) = delete;
 
-  /// Those of the part in the order of its data, then the shared groups.
+  /// Returns the entries of the part in file order, then the shared groups.
   [[nodiscard]] const std::vector<container::Entry>& entries() const { return entries_; }
-  /// Null where there is none of that name.
+  /// Returns null when there is no such entry.
   [[nodiscard]] const container::Entry* find(std::string_view name) const;
   [[nodiscard]] const Json& meta() const { return file_.meta(); }
 

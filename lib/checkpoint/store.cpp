@@ -16,9 +16,9 @@
 namespace trainctl::checkpoint {
 namespace {
 
-constexpr std::size_t kLeast = 2;  // checkpoints that verify are kept
+constexpr std::size_t kLeast = 2;  // verified checkpoints to keep
 
-/// How the names begin under which a link is made, before it is renamed.
+/// Returns the name prefix of a link before it is renamed.
 std::string temporary_prefix(Link link) { return fmt::format(".{}.tmp.", name_of(link)); }
 
 void remove_or_throw(const fs::path& checkpoint) {
@@ -45,7 +45,7 @@ Found look_at(const fs::path& checkpoint, const Moment& moment) {
 std::string name_of(Link link) { return link == Link::last ? "last" : "best"; }
 
 Store::Store(fs::path folder) : folder_(std::move(folder)) {
-  if (!folder_.has_filename()) folder_ = folder_.parent_path();  // of "checkpoints/"
+  if (!folder_.has_filename()) folder_ = folder_.parent_path();  // for "checkpoints/"
 }
 
 fs::path Store::begin(const Moment& moment) {
@@ -56,7 +56,7 @@ fs::path Store::begin(const Moment& moment) {
     sync_folder(folder_.has_parent_path() ? folder_.parent_path() : fs::path("."));
   }
   begun_.clear();
-  // One that cannot be removed takes space, and this save may fit in what is left.
+  // If an unfinished save cannot be removed, this save may still fit into the remaining space.
   remove_unfinished();
   if (is_folder(checkpoint)) clear_place(checkpoint);
   make_folder(checkpoint);
@@ -80,7 +80,7 @@ fs::path Store::part(const fs::path& checkpoint, int rank) { return checkpoint /
 
 void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
   ASSERT(checkpoint.filename() == folder_name(manifest.moment()));
-  begun_.clear();  // from here on it is a checkpoint, or something to remove
+  begun_.clear();  // from here on it is a checkpoint or gets removed
   check(manifest);
   FileGuard committed(checkpoint / kManifestName);
   container::write(committed.path(), {}, to_json(manifest));
@@ -119,7 +119,7 @@ std::optional<fs::path> Store::pointed(Link link) const {
   std::error_code failure;
   const fs::path target = fs::read_symlink(folder_ / name_of(link), failure);
   const fs::path checkpoint = folder_ / target;
-  // Its own checkpoints only: a link may come with a folder that others packed.
+  // Accepts only checkpoints of this folder, because the link may come from an untrusted archive.
   if (failure || !parse_folder_name(target.string()) || !is_folder(checkpoint) ||
       !is_committed(checkpoint))
     return std::nullopt;
@@ -144,7 +144,7 @@ bool Store::holds_damaged_ones() const {
 }
 
 std::optional<fs::path> Store::newest_valid(const Told& told) {
-  std::string newest;  // what is wrong with it
+  std::string newest;  // why the newest one does not verify
   for (const Found& found : list()) {
     if (!found.committed) continue;
     const std::optional<std::string> why = damage(found.path);
@@ -171,7 +171,7 @@ std::vector<fs::path> Store::unfinished() const {
   return paths;
 }
 
-/// What this process has read once is only looked at.
+/// Checkpoints that this process has verified are not read again.
 std::optional<std::string> Store::damage_of(const fs::path& checkpoint) {
   const std::string name = checkpoint.filename().string();
   const auto seal = seals_.find(name);
@@ -181,7 +181,7 @@ std::optional<std::string> Store::damage_of(const fs::path& checkpoint) {
   return why;
 }
 
-/// Of the committed ones.
+/// Considers committed checkpoints only.
 Store::Surplus Store::surplus(std::span<const std::string> keep) {
   std::vector<fs::path> kept;
   std::vector<fs::path> others;
@@ -199,7 +199,7 @@ Store::Surplus Store::surplus(std::span<const std::string> keep) {
   for (const fs::path& path : kept) {
     if (whole < kLeast && !damage_of(path)) ++whole;
   }
-  // The newest of the others make up for what is missing.
+  // If fewer than kLeast of the kept ones verify, the newest of the others are kept, too.
   for (const fs::path& path : others) {
     const std::optional<std::string> why = whole < kLeast ? damage_of(path) : std::nullopt;
     if (why) {

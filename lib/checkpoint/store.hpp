@@ -14,7 +14,7 @@
 
 namespace trainctl::checkpoint {
 
-/// The names beside the checkpoints that lead to one of them.
+/// The symbolic links next to the checkpoints.
 enum class Link { last, best };
 std::string name_of(Link link);
 
@@ -23,62 +23,61 @@ struct Found {
   fs::path path;
   std::string name;
   Moment moment;
-  bool committed = false;            // a manifest is there; else a save that was not finished
-  std::optional<Manifest> manifest;  // nothing where it cannot be used
-  std::string why;                   // it cannot
+  bool committed = false;            // has a manifest; otherwise the save was not finished
+  std::optional<Manifest> manifest;  // absent when it cannot be used
+  std::string why;                   // why the manifest cannot be used
   bool unsupported = false;          // another version of the program wrote it
 };
 
 /// The folder `checkpoints/` of a run: "epoch=0003-step=000938" with rank_N.part of each rank and
-/// the manifest; the links `last` and `best`. One process writes it, with one thread at a time, and
-/// only the parts come from others: begin, parts, commit, point, prune. Whatever of these fails, or
-/// kills the process, the checkpoints that were committed before stay as they are.
+/// the manifest, and the links `last` and `best`. One thread of one process writes it in the order
+/// begin, parts, commit, point, prune; other processes write only their parts. A failure or a kill
+/// at any point leaves the committed checkpoints intact.
 class Store {
  public:
   using Told = std::function<void(const fs::path& moved, const std::string& why)>;
 
   explicit Store(fs::path folder);
 
-  /// Makes the folder of a new checkpoint, empty and known to the disk; what earlier saves left
-  /// unfinished is removed, and a damaged checkpoint of that name is moved aside. Throws
-  /// Error(resource), and Error(checkpoint) where a whole one of that name is there.
+  /// Creates an empty folder for a new checkpoint and syncs it to disk. Removes unfinished saves,
+  /// and renames a damaged checkpoint of the same name. Throws Error(resource), or
+  /// Error(checkpoint) when an intact checkpoint of that name exists.
   fs::path begin(const Moment& moment);
-  /// The file of a rank.
+  /// Returns the path of a rank's part.
   static fs::path part(const fs::path& checkpoint, int rank);
-  /// Writes the manifest, then reads everything back from the disk. Where that fails the manifest
-  /// is taken away again, and Error(checkpoint) or Error(resource) thrown.
+  /// Writes the manifest, then reads all files back from disk. On failure removes the manifest and
+  /// throws Error(checkpoint) or Error(resource).
   void commit(const fs::path& checkpoint, const Manifest& manifest);
-  /// Removes a checkpoint that was begun and cannot be committed, to give its space back at once;
-  /// one that is committed stays. Throws Error(resource).
+  /// Removes a checkpoint that was begun and cannot be committed, to free its space immediately.
+  /// Keeps a committed checkpoint. Throws Error(resource).
   void abandon(const fs::path& checkpoint);
 
-  /// Makes a link lead to a committed checkpoint: a reader finds the one before or this one. Throws
-  /// Error(resource), and Error(checkpoint) where it is none.
+  /// Atomically changes a link to a committed checkpoint. Throws Error(resource), or
+  /// Error(checkpoint) when the checkpoint is not committed.
   void point(Link link, const fs::path& checkpoint);
-  /// The committed checkpoint to which it leads; nothing where there is none.
+  /// Returns the committed checkpoint that the link points to, or nothing.
   [[nodiscard]] std::optional<fs::path> pointed(Link link) const;
 
-  /// Newest first, by step, then epoch. Reads manifests, not parts. Throws Error(resource) where
-  /// the folder cannot be read.
+  /// Lists checkpoints, newest first, by step, then epoch. Reads manifests, not parts. Throws
+  /// Error(resource) when the folder cannot be read.
   [[nodiscard]] std::vector<Found> list() const;
-  /// Manifest and every part. Throws Error(checkpoint) naming the file and the tensor,
-  /// Error(resource) where it may not be read.
+  /// Verifies the manifest and every part. Throws Error(checkpoint) with the file and the tensor,
+  /// Error(resource) when reading fails.
   static void verify(const fs::path& checkpoint);
-  /// The newest that verifies. Each newer one is damaged: moved aside to "corrupt-<name>[-n]" and
-  /// reported. Nothing where there are none at all. Throws Error(checkpoint) where there are some,
-  /// or were before they were moved aside, and none verifies; UnsupportedFormat where one of
-  /// another format is newer.
+  /// Returns the newest checkpoint that verifies, or nothing when there are none. Renames newer,
+  /// damaged checkpoints to "corrupt-<name>[-n]" and reports them. Throws Error(checkpoint) when
+  /// there are checkpoints, possibly renamed earlier, but none verifies; UnsupportedFormat when a
+  /// newer one has another format.
   std::optional<fs::path> newest_valid(const Told& told);
 
-  /// Removes what earlier saves left unfinished: where no process saves. Throws Error(resource)
-  /// where the folder cannot be read; what cannot be removed stays.
+  /// Removes unfinished saves. Must not run during a save. Throws Error(resource) when the folder
+  /// cannot be read; ignores checkpoints that cannot be removed.
   void remove_unfinished() const;
-  /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
-  /// oldest first; never where a link leads, and never one of the last two that verify: what this
-  /// Store has committed or verified is not read again. Those that are found damaged on the way are
-  /// moved aside, not removed; those of another format stay and do not count. Throws, once the rest
-  /// is done,
-  /// Error(resource), or Error(checkpoint) naming what was damaged and where it went.
+  /// Removes unfinished saves and, oldest first, every checkpoint that is not in `keep`. Never
+  /// removes the target of a link or the last two checkpoints that verify; checkpoints that this
+  /// Store has committed or verified are not read again. Renames damaged checkpoints that it finds.
+  /// Checkpoints of another format stay and do not count. Finally throws Error(resource), or
+  /// Error(checkpoint) with the damaged checkpoints and their new names.
   void prune(std::span<const std::string> keep);
 
  private:
@@ -99,8 +98,8 @@ class Store {
   [[nodiscard]] bool holds_damaged_ones() const;
 
   fs::path folder_;
-  fs::path begun_;                              // and not committed yet
-  std::map<std::string, std::uint32_t> seals_;  // of those that this one has verified, by name
+  fs::path begun_;                              // begun and not committed yet
+  std::map<std::string, std::uint32_t> seals_;  // seals of verified checkpoints, by name
 };
 
 }  // namespace trainctl::checkpoint

@@ -18,15 +18,15 @@
 namespace trainctl::checkpoint {
 namespace {
 
-/// The longest header of a container, and what goes before and behind it.
+/// The longest header of a container plus prefix and padding.
 constexpr std::uint64_t kMostManifestBytes = (16U << 20) + 4096;
 
 Fd open_to_read(const fs::path& path) {
   return Fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }
 
-/// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage; what
-/// keeps the process from seeing it is not.
+/// Returns the size of a file that can be opened. A link, a pipe or a folder in its place is
+/// damage; a file that this process may not access is not.
 std::uint64_t readable_bytes(const fs::path& path) {
   const std::string label = printable(path.string());
   const Fd fd = open_to_read(path);

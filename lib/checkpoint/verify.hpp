@@ -10,36 +10,37 @@
 
 namespace trainctl::checkpoint {
 
-/// The manifest of a checkpoint's folder. Throws Error(checkpoint) where it is missing, damaged or
-/// says another step than the folder's name, Error(resource) where it may not be read.
+/// Reads the manifest of a checkpoint's folder. Throws Error(checkpoint) when it is missing,
+/// damaged or disagrees with the step in the folder's name, Error(resource) when reading fails.
 Manifest read_manifest(const fs::path& checkpoint);
 
-/// A rank's file, whole and the one that was committed. Throws as verify().
+/// Reads the file of a rank and verifies that it is the committed one. Throws like verify().
 container::File read_part(const fs::path& checkpoint, const Manifest::Part& part);
 
-/// Returns the CRC-32C of a file, a few megabytes of which are in memory at a time. Throws
-/// Error(resource) where it cannot be read.
+/// Returns the CRC-32C of a file, using a few megabytes of memory. Throws Error(resource) when it
+/// cannot be read.
 std::uint32_t checksum_of_file(const fs::path& path);
 
-/// Checks length and checksum of a file of weights that the checkpoint shares. Throws as verify().
+/// Verifies the length and checksum of a shared weights file. Throws like verify().
 void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& shared);
 
-/// Reads everything, and keeps little of it. Throws Error(checkpoint) naming the file and what is
-/// wrong with it, Error(resource) where it may not be read, which says nothing of the checkpoint.
+/// Reads and verifies all files with little memory. Throws Error(checkpoint) with the file and the
+/// error; Error(resource) when reading fails, which does not mean that the checkpoint is damaged.
 Manifest verify(const fs::path& checkpoint);
 
-/// Why the checkpoint does not verify; nothing where it does. Throws Error(resource) as verify().
+/// Returns why the checkpoint does not verify, or nothing if it does. Throws Error(resource) like
+/// verify().
 std::optional<std::string> damage(const fs::path& checkpoint);
 
-/// Of a manifest, from its first bytes: as long as it is the same, the parts are to be the same.
-/// Throws Error(checkpoint), Error(resource).
+/// Returns the seal of a checkpoint, the checksum in the first bytes of its manifest. An equal seal
+/// implies that the parts should be the same. Throws Error(checkpoint) or Error(resource).
 std::uint32_t seal_of(const fs::path& checkpoint);
 
-/// The manifest is still the one with that seal, and the parts have the lengths that it says. Their
-/// content is not read. Throws Error(resource) as verify().
+/// Returns whether the manifest still has that seal and the parts have the lengths in it, without
+/// reading their content. Throws Error(resource) like verify().
 bool is_as_sealed(const fs::path& checkpoint, std::uint32_t seal);
 
-/// What is read next comes from the disk, as far as the kernel agrees.
+/// Asks the kernel to drop cached pages, so that the next reads come from disk.
 void drop_from_cache(const fs::path& checkpoint, const Manifest& manifest);
 
 }  // namespace trainctl::checkpoint

@@ -3,19 +3,19 @@
 
 #include <algorithm>
 
-// What users of PyTorch, Lightning, timm and the Hugging Face Trainer write, and what it is here.
+// Names that users of PyTorch, Lightning, timm and the Hugging Face Trainer know, with our keys.
 
 namespace trainctl::config {
 namespace {
 
 struct AliasGroup {
-  const char* words;  // separated by blanks
+  const char* words;  // separated by spaces
   std::string_view key;
   std::string_view note = {};
 };
 
-// The first groups also have our own keys, which are often written at the wrong level. Where a
-// misspelled word is equally close to two words, the one that comes first is proposed.
+// The first groups also list our own keys, which are often written at the wrong level. If a
+// misspelled word is equally close to two words, the first one is suggested.
 constexpr AliasGroup kGroups[] = {
     {"seed random_seed manual_seed seed_everything", "seed"},
     {"dataset data datamodule", "dataset"},

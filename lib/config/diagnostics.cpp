@@ -17,14 +17,14 @@ namespace {
 constexpr int kWidth = 100;
 constexpr int kTab = 4;
 
-// One character as it is shown.
+// One displayed character.
 struct Cell {
   std::string text;
   int width = 1;
-  std::size_t begin = 0;  // bytes in the line
+  std::size_t begin = 0;  // byte offset in the line
 };
 
-// East Asian wide characters and emoji take two columns of a terminal.
+// East Asian wide characters and emoji occupy two terminal columns.
 int display_width(std::string_view character) {
   const auto byte = [&](std::size_t i) {
     return static_cast<unsigned>(static_cast<unsigned char>(character[i]));
@@ -70,7 +70,7 @@ std::size_t cell_at(const std::vector<Cell>& cells, std::size_t byte) {
   return static_cast<std::size_t>(found - cells.begin());
 }
 
-// A line and the part of it that is marked, cut to the width of a terminal.
+// A line with its marked part, cut to the width of a terminal.
 struct View {
   std::string text;
   int caret = 0;
@@ -106,7 +106,7 @@ const std::string* line_of(const Position& position) {
 
 std::size_t zero_based(int column) { return static_cast<std::size_t>(std::max(column, 1) - 1); }
 
-/// "mnist.yaml:14:3", the column in characters; empty for a default.
+/// Returns "mnist.yaml:14:3" with the column in characters; empty for a default value.
 std::string place(const Position& position) {
   if (!position.source) return "";
   const std::string name = printable(bounded(without_secrets(position.source->name)));
@@ -117,9 +117,9 @@ std::string place(const Position& position) {
   return fmt::format("{}:{}:{}", name, position.line, column + 1);
 }
 
-/// The source line with its number, and below it the caret with `hint` beside it; of a hidden line
-/// the hint alone. Tabs become spaces, control characters are escaped, long lines are cut around
-/// the caret. Empty where there is neither a line nor a hint.
+/// Returns the source line with its number, and the caret with `hint` below; for a hidden line only
+/// the hint. Tabs become spaces, control characters are escaped, and long lines are cut around the
+/// caret. Empty without a line and a hint.
 std::string excerpt(const Position& position, const std::string& hint, Color color) {
   const std::string* line = line_of(position);
   if (line == nullptr || position.length == kHiddenLine)
@@ -136,8 +136,7 @@ std::string excerpt(const Position& position, const std::string& hint, Color col
 
 constexpr std::size_t kMostShown = 50;
 
-// Where a diagnostic stands in the report: files in the order in which they were first complained
-// about, overrides last.
+// Returns the order of the sources in the report: files by their first problem, overrides last.
 std::vector<const Source*> source_order(const std::vector<Diagnostic>& all) {
   std::vector<const Source*> order;
   for (const Diagnostic& one : all) {
@@ -196,7 +195,7 @@ std::string render_one(const Diagnostic& one, Color color) {
   return text + excerpt(one.position, one.hint, color);
 }
 
-/// Hides the lines with a secret under all diagnostics that point at them.
+/// Hides the lines with a secret in all diagnostics that point at them.
 void hide_secret_lines(std::vector<Diagnostic>& all) {
   std::vector<Position> hidden;
   for (const Diagnostic& one : all) {

@@ -67,7 +67,7 @@ bool names_secret(std::string_view key) {
   return false;
 }
 
-/// Returns where the value of the key in [begin, end) begins, or kNone if no value follows. The
+/// Returns where the value of the key in [begin, end) starts, or kNone if no value follows. The
 /// name of an anchor counts as a key: `&secret value`.
 std::size_t value_begin(std::string_view text, std::size_t begin, std::size_t end) {
   if (begin > 0 && text[begin - 1] == '&')
@@ -78,7 +78,7 @@ std::size_t value_begin(std::string_view text, std::size_t begin, std::size_t en
   return std::min(text.find_first_not_of(kBlanks, end + 1), text.size());
 }
 
-/// Returns the place of the next quotation mark `mark`, past escapes: \" in "...", '' in '...'.
+/// Returns where the closing quotation mark `mark` is, past escapes: \" in "...", '' in '...'.
 std::size_t closing_quote(std::string_view text, std::size_t at, char mark) {
   for (; at < text.size(); ++at) {
     const bool is_doubled = mark == '\'' && text.substr(at, 2) == "''";
@@ -93,7 +93,7 @@ std::size_t closing_quote(std::string_view text, std::size_t at, char mark) {
 
 bool is_quote(char c) { return c == '"' || c == '\''; }
 
-/// Returns where a value begins after its tag and anchor: `!!str &name value`.
+/// Returns where a value starts after its tag and anchor: `!!str &name value`.
 std::size_t past_properties(std::string_view text, std::size_t at) {
   while (at < text.size() && (text[at] == '!' || text[at] == '&')) {
     const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
@@ -106,7 +106,7 @@ bool is_in_flow(std::string_view text, std::size_t at) {
   return text.substr(0, at).find('{') != kNone;
 }
 
-/// Returns the end of the value that begins at `begin`; of a list or map, the end of the line.
+/// Returns the end of the value that starts at `begin`; for a list or map, the end of the line.
 std::size_t value_end(std::string_view text, std::size_t begin) {
   begin = past_properties(text, begin);
   const char first = begin < text.size() ? text[begin] : ' ';
@@ -121,9 +121,9 @@ void cover_range(std::string& text, std::size_t begin, std::size_t end) {
   text.replace(begin, end - begin, end - begin, '*');
 }
 
-/// Returns whether the value is one reference and nothing else. Such a value is shown, but not one
-/// with a default, `${env:NAME,default}`, or with other text in its braces: either may hold the
-/// secret itself.
+/// Returns whether the value is exactly one reference. Such a value is shown. A reference with a
+/// default, `${env:NAME,default}`, or with other text in its braces is hidden, since the text may
+/// be the secret itself.
 bool is_reference(std::string_view value) {
   constexpr std::string_view kAround = "\"' \t";
   value.remove_prefix(std::min(value.find_first_not_of(kAround), value.size()));
@@ -150,10 +150,10 @@ std::size_t leading_blanks(std::string_view line) {
 
 /// The value of a secret that continues on the next line.
 struct OpenValue {
-  char quote = '\0';       // of a quoted text: its quotation mark
-  bool in_flow = false;    // in a list or map in brackets, where indentation means nothing
-  bool is_empty = false;   // nothing of the value stands on the line of its key
-  std::size_t indent = 0;  // of the key
+  char quote = '\0';       // quotation mark of a quoted text
+  bool in_flow = false;    // in a list or map in brackets, where indentation is ignored
+  bool is_empty = false;   // no part of the value is on the line of its key
+  std::size_t indent = 0;  // indentation of the key
 };
 
 bool has_open_bracket(std::string_view line) {
@@ -161,7 +161,7 @@ bool has_open_bracket(std::string_view line) {
          std::ranges::count_if(line, [](char c) { return c == '}' || c == ']'; });
 }
 
-/// Returns the value after the key in [begin, end), if it continues on the next line.
+/// Returns the value after the key in [begin, end) if it continues on the next line.
 std::optional<OpenValue> open_value_of(std::string_view line, std::size_t begin, std::size_t end) {
   const std::size_t indent = leading_blanks(line);
   const std::size_t value = value_begin(line, begin, end);
@@ -202,7 +202,7 @@ bool continues(const OpenValue& open, std::string_view line) {
   return open.is_empty && indent == open.indent && (first == '-' || first == ':' || !is_next_key);
 }
 
-/// Returns the value that continues after `line`, where `open` continues before it.
+/// Returns the value that continues after `line`, given the one that continues before it.
 std::optional<OpenValue> open_value_after(const std::optional<OpenValue>& open,
                                           std::string_view line) {
   if (!open || !continues(*open, line)) return open_value(line);

@@ -7,12 +7,12 @@
 
 namespace trainctl::config {
 
-/// A value that no file holds: `${secret:NAME}` in YAML, where NAME is an environment variable.
-/// What is parsed, dumped and hashed is the reference; the value is looked up where it is used.
+/// A value that is in no file: `${secret:NAME}` in YAML, where NAME is an environment variable.
+/// Only the reference is parsed, dumped and hashed; the value is looked up when it is used.
 struct Secret {
   std::string name;
 
-  /// Throws Error(config) where the variable is not set, or empty.
+  /// Throws Error(config) if the variable is not set or empty.
   [[nodiscard]] std::string value() const;
   bool operator==(const Secret&) const = default;
 };
@@ -28,12 +28,12 @@ struct Codec<Secret> {
   }
 };
 
-/// Returns the text with stars over credentials: what follows a key such as `secret_key` or
-/// `password`, unless it is a `${secret:NAME}`, and what without_credentials() covers. The length
-/// stays the same.
+/// Returns the text with credentials replaced by stars: the values of keys such as `secret_key` or
+/// `password`, unless they are `${secret:NAME}`, and what without_credentials() replaces. The
+/// length stays the same.
 std::string without_secrets(std::string text);
 
-/// Returns line `index` of a file in the same way. It may belong to a key of a line above.
+/// Does the same for line `index` of a file, which may continue the value of an earlier line.
 std::string line_without_secrets(const std::vector<std::string>& lines, std::size_t index);
 
 }  // namespace trainctl::config

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLongestQuote = 60;
 constexpr std::size_t kMostListed = 12;
 
-/// Common short forms of a name, separated by blanks.
+/// Common abbreviations of a name, separated by spaces.
 struct Synonyms {
   const char* words;
   std::string_view name;
@@ -47,8 +47,8 @@ constexpr Synonyms kNames[] = {
     {"valid val", "test"},
 };
 
-// "torch.optim.AdamW" and "adam_w" are the same word: the last part, lower case, letters and digits
-// only.
+// "torch.optim.AdamW" and "adam_w" become the same word: the last part, in lower case, with only
+// letters and digits.
 std::string plain_word(std::string_view name) {
   if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos)
     name.remove_prefix(dot + 1);
@@ -85,7 +85,7 @@ std::string alias_hint(const Alias& alias, const std::vector<std::string>& keys)
   return fmt::format("trainctl calls it '{}'", alias.key);
 }
 
-// The alias that `key` is a slip of: 'learning_rte'.
+// Returns the alias that `key` is a misspelling of: 'learning_rte'.
 const Alias* near_alias(const std::string& key) {
   static const std::vector<std::string> words = [] {
     std::vector<std::string> all;
@@ -166,7 +166,7 @@ struct Kind {
   std::string_view kind;
   std::string_view place;
   bool is_list;
-  std::array<std::string_view, 3> usual;  // the most common first
+  std::array<std::string_view, 3> usual;  // most common first
 };
 
 constexpr std::array<Kind, 12> kKinds{{

@@ -26,9 +26,10 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 
 double in_mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Has two slots: the host fills one while the copy stream sends the other. The fields pass through
-/// page-locked memory of the slots and not straight from the loader's ring: Loader::next() frees
-/// the batch before, whose memory a worker may overwrite while the copy still reads it.
+/// Feeds a GPU through two slots: the host fills one while the copy stream sends the other. The
+/// fields are first copied to page-locked memory of the slots and not sent from the loader's ring,
+/// because Loader::next() frees the previous batch, whose memory a worker may overwrite while the
+/// copy still reads it.
 class CudaFeed final : public Feed {
  public:
   CudaFeed(at::Device device, const FeedOptions& options)
@@ -54,7 +55,7 @@ class CudaFeed final : public Feed {
       mean_ = at::tensor(options.normalization->mean).view({1, -1, 1, 1}).to(device);
       std_ = at::tensor(options.normalization->std).view({1, -1, 1, 1}).to(device);
     }
-    // The memory may still be read by what had it before.
+    // Earlier work may still read the memory that the allocator has reused.
     at::cuda::CUDAEvent free;
     free.record(c10::cuda::getCurrentCUDAStream(device.index()));
     free.block(copies_);
@@ -67,7 +68,8 @@ class CudaFeed final : public Feed {
         check_labels(batch.fields[part.field], rows, classes_, ignored_label_);
     }
     Slot& slot = slots_[next_++ % slots_.size()];
-    slot.copied.synchronize();  // the copy of two steps ago: the host slot is free
+    // Waits for the copy of two steps ago, so that the host slot is free.
+    slot.copied.synchronize();
     {
       c10::cuda::CUDAStreamGuard on(copies_);
       slot.used.block(copies_);
@@ -89,7 +91,7 @@ class CudaFeed final : public Feed {
 
  private:
   struct Slot {
-    std::vector<at::Tensor> host, device;  // one a part, as it lies in the loader's memory
+    std::vector<at::Tensor> host, device;  // one per part, with the layout of the loader's memory
     at::cuda::CUDAEvent copied{cudaEventDisableTiming};
     at::cuda::CUDAEvent used{cudaEventDisableTiming};
   };
@@ -103,7 +105,7 @@ class CudaFeed final : public Feed {
     }
   }
 
-  /// Shape and type of a part before it is widened.
+  /// Returns shape and dtype of a part before its conversion to float.
   [[nodiscard]] std::pair<std::vector<std::int64_t>, at::ScalarType> staged(
       const FeedPart& part) const {
     const std::vector<std::int64_t>& shape = part.shape;
@@ -123,7 +125,8 @@ class CudaFeed final : public Feed {
     if (mean_.defined()) to.sub_(mean_).div_(std_);
   }
 
-  /// One kernel on the compute stream in place of the four steps of load().
+  /// Converts the images with one kernel on the compute stream instead of the four operations of
+  /// load().
   void gather(const at::Tensor& from, const at::Tensor& to) const {
     Gather job = gather_;
     const auto* bytes = from.const_data_ptr<std::uint8_t>();
@@ -139,8 +142,8 @@ class CudaFeed final : public Feed {
            failure);
   }
 
-  /// Through page-locked memory the copy runs beside the host; without it the host waits for the
-  /// copy of the batch's own memory.
+  /// Copies to the device. With page-locked memory the copy is asynchronous; without it the host
+  /// waits until the batch's memory has been read.
   static void send(std::span<const std::byte> bytes, const at::Tensor& pinned,
                    const at::Tensor& to) {
     if (pinned.defined()) {
@@ -157,14 +160,14 @@ class CudaFeed final : public Feed {
   }
 
   std::vector<FeedPart> parts_;
-  std::vector<at::Tensor> full_;  // of all rows, one a part
+  std::vector<at::Tensor> full_;  // for max_rows rows, one per part
   std::int64_t classes_;
   std::optional<std::int64_t> ignored_label_;
-  std::shared_ptr<const data::HeldImages> held_;  // null: the batches have pixels
+  std::shared_ptr<const data::HeldImages> held_;  // null: batches contain pixels
   c10::cuda::CUDAStream copies_;
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
-  at::Tensor mean_, std_;  // without kernels
+  at::Tensor mean_, std_;  // used without kernels
   at::Tensor values_;      // undefined: without kernels
   Gather gather_;
   DeviceBatch batch_;
@@ -184,7 +187,7 @@ class CudaEventLine final : public EventLine {
 
   const std::vector<double>& end_step() override {
     current_ = 1 - current_;
-    Step& late = steps_[current_];  // launched one step before the one that has just ended
+    Step& late = steps_[current_];  // launched one step before the step that has just ended
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
     for (std::size_t i = 1; i < late.used; ++i) {
       late.marks[i].event.synchronize();
@@ -246,7 +249,7 @@ std::optional<std::int64_t> cuda_available_memory(at::Device device) {
   std::size_t free = 0;
   std::size_t total = 0;
   if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
-    (void)cudaGetLastError();  // else the next call would report it
+    (void)cudaGetLastError();  // clears the error, which the next call would report otherwise
     return std::nullopt;
   }
   const auto stats = allocator::getDeviceStats(device.index());

@@ -18,7 +18,7 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-/// What `second` is given from now on waits for what `first` has.
+/// Makes later work on `second` wait for the work on `first`.
 void order(c10::cuda::CUDAStream first, c10::cuda::CUDAStream second) {
   at::cuda::CUDAEvent event{cudaEventDisableTiming};
   event.record(first);
@@ -29,19 +29,19 @@ template <class Call>
 void attempt(Call&& call) noexcept {
   try {
     call();
-  } catch (...) {  // it was not begun, or has ended already
+  } catch (...) {  // it was not started or has ended already
   }
 }
 
-/// libtorch ends a capture that was broken without telling its allocators, which would keep the
-/// memory of the step for good.
+/// When a capture fails, libtorch ends it without informing its allocators, which would keep the
+/// step's memory for good. abandon() releases it.
 class Graph final : public at::cuda::CUDAGraph {
  public:
   void abandon() noexcept {
     cudaGraph_t rest = nullptr;
     if (cudaStreamEndCapture(capture_stream_, &rest) == cudaSuccess && rest != nullptr)
       cudaGraphDestroy(rest);
-    (void)cudaGetLastError();  // the next check of an unrelated call would find it
+    (void)cudaGetLastError();  // clears the error, which an unrelated check would report otherwise
     if (capture_ended_ || capture_dev_ == UNDEFINED_DEVICE) return;
     auto* host = at::getHostAllocator(at::kCUDA);
     attempt([&] { allocator::endAllocateToPool(capture_dev_, mempool_id_); });
@@ -68,7 +68,7 @@ class CudaStepGraph final : public StepGraph {
 
   void record(const Work& work) override {
     c10::cuda::device_synchronize();
-    allocator::emptyCache();  // a graph takes its memory from the device, not from the cache
+    allocator::emptyCache();  // a graph allocates from the device, not from the cache
     const std::int64_t reserved = reserved_bytes();
     const at::Tensor draws = random_state();
     try {
@@ -87,7 +87,7 @@ class CudaStepGraph final : public StepGraph {
  private:
   void capture(const Work& work) {
     const c10::cuda::CUDAStreamGuard on(stream_);
-    // Other threads may go on calling CUDA.
+    // Other threads may use CUDA during the capture.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     work();
     graph_.capture_end();
@@ -103,7 +103,7 @@ class CudaStepGraph final : public StepGraph {
     return draws.get_state();
   }
 
-  /// The generator of a broken capture refuses to draw outside of one.
+  /// The generator of a failed capture refuses to draw outside of a capture, so it is replaced.
   void renew_generator(const at::Tensor& state) const {
     at::Generator fresh = at::cuda::detail::createCUDAGenerator(device_);
     fresh.set_state(state);
@@ -116,7 +116,8 @@ class CudaStepGraph final : public StepGraph {
     return allocator::getDeviceStats(device_).reserved_bytes[0].current;
   }
 
-  /// A graph keeps its memory, and steps that are not repeated need as much again.
+  /// Throws Error(resource) if an eager step no longer fits: a graph keeps its memory, and steps
+  /// that are not replayed need as much again.
   static void check_room(std::int64_t taken) {
     std::size_t free = 0;
     std::size_t total = 0;

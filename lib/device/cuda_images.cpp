@@ -15,10 +15,10 @@
 namespace trainctl::device {
 namespace {
 
-// Two of these are page-locked while a data set is sent.
+// Two buffers of this size are page-locked while a data set is being sent.
 constexpr std::size_t kStageBytes = std::size_t{16} << 20;
 
-/// One half of the stage is filled while the other is on its way.
+/// Fills one half of the staging memory while the other half is being copied.
 class CudaMemory final : public data::ImageMemory {
  public:
   CudaMemory(at::Device device, at::Tensor bytes, std::size_t image_bytes)
@@ -28,7 +28,7 @@ class CudaMemory final : public data::ImageMemory {
       half.host = at::empty({static_cast<std::int64_t>(length)},
                             at::TensorOptions(at::kByte).pinned_memory(true));
     }
-    // The memory may still be read by what had it before.
+    // Earlier work may still read the memory that the allocator has reused.
     at::cuda::CUDAEvent free;
     free.record(c10::cuda::getCurrentCUDAStream(device.index()));
     free.block(copies_);

@@ -15,82 +15,84 @@
 
 namespace trainctl::device {
 
-/// The device of this rank: `auto` takes a GPU where one is there, else the CPU. Throws
-/// Error(resource) where a GPU is asked for and GPU `local_rank` is not there.
+/// Returns the device of this rank: `auto` selects a GPU if there is one, else the CPU. Throws
+/// Error(resource) if a GPU is requested and GPU `local_rank` does not exist.
 c10::Device choose_device(spec::Accelerator accelerator, int local_rank);
 
-/// Largest resident set of this process so far, in MiB.
+/// Returns the maximum resident set of this process so far, in MiB.
 double peak_rss_mb();
-/// The resident set as it is now, in MiB; 0 where the kernel does not tell.
+/// Returns the current resident set in MiB; 0 if the kernel does not report it.
 double rss_mb();
-/// CPU time of all threads of this process, in seconds.
+/// Returns the CPU time of all threads of this process, in seconds.
 double cpu_seconds();
-/// Bytes this process has read from storage; 0 where the kernel does not tell.
+/// Returns the bytes that this process has read from storage; 0 if the kernel does not report them.
 std::int64_t storage_bytes_read();
 
-// What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has
-// no CUDA half, refuses.
+// Functions that need a CUDA device. cuda.cpp implements them; no_cuda.cpp is built instead if
+// libtorch has no CUDA support, and throws.
 
-/// GPUs that can be used now; 0 without a driver.
+/// Returns the number of usable GPUs; 0 without a driver.
 int cuda_devices();
 /// Binds the calling thread to the GPU. Throws Error(resource).
 void use_cuda_device(at::Device device);
+/// Returns the feed that make_feed() uses for a GPU.
 std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options);
-/// The memory of a GPU for the images of data sets; null on a CPU, and where this build has no
-/// kernels.
+/// Returns an allocator of GPU memory for the images of data sets; null on a CPU, and if this build
+/// has no kernels.
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
-/// The cudaStream_t that is current on a GPU; null on a CPU.
+/// Returns the current cudaStream_t on a GPU; null on a CPU.
 void* current_stream(at::Device device);
-/// Peak of the caching allocator in MiB; nothing on a CPU.
+/// Returns the peak of the caching allocator in MiB; nullopt on a CPU.
 std::optional<double> cuda_peak_memory_mb(at::Device device);
-/// What it hands out now.
+/// Returns the memory currently allocated by the caching allocator in MiB; nullopt on a CPU.
 std::optional<double> cuda_memory_mb(at::Device device);
 
-/// Bytes that this process can still have of the GPU: free, or held by its allocator and not handed
-/// out. Nothing on a CPU, and where the driver does not say.
+/// Returns the bytes of GPU memory that this process can still allocate: free, or cached and
+/// unused. Returns nullopt on a CPU, and if the driver does not report it.
 std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
-/// What a GPU and its libraries are called; all empty of a CPU.
+/// Names of a GPU and its libraries; all empty for a CPU.
 struct GpuInfo {
   std::string name;        // "NVIDIA H200"
-  std::string pci_bus;     // as its driver has it, "00000000:3b:00.0"
+  std::string pci_bus;     // in the driver's format, "00000000:3b:00.0"
   std::string capability;  // "9.0"
-  std::string versions;    // of the libraries that compute there, "runtime 13.0, cuDNN 91300"
+  std::string versions;    // of the CUDA libraries, "runtime 13.0, cuDNN 91300"
 };
 GpuInfo gpu_info(at::Device device);
 
-/// Marks on the device's own time line, read one step late so that measuring never waits for the
-/// step.
+/// Measures parts of a step with events on the device's stream. They are read one step late, so
+/// that measuring never waits for the step.
 class EventLine {
  public:
   virtual ~EventLine() = default;
-  /// Marks the end of the part begun at the previous mark; `part` is the caller's number.
+  /// Marks the end of the part that began at the previous mark; `part` is a number chosen by the
+  /// caller.
   virtual void mark(int part) = 0;
-  /// The step is launched. Returns the parts of the step before, in seconds, by number.
+  /// Called when the step is launched. Returns the seconds of the previous step's parts, by number.
   virtual const std::vector<double>& end_step() = 0;
 };
 
-/// Null on a CPU: there the host's clock tells everything.
+/// Returns null on a CPU, where the host's clock suffices.
 std::unique_ptr<EventLine> make_event_line(at::Device device, int parts);
 
-/// Work that a device records once and then repeats as one launch, on tensors that stay where they
-/// are.
+/// Work that is captured once and then replayed with one launch, as a CUDA graph. Its tensors must
+/// not move.
 class StepGraph {
  public:
   using Work = std::function<void()>;
 
   virtual ~StepGraph() = default;
-  /// Does the work where it will be recorded, between what is launched before and what is launched
-  /// after it: libraries and allocator then have what they need there.
+  /// Runs the work on the capture stream, ordered with the work before and after it, so that
+  /// libraries and allocator initialize there.
   virtual void warm_up(const Work& work) = 0;
-  /// Records the work; nothing of it is done on the device. Throws what `work` throws, or why it
-  /// cannot be recorded; the device then is as it was before, and this object is of no more use.
+  /// Captures the work without running it. Throws what `work` throws, or why it cannot be captured;
+  /// the device state is restored then, and this object must not be used anymore.
   virtual void record(const Work& work) = 0;
-  /// Does what was recorded, on the current stream.
+  /// Replays the captured work on the current stream.
   virtual void replay() = 0;
 };
 
-/// Null on a CPU.
+/// Returns null on a CPU.
 std::unique_ptr<StepGraph> make_step_graph(c10::Device device);
 
 }  // namespace trainctl::device

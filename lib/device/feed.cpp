@@ -65,11 +65,11 @@ class CpuFeed final : public Feed {
   }
 
   std::vector<FeedPart> parts_;
-  std::vector<at::Tensor> full_;  // of all rows, one a part
+  std::vector<at::Tensor> full_;  // for max_rows rows, one per part
   std::optional<Widen> widen_;
   std::int64_t classes_;
   std::optional<std::int64_t> ignored_label_;
-  std::shared_ptr<const data::HeldImages> held_;  // null: the batches have pixels
+  std::shared_ptr<const data::HeldImages> held_;  // null: batches contain pixels
   std::vector<float> values_;
   Gather gather_;
   DeviceBatch batch_;
@@ -90,13 +90,13 @@ std::vector<FeedPart> feed_parts(const FeedOptions& options) {
   const bool classes = roles.kind.targets == spec::Targets::classes;
   const std::int64_t rows = options.max_rows;
   std::vector<FeedPart> parts;
-  // The labels are the first: they are checked before anything is touched.
+  // The labels come first, because they are checked before anything is changed.
   parts.push_back({classes ? Kind::classes : Kind::copied, roles.target, &DeviceBatch::targets,
                    classes || tokens ? at::kLong : at::kFloat,
                    with_rows(rows, roles.target_shape)});
   parts.push_back({image ? Kind::image : Kind::copied, roles.input, &DeviceBatch::inputs,
                    tokens ? at::kLong : at::kFloat, with_rows(rows, roles.input_shape)});
-  if (roles.label_b)  // classes of the same batch: they need no check of their own
+  if (roles.label_b)  // classes of the same batch, which are checked already
     parts.push_back(
         {Kind::copied, *roles.label_b, &DeviceBatch::targets_b, at::kLong, with_rows(rows, {})});
   if (roles.lambda)

@@ -15,17 +15,18 @@
 
 namespace trainctl::device {
 
-/// A batch on the device. The tensors are the feed's own and hold until its next `put`.
+/// A batch on the device. The feed owns the tensors, which are valid until its next `put`.
 struct DeviceBatch {
-  at::Tensor inputs;   // images: float32 [N, C, H, W]; rows: float32 [N, ...]; tokens: int64 [N, T]
-  at::Tensor targets;  // classes: int64 [N]; numbers: float32 [N, K]; tokens: int64 [N, T]
-  at::Tensor targets_b;           // of a mixed batch: int64 [N], the classes of the rows' partners
-  at::Tensor lambda;              // with it: float32 [N], the share of the row's own class
-  std::int64_t valid = 0;         // rows of this rank that count
+  at::Tensor inputs;   // float32 [N, C, H, W] for images, float32 [N, ...] for rows, int64 [N, T]
+                       // for tokens
+  at::Tensor targets;  // int64 [N] for classes, float32 [N, K] for numbers, int64 [N, T] for tokens
+  at::Tensor targets_b;           // int64 [N] of a mixed batch: classes of the partner rows
+  at::Tensor lambda;              // float32 [N] of a mixed batch: share of the row's own class
+  std::int64_t valid = 0;         // rows of this rank that are not padding
   std::int64_t global_valid = 0;  // over all ranks
 };
 
-/// Returns a batch whose tensors, where it has them, are what `change` makes of them.
+/// Returns the batch with `change` applied to each defined tensor.
 template <class Change>
 DeviceBatch with_tensors(DeviceBatch batch, const Change& change) {
   for (at::Tensor* tensor : {&batch.inputs, &batch.targets, &batch.targets_b, &batch.lambda}) {
@@ -34,47 +35,50 @@ DeviceBatch with_tensors(DeviceBatch batch, const Change& change) {
   return batch;
 }
 
-/// What the feed is built for.
+/// The options of make_feed().
 struct FeedOptions {
-  data::Layout layout;                               // of samples that have their roles
+  data::Layout layout;                               // of samples, with their roles
   std::optional<data::Normalization> normalization;  // of images
   std::int64_t max_rows = 0;
-  std::int64_t classes = 0;  // labels are below it; 0: they are not checked
-  std::optional<std::int64_t> ignored_label = std::nullopt;  // is no class, and lets pass
-  bool pin_memory = true;  // a GPU is fed through page-locked memory
-  /// The images where the device keeps them: the batches have plans.
+  std::int64_t classes = 0;  // labels must be below it; 0: labels are not checked
+  std::optional<std::int64_t> ignored_label = std::nullopt;  // accepted although it is not a class
+  bool pin_memory = true;  // copies to a GPU go through page-locked memory
+  /// The images that the device stores; batches contain pixel plans then. Null: batches contain
+  /// pixels.
   std::shared_ptr<const data::HeldImages> held = nullptr;
 };
 
-/// Moves ring slots to the device, into tensors that are reused: one copy of each field as it lies
-/// in the slot. Images are bytes till then, or plans of the images that the device keeps, and are
-/// widened and normalized there.
+/// Copies batches from the loader's ring to the device, into tensors that are reused, with one copy
+/// per field. Images are copied as bytes, or as plans for images that the device stores, and are
+/// converted to float and normalized on the device.
 class Feed {
  public:
   virtual ~Feed() = default;
-  /// N is `batch.valid`, or 1 where no row of this rank counts: a padded rank still takes part in
-  /// the step. Throws Error(data) for a label that is no class.
+  /// Copies the batch. N is `batch.valid`, or 1 if this rank has only padding, because it must
+  /// still take part in the step. Throws Error(data) for an invalid label.
   virtual const DeviceBatch& put(const data::Batch& batch) = 0;
 };
 
-/// A field of the samples and the tensor of the batch that it becomes.
+/// A field of the samples and the tensor of the batch that it is copied to.
 struct FeedPart {
   enum class Kind { copied, image, classes };
   Kind kind = Kind::copied;
   std::size_t field = 0;
   at::Tensor DeviceBatch::*tensor = nullptr;
   at::ScalarType type = at::kFloat;
-  std::vector<std::int64_t> shape;  // of all rows
+  std::vector<std::int64_t> shape;  // for max_rows rows
 };
 
-/// What training takes of the samples. Throws Error(config) where they cannot be trained on.
+/// Returns the parts that training uses. Throws Error(config) if the samples cannot be used for
+/// training.
 std::vector<FeedPart> feed_parts(const FeedOptions& options);
 
-/// Throws Error(data) for the first of the labels that is not below `classes`, or is negative, and
-/// is not `ignored`; 0 classes take any.
+/// Throws Error(data) for the first label that is negative or not below `classes`, unless it is
+/// `ignored`. With 0 classes every label is valid.
 void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes,
                   std::optional<std::int64_t> ignored);
 
+/// Returns the feed for a CPU or GPU. Throws Error(config) like feed_parts().
 std::unique_ptr<Feed> make_feed(at::Device device, const FeedOptions& options);
 
 }  // namespace trainctl::device

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kLanes = 32;
 
-/// In the order of the kernel.
+/// Reduces in the order of the kernel, for the same bits.
 template <class T, class Add>
 T gathered(std::array<T, kLanes>& parts, Add add) {
   for (std::size_t half = kLanes / 2; half > 0; half /= 2) {

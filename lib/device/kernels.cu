@@ -6,9 +6,9 @@ namespace trainctl::device {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostRowBlocks = 65'535;  // a grid's second extent
+constexpr std::int64_t kMostRowBlocks = 65'535;  // maximum grid size in y
 
-/// A thread makes a pixel: neighbors in a warp write neighbors in memory, and the threads of a
+/// Each thread computes a pixel: neighbors in a warp write adjacent memory, and the threads of a
 /// block share a plan.
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(Gather job, float* __restrict__ inputs_nchw) {
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kFewLanes = 32;
 constexpr int kManyLanes = 256;
 constexpr std::int64_t kFewClasses = 1024;
-constexpr std::int64_t kMostBlocks = 2'147'483'647;  // a grid's first extent
+constexpr std::int64_t kMostBlocks = 2'147'483'647;  // maximum grid size in x
 
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
@@ -30,7 +30,7 @@ struct Both {
   __device__ RowSum operator()(const RowSum& a, const RowSum& b) const { return both(a, b); }
 };
 
-/// Of the parts of all lanes, in the same order every time. All lanes get it.
+/// Reduces the parts of all lanes, always in the same order. Every lane gets the result.
 template <int kLanes, class T, class Add>
 __device__ T gathered(T part, T* parts, Add add) {
   parts[threadIdx.x] = part;
@@ -40,11 +40,11 @@ __device__ T gathered(T part, T* parts, Add add) {
     __syncthreads();
   }
   const T all = parts[0];
-  __syncthreads();  // the memory is used again
+  __syncthreads();  // the shared memory is reused
   return all;
 }
 
-/// A block has a row at a time.
+/// Each block processes one row at a time.
 template <int kLanes>
 __global__ void __launch_bounds__(kLanes) row_entropy_kernel(RowEntropy job) {
   __shared__ RowSum parts[kLanes];
@@ -63,7 +63,7 @@ void launch(const RowEntropy& job, cudaStream_t stream) {
   row_entropy_kernel<kLanes><<<blocks, kLanes, 0, stream>>>(job);
 }
 
-/// Why the last launch failed; null if it did not.
+/// Returns why the last launch failed; null if it succeeded.
 const char* launch_failure() {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);

@@ -6,29 +6,29 @@
 #include <cstdint>
 #include <limits>
 
-// Read by the compiler of the kernels too: C++17 and plain types only.
+// The CUDA compiler reads this file, too: C++17 and plain types only.
 
 namespace trainctl::device {
 
-/// One batch to be made of images that lie in one memory, height x width x channels bytes each: the
-/// pixels gathered as their plans say, widened and normalized.
+/// Builds one batch from images in one block of memory, with height x width x channels bytes each:
+/// gathers the pixels according to their plans, converts them to float and normalizes them.
 struct Gather {
   const std::uint8_t* images = nullptr;
   std::int64_t image_bytes = 0;
   std::int32_t source_width = 0;
-  /// One for each row; null: row i is image i as it is.
+  /// One per row; null: row i is image i unchanged.
   const data::PixelPlan* plans = nullptr;
-  /// kPixelCodes floats for each channel: the value of each byte, of the fill and of what is
-  /// erased.
+  /// kPixelCodes floats per channel: the value of each byte, of the fill color and of erased
+  /// pixels.
   const float* values = nullptr;
   std::int64_t rows = 0;
-  std::int32_t height = 0;  // of what is made
+  std::int32_t height = 0;  // of the output
   std::int32_t width = 0;
   std::int32_t channels = 0;
 };
 
-/// Makes one pixel, all its channels, of a batch N, C, H, W. The same code on a GPU and on a CPU,
-/// so the same bits.
+/// Computes all channels of one pixel of an [N, C, H, W] batch. CPU and GPU run the same code, so
+/// they produce the same bits.
 constexpr void gather_pixel(const Gather& job, float* inputs_nchw, std::int64_t row,
                             std::int32_t pixel) {
   std::int64_t sample = row;
@@ -47,43 +47,45 @@ constexpr void gather_pixel(const Gather& job, float* inputs_nchw, std::int64_t 
   }
 }
 
-/// The cross entropy of rows of logits with classes, as torch.nn.functional.cross_entropy with
-/// label_smoothing and ignore_index has it, and what each logit moves it by.
+/// The cross entropy of rows of logits with class targets, like torch.nn.functional.cross_entropy
+/// with label_smoothing and ignore_index, and its gradient with respect to the logits.
 struct RowEntropy {
   const float* logits = nullptr;          // [rows, classes]
-  const std::int64_t* targets = nullptr;  // a class for each row
+  const std::int64_t* targets = nullptr;  // [rows]: one class per row
   std::int64_t rows = 0;
   std::int64_t classes = 0;
-  std::int64_t ignored = -100;  // a target that is no class: its row counts nothing
+  std::int64_t ignored = -100;  // target of rows whose loss is 0
   float smoothing = 0;
-  float* losses = nullptr;     // one for each row
-  float* gradients = nullptr;  // like the logits; null: not wanted
-  float scale = 1;             // of the gradients
+  float* losses = nullptr;     // [rows]
+  float* gradients = nullptr;  // shape of the logits; null: not computed
+  float scale = 1;             // factor of the gradients
 };
 
-/// The largest of some logits of a row, and the sum of exp(logit - largest).
+/// The largest of a set of logits of a row, and the sum of exp(logit - largest).
 struct RowSum {
   float largest;
   float sum;
 };
 
+/// Adds a logit to the sum.
 constexpr RowSum with(const RowSum& part, float logit) {
-  if (logit == -std::numeric_limits<float>::infinity()) return part;  // -inf - -inf is no number
-  if (logit > part.largest)  // the last term is 1, but of an infinity
+  if (logit == -std::numeric_limits<float>::infinity()) return part;  // -inf - -inf would be NaN
+  if (logit > part.largest)  // the last term is 1, or NaN for an infinite logit
     return {logit, part.sum * std::exp(part.largest - logit) + std::exp(logit - logit)};
   return {part.largest, part.sum + std::exp(logit - part.largest)};
 }
 
+/// Merges the sums of two sets of logits.
 constexpr RowSum both(const RowSum& some, const RowSum& others) {
-  if (others.sum == 0) return some;  // of nothing but -inf
+  if (others.sum == 0) return some;  // only -inf so far
   if (some.sum == 0) return others;
   const float largest = some.largest > others.largest ? some.largest : others.largest;
   return {largest, some.sum * std::exp(some.largest - largest) +
                        others.sum * std::exp(others.largest - largest)};
 }
 
-// `lanes` lanes share a row, each has every lanes-th logit of it. The same code on a GPU, where a
-// lane is a thread, and on a CPU.
+// `lanes` lanes share a row, and each processes every lanes-th logit. The same code runs on a GPU,
+// where a lane is a thread, and on a CPU.
 
 constexpr RowSum lane_sum(const RowEntropy& job, std::int64_t row, int lane, int lanes) {
   const float* logits = job.logits + row * job.classes;
@@ -92,19 +94,20 @@ constexpr RowSum lane_sum(const RowEntropy& job, std::int64_t row, int lane, int
   return part;
 }
 
+/// Returns the log-softmax of logit c of the row.
 constexpr float log_probability(const RowEntropy& job, std::int64_t row, std::int64_t c,
                                 const RowSum& whole) {
   return job.logits[row * job.classes + c] - whole.largest - std::log(whole.sum);
 }
 
-/// Writes the lane's part of the row's gradient; returns the sum of its log probabilities.
+/// Writes the lane's part of the row's gradient and returns the sum of its log probabilities.
 constexpr float lane_gradients(const RowEntropy& job, std::int64_t row, const RowSum& whole,
                                int lane, int lanes) {
-  if (job.gradients == nullptr && job.smoothing == 0) return 0;  // nobody asks
+  if (job.gradients == nullptr && job.smoothing == 0) return 0;  // neither result is needed
   const std::int64_t target = job.targets[row];
   const bool counts = target != job.ignored;
   const float each = job.smoothing / static_cast<float>(job.classes);
-  // What is no class shows up as a loss that is not finite.
+  // An invalid class shows up as a non-finite loss.
   const bool valid = target >= 0 && target < job.classes;
   const float scale = valid ? job.scale : std::numeric_limits<float>::quiet_NaN();
   float sum = 0;
@@ -118,33 +121,35 @@ constexpr float lane_gradients(const RowEntropy& job, std::int64_t row, const Ro
   return sum;
 }
 
+/// Returns the loss of the row; NaN for an invalid class. `sum_of_log_p` is used only with
+/// smoothing.
 constexpr float row_loss(const RowEntropy& job, std::int64_t row, const RowSum& whole,
                          float sum_of_log_p) {
   const std::int64_t target = job.targets[row];
   if (target == job.ignored) return 0;
   if (target < 0 || target >= job.classes) return std::numeric_limits<float>::quiet_NaN();
   const float own = -log_probability(job, row, target, whole);
-  if (job.smoothing == 0) return own;  // 0 times an infinite sum is no number
+  if (job.smoothing == 0) return own;  // 0 times an infinite sum would be NaN
   const float each = job.smoothing / static_cast<float>(job.classes);
   return (1 - job.smoothing) * own - each * sum_of_log_p;
 }
 
-/// The kernel's work on a CPU.
+/// Does the work of row_entropy_kernel on a CPU.
 void row_entropy_on_host(const RowEntropy& job);
 
-// The kernels of kernels.cu; no_kernels.cpp, built instead where no CUDA compiler was found, says
-// so.
+// kernels.cu implements these functions; no_kernels.cpp is built instead without a CUDA compiler,
+// and returns an error.
 
-/// Whether this build has kernels.
+/// Returns whether this build has kernels.
 bool kernels_built();
 
-/// Starts the kernel that makes the batch, on a stream (a cudaStream_t) of the current device; all
-/// pointers are the device's. Waits for nothing and allocates nothing. Returns what went wrong, or
+/// Launches the kernel that builds the batch, on a stream (a cudaStream_t) of the current device;
+/// all pointers are device pointers. Neither waits nor allocates. Returns an error message, or
 /// null.
 const char* launch_gather(const Gather& job, float* inputs_nchw, void* stream);
 
-/// The same of the kernel that makes losses and gradients. A row's numbers are added in one order,
-/// so they have the same bits every time.
+/// Launches the kernel that computes losses and gradients, in the same way. The order of additions
+/// within a row is fixed, so the results are reproducible bit for bit.
 const char* launch_row_entropy(const RowEntropy& job, void* stream);
 
 }  // namespace trainctl::device

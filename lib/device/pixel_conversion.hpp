@@ -12,35 +12,35 @@
 
 namespace trainctl::device {
 
-/// uint8 to float32 as torchvision's ToTensor and Normalize do it: (x / 255 - mean) / std, each
-/// step rounded. A byte has 256 values, so the arithmetic is done once per channel and a table
-/// gives the same bits at the speed of memory.
+/// Converts uint8 to float32 like torchvision's ToTensor and Normalize: (x / 255 - mean) / std,
+/// rounded after each operation. A byte has 256 values, so a table per channel gives the same bits
+/// at memory speed.
 class Widen {
  public:
   /// Without a normalization: x / 255. Throws Error(config) unless mean and std have one value or
-  /// `channels`.
+  /// `channels` values.
   Widen(std::int64_t channels, const std::optional<data::Normalization>& normalization);
 
-  /// images_nhwc: `rows` images of `pixels` x channels; inputs_nchw: as many floats.
+  /// `images_nhwc` has `rows` images of `pixels` x channels; `inputs_nchw` has as many floats.
   void operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
                   std::span<float> inputs_nchw) const;
 
-  /// The value of each byte, for each channel.
+  /// Returns the value of each byte for each channel.
   [[nodiscard]] const std::vector<std::array<float, 256>>& tables() const { return tables_; }
 
  private:
-  std::vector<std::array<float, 256>> tables_;  // one a channel
+  std::vector<std::array<float, 256>> tables_;  // one per channel
 };
 
-/// What Gather::values points to: Widen's tables, and behind each the values of the two colors of
-/// the images that a device keeps, if it does.
+/// Returns the memory for Gather::values: Widen's tables, each followed by the values of the two
+/// colors of images that the device stores.
 std::vector<float> gather_values(const FeedOptions& options, std::int64_t channels);
 
-/// The part of a job that all batches have in common; `image` is the part of the feed. The images
-/// are the kept ones, if there are any.
+/// Returns the members of the job that are the same for all batches; `image` is the part of the
+/// feed. The images are those that the device stores, if there are any.
 Gather gather_of(const FeedOptions& options, const FeedPart& image);
 
-/// The kernel's work on a CPU, float32 and channels first.
+/// Does the work of gather_kernel on a CPU: float32, [N, C, H, W].
 void gather_on_host(const Gather& job, float* inputs_nchw);
 
 }  // namespace trainctl::device

@@ -15,7 +15,7 @@ namespace {
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// The backward pass has added to the gradient of a parameter all that it adds.
+/// Called when the backward pass has accumulated the whole gradient of a parameter.
 class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit ReadyHook(std::function<void()> ready) : ready_(std::move(ready)) {}
@@ -25,15 +25,16 @@ class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> ready_;
 };
 
-/// A part of the bucket with the shape of the parameter, and its order in memory.
+/// Returns a part of the bucket with the shape and the strides of the parameter.
 at::Tensor view_of(const at::Tensor& flat, const at::Tensor& parameter, std::int64_t offset) {
   if (parameter.is_non_overlapping_and_dense())
     return flat.as_strided(parameter.sizes(), parameter.strides(), offset);
   return flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
 }
 
-/// What the Reducer does, without its work on the host: the gradients are views into flat buckets,
-/// each of which is averaged once its last gradient is there, in the order of the layout.
+/// Does the same as c10d's Reducer with less work on the host: gradients are views into flat
+/// buckets, and each bucket is averaged once its last gradient is ready, in the order of the
+/// layout.
 class BucketSync final : public GradSync {
  public:
   BucketSync(Group group, const std::vector<at::Tensor>& parameters, const BucketOptions& options,
@@ -43,7 +44,7 @@ class BucketSync final : public GradSync {
         order_(layout_of(parameters, options)),
         layout_(text_of(order_, parameters)),
         names_(options.names),
-        // Events that a graph has recorded cannot be asked for their time.
+        // Events captured in a graph cannot be asked for their time.
         meter_(
             {place_, device_of(parameters), bytes_of(order_, parameters), page,
              device_of(parameters).is_cpu() ? SyncMeter::Stamps::taken : SyncMeter::Stamps::none}),
@@ -90,7 +91,7 @@ class BucketSync final : public GradSync {
   struct Bucket {
     at::Tensor flat;
     std::size_t slots = 0;
-    std::size_t missing = 0;  // gradients of this backward pass
+    std::size_t missing = 0;  // gradients missing in this backward pass
     c10::intrusive_ptr<c10d::Work> work;
   };
 
@@ -110,7 +111,7 @@ class BucketSync final : public GradSync {
     buckets_.push_back(std::move(bucket));
   }
 
-  /// All ranks launch in the order of the layout, whichever bucket is full first.
+  /// Launches buckets in the order of the layout on all ranks, whichever bucket is complete first.
   void note(Slot& slot) {
     if (!armed_ || slot.ready) return;
     slot.ready = true;
@@ -119,7 +120,7 @@ class BucketSync final : public GradSync {
     while (next_ < buckets_.size() && buckets_[next_].missing == 0) launch(buckets_[next_++]);
   }
 
-  /// A gradient that somebody has reset meanwhile lies elsewhere.
+  /// A gradient that was reset in the meantime is not in the bucket, so it is copied there.
   static void take_in(Slot& slot) {
     at::Tensor& gradient = slot.parameter.mutable_grad();
     if (gradient.const_data_ptr() == slot.view.const_data_ptr()) return;

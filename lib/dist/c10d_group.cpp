@@ -56,7 +56,7 @@ class C10dCommunicator final : public Communicator {
 
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
     collective(what, caller_, [&] {
-      std::vector<at::Tensor> tensors{tensor.to(device_)};  // itself where it is there
+      std::vector<at::Tensor> tensors{tensor.to(device_)};  // no copy on this device
       group_->broadcast(tensors)->wait();
       if (tensor.device() != device_) tensor.copy_(tensors[0]);
     });
@@ -85,7 +85,7 @@ class C10dCommunicator final : public Communicator {
     };
   }
 
-  /// A CPU tensor in a group of GPUs: rare (barriers, epoch sums), so it may wait.
+  /// Sums a CPU tensor in a GPU group. This is rare (barriers, sums per epoch), so it may block.
   Pending moved_sum(const at::Tensor& tensor, const std::string& what) {
     std::vector<at::Tensor> tensors{tensor.to(device_)};
     auto work = group_->allreduce(tensors);
@@ -94,7 +94,7 @@ class C10dCommunicator final : public Communicator {
     return pending(std::move(work), what);
   }
 
-  static constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // at once
+  static constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // at a time
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Device device_;
@@ -123,7 +123,7 @@ void rethrow_collective(const std::string& what, const Place& place) {
   } catch (const c10::DistError& error) {
     throw_failed(what, place, error.what_without_backtrace());
   } catch (const c10::Error&) {
-    throw;  // not the exchange: a shape or a model; the engine words it
+    throw;  // not a communication error but a shape or a model; the engine formats it
   } catch (const std::runtime_error& error) {
     throw_failed(what, place, error.what());
   }

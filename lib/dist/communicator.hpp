@@ -15,67 +15,70 @@
 
 namespace trainctl::dist {
 
-/// Waits for a collective under way: returns when the result is in the tensor (CPU), or ordered
+/// Waits for a pending collective: on return the result is in the tensor (CPU), or is ordered
 /// before later work on the device.
 using Pending = std::function<void()>;
 
-/// Talks to the other ranks. Every rank makes the same calls in the same order; `what` names the
-/// call in errors and on the supervisor's page. Throws Error(rank_failed) where a rank is gone and
-/// Error(hang) where one did not come within GroupOptions::timeout.
+/// Runs collectives with the other ranks. Every rank makes the same calls in the same order; `what`
+/// names the call in errors and on the supervisor's page. Throws Error(rank_failed) if a rank has
+/// exited, and Error(hang) if a rank does not arrive within GroupOptions::timeout.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   [[nodiscard]] virtual Place place() const = 0;
-  /// Adds the tensor over the ranks, in place; the caller leaves `tensor` untouched until it has
+  /// Starts an in-place all-reduce with sum. The caller must not touch `tensor` until it has
   /// waited.
   virtual Pending start_sum(const at::Tensor& tensor, const std::string& what) = 0;
-  /// Every rank gets the values of rank `root`, in place; `tensor` is on the group's device, and
-  /// stays untouched by the caller until it has waited.
+  /// Starts an in-place broadcast from rank `root`. `tensor` must be on the group's device, and the
+  /// caller must not touch it until it has waited.
   virtual Pending start_broadcast(const at::Tensor& tensor, int root, const std::string& what) = 0;
-  /// Every rank gets rank 0's values, in place.
+  /// Broadcasts from rank 0 in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
-  /// The tensors of all ranks, by rank: copies, where `tensor` lies. It has the same shape and type
-  /// on each of them.
+  /// Returns copies of the tensors of all ranks in the order of ranks, on the device of `tensor`.
+  /// Shape and dtype must be the same on all ranks.
   virtual std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) = 0;
-  /// Checks that all ranks have parameters of the same shapes and types (Error(config) on each of
-  /// them where not), gives every rank rank 0's, and returns what averages gradients.
+  /// Checks that the parameters have the same shapes and dtypes on all ranks (else throws
+  /// Error(config) on each), broadcasts those of rank 0, and returns the synchronizer of their
+  /// gradients.
   virtual std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                                    const BucketOptions& buckets) = 0;
 
+  /// Runs start_sum() and waits for it.
   void sum(const at::Tensor& tensor, const std::string& what) { start_sum(tensor, what)(); }
-  /// Returns when every rank has come here.
+  /// Returns when every rank has called it.
   void barrier(const std::string& what);
 };
 
-/// World of one: nothing is sent.
+/// Returns a communicator for world size 1, which sends nothing.
 std::unique_ptr<Communicator> make_single();
 
-/// Where this rank stands and how it finds the others.
+/// The rank, and how it connects to the others.
 struct GroupOptions {
   Place place;
   std::shared_ptr<launch::StoreClient> store;
   std::string prefix = "trainctl";  // one for each group and restart
   std::string address = "127.0.0.1";
   std::chrono::milliseconds timeout{600'000};  // of each collective
-  events::Heartbeat* heartbeat = nullptr;      // tells the supervisor which one is under way
+  events::Heartbeat* heartbeat = nullptr;      // shows the running collective to the supervisor
 };
 
-/// c10d's Gloo over TCP: CPU tensors.
+/// Returns a communicator for CPU tensors: c10d's Gloo over TCP.
 std::unique_ptr<Communicator> make_gloo(const GroupOptions& options);
 
-/// NCCL on `device`. Throws Error(resource) in a build without it (no_nccl.cpp).
+/// Returns a communicator with NCCL on `device`. Throws Error(resource) in a build without NCCL
+/// (no_nccl.cpp).
 std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device);
-/// "2.28.9"; empty in a build without it.
+/// Returns "2.28.9"; empty in a build without NCCL.
 std::string nccl_version();
 
-/// "fc1.weight: float32 [128, 784]", and whether it is trained.
+/// Returns "fc1.weight: float32 [128, 784]", and whether the tensor is trainable.
 std::string description_of(const std::string& name, const at::Tensor& tensor);
-/// Of tensors without names, by number from 1.
+/// Describes tensors without names, numbered from 1.
 std::vector<std::string> descriptions_of(const std::vector<at::Tensor>& tensors);
 
-/// All ranks call it. Throws Error(config) on each of them, with the same sentence, where one has
-/// other lines than rank 0: it names that rank and the first line that differs. `what` says what
-/// they describe.
+/// Compares `lines` with those of rank 0. All ranks must call it. Throws the same Error(config) on
+/// all ranks if some rank's lines differ, naming that rank and the first different line. `what`
+/// says what the lines describe.
 void verify_alike(Communicator& communicator, const std::vector<std::string>& lines,
                   const std::string& what);
 

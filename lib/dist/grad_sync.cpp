@@ -10,7 +10,7 @@ namespace trainctl::dist {
 Layout layout_of(const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
   auto layout = std::get<0>(c10d::compute_bucket_assignment_by_size(
       parameters, {options.first_bytes, options.cap_bytes}));
-  std::reverse(layout.begin(), layout.end());  // backward reaches the last parameters first
+  std::reverse(layout.begin(), layout.end());  // the order of the backward pass
   return layout;
 }
 

@@ -21,7 +21,7 @@
 namespace trainctl::dist {
 namespace {
 
-/// Of a parameter seen as a matrix: its first dimension, and all others.
+/// The shape of a parameter viewed as a matrix: its first dimension, and all others.
 struct Shape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -32,7 +32,7 @@ Shape shape_of(const at::Tensor& parameter) {
   return {parameter.size(0), parameter.numel() / parameter.size(0)};
 }
 
-/// The same on every rank and in every run, whatever the seed: nothing is to be gained by another.
+/// Draws values that are the same on every rank and in every run: they need not depend on the seed.
 at::Tensor drawn(const std::string& name, at::IntArrayRef sizes, const at::TensorOptions& options) {
   at::Generator generator = at::detail::createCPUGenerator(
       hash_bytes(std::as_bytes(std::span(name.data(), name.size()))));
@@ -42,8 +42,8 @@ at::Tensor drawn(const std::string& name, at::IntArrayRef sizes, const at::Tenso
 }  // namespace
 
 void orthonormalize(const at::Tensor& matrix) {
-  constexpr double kNoise = 1e-5;  // of a column's length: what rounding leaves of a dependent one
-  constexpr double kTiny = 1e-30;  // whose inverse is still a number
+  constexpr double kNoise = 1e-5;  // relative to the column's norm: rounding of a dependent one
+  constexpr double kTiny = 1e-30;  // its inverse is still finite
   const at::NoGradGuard guard;
   for (std::int64_t k = 0; k < matrix.size(1); ++k) {
     const at::Tensor column = matrix.narrow(1, k, 1);
@@ -108,7 +108,7 @@ at::Tensor PowerSgdBucket::first(std::vector<at::Tensor> gradients, int world_si
   ASSERT(gradients.size() == matrices_.size() + others_.size());
   gradients_ = std::move(gradients);
   for (Matrix& matrix : matrices_) {
-    // In the order of the indices, whatever that of the memory is: a resumed run may have another.
+    // Uses the order of indices, not that of memory, which may differ in a resumed run.
     const at::Tensor& gradient = gradients_[matrix.index];
     matrix.m = gradient.reshape({gradient.size(0), -1});
     matrix.m.add_(matrix.error);
@@ -123,7 +123,7 @@ at::Tensor PowerSgdBucket::first(std::vector<at::Tensor> gradients, int world_si
 
 at::Tensor PowerSgdBucket::second(int world_size) {
   const at::NoGradGuard guard;
-  sound_ = first_.isfinite().all();  // a basis of what is not finite would be
+  sound_ = first_.isfinite().all();  // orthonormalizing non-finite values gives non-finite values
   for (Matrix& matrix : matrices_) {
     orthonormalize(matrix.p);
     at::mm_out(matrix.next_q, matrix.m.t(), matrix.p);
@@ -152,7 +152,7 @@ void PowerSgdBucket::finish(const at::Tensor& sound) {
     gradient.copy_(average.add_(spoils).view(gradient.sizes()));
     matrix.m.reset();
   }
-  gradients_.clear();  // views would keep the bucket
+  gradients_.clear();  // views would keep the bucket alive
 }
 
 void PowerSgdBucket::add_state(std::vector<SyncTensor>& all) const {

@@ -11,53 +11,55 @@
 
 namespace trainctl::dist {
 
-/// A parameter whose gradient is exchanged.
+/// A parameter whose gradient is synchronized.
 struct SyncParameter {
   std::string name;
   at::Tensor tensor;
 };
 
-/// The gradients of one bucket under PowerSGD (Vogels et al. 2019, algorithms 1 and 2): of a matrix
-/// M, this rank's with what it lost before, P = M Q is averaged and made orthonormal, then Q = M^T
-/// P is averaged, and P Q^T stands for the average of the M. What that lacks of M is added to the
-/// next gradient. Vectors, and matrices whose factors hold more than half the numbers, are averaged
-/// as they are. A gradient that is not finite invalidates the step and nothing that is kept.
+/// The gradients of one bucket with PowerSGD (Vogels et al. 2019, algorithms 1 and 2). For a matrix
+/// M, which is this rank's gradient plus its error, P = M Q is averaged and orthonormalized, then Q
+/// = M^T P is averaged, and P Q^T approximates the average of M. The error, M minus the
+/// approximation, is added to the next gradient. Vectors, and matrices whose factors would have
+/// more than half as many elements, are averaged without compression. A non-finite gradient
+/// invalidates the step but not the stored state.
 class PowerSgdBucket {
  public:
   PowerSgdBucket(const std::vector<SyncParameter>& parameters, std::int64_t rank);
 
-  /// What is to be summed over the ranks, in place, before `second`. `gradients` are those of the
-  /// parameters, dense views into the bucket.
+  /// Returns the tensor to all-reduce in place before `second`. `gradients` belong to the
+  /// parameters and are dense views into the bucket.
   at::Tensor first(std::vector<at::Tensor> gradients, int world_size);
-  /// Whether there is anything between `first` and `finish`.
+  /// Returns whether there is a second all-reduce.
   [[nodiscard]] bool has_second() const { return !matrices_.empty(); }
-  /// What is to be summed before `finish`: nothing, and yet to be called, where there is no second.
+  /// Returns the tensor to all-reduce in place before `finish`. Must be called even without a
+  /// second all-reduce; the result is then empty.
   at::Tensor second(int world_size);
-  /// Whether all that was summed is finite: bool, 0-d, the same on every rank.
+  /// Returns whether all sums are finite: bool, 0-d, equal on every rank.
   [[nodiscard]] at::Tensor sound() const;
-  /// Writes the averages over the gradients. What is kept stays as it was unless `sound`, which is
-  /// of all buckets: a step is left out as a whole.
+  /// Writes the averages into the gradients. The stored state changes only if `sound`, which covers
+  /// all buckets, because a step is skipped as a whole.
   void finish(const at::Tensor& sound);
 
-  /// Of both exchanges.
+  /// Returns the bytes of both all-reduces.
   [[nodiscard]] std::int64_t sent_bytes() const;
-  /// "fc1.weight.q" and "fc1.weight.error" of each matrix.
+  /// Appends "fc1.weight.q" and "fc1.weight.error" of each matrix.
   void add_state(std::vector<SyncTensor>& all) const;
 
  private:
   struct Matrix {
     std::size_t index;  // of the gradient
     std::string name;
-    at::Tensor start;  // [columns, rank]: where Q begins, and columns of it that died begin anew
-    at::Tensor q;      // [columns, rank], as averaged last
+    at::Tensor start;  // [columns, rank]: initial Q, which also replaces columns that have become 0
+    at::Tensor q;      // [columns, rank], from the last average
     at::Tensor error;  // [rows, columns]
-    at::Tensor m;      // [rows, columns], of the step under way
-    at::Tensor p, next_q;  // views of what is exchanged
+    at::Tensor m;      // [rows, columns], of the current step
+    at::Tensor p, next_q;  // views of the all-reduced tensors
   };
   struct Other {
     std::size_t index;
     std::int64_t size;
-    at::Tensor exchanged;  // a view of what is exchanged
+    at::Tensor exchanged;  // a view of the all-reduced tensor
   };
 
   void place_views(at::TensorOptions options);
@@ -65,12 +67,12 @@ class PowerSgdBucket {
   std::vector<Matrix> matrices_;
   std::vector<Other> others_;
   at::Tensor first_, second_;
-  at::Tensor sound_;                   // bool, 0-d: what was exchanged first is finite
-  std::vector<at::Tensor> gradients_;  // of the step under way
+  at::Tensor sound_;                   // bool, 0-d: the first all-reduced tensor is finite
+  std::vector<at::Tensor> gradients_;  // of the current step
 };
 
-/// Makes the columns orthonormal in place, from the first on, by Gram and Schmidt's method taken
-/// twice; one that depends on those before it becomes zero. Never waits for the device.
+/// Orthonormalizes the columns in place, in order, by the Gram-Schmidt process applied twice; a
+/// column that depends on earlier ones becomes zero. Never synchronizes with the device.
 void orthonormalize(const at::Tensor& matrix);
 
 }  // namespace trainctl::dist

@@ -31,11 +31,12 @@ c10::intrusive_ptr<c10d::Work> sum(const Group& group, const at::Tensor& tensor)
   return group->allreduce(tensors);
 }
 
-// The hooks say what the Reducer does with a bucket of gradients. Afterwards every rank holds the
-// same average, bit for bit.
+// Communication hooks for the buckets of the Reducer. After them every rank has the same average,
+// bit for bit.
 
-/// Does what c10d's own all-reduce hook does, which is not exported: always divides the bucket,
-/// where the Reducer alone would multiply by a rounded 1/world while a gradient is not yet a view.
+/// Does the same as c10d's own all-reduce hook, which is not exported: it always divides the
+/// bucket. Without a hook the Reducer multiplies by a rounded 1/world_size while a gradient is not
+/// a view yet.
 class AverageHook final : public Hook {
  public:
   using Hook::Hook;
@@ -45,10 +46,10 @@ class AverageHook final : public Hook {
   }
 };
 
-/// On a CPU without a second thread: this is Gloo's thread, and a large copy would start a team of
-/// OpenMP threads of its own here, beside that of the backward pass.
+/// Copies without OpenMP on a CPU: this runs on Gloo's thread, and a large copy would start another
+/// team of OpenMP threads next to that of the backward pass.
 void copy_alone(const at::Tensor& to, const at::Tensor& from) {
-  constexpr std::int64_t kAlone = std::int64_t{1} << 14;  // libtorch shares out from twice as many
+  constexpr std::int64_t kAlone = std::int64_t{1} << 14;  // parallel from twice as many
   const std::int64_t all = to.numel();
   const std::int64_t most = to.is_cpu() ? kAlone : std::max<std::int64_t>(all, 1);
   for (std::int64_t at = 0; at < all; at += most) {
@@ -57,12 +58,12 @@ void copy_alone(const at::Tensor& to, const at::Tensor& from) {
   }
 }
 
-/// The same, but the bucket travels, and is added, in another type.
+/// All-reduces the bucket in another dtype.
 class CastHook final : public Hook {
  public:
   CastHook(const Group& group, at::ScalarType type) : CppCommHookInterface(group), type_(type) {}
 
-  /// Divided first: a sum in float16 soon overflows.
+  /// Divides first, because a sum in float16 overflows easily.
   c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
     const at::Tensor flat = bucket.getBuffer();
     flat.div_(state_->getSize());
@@ -71,7 +72,7 @@ class CastHook final : public Hook {
         ->getFuture()
         ->then(
             [flat, small](Future& done) {
-              done.value();  // throws what the exchange threw
+              done.value();  // rethrows an exception of the all-reduce
               const at::NoGradGuard guard;
               copy_alone(flat, small);
               return c10::IValue(flat);
@@ -83,19 +84,19 @@ class CastHook final : public Hook {
   at::ScalarType type_;
 };
 
-/// Sends matrices as their factors, in two exchanges one after the other. The second ones wait for
-/// the last bucket: started from where the first ones end they would come in another order on each
-/// rank, and Gloo tells its exchanges apart by their order alone.
+/// Sends matrices as factors, in two consecutive all-reduces. All second ones start after the last
+/// bucket: if each started when its first one ends, the order would differ between ranks, and Gloo
+/// matches collectives by their order alone.
 class PowerSgdHook final : public Hook {
  public:
-  /// `buckets` are the Reducer's, and outlive the hook.
+  /// `buckets` belong to the Reducer and must outlive the hook.
   PowerSgdHook(const Group& group, std::vector<PowerSgdBucket>& buckets)
       : CppCommHookInterface(group), buckets_(buckets) {}
 
   c10::intrusive_ptr<Future> runHook(c10d::GradBucket& bucket) override {
     const at::NoGradGuard guard;
     const at::Tensor flat = bucket.getBuffer();
-    if (bucket.getIndex() == 0) under_way_.clear();  // of a step that failed
+    if (bucket.getIndex() == 0) under_way_.clear();  // left over from a step that failed
     ASSERT(bucket.getIndex() == under_way_.size());
     PowerSgdBucket& part = buckets_.at(bucket.getIndex());
     const at::Tensor first = part.first(bucket.getGradients(), state_->getSize());
@@ -118,7 +119,7 @@ class PowerSgdHook final : public Hook {
     return c10::make_intrusive<Future>(c10::TensorType::get(), std::move(devices));
   }
 
-  /// The Reducer throws what the futures hold.
+  /// The Reducer rethrows exceptions stored in the futures.
   void finish() {
     try {
       for (std::size_t i = 0; i < under_way_.size(); ++i) {
@@ -220,8 +221,8 @@ class ReducerSync final : public GradSync {
         reducer_(make_reducer(parameters, order_, group, options)) {
     reducer_->register_comm_hook(
         std::make_unique<StampedHook>(make_hook(group, options.compression), meter_));
-    // Spends the only rebuild of the layout now and puts ours back: positions in the buffers decide
-    // the order of addition.
+    // Uses up the only rebuild of the layout now and restores ours, because positions in the
+    // buffers determine the order of additions.
     reducer_->push_rebuilt_params_for_all_indices();
     reducer_->rebuild_buckets();
     reducer_->initialize_buckets(order_);
@@ -274,8 +275,8 @@ class ReducerSync final : public GradSync {
     return bytes;
   }
 
-  /// The Reducer itself would complain at the next step only, or wait for ever for a rank that did
-  /// use them.
+  /// The Reducer itself would complain only at the next step, or wait forever for a rank that did
+  /// use the parameters.
   [[noreturn]] void throw_unused() const {
     constexpr std::size_t kShown = 5;
     const std::vector<std::int64_t> ready = reducer_->get_backward_stats();
@@ -303,10 +304,11 @@ class ReducerSync final : public GradSync {
   bool finds_unused_;
   Layout order_;
   std::string layout_;
-  std::vector<PowerSgdBucket> power_sgd_;  // by bucket; its hook is the reducer's
+  std::vector<PowerSgdBucket> power_sgd_;  // by bucket; used by the reducer's hook
   SyncMeter meter_;
-  std::vector<std::int64_t> ready_before_;  // to tell, where a step fails, what it has not reached
-  std::shared_ptr<c10d::Reducer> reducer_;  // its hook stamps the meter
+  /// Counts from the last step, to find the parameters that a failed step has not reached.
+  std::vector<std::int64_t> ready_before_;
+  std::shared_ptr<c10d::Reducer> reducer_;  // its hook updates meter_
 };
 
 }  // namespace

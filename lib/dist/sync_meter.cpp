@@ -11,8 +11,8 @@
 
 namespace trainctl::dist {
 
-/// Events on the stream of the backward pass. A step whose turn comes again before it has ended is
-/// not measured: nobody waits.
+/// CUDA events on the stream of the backward pass. A step whose slot is needed again before it has
+/// ended is not measured, so that nothing waits.
 class DeviceStamps {
  public:
   explicit DeviceStamps(c10::Device device) : device_(device), streams_(device.type()) {}
@@ -24,7 +24,8 @@ class DeviceStamps {
     step.last->record(streams_.getStream(device_));
   }
 
-  /// Seconds that ran beside the backward pass, and after it, of all steps that have ended by now.
+  /// Returns the seconds that overlapped the backward pass, and those after it, for all steps that
+  /// have ended by now.
   std::pair<double, double> end() {
     Step& step = steps_[current_];
     step.end->record(streams_.getStream(device_));

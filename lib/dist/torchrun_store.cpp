@@ -15,7 +15,7 @@ namespace trainctl::dist {
 namespace {
 
 constexpr std::size_t kMostBytes = 64 << 10;
-// Of an attempt; c10d makes three. The store is there before any task of torchrun's.
+// Timeout of one attempt; c10d makes three. torchrun starts the store before any task.
 constexpr std::chrono::milliseconds kConnect{20'000};
 
 std::string name_of(const TcpStoreAddress& store) {
@@ -26,7 +26,7 @@ std::string first_line(const char* text) {
   return printable(split(text, '\n').front().substr(0, 300));
 }
 
-/// What c10d throws becomes an Error. `body` gets the connected store.
+/// Runs `body` with the connected store, and converts exceptions of c10d into an Error.
 template <class Body>
 decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
   try {
@@ -48,14 +48,14 @@ decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
   }
 }
 
-/// Any other failure is with_store()'s.
+/// Waits for a key; with_store() converts errors other than a timeout.
 void await(c10d::Store& store, const std::string& key, const TcpStoreAddress& address) {
   using Seconds = std::chrono::duration<double>;
   const auto begun = std::chrono::steady_clock::now();
   try {
     store.wait({key}, address.timeout);
   } catch (const c10::Error&) {
-    // Of one kind for a connection that is lost and for one that has nothing to say.
+    // c10d throws the same type for a lost connection and for a timeout.
     if (std::chrono::steady_clock::now() - begun < address.timeout * 9 / 10) throw;
     throw Error(ErrorKind::hang,
                 fmt::format("rank 0 has not said in {} within {} where it listens: see its log",

@@ -25,9 +25,9 @@
 namespace trainctl::engine {
 namespace {
 
-/// The mode of a request that starts no worker: its `store_fd` is a stream that holds one JSON
-/// object up to its end, {"do": "publish" or "fetch", "host", "port", "timeout_s", "key", "text"},
-/// and takes the answer: the text that was fetched, or the message of an error.
+/// The mode of a request that starts no worker. Its `store_fd` is a stream with one JSON object,
+/// {"do": "publish" or "fetch", "host", "port", "timeout_s", "key", "text"}, that ends at the end
+/// of the stream; the answer is written to it: the fetched text, or an error message.
 constexpr std::string_view kExchangeMode = "exchange";
 constexpr std::size_t kMostBytes = 128 << 10;
 
@@ -75,8 +75,8 @@ int exchange(const TrainctlEngineRequest& request) {
   return kind;
 }
 
-/// The error file is for when the pipe is gone, the event for when the disk is full; neither may
-/// hide the cause.
+/// Reports in two ways: the error file in case the pipe is closed, the event in case the disk is
+/// full. A failure of either must not hide the original error.
 void tell(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
           const train::EventSink& emit) {
   failed.kind = error.exit_code();
@@ -91,7 +91,7 @@ void tell(const TrainctlEngineRequest& request, const Error& error, events::Fail
   }
 }
 
-/// Where the process ends in a signal handler, the file is all that can be written.
+/// In a signal handler, which ends the process, only this file can be written.
 void report_lost_pages(const TrainctlEngineRequest& request) {
   data::report_lost_pages(
       {launch::error_path(std::filesystem::path(request.run_dir) / "logs", request.rank),

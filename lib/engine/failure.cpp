@@ -38,7 +38,7 @@ std::optional<std::string> refused_memory(const std::exception_ptr& thrown) {
   } catch (const c10::OutOfMemoryError& error) {
     return cause_of(error);
   } catch (const c10::Error& error) {
-    const std::string text = cause_of(error);  // the CPU allocator has no separate exception
+    const std::string text = cause_of(error);  // the CPU allocator has no separate exception type
     const bool is_refused = text.find("not enough memory") != std::string::npos ||
                             text.find("can't allocate memory") != std::string::npos;
     return is_refused ? std::optional(text) : std::nullopt;

@@ -8,15 +8,16 @@
 
 namespace trainctl::engine {
 
-/// The first line of an exception's text, printable; libtorch's exceptions lose their stack traces.
+/// Returns the first line of an exception's text, made printable; for libtorch's exceptions without
+/// the stack trace.
 std::string cause_of(const std::exception& error);
 
-/// What was thrown, as an Error: the last edge before the front half. libtorch's exceptions lose
-/// their stack traces, out of memory becomes ErrorKind::resource.
+/// Converts an exception into an Error, before control returns to the command-line program. Removes
+/// the stack traces of libtorch's exceptions; out of memory becomes ErrorKind::resource.
 Error as_error(const std::exception_ptr& thrown);
 
-/// What an allocator said that had no more to give, on a GPU or a CPU; nothing where something else
-/// was thrown.
+/// Returns the message of a GPU or CPU allocator that is out of memory; nullopt for any other
+/// exception.
 std::optional<std::string> refused_memory(const std::exception_ptr& thrown);
 
 }  // namespace trainctl::engine

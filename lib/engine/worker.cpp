@@ -27,15 +27,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A batch size above the number of samples gives one short batch, and no room for more is taken.
+/// A batch size above the number of samples gives one short batch, so the memory for more is not
+/// allocated.
 void fit_batch(spec::Experiment& experiment, std::int64_t samples, int ranks) {
   spec::Loader& loader = experiment.loader;
   if (!loader.drop_last && !loader.sampler)
     loader.batch_size = spec::rows_of_batch(loader.batch_size, samples, ranks);
 }
 
-/// The number of ranks rests on what the supervisor found: a worker that finds something else must
-/// not train.
+/// The supervisor has chosen the number of ranks for the accelerator that it found, so a worker
+/// must not train on another one.
 spec::Accelerator accelerator_for(const TrainctlEngineRequest& request,
                                   const spec::Experiment& experiment) {
   if (request.accelerator == nullptr) return experiment.trainer.accelerator;
@@ -54,7 +55,7 @@ events::Hello hello(int rank, at::Device device) {
           loaded_allocator()};
 }
 
-/// What the dynamic linker cannot preload it leaves out with a line in the log.
+/// The dynamic linker skips a library that it cannot preload, and only logs a line.
 void check_allocator(spec::Allocator asked) {
   const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
   const std::string loaded = loaded_allocator();
@@ -80,7 +81,7 @@ void write_split(const TrainctlEngineRequest& request, const spec::Experiment& e
                    to_line(data::split_document(experiment.dataset.train)) + "\n");
 }
 
-/// Returns those of the run that is resumed here, if one is.
+/// Returns the choices of the run that this run resumes, if there is one.
 EarlierChoices choices_before(const fs::path& run_dir) {
   const spec::Task task = spec::read_task(run_dir);
   if (task.resume.empty()) return {};
@@ -95,12 +96,12 @@ std::uint64_t ring_bytes(const RunLoaders& loaders) {
   return loaders.train->memory().size() + validation;
 }
 
-/// Memory of the process now: on the GPU where it computes there.
+/// Returns the memory in use: of the GPU if the model is there, else of the process.
 double memory_mb(at::Device device) {
   return device::cuda_memory_mb(device).value_or(device::rss_mb());
 }
 
-/// What a run computes, and what `auto` became at its start.
+/// A started run and the values that replaced `auto`.
 struct StartedRun {
   const spec::Experiment& experiment;
   const RunData& data;
@@ -157,7 +158,7 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
       ""});
 }
 
-/// What other processes hold is not; nothing where a GPU's driver does not say.
+/// Returns the memory that no process uses; nullopt if the GPU's driver does not report it.
 std::optional<double> free_mb(at::Device device) {
   if (device.is_cpu()) return static_cast<double>(available_memory()) / (1 << 20);
   const auto bytes = device::cuda_available_memory(device);
@@ -265,7 +266,8 @@ int Worker::run_training() {
   RunStages built =
       build_stages({experiment, catalog, shape, device, schedule, run_dir, communicator.get()});
   if (request_.rank == 0 && built.start) emit_(*built.start);
-  // Every rank draws the same weights, and then dropout and the like from a separate stream.
+  // All ranks initialize the same weights; dropout and other draws then use a separate stream per
+  // rank.
   CounterRng stream(experiment.seed, /*epoch=*/0, static_cast<std::uint64_t>(request_.rank),
                     /*operation=*/0xffff);
   at::manual_seed(stream.next_u64());
@@ -348,8 +350,8 @@ void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
                         .why_not = why_not});
 }
 
-/// Of the batch that failed, seen in one made-up row. A failure of this is its own: the report does
-/// without.
+/// Estimates the largest outputs for the failed batch from one random row. If this fails, too, the
+/// report omits them.
 std::vector<train::LayerOutput> Worker::largest_activations(const Training& training,
                                                             const train::MemoryUse& use) noexcept {
   try {

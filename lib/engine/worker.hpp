@@ -14,15 +14,15 @@ class TrainLoop;
 
 namespace trainctl::engine {
 
-/// One rank from its run folder to its last event.
+/// Runs one rank, from reading its run folder to the last event.
 class Worker {
  public:
   Worker(const TrainctlEngineRequest& request, events::Heartbeat* heartbeat, train::EventSink emit);
 
-  /// Does what the request's mode says. Returns the exit code: 0, or the one of the signal that
-  /// asked for the end.
+  /// Runs the request's mode. Returns the exit code: 0, or that of the signal that requested a
+  /// stop.
   int run();
-  /// How far it came: for the report of a failure.
+  /// Returns the progress for the report of a failure.
   [[nodiscard]] events::Failed failure_at() const;
 
  private:
@@ -32,12 +32,13 @@ class Worker {
   };
 
   int run_training();
-  int run_evaluation();  // evaluate.cpp
+  int run_evaluation();  // defined in evaluate.cpp
   int run_link();        // without an experiment
   int run_task(spec::TaskKind kind);
-  /// The first steps of every task: reads the experiment, chooses the device and says Hello.
+  /// Does the first steps of every task: reads the experiment, chooses the device and emits Hello.
   Place take_place();
-  /// Tells after each batch of an evaluation where it stands, and when all ranks are to stop.
+  /// Returns a callback that reports progress after each batch of an evaluation and stops all ranks
+  /// together.
   train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Place& place,
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;

@@ -9,20 +9,20 @@
 
 namespace trainctl::events {
 
-/// One line of JSON without the newline: {"event": "epoch_ended", ...}. Non-finite numbers travel
-/// as the strings "nan", "inf", "-inf".
+/// Returns one line of JSON without the newline: {"event": "epoch_ended", ...}. Non-finite numbers
+/// become the strings "nan", "inf" and "-inf".
 std::string encode(const Event& event);
 
-/// Throws Error(unexpected) on a line that is not an event: the worker is ours, a bad line is our
-/// bug.
+/// Parses a line. Throws Error(unexpected) if it is not an event: the worker is part of trainctl,
+/// so an invalid line is a bug.
 Event decode(std::string_view line);
 
 inline constexpr std::array kPhases{Phase::startup,    Phase::train,    Phase::validate,
                                     Phase::checkpoint, Phase::shutdown, Phase::load};
-/// "train"; "unknown" for a value outside the enum (a page of shared memory may hold anything).
+/// Returns "train" etc.; "unknown" for a value outside the enum, which shared memory may contain.
 const char* phase_name(Phase phase);
 
-/// The parts that other documents share (result.json, bench.json).
+/// These conversions are shared with other documents (result.json, bench.json).
 Json to_json(const Timing& timing);
 Json to_json(const Metrics& metrics);
 Json to_json(const std::vector<TensorSummary>& summaries);

@@ -14,24 +14,24 @@
 #include <utility>
 #include <vector>
 
-// JSON of records: what workers report to their supervisor, and what supervisors send each other. A
-// record is a struct for which its namespace has `each_field(record, visit)`, which calls
-// `visit(name, member)` for each field, for reading as for writing. Its members are plain values,
-// lists and optional ones of them, and further records.
+// JSON of records, which workers send to their supervisor and supervisors send to each other. A
+// record is a struct whose namespace has `each_field(record, visit)`, which calls `visit(name,
+// member)` for each field, for both reading and writing. Its members are plain values, lists and
+// optional values of them, and other records.
 
 namespace trainctl::events {
 
 template <class Given, class Record>
 concept Like = std::same_as<std::remove_const_t<Given>, Record>;
 
-/// Defines each_field() of a record: its members are the fields, in the order of the JSON.
+/// Defines each_field() of a record. Its members are the fields, in the order of the JSON.
 #define RECORD_FIELDS(Record, ...)                                      \
   void each_field(Like<Record> auto& r, auto&& visit) {                 \
     NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(VISIT_FIELD, __VA_ARGS__)) \
   }
 #define VISIT_FIELD(member) visit(#member, r.member);
 
-/// What was expected in the place of a value. Whoever reads a line says what the line is.
+/// Thrown if a value is not as expected. The reader of a line adds which line it is.
 struct Mismatch {
   std::string expected;
 };
@@ -58,10 +58,10 @@ inline Json value_of(int value) { return value; }
 inline Json value_of(std::int64_t value) { return value; }
 inline Json value_of(const std::string& value) { return value; }
 Json value_of(Phase value);
-/// JSON has no numbers that are not finite: they are "nan", "inf" and "-inf".
+/// Non-finite numbers, which JSON does not have, become "nan", "inf" and "-inf".
 Json value_of(double value);
 Json value_of(const std::map<std::string, std::string>& values);
-/// One object, in the order of the list.
+/// Returns one object, in the order of the list.
 Json value_of(const Metrics& values);
 template <class T>
 Json value_of(const std::optional<T>& value);
@@ -87,7 +87,7 @@ Json value_of(const std::vector<T>& values) {
   return list;
 }
 
-// ---- reading: each throws Mismatch
+// ---- reading: each function throws Mismatch
 
 void read(const Json& json, bool& value);
 void read(const Json& json, std::int64_t& value);
@@ -97,7 +97,7 @@ void read(const Json& json, double& value);
 void read(const Json& json, Phase& value);
 void read(const Json& json, std::map<std::string, std::string>& values);
 void read(const Json& json, Metrics& values);
-/// A phase that the object lacks is newer than the object, and took no time.
+/// A phase that the object lacks is newer than the object; its time is 0.
 void read(const Json& json, Timing& timing);
 template <class T>
 void read(const Json& json, std::optional<T>& value);
@@ -111,7 +111,7 @@ template <class T>
 constexpr bool kMayBeAbsent<std::optional<T>> = true;
 }  // namespace detail
 
-/// An optional field may be missing: an earlier version did not know it.
+/// An optional field may be missing if an earlier version did not have it.
 template <Record T>
 void read_fields(const Json& json, T& record) {
   demand(json.is_object(), "an object");

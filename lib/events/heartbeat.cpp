@@ -57,7 +57,7 @@ Collective Heartbeat::collective() const {
 
 HeartbeatPage HeartbeatPage::create() {
   Fd fd(::memfd_create("trainctl-heartbeat", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Sealed: a worker that shrank the file would kill the supervisor by SIGBUS.
+  // The file is sealed: if a worker shrank it, the supervisor would get SIGBUS.
   const bool made = fd.valid() && ::ftruncate(fd.get(), kPageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
   ENSURE(resource, made, "cannot make the heartbeat page: {}", std::strerror(errno));

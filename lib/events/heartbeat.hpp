@@ -13,47 +13,49 @@
 
 namespace trainctl::events {
 
-/// What a rank exchanges with the others, or exchanged last.
+/// The collective that a rank is in, or was in last.
 struct Collective {
-  std::string name;        // "all-reduce of the gradients"; empty: there was none yet
-  bool under_way = false;  // it waits for the others
+  std::string name;        // "all-reduce of the gradients"; empty: none so far
+  bool under_way = false;  // waits for other ranks
 };
 
-/// One page of shared memory a rank, written by the training thread (`loaded`, `told`: by any) and
-/// read by the supervisor, which writes `heard`: a rank that died by SIGKILL or hangs still tells
-/// its step and phase. Trivially copyable layout, zero-initialized by the kernel; others read its
-/// first fields where they are.
+/// One page of shared memory per rank. The training thread writes it (any thread writes `loaded`
+/// and `told`), and the supervisor reads it and writes `heard`, so that step and phase of a rank
+/// are known even after SIGKILL or during a hang. Trivially copyable layout, zero-initialized by
+/// the kernel; other programs read the first fields at fixed offsets.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;
   std::atomic<std::int32_t> phase;         // Phase
-  std::atomic<std::int64_t> monotonic_ns;  // CLOCK_MONOTONIC of the last stamp
-  std::atomic<std::int64_t> loaded;        // grows while data is read and made; 0: nobody counts it
+  std::atomic<std::int64_t> monotonic_ns;  // CLOCK_MONOTONIC of the last stamp()
+  std::atomic<std::int64_t> loaded;        // grows while data is loaded; 0: not counted
 
+  /// Stores phase and step, and the current time. Called by the training thread.
   void stamp(Phase now_in, std::int64_t step);
 
-  std::atomic<std::int64_t> told;   // events of the rank that are in the pipe, by the rank
-  std::atomic<std::int64_t> heard;  // and those that its listeners have, by the supervisor
+  std::atomic<std::int64_t> told;   // number of events that the rank has written to the pipe
+  std::atomic<std::int64_t> heard;  // events that its listeners have, written by the supervisor
 
-  /// Whether what was told by then would survive this process and the supervisor. True where nobody
-  /// counts.
+  /// Returns whether the first `of_told` events survive the end of this process and of the
+  /// supervisor. True if the supervisor does not count.
   [[nodiscard]] bool has_heard(std::int64_t of_told) const {
     const std::int64_t now = heard.load(std::memory_order_acquire);
     return now == 0 || now >= of_told;
   }
 
-  static constexpr std::size_t kNameWords = 8;  // of eight characters: the rest of a name is cut
-  std::atomic<std::int32_t> in_collective;      // 1 while it is under way
-  std::array<std::atomic<std::uint64_t>, kNameWords> collective_name;  // the last: zeros behind it
+  static constexpr std::size_t kNameWords = 8;  // of eight characters; longer names are cut
+  std::atomic<std::int32_t> in_collective;      // 1 while a collective runs
+  std::array<std::atomic<std::uint64_t>, kNameWords> collective_name;  // zero-padded
 
-  /// From here on it may wait for other ranks: a few stores, on whatever thread exchanges.
+  /// Marks the start of a collective that may wait for other ranks. It only makes a few stores and
+  /// can be called from any thread.
   void begin_collective(std::string_view name);
   void end_collective() { in_collective.store(0, std::memory_order_release); }
-  /// A name that is written meanwhile may come out mixed: one that is waited for is not.
+  /// Returns the collective. Its name may be mixed up while it is written, but not during a wait.
   [[nodiscard]] Collective collective() const;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-/// The collective `name` is under way while it lives. `page` may be null.
+/// Marks the collective `name` as running during its lifetime. `page` may be null.
 class CollectiveStamp {
  public:
   CollectiveStamp(Heartbeat* page, std::string_view name) : page_(page) {
@@ -69,21 +71,19 @@ class CollectiveStamp {
   Heartbeat* page_;
 };
 
-/// A Heartbeat in shared memory: created by the supervisor, attached to by the worker it is
-/// inherited by.
+/// A Heartbeat in shared memory, which the supervisor creates and the worker inherits.
 class HeartbeatPage {
  public:
-  /// A new zeroed page whose size nobody can change. Throws Error(resource).
+  /// Creates a zeroed page with a fixed size. Throws Error(resource).
   static HeartbeatPage create();
-  /// The page behind an inherited descriptor, which stays open. Throws Error(config) where it is
-  /// not one.
+  /// Maps the page of an inherited descriptor, which stays open. Throws Error(config) if it fails.
   static HeartbeatPage attach(int fd);
   ~HeartbeatPage();
   HeartbeatPage(HeartbeatPage&& other) noexcept;
   HeartbeatPage& operator=(HeartbeatPage&&) = delete;
 
   [[nodiscard]] Heartbeat& get() const { return *page_; }
-  /// The memfd of a created page; -1 for an attached one.
+  /// Returns the memfd of a created page; -1 for an attached one.
   [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:

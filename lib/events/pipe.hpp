@@ -10,19 +10,19 @@
 
 namespace trainctl::events {
 
-/// Longest line that passes; a longer one is a fault of the writer.
+/// The longest accepted line; a longer one is an error of the writer.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
-/// Worker side: one line an event. Thread-safe. Does not own the descriptor.
+/// The worker's side: writes one line per event. Thread-safe. Does not own the descriptor.
 class EventWriter {
  public:
-  /// Ignores SIGPIPE for the process: a lost supervisor must not look like a crash of the worker.
+  /// Ignores SIGPIPE in this process, so that a lost supervisor does not look like a crash.
   explicit EventWriter(int fd);
 
-  /// Writes the event unless the supervisor is gone. Throws Error(unexpected) for a line above the
-  /// limit and Error(resource) where writing fails otherwise.
+  /// Writes the event unless the supervisor has ended. Throws Error(unexpected) for a line above
+  /// the limit and Error(resource) for other write errors.
   void write(const Event& event);
-  /// The supervisor has closed its end: nothing is written any more.
+  /// Returns whether the supervisor has closed its end; nothing is written then.
   [[nodiscard]] bool is_cut_off() const;
 
  private:
@@ -31,22 +31,21 @@ class EventWriter {
   bool cut_off_ = false;
 };
 
-/// Supervisor side: splits what a non-blocking descriptor brings into lines, with bounded memory
-/// and bounded work.
+/// The supervisor's side: splits data of a non-blocking descriptor into lines, with bounded memory.
 class LineReader {
  public:
   explicit LineReader(std::size_t max_line_bytes = kMaxLineBytes)
       : max_line_bytes_(max_line_bytes) {}
 
   enum class State {
-    more,      // bytes were read, there may be others
+    more,      // bytes were read, and there may be more
     empty,     // nothing to read now
-    closed,    // the writer has closed its end (a last line without newline is dropped)
-    too_long,  // a line is above the limit: read no further
+    closed,    // the writer has closed its end (an incomplete last line is dropped)
+    too_long,  // a line is above the limit: do not read on
   };
   using LineHandler = std::function<void(std::string_view line)>;
 
-  /// One read of at most 64 KiB; calls `on_line` for each line that is complete.
+  /// Makes one read of at most 64 KiB and calls `on_line` for each complete line.
   State read_some(int fd, const LineHandler& on_line);
 
  private:

@@ -31,7 +31,7 @@ std::string_view color_code(spdlog::level::level_enum level) {
   }
 }
 
-/// spdlog's own sinks ignore that a write fails, as one to a non-blocking pipe that is full does.
+/// spdlog's own sinks ignore failed writes, for example to a non-blocking pipe that is full.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   void set_colored(bool colored) { colored_ = colored; }
@@ -57,10 +57,10 @@ const std::shared_ptr<StderrSink>& sink() {
   return made;
 }
 
-/// Text is kept here instead of in the stream's own buffer, which glibc discards after EAGAIN.
+/// Buffers text here, since glibc discards the buffer of a stream after EAGAIN.
 struct StreamState {
   int fd;
-  std::atomic<int> cause = 0;  // errno of the first write that failed
+  std::atomic<int> cause = 0;  // errno of the first failed write
   std::string pending = {};    // text that is not written yet
 };
 
@@ -70,7 +70,7 @@ std::mutex streams_mutex;
 
 StreamState& state_of(std::FILE* stream) { return stream == stdout ? stdout_state : stderr_state; }
 
-// Libraries may write to the descriptor as well: after this, their text is discarded too.
+// Libraries may also write to the descriptor; their text is discarded too from now on.
 void mark_lost(StreamState& state, int cause) {
   state.cause = cause;
   state.pending.clear();
@@ -80,8 +80,8 @@ void mark_lost(StreamState& state, int cause) {
   if (null_device != state.fd) ::close(null_device);
 }
 
-// The descriptor may be non-blocking, because the program at its other end has set that.
-// Returns errno of the write that failed; 0 after all of them.
+// The descriptor may be non-blocking, because the program at its other end made it so. Returns the
+// errno of the failed write, or 0 on success.
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());

@@ -10,23 +10,23 @@ namespace trainctl::log {
 enum class Level { quiet, normal, verbose, debug };
 enum class Colors { off, on };
 
-/// Logs go to stderr, results to stdout. Called once, by main or the worker.
+/// Sets up logging to stderr; results go to stdout. Called once, by main() or the worker.
 void set_up(Level level, Colors colors);
 
-/// The one logger: log::get().info("...", ...).
+/// Returns the logger: log::get().info("...", ...).
 spdlog::logger& get();
 
 enum class Flush { later, now };
 
-/// Writes `text` completely to `stream` (stdout or stderr), also where the descriptor is
-/// non-blocking. After a failure the descriptor is /dev/null, and text is discarded.
+/// Writes all of `text` to `stream` (stdout or stderr), even if the descriptor is non-blocking.
+/// After a failure the descriptor is redirected to /dev/null and text is discarded.
 void write_text(std::FILE* stream, std::string_view text, Flush flush);
 
-/// Writes lines of the log to stderr in the same way, but after a failure the next ones are tried
-/// again: the disk of a log file may have space later.
+/// Writes log lines to stderr in the same way, but continues to try after a failure, since the disk
+/// of a log file may have space again.
 void write_log(std::string_view lines);
 
-/// Returns errno of the first write to `stream` that failed; 0 if none has.
+/// Returns the errno of the first failed write to `stream`; 0 without a failure.
 int lost_cause(std::FILE* stream);
 
 }  // namespace trainctl::log

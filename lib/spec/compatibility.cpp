@@ -35,8 +35,8 @@ bool is_of_plugin(const config::Stage& stage) {
                              [&](const Plugin& plugin) { return has(plugin, stage); });
 }
 
-/// Whose stage it is, is asked: types of one name are one type, even where two libraries have them.
-/// `member`: of the entry of a plug-in, which may be null.
+/// Asks the plug-in that has the stage, because options types of one name in two libraries compare
+/// equal. `member` is a member of PluginEntry, which may be null.
 template <class Asked>
 std::optional<bool> said_by_any(const config::Stage& stage, Asked asked,
                                 std::optional<bool> (*PluginEntry::*member)(const config::Stage&,

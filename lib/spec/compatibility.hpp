@@ -9,40 +9,42 @@
 
 namespace trainctl::spec {
 
-/// Whether a loss or a metric means anything for such targets: what its options say, or else
-/// classes only.
+/// Returns whether a loss or a metric supports such targets: the answer of its options, by default
+/// only for classes.
 bool takes(const config::Stage& stage, Targets targets);
 
-/// Whether a loss learns numbers as yes-or-no answers, or a metric counts such: what its options
-/// say, or else not. Of a plug-in's loss of numbers nothing is known: it may.
+/// Returns whether a loss supports yes/no targets, or a metric counts them: the answer of its
+/// options, by default no. For a plug-in's loss of numbers the answer is yes, because it is
+/// unknown.
 bool takes(const config::Stage& stage, Answers answers);
 
-/// Whether a loss takes the mixed labels of batch_transforms: what its options say, or else not. Of
-/// a plug-in's nothing is known: it may, and says so when it is asked.
+/// Returns whether a loss supports the mixed labels of batch_transforms: the answer of its options,
+/// by default no. For a plug-in's loss the answer is yes; forward_mixed() throws if it does not.
 bool takes(const config::Stage& loss, MixedLabels mixed);
 
-/// Whether a model takes such samples: what its options say, or else images and rows, which it
-/// flattens.
+/// Returns whether a model supports such samples: the answer of its options, by default for images
+/// and rows, which it flattens.
 bool takes(const config::Stage& model, Inputs inputs);
 
-/// One sample as a model sees it, and what is asked of the model.
+/// One sample in the form that a model receives, and the number of outputs.
 struct ModelInput {
   SampleKind kind;
-  std::vector<std::int64_t> shape;  // (C, H, W) of images, the extents of a row, (T) of tokens
-  std::int64_t outputs = 0;         // the classes, the tokens there are, or the numbers to learn
+  std::vector<std::int64_t> shape;  // (C, H, W) for images, the shape of a row, (T) for tokens
+  std::int64_t outputs = 0;         // number of classes, of tokens, or of regression targets
 };
 
-/// Why a model does not take such samples, and what to do.
+/// Why a model does not accept samples, and what to do.
 struct Refusal {
   std::string message;
   std::string hint;
   std::string key = {};  // of the model's options, e.g. "layers.3"; empty: the model itself
 };
 
-/// What the options of the model say of such samples: nothing where they have no say.
+/// Returns the refusals of the model's options for such samples; none if the options do not check
+/// samples.
 std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& input);
 
-/// Whether the model is one of those that may convolve images, told by its name alone.
+/// Returns whether the model may contain 2-d convolutions, based on its name only.
 bool may_have_convolutions(const config::Stage& model);
 
 }  // namespace trainctl::spec

@@ -8,29 +8,30 @@
 #include <string>
 #include <vector>
 
-// What the layers of a sequential model share: the shapes that flow between them.
+// Shape inference for the layers of a sequential model.
 
 namespace trainctl::spec::layer {
 
-using Shape = std::vector<std::int64_t>;  // of one sample: (C, H, W) of images, (T) of tokens
+using Shape = std::vector<std::int64_t>;  // of one sample: (C, H, W) for images, (T) for tokens
 
+/// The input of a layer in a sequential model.
 struct LayerInput {
   Shape shape;
-  bool tokens = false;       // the numbers of tokens, which only an embedding takes
-  std::int64_t outputs = 0;  // asked of the model: the classes, the tokens there are
+  bool tokens = false;       // the input is token indices, which only an embedding accepts
+  std::int64_t outputs = 0;  // of the model: number of classes, or tokens in the vocabulary
 };
 
-/// What a layer makes of its input, or why it does not take it.
+/// The output shape of a layer, or why it does not accept its input.
 struct LayerStep {
-  Shape shape;          // empty: not known, since the input does not fit
-  std::string problem;  // empty: none
+  Shape shape;          // empty: unknown, because the input does not fit
+  std::string problem;  // empty: no problem
   std::string hint;
 };
 
-/// "16x28x28".
+/// Returns "16x28x28".
 std::string shape_text(const Shape& shape);
 
-/// A square that slides over height and width.
+/// A square window that slides over height and width.
 struct Window {
   std::int64_t kernel_size = 1;
   std::int64_t stride = 1;
@@ -38,24 +39,24 @@ struct Window {
   std::int64_t dilation = 1;
 };
 
-/// The images of `channels` that it leaves of an image.
+/// Returns the output for a window that slides over an image and produces `channels` channels.
 LayerStep slid(const Shape& shape, const Window& window, std::int64_t channels);
 
-/// The refusal of what is no image, C x H x W.
+/// Returns the refusal of an input that is not an image, C x H x W.
 LayerStep no_image();
 
 }  // namespace trainctl::spec::layer
 
 namespace trainctl::spec {
 
-/// What the layer makes of its input; a residual's branches included.
+/// Returns the output of the layer for this input. A residual includes its branches.
 layer::LayerStep step_of(const config::Stage& layer, const layer::LayerInput& input);
 
-/// The way of a shape through lists of layers, and every layer that does not take what it gets.
+/// Follows a shape through lists of layers and collects every layer that does not accept its input.
 class LayerWalk {
  public:
-  /// The shape that leaves `layers`; nothing from the first layer on that does not say, or that
-  /// could not be read. `place` stands in front of the layers' numbers: "layers.".
+  /// Returns the output shape of `layers`; nullopt if a layer does not report its shape or could
+  /// not be read. `place` is the prefix of the layers' numbers: "layers.".
   std::optional<layer::Shape> through(const std::vector<config::Stage>& layers,
                                       layer::LayerInput input, const std::string& place);
 

@@ -36,7 +36,7 @@ struct PluginRequest {
   config::Position position;
 };
 
-/// `plugins=[libmine.so]`, `++plugins=...`, `plugins.0=...`, `~plugins`.
+/// Matches `plugins=[libmine.so]`, `++plugins=...`, `plugins.0=...`, `~plugins`.
 bool is_of_plugins(std::string_view change) {
   change.remove_prefix(std::min(change.find_first_not_of("+~"), change.size()));
   if (!change.starts_with(kKey)) return false;
@@ -44,7 +44,7 @@ bool is_of_plugins(std::string_view change) {
   return change.empty() || change.front() == '=' || change.front() == '.';
 }
 
-/// What is wrong with the key itself, the reader of the whole experiment tells.
+/// Errors in the key itself are reported later, when the whole experiment is read.
 std::vector<PluginRequest> plugin_requests(const config::Node& files,
                                            const std::vector<std::string>& overrides) {
   std::vector<std::string> own;
@@ -66,9 +66,9 @@ std::vector<PluginRequest> plugin_requests(const config::Node& files,
   return requests;
 }
 
-/// Loads the plug-ins that `files`, the tree before its overrides, and the overrides name, and
-/// makes them the ones in use: none, where there are none. What is wrong with one is a problem at
-/// the place that names it.
+/// Loads the plug-ins that `files`, the tree before overrides, and the overrides name, and makes
+/// them the plug-ins in use; there may be none. A plug-in that fails is a problem at the position
+/// that names it.
 void use_plugins_of(const config::Node& files, const std::vector<std::string>& overrides,
                     config::Diagnostics& diagnostics) {
   PluginSet set;
@@ -83,7 +83,7 @@ void use_plugins_of(const config::Node& files, const std::vector<std::string>& o
   use_plugins(std::move(set));
 }
 
-/// Where the libraries were found: a worker looks for them there.
+/// Replaces names by the paths that were found, because a worker uses these.
 void resolve_plugins(Experiment& experiment) {
   for (std::filesystem::path& library : experiment.plugins)
     library = find_plugin(library).value_or(library);
@@ -111,7 +111,7 @@ config::LoadedTree files_of(const std::filesystem::path& file, config::Diagnosti
   return {config::load_text(file.string(), *builtin, diagnostics), {{file, std::string(*builtin)}}};
 }
 
-/// What can be named depends on the plug-ins of the files, so they come between the two halves.
+/// Valid names depend on the plug-ins in the files, so these are loaded between the two phases.
 config::LoadedTree finished(config::LoadedTree files, const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics) {
   use_plugins_of(files.tree, overrides, diagnostics);
@@ -120,14 +120,14 @@ config::LoadedTree finished(config::LoadedTree files, const std::vector<std::str
   return files;
 }
 
-/// The key that an override changes, without its signs and its value.
+/// Returns the key that an override changes, without its signs and value.
 std::string key_of(const std::string& change) {
   const std::size_t begin = std::min(change.find_first_not_of("+~"), change.size());
   return change.substr(begin, change.find('=', begin) - begin);
 }
 
-/// Workers lay it over the resolved file, where every key is present: adding is setting there,
-/// except at the end of a list, which is as long as in the file.
+/// Workers apply the override to the resolved file, in which every key is present: adding is
+/// setting there, except at the end of a list, which has the length in the file.
 std::string as_fallback(const std::string& change) {
   const bool adds = change.starts_with('+') && !change.starts_with("++");
   const std::string key = key_of(change);
@@ -135,7 +135,7 @@ std::string as_fallback(const std::string& change) {
   return adds && !appends ? "+" + change : change;
 }
 
-/// What one entry gets wrong; a part of it is what the run settles before its first attempt.
+/// Checks one entry. It must not change what the run resolves before its first attempt.
 void check_fallback(const Loaded& loaded, const std::vector<std::string>& changes,
                     config::Diagnostics& found) {
   if (changes.empty())
@@ -157,8 +157,8 @@ void check_fallback(const Loaded& loaded, const std::vector<std::string>& change
                 "write a number, as in loader.batch_size=64");
 }
 
-/// Where a problem of an entry is written: its override has words of the file, and tells them by
-/// its columns.
+/// Returns the position of a problem in an entry: an override is a text in the file, and the
+/// problem's column refers to it.
 config::Position place_of(const config::Diagnostic& problem, const config::Node& entry) {
   const auto& source = problem.position.source;
   if (source == nullptr || !source->is_override) return entry.position;
@@ -169,7 +169,7 @@ config::Position place_of(const config::Diagnostic& problem, const config::Node&
   return entry.position;
 }
 
-/// What a fallback gets wrong is told where it is written.
+/// Reports problems of a fallback at the position where it is written.
 void check_fallbacks(const Loaded& loaded, config::Diagnostics& diagnostics) {
   const auto& fallbacks = loaded.experiment.trainer.on_divergence;
   const config::Node* written = config::find_path(loaded.tree, "trainer.on_divergence");

@@ -15,22 +15,23 @@
 
 namespace trainctl::spec {
 
-/// Every stage that this build knows (stages.def, data.def and loggers.def), without plug-ins
-/// (plugins.hpp), and the sections of the experiment.
+/// Returns the vocabulary of this build without plug-ins (see plugins.hpp): every stage in
+/// stages.def, data.def and loggers.def, and the sections of the experiment.
 const config::Vocabulary& builtin_vocabulary();
 
-/// The description of the whole file.
+/// Returns the schema of the whole file.
 const config::Schema& experiment_schema();
 
+/// An experiment with the tree and the files that it was read from.
 struct Loaded {
   Experiment experiment;
-  config::Node tree;                      // as read, overrides and interpolation applied
-  std::vector<config::ConfigFile> files;  // as written: the file itself, then what it extends
+  config::Node tree;                      // as read, after overrides and interpolation
+  std::vector<config::ConfigFile> files;  // as written: the file itself, then those it extends
 };
 
-/// Files -> tree -> typed experiment -> the checks that need no data. `overrides` as on the command
-/// line. Every problem goes into `diagnostics`; what is wrong keeps its default. Throws
-/// Error(config) where `file` cannot be read.
+/// Reads files into a tree and a typed experiment, and runs the checks that need no data.
+/// `overrides` have the form of the command line. Every problem goes into `diagnostics`; invalid
+/// values keep their defaults. Throws Error(config) if `file` cannot be read.
 Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
 
@@ -38,49 +39,49 @@ Loaded read_experiment(const std::filesystem::path& file, const std::vector<std:
 /// Problems go into `diagnostics`.
 using Check = std::function<void(const Loaded& loaded, config::Diagnostics& diagnostics)>;
 
-/// The schedule against the length of the run, as far as the file alone tells it.
+/// Returns the check of the schedule against the length of the run, as far as the file defines it.
 std::vector<Check> file_checks();
 
-/// The one way in which verbs and workers load an experiment: reads it as read_experiment() does
-/// and runs `checks`, all of them whatever is found. Throws one Error that prints every problem, of
-/// kind data where only the data is at fault; warnings are returned in `diagnostics`.
+/// Loads an experiment for commands and workers: reads it like read_experiment() and runs all
+/// `checks`, whatever they find. Throws one Error that lists every problem, of kind data if only
+/// the data has problems; warnings are returned in `diagnostics`.
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics,
                        const std::vector<Check>& checks = file_checks());
 
-/// The experiment with further overrides laid over it, as one of `trainer.on_divergence` is: `+key`
-/// may be there already, as it is in a resolved file. What an interpolation brought in stays as it
-/// was. Problems go into `diagnostics`.
+/// Returns the experiment with further overrides, such as one of `trainer.on_divergence`: `+key`
+/// may exist already, as it does in a resolved file. Interpolated values do not change. Problems go
+/// into `diagnostics`.
 Loaded overridden(Loaded loaded, const std::vector<std::string>& overrides,
                   config::Diagnostics& diagnostics);
 
-/// load_experiment() for a text that is in no file; `name` stands in its diagnostics.
+/// Does the same as load_experiment() for a text that is not in a file. `name` appears in the
+/// diagnostics.
 Loaded load_experiment_text(const std::string& name, std::string_view text,
                             const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics);
 
-/// The resolved experiment as a tree, defaults included, each value with the place it came from
+/// Returns the resolved experiment as a tree, defaults included, each value with its position
 /// (none: a default).
 config::Node resolved_tree(const Loaded& loaded);
 
-/// The resolved experiment as YAML that load_experiment reads back to the same experiment, each
-/// value with its origin
-/// ("# mnist.yaml:14", "# override", "# default") as a comment.
+/// Returns the resolved experiment as YAML that load_experiment reads back to the same experiment.
+/// Each value has its origin as a comment: "# mnist.yaml:14", "# override", "# default".
 std::string dump_resolved(const Loaded& loaded);
 
-/// An experiment that is part of the program: `builtin:NAME` stands for a file.
+/// The prefix of an experiment that is part of the program: `builtin:NAME` replaces a file name.
 inline constexpr std::string_view kBuiltinPrefix = "builtin:";
 
 struct BuiltinExperiment {
   std::string_view name;  // "quickstart"
-  std::string_view yaml;  // of configs/NAME.yaml when the program was built
+  std::string_view yaml;  // content of configs/NAME.yaml when the program was built
 };
 
 /// Returns the experiments that are part of the program.
 const std::vector<BuiltinExperiment>& builtin_experiments();
 
-/// Returns the text of `builtin:NAME`; nothing where `file` does not begin so. Throws Error(config)
-/// for an unknown NAME.
+/// Returns the text of `builtin:NAME`; nullopt if `file` has another form. Throws Error(config) for
+/// an unknown NAME.
 std::optional<std::string_view> builtin_text(const std::string& file);
 
 }  // namespace trainctl::spec

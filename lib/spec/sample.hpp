@@ -2,7 +2,7 @@
 
 #include <array>
 
-// What samples are made of, as far as models and losses care.
+// The kinds of samples that models and losses distinguish.
 
 namespace trainctl::spec {
 
@@ -16,7 +16,7 @@ constexpr std::array<const char*, 3> enum_names(Targets) {
   return {"classes", "numbers", "tokens"};
 }
 
-/// Numbers that are yes-or-no answers, 1 and 0: what a loss may learn them as, and a metric count.
+/// Numeric targets that are yes/no answers, 1 and 0, for a loss or a metric.
 struct Answers {};
 
 struct SampleKind {
@@ -24,7 +24,7 @@ struct SampleKind {
   Targets targets = Targets::classes;
 };
 
-/// The labels of two samples in a row, each with its share: what batch_transforms make.
+/// The labels of two mixed samples with their shares, which batch_transforms produce.
 struct MixedLabels {};
 
 }  // namespace trainctl::spec

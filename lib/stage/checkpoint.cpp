@@ -25,14 +25,14 @@ class Recomputing {
   bool was_;
 };
 
-/// The state of the device's generator.
+/// Returns the state of the device's default generator.
 at::Tensor random_state(at::Device device) {
   at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard<std::mutex> lock(generator.mutex());
   return generator.get_state();
 }
 
-/// Draws start from `state` while it lives, and go on where they were after it.
+/// Sets the generator to `state` while this object lives, and restores its former state afterward.
 class RandomState {
  public:
   RandomState(at::Device device, const at::Tensor& state)
@@ -57,7 +57,7 @@ class RandomState {
 struct Held : torch::CustomClassHolder {
   explicit Held(Segment held) : segment(std::move(held)), ranks(batch_of_ranks()) {}
   Segment segment;
-  BatchOfRanks ranks;  // a GPU computes again on another thread
+  BatchOfRanks ranks;  // kept here because on a GPU the backward pass runs on another thread
 };
 
 using torch::autograd::AutogradContext;

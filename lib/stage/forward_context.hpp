@@ -5,25 +5,26 @@
 
 namespace trainctl::stage {
 
-/// Adds over the ranks of a run within a forward or backward pass. Every rank makes the same calls
-/// in the same order.
+/// Sums tensors over the ranks of a run within a forward or backward pass. Every rank makes the
+/// same calls in the same order.
 class RankSum {
  public:
   virtual ~RankSum() = default;
-  /// In place.
+  /// Replaces `tensor` by its sum over the ranks.
   virtual void add(const at::Tensor& tensor) = 0;
 };
 
-/// What a layer that looks at the whole batch needs of the other ranks.
+/// Gives layers that need the whole batch, such as synchronized batch norm, access to the other
+/// ranks.
 struct BatchOfRanks {
-  RankSum* sum = nullptr;  // null: the batch of this rank is all there is
-  bool counts = true;      // false: this rank has no row in it, and computes along for nothing
+  RankSum* sum = nullptr;  // null: only the batch of this rank counts
+  bool counts = true;      // false: this rank has no rows and only joins the collectives
 };
 
-/// What the forward pass of this thread is part of.
+/// Returns the context of the forward pass that runs on this thread.
 const BatchOfRanks& batch_of_ranks();
 
-/// Says so while it lives.
+/// Sets the context of this thread while it lives, then restores the former one.
 class BatchOfRanksScope {
  public:
   explicit BatchOfRanksScope(const BatchOfRanks& batch);
@@ -35,8 +36,9 @@ class BatchOfRanksScope {
   BatchOfRanks was_;
 };
 
-/// Operations of this thread run in a mixed precision while it lives. The cache of casts is global,
-/// and a cast that outlived an update would be stale: the outermost scope clears it.
+/// Enables autocast for the operations of this thread while it lives. The cache of casts is global,
+/// and a cast made before an optimizer step would be stale after it: the outermost scope clears the
+/// cache.
 class Autocast {
  public:
   Autocast(at::DeviceType device, at::ScalarType dtype, bool enabled = true)

@@ -9,8 +9,8 @@
 
 namespace trainctl::stage {
 
-/// Base of our models: owns parameters and buffers under their PyTorch names. Layers keep handles
-/// to the same tensors, so moving a model to a device keeps every tensor's identity.
+/// The base class of our models: it owns parameters and buffers under their PyTorch names. Layers
+/// keep handles to the same tensors, so `to` moves a model without replacing any tensor.
 class Module : public Model {
  public:
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return parameters_; }
@@ -20,11 +20,11 @@ class Module : public Model {
   bool checkpoint_activations() override;
 
  protected:
-  /// part(x), computed again in the backward pass where activations are checkpointed.
+  /// Returns part(x), recomputed in the backward pass if activation checkpointing is on.
   [[nodiscard]] at::Tensor checkpointed(const Segment& part, const at::Tensor& x) const {
     return checkpoints_ && training() ? checkpoint(part, x) : part(x);
   }
-  /// Through each block in turn, block(x, mode()), which is `checkpointed`.
+  /// Applies the blocks in order; each call block(x, mode()) is a checkpointed segment.
   template <class Block>
   [[nodiscard]] at::Tensor through_blocks(const std::vector<Block>& blocks, at::Tensor x) const {
     for (const Block& block : blocks) {
@@ -32,7 +32,7 @@ class Module : public Model {
     }
     return x;
   }
-  /// Makes `tensor` a trainable leaf called `name` and returns it.
+  /// Registers `tensor` as a trainable leaf under `name` and returns it.
   at::Tensor add_parameter(std::string name, at::Tensor tensor);
   at::Tensor add_buffer(std::string name, at::Tensor tensor);
   [[nodiscard]] RunMode mode() const { return mode_; }

@@ -9,14 +9,14 @@
 
 namespace trainctl::stage {
 
-/// What the engine library of a plug-in exports:
+/// The symbol that the engine library of a plug-in exports:
 ///
 ///   extern "C" const trainctl::stage::PluginEngineEntry trainctl_plugin_engine{
 ///       .add_stages = add_stages};
 struct PluginEngineEntry {
   std::uint32_t layout = spec::kPluginLayout;
   const char* abi = TRAINCTL_PLUGIN_ABI ", torch " TORCH_VERSION;
-  /// Adds models, losses, optimizers, schedulers, stoppers and metrics.
+  /// Adds the plug-in's models, losses, optimizers, schedulers, stoppers and metrics.
   void (*add_stages)(Catalog& all) = nullptr;
 };
 

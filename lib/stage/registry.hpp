@@ -16,15 +16,15 @@
 
 namespace trainctl::stage {
 
-/// Factories of one kind by name.
+/// Maps the names of one kind of stage to factories.
 template <class Interface, class Context>
 class Registry {
  public:
   using Factory = std::function<std::unique_ptr<Interface>(const config::Stage&, const Context&,
                                                            const Registry&)>;
 
-  /// Options is the struct of lib/spec/options/<kind>.hpp; `make` gets it typed, and the registry
-  /// where it takes it: to build stages that are made of others.
+  /// Registers a factory. Options is the struct of lib/spec/options/<kind>.hpp. `make` takes the
+  /// options, the context and, if it builds stages made of other stages, the registry.
   template <class Options, class Make>
   void add(const std::string& name, Make make) {
     factories_[name] = [make](const config::Stage& stage, const Context& context,
@@ -37,8 +37,8 @@ class Registry {
     };
   }
 
-  /// Class is constructed from `first`, the options and the context, or without those of the last
-  /// two that it does not take.
+  /// Registers a class. Its constructor takes `first`, then the options and the context, either of
+  /// which it may leave out.
   template <class Options, class Class, class... First>
   void add_class(const std::string& name, First... first) {
     add<Options>(name, [first...](const Options& options, const Context& context) {
@@ -54,6 +54,7 @@ class Registry {
     });
   }
 
+  /// Builds the stage. Throws Error(config) for a name that is not registered.
   [[nodiscard]] std::unique_ptr<Interface> build(const config::Stage& stage,
                                                  const Context& context) const {
     const auto found = factories_.find(stage.type);
@@ -63,12 +64,12 @@ class Registry {
                       [&] { return found->second(stage, context, *this); });
   }
 
-  /// Takes over what has a name that is new here.
+  /// Adds the factories of `other` whose names are not registered here yet.
   void merge(Registry other) { factories_.merge(other.factories_); }
 
   [[nodiscard]] bool has(const std::string& name) const { return factories_.contains(name); }
 
-  /// Every name, in alphabetical order.
+  /// Returns every name in alphabetical order.
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& [name, factory] : factories_) all.push_back(name);
@@ -79,7 +80,7 @@ class Registry {
   std::map<std::string, Factory> factories_;
 };
 
-/// Every stage the engine can build, a value: tests build their own with fakes.
+/// Every stage the engine can build. It is a value, so tests fill their own with fakes.
 struct Catalog {
   Registry<Model, ModelContext> models;
   Registry<Model, LayerContext> layers;

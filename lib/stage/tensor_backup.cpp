@@ -17,8 +17,8 @@ bool follows(const at::Tensor& scalar, const at::Tensor& last) {
          scalar.storage_offset() == last.storage_offset() + last.numel();
 }
 
-/// Scalars that lie one behind the other, such as the steps of each parameter, become one tensor:
-/// a kernel for each of them would cost as much as one for a matrix.
+/// Views scalars that are adjacent in memory, such as the step counts of all parameters, as one
+/// tensor: a kernel for each scalar would cost as much as a kernel for a matrix.
 std::vector<at::Tensor> joined(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& tensor : tensors) {

@@ -6,20 +6,21 @@
 
 namespace trainctl::stage {
 
-/// Tensors, and what they held before a step. The copies are made once and used again.
+/// Backs up tensors before a step and restores them on request. The copies are allocated once and
+/// reused.
 class KeptTensors {
  public:
-  /// They stay the caller's: what they hold changes, they do not.
+  /// Keeps references to `tensors`; the caller still owns them.
   explicit KeptTensors(const std::vector<at::Tensor>& tensors);
 
-  /// Copies what they hold now.
+  /// Copies the current values.
   void take();
-  /// Puts it back, bit for bit, where `bad` (bool, 0-d, on their device) is true. A GPU does not
-  /// wait, and a recorded step may hold both calls.
+  /// Restores the copied values bit for bit if `bad` (bool, 0-d, on the device of the tensors) is
+  /// true. Does not synchronize with a GPU, and a CUDA graph may capture both calls.
   void put_back_where(const at::Tensor& bad);
 
  private:
-  /// Lists of one type are what the foreach kernels take in one go.
+  /// Tensors of one dtype, because a foreach kernel takes lists of one dtype.
   struct OfOneType {
     std::vector<at::Tensor> live, copies;
   };

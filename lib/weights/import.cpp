@@ -25,16 +25,17 @@ namespace trainctl::weights {
 namespace {
 
 constexpr std::string_view kZip = "PK\x03\x04";
-constexpr std::string_view kOldTorch = "\x80\x02\x8a\x0a";  // a pickle of a long number
+constexpr std::string_view kOldTorch =
+    "\x80\x02\x8a\x0a";  // a pickle that starts with a LONG1 integer
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-/// Of a file that others wrote, named in every error.
+/// Adds the name of a third-party file to every error of `body`.
 template <class Body>
 decltype(auto) reading(const fs::path& file, Body&& body) {
   return in_context(printable(file.string()), std::forward<Body>(body));
 }
 
-/// Calls `take` with up to `most` bytes, part by part.
+/// Calls `take` with at most `most` bytes, part by part.
 void read_parts(const fs::path& file, std::uint64_t most,
                 const std::function<void(std::string_view)>& take) {
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -51,13 +52,14 @@ void read_parts(const fs::path& file, std::uint64_t most,
   }
 }
 
-/// An imported file holds all tensors once, those that share a storage twice, and its header.
+/// Returns limits that allow for an imported file, which contains all tensors (those with a shared
+/// storage several times) and a header.
 launch::Sandbox sandbox_for(std::uint64_t file_bytes, std::vector<int> descriptors) {
   const std::uint64_t most = 9 * file_bytes + kGiB;
   return {std::move(descriptors), most, most, 60 + file_bytes / 10'000'000};
 }
 
-/// The text that `body` makes of the file, in a process that can do nothing else.
+/// Returns the text that `body` makes of the file in a sandboxed process.
 std::string in_sandbox(const FileMapping& mapping, std::vector<int> descriptors,
                        const std::function<std::string()>& body) {
   try {
@@ -70,7 +72,7 @@ std::string in_sandbox(const FileMapping& mapping, std::vector<int> descriptors,
   }
 }
 
-/// The names under which tensors are kept; empty: left out.
+/// Returns the new names of the tensors; empty: omitted.
 std::vector<std::string> selected(const std::vector<std::string>& names, const Renaming& renaming,
                                   std::vector<std::string>& notes) {
   return renaming.is_empty() ? names : renamed(names, renaming, notes);
@@ -93,7 +95,7 @@ std::vector<Entry> renamed_entries(const auto& tensors, const Renaming& renaming
   return entries;
 }
 
-/// Entries on their way out of the sandbox.
+/// Serializes entries to send them out of the sandbox.
 std::string dump_entries(const std::vector<Entry>& entries) {
   Json list = Json::array();
   for (const Entry& entry : entries) list.push_back({entry.name, entry.dtype, entry.shape});
@@ -107,7 +109,7 @@ std::vector<Entry> parse_entries(const std::string& text) {
       entries.push_back({one.at(0).get<std::string>(), one.at(1).get<std::string>(),
                          one.at(2).get<std::vector<std::int64_t>>()});
     }
-  } catch (const Json::exception&) {  // the file took over the process in the sandbox
+  } catch (const Json::exception&) {  // a malicious file controls the process in the sandbox
     throw Error(ErrorKind::checkpoint, "the process that read it gave no list of tensors");
   }
   return entries;

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-// The opcodes are those of CPython's pickletools.py.
+// The opcodes are documented in CPython's pickletools.py.
 
 namespace trainctl::weights {
 namespace {
@@ -18,9 +18,9 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostValues = 2'000'000;
 constexpr std::size_t kMostMarks = 10'000;
-constexpr std::size_t kMostDimensions = 64;  // torch's own limit
+constexpr std::size_t kMostDimensions = 64;  // torch's limit
 
-/// What a name stands for: itself, or what REDUCE makes of its arguments.
+/// The meaning of a global: a type itself, or the result of REDUCE on its arguments.
 enum class Role { type, ordered_dict, tensor, parameter, size };
 
 struct Global {
@@ -56,9 +56,8 @@ constexpr std::array<Global, 24> kGlobals{{
     {"torch.bool"},
 }};
 
-/// Names that training frameworks write next to the weights: settings, callbacks, counters. They
-/// stand for values that nobody reads; nothing is called. A name that ends with '.' stands for all
-/// that begin so.
+/// Globals that training frameworks save with the weights: settings, callbacks, counters. They
+/// become values that are never used, and nothing is called. A name that ends with '.' is a prefix.
 constexpr auto kIgnored = std::to_array<std::string_view>({
     "argparse.Namespace",
     "collections.Counter",
@@ -88,8 +87,7 @@ constexpr auto kIgnored = std::to_array<std::string_view>({
     "_codecs.encode",
 });
 
-/// Types of Python without side effects, below "builtins." or, as protocol 2 calls it,
-/// "__builtin__.".
+/// Built-in types of Python without side effects, in "builtins." or, in protocol 2, "__builtin__.".
 constexpr auto kIgnoredBuiltins = std::to_array<std::string_view>(
     {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "long",
      "object", "range", "set", "slice", "str", "tuple", "unicode", "xrange"});
@@ -105,7 +103,7 @@ bool is_ignored(std::string_view name) {
   });
 }
 
-/// In `PickleValue::integer` of a name that stands for nothing.
+/// The value of `PickleValue::integer` for an ignored global.
 constexpr std::int64_t kIgnoredGlobal = -1;
 
 class Machine {
@@ -141,7 +139,7 @@ class Machine {
     if (!holds) refuse(complaint);
   }
 
-  /// Values before it belong to somebody who has not closed his mark.
+  /// Returns the lowest accessible stack position: values below it belong to an open mark.
   [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
   std::string_view take(std::size_t count) {
@@ -222,7 +220,8 @@ class Machine {
     }
   }
 
-  /// Little-endian, with a sign. Longer ones are seeds and the like.
+  /// Reads a signed little-endian integer. Values above 8 bytes are seeds and the like, and are
+  /// ignored.
   bool long_integer(std::uint64_t size) {
     if (size > 8) {
       take(size);
@@ -257,7 +256,7 @@ class Machine {
 
   bool extend(PickleKind kind, const std::vector<PickleId>& items) {
     expect(kind == PickleKind::list || items.size() % 2 == 0, "has a key without a value");
-    if (is_opaque_top()) return true;  // a list or dict of a class that is not read
+    if (is_opaque_top()) return true;  // a list or dict of an ignored class
     std::vector<PickleId>& target =
         top(kind, kind == PickleKind::list ? "appends to what is no list"
                                            : "sets a key of what is no dict")
@@ -266,7 +265,7 @@ class Machine {
     return true;
   }
 
-  /// Opcodes that arrange the stack, keep values and make objects.
+  /// Handles opcodes that change the stack, store values or build objects.
   bool structure(unsigned char opcode) {
     switch (opcode) {
       case '(':
@@ -288,7 +287,7 @@ class Machine {
       case 'Q': return storage();
       case 'R':
       case 0x81: return call();
-      case 'b':  // the attributes of an OrderedDict, which say nothing of tensors
+      case 'b':  // the attributes of an OrderedDict, which are irrelevant
         pop();
         if (!is_opaque_top()) top(PickleKind::dict, "changes what is no dict");
         return true;
@@ -327,7 +326,7 @@ class Machine {
                  .dtype = found->dtype});
   }
 
-  /// ('storage', type, key, device, elements): the device is of no interest here.
+  /// Parses ('storage', type, key, device, elements); ignores the device.
   bool storage() {
     const PickleValue& id = pickle_[pop()];
     expect(id.kind == PickleKind::tuple && id.items.size() == 5, "names a storage in no known way");
@@ -373,10 +372,10 @@ class Machine {
     refuse(fmt::format("calls {}", callee.text));
   }
 
-  /// (storage, offset, sizes, strides, requires_grad, hooks), and metadata of later versions.
+  /// Parses (storage, offset, sizes, strides, requires_grad, hooks), optionally with metadata.
   bool tensor(const std::vector<PickleId>& items) {
     if (!items.empty() && pickle_[items[0]].kind == PickleKind::other)
-      return push({.kind = PickleKind::other});  // on a storage of another type
+      return push({.kind = PickleKind::other});  // its storage has an ignored type
     expect(
         (items.size() == 6 || items.size() == 7) && pickle_[items[0]].kind == PickleKind::storage &&
             pickle_[items[1]].kind == PickleKind::integer && integers(items[2]) &&

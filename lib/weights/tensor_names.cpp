@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kShown = 6;
 constexpr std::array<std::string_view, 2> kWrappers{"module.", "_orig_mod."};
-// torch takes and gives these at will: files of before 2018 have none.
+// These counters may be missing or extra, as in torch: files from before 2018 have none.
 constexpr std::string_view kBatchCount = "num_batches_tracked";
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -28,7 +28,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 bool is_float(std::string_view dtype) { return dtype.starts_with("F") || dtype.starts_with("BF"); }
 
-/// Names of the file on their way to those of the model; empty: not meant.
+/// The names of a file during the translation to those of the model; empty: not selected.
 class Names {
  public:
   Names(std::vector<std::string> names, const Renaming& options)
@@ -153,7 +153,8 @@ class Matcher {
     return entry.name.starts_with(options_.last_layer + ".");
   }
 
-  /// Every tensor of the last layer is as long as the outputs, and in the file as another number.
+  /// Returns whether all tensors of the last layer have the model's outputs as first dimension, and
+  /// another common first dimension in the file.
   [[nodiscard]] bool has_other_outputs() const {
     std::int64_t others = options_.outputs;
     for (const Entry& entry : model_) {
@@ -197,7 +198,7 @@ class Matcher {
     }
   }
 
-  /// "model." where a name of the file is one of the model's behind it.
+  /// Returns a prefix such as "model." if removing it gives a name of the model.
   [[nodiscard]] std::optional<std::string> likely_prefix() const {
     for (const auto& [name, at] : by_name_) {
       const std::size_t dot = name.find('.');
@@ -252,14 +253,14 @@ class Matcher {
   const std::vector<Entry>& model_;
   const MatchOptions& options_;
   Match out_;
-  std::vector<std::string> names_;  // of the file's tensors, as the model calls them
+  std::vector<std::string> names_;  // names of the file's tensors, as the model calls them
   std::unordered_map<std::string, std::size_t> by_name_;
   std::set<std::size_t> used_;
   std::vector<std::string> unfit_, lacking_, unexpected_;
   std::map<std::string, int> converted_;
 };
 
-/// Every parameter, and every layer that holds some.
+/// Returns all parameters and all layers that contain parameters.
 std::vector<std::string> all_names(const std::vector<std::string>& parameters) {
   std::set<std::string> all(parameters.begin(), parameters.end());
   for (const std::string& parameter : parameters) {

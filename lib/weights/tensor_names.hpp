@@ -8,65 +8,70 @@
 
 namespace trainctl::weights {
 
-/// A tensor as a file or a model has it; dtypes in the words of safetensors.
+/// A tensor of a file or model; dtypes in safetensors notation.
 struct Entry {
   std::string name;
   std::string dtype;
   std::vector<std::int64_t> shape;
 };
 
-/// How the names in a file become those of the model.
+/// Maps the names in a file to those of the model.
 struct Renaming {
-  std::string prefix = {};  // of the names in the file that are meant; removed
-  std::map<std::string, std::string> key_map = {};  // in the file -> in the model; "a." -> "b." too
-  const char* prefix_option = "weights.prefix";     // for messages
+  std::string prefix = {};  // prefix of the selected names in the file; it is removed
+  std::map<std::string, std::string> key_map =
+      {};  // file name -> model name; "a." -> "b." renames prefixes
+  const char* prefix_option = "weights.prefix";  // for messages
   const char* key_map_option = "weights.key_map";
 
   [[nodiscard]] bool is_empty() const { return prefix.empty() && key_map.empty(); }
 };
 
-/// The names of a file as the model calls them; empty: not meant. Leading 'module.' and
-/// '_orig_mod.' of all names are removed, as data parallelism and torch.compile add them; `notes`
-/// says so. Throws Error(config) for a prefix or a key that fits no name, and for two names that
-/// become one.
+/// Returns the model's name of each tensor in the file; empty: not selected. A prefix 'module.' or
+/// '_orig_mod.', as data parallelism and torch.compile add, is removed and noted if all names have
+/// it. Throws Error(config) for a prefix or key that matches no name, and when two names become the
+/// same.
 std::vector<std::string> renamed(const std::vector<std::string>& names, const Renaming& renaming,
                                  std::vector<std::string>& notes);
 
+/// How strictly the tensors of a file must match the model.
 struct MatchOptions {
-  bool strict = true;  // each has what the other has
-  bool whole = false;  // nothing may differ, and no option of `weights` is there to change that
+  bool strict = true;  // requires the same tensors in file and model
+  bool whole = false;  // requires exact equality; set when no option of `weights` applies
   Renaming renaming = {};
-  std::string last_layer;    // the model's, whose first dimension is the number of outputs
-  std::int64_t outputs = 0;  // that it has
+  std::string
+      last_layer;  // last layer of the model, whose first dimension is the number of outputs
+  std::int64_t outputs = 0;  // of the model
 };
 
+/// The result of match(): indices into the file's and the model's tensors.
 struct Match {
   struct Pair {
     std::size_t file = 0;
     std::size_t model = 0;
   };
-  std::vector<Pair> pairs;           // what is copied
-  std::vector<std::string> redrawn;  // of the last layer: the file has another number of outputs
-  std::vector<std::string> missing;  // in the model only
-  std::vector<std::string> ignored;  // in the file only, as the file calls it
+  std::vector<Pair> pairs;           // tensors to copy
+  std::vector<std::string> redrawn;  // in the last layer, if the file has another number of outputs
+  std::vector<std::string> missing;  // only in the model
+  std::vector<std::string> ignored;  // only in the file, with the file's names
   std::vector<std::string> notes;
 };
 
-/// Which tensor of the file goes where, once its names are renamed(). Only the last layer may have
-/// another shape, and only in its number of outputs. Throws one Error(checkpoint) that lists all
-/// that does not fit.
+/// Matches tensors of the file and the model, after renamed(). Only the last layer may differ in
+/// shape, and only in the number of outputs. Throws one Error(checkpoint) that lists all
+/// mismatches.
 Match match(const std::vector<Entry>& file, const std::vector<Entry>& model,
             const MatchOptions& options);
 
-/// "fc3" of the parameters fc1.weight, ..., fc3.weight, fc3.bias: the layer of the last one.
+/// Returns the layer of the last parameter: "fc3" for fc1.weight, ..., fc3.weight, fc3.bias.
 std::string last_layer_of(const std::vector<std::string>& parameters);
 
-/// Whether a pattern names the parameter. `*`, `?` and `[...]` as in a shell, a `*` crosses dots; a
-/// pattern that names a layer ("conv1", "layer?") names all below it.
+/// Returns whether a pattern matches the parameter. `*`, `?` and `[...]` work as in a shell, but
+/// `*` also matches dots. A pattern that matches a layer ("conv1", "layer?") includes everything
+/// below it.
 bool names(const std::string& pattern, const std::string& parameter);
 
-/// Which of the parameters the patterns name, in their order. Throws Error(config) for a pattern
-/// that names none.
+/// Returns the indices of parameters that match a pattern, in order. Throws Error(config) for a
+/// pattern without a match.
 std::vector<std::size_t> frozen_by(const std::vector<std::string>& patterns,
                                    const std::vector<std::string>& parameters);
 

@@ -19,10 +19,10 @@ namespace trainctl::weights {
 namespace {
 
 constexpr std::string_view kPickle = "/data.pkl";
-// Windows on one storage may overlap, so a small file can stand for many bytes.
+// Views of one storage may overlap, so a small file can describe many bytes.
 constexpr std::uint64_t kMostGrowth = 8;
 constexpr std::uint64_t kFreeGrowth = 1 << 20;
-// Where Lightning, timm and people's own scripts put the weights among other things.
+// The keys under which Lightning, timm and custom scripts store the weights.
 constexpr std::array<std::string_view, 6> kNests{"state_dict",     "model_state_dict", "model",
                                                  "state_dict_ema", "model_ema",        "net"};
 
@@ -32,7 +32,7 @@ std::string listed(const std::vector<std::string_view>& names) {
   return shortened(std::vector<std::string>(names.begin(), names.end()));
 }
 
-/// The parts of an archive, by their names below its one folder.
+/// The members of an archive by their names below its root folder.
 class Archive {
  public:
   Archive(std::span<const std::byte> file, Verify verify) : entries_(zip_entries(file)) {
@@ -56,7 +56,7 @@ class Archive {
   }
 
   [[nodiscard]] std::string_view pickle() const { return pickle_; }
-  /// Null where there is none.
+  /// Returns null if there is no such member.
   [[nodiscard]] const ZipEntry* find(std::string_view name) const {
     const auto found = by_name_.find(std::string(folder_).append(name));
     return found == by_name_.end() ? nullptr : found->second;
@@ -77,7 +77,7 @@ bool holds_tensor(const Pickle& pickle, const PickleValue& dict) {
   return false;
 }
 
-/// The keys of a dict that are texts and whose values pass the test.
+/// Returns the string keys of a dict whose values pass the test.
 std::vector<std::string_view> keys_of(const Pickle& pickle, const PickleValue& dict,
                                       const auto& passes) {
   std::vector<std::string_view> keys;
@@ -88,7 +88,7 @@ std::vector<std::string_view> keys_of(const Pickle& pickle, const PickleValue& d
   return keys;
 }
 
-/// The dict with tensors under the first key of that name; null where there is none.
+/// Returns the dict with tensors under the first key of that name, or null.
 const PickleValue* find_section(const Pickle& pickle, const PickleValue& root,
                                 std::string_view name) {
   for (std::size_t i = 0; i < root.items.size(); i += 2) {
@@ -112,7 +112,7 @@ const PickleValue& section_called(const std::string& section, const Pickle& pick
           others.empty() ? "it has none: leave the section out" : "it has " + listed(others)));
 }
 
-/// The dict that holds the tensors: the pickle itself, or one level below.
+/// Returns the dict that contains the tensors: the root object, or a dict one level below.
 const PickleValue& find_state_dict(const Pickle& pickle, const std::string& section,
                                    std::vector<std::string>& notes) {
   const PickleValue& root = pickle[pickle.root];
@@ -138,7 +138,7 @@ std::vector<std::int64_t> integers(const Pickle& pickle, PickleId tuple) {
   return values;
 }
 
-/// The element behind the last one of the window; nothing where the window is no window.
+/// Computes the end offset and size of the view. Returns false when it is invalid.
 bool end_of_window(const TorchTensor& tensor, std::int64_t& end, std::int64_t& elements) {
   if (tensor.offset < 0) return false;
   end = tensor.offset;
@@ -156,7 +156,7 @@ bool end_of_window(const TorchTensor& tensor, std::int64_t& end, std::int64_t& e
   return elements == 0 || !__builtin_add_overflow(end, 1, &end);
 }
 
-/// Takes the bytes of the tensor from those that the file may still grow by.
+/// Subtracts the bytes of the tensor from the growth that is still allowed.
 TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Archive& archive,
                       std::uint64_t& bytes_left) {
   const PickleValue& storage = pickle[value.items[0]];
@@ -252,7 +252,7 @@ std::span<const std::byte> row_major(const TorchTensor& tensor, std::vector<std:
     std::memcpy(copy.data() + to * element,
                 tensor.storage.data() + static_cast<std::size_t>(from) * element, element);
     for (std::size_t d = index.size(); d-- > 0;) {
-      if (tensor.shape[d] == 1) continue;  // its stride may be anything
+      if (tensor.shape[d] == 1) continue;  // the stride of such a dimension may have any value
       from += tensor.strides[d];
       if (++index[d] < tensor.shape[d]) break;
       from -= tensor.strides[d] * tensor.shape[d];

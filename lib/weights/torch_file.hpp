@@ -9,32 +9,34 @@
 
 namespace trainctl::weights {
 
-/// One tensor of a state dict: a window on a storage, which others may share.
+/// One tensor of a state dict: a strided view of a storage, which other tensors may share.
 struct TorchTensor {
   std::string_view name;
-  std::string_view dtype;  // in the words of safetensors: "F32"
+  std::string_view dtype;  // in safetensors notation: "F32"
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  // in elements, like the offset
   std::int64_t offset = 0;
   std::span<const std::byte> storage;
 };
 
+/// The state dict of a file, with remarks on how it was found.
 struct TorchFile {
   std::vector<TorchTensor> tensors;
-  std::vector<std::string> notes;  // "its 'state_dict' was taken, ..."
+  std::vector<std::string> notes;  // for example "its 'state_dict' was taken, ..."
 };
 
+/// `checksums` verifies the CRC of every storage; `structure` only that of the pickle.
 enum class Verify { structure, checksums };
 
-/// The state dict of a file of torch.save (1.6 and later): a ZIP archive of a pickle and the
-/// storages. It is the dict under the key `section`; without one, the file itself or what is under
-/// 'state_dict', 'model' and the like. Every window lies within
-/// its storage, and all of them together are bounded by the file's size. Throws Error(checkpoint);
-/// the views point into `file`.
+/// Reads the state dict of a file written by torch.save (1.6 and later), a ZIP archive of a pickle
+/// and storages. The state dict is under the key `section`; by default it is the root object or
+/// under 'state_dict', 'model' and the like. Every view lies within its storage, and the file size
+/// bounds their total size. Throws Error(checkpoint); the views point into `file`.
 TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
                           const std::string& section = {});
 
-/// The elements row by row: those of the storage where they lie so, else laid out in `copy`.
+/// Returns the elements in row-major order: a view of the storage if it is contiguous, otherwise
+/// `copy`.
 std::span<const std::byte> row_major(const TorchTensor& tensor, std::vector<std::byte>& copy);
 
 }  // namespace trainctl::weights

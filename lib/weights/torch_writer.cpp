@@ -11,8 +11,8 @@
 #include <array>
 #include <vector>
 
-// The archive is that of APPNOTE.TXT of PKWARE, https://www.pkware.com/appnote; the pickle has the
-// opcodes of CPython's pickletools.py.
+// The archive follows PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the opcodes of the
+// pickle are documented in CPython's pickletools.py.
 
 namespace trainctl::weights {
 namespace {
@@ -25,7 +25,7 @@ std::string u16(std::uint64_t value) { return little_endian(value, 2); }
 std::string u32(std::uint64_t value) { return little_endian(value, 4); }
 std::string u64(std::uint64_t value) { return little_endian(value, 8); }
 
-/// One file of an archive on its way into the directory.
+/// A written file, for the central directory.
 struct Placed {
   std::string name;
   std::uint64_t size = 0;
@@ -38,13 +38,13 @@ std::string sizes_of(const Placed& file, bool is_zip64) {
   return u32(file.crc) + u32(size) + u32(size);
 }
 
-/// The local header; its padding makes the content begin at a multiple of 64.
+/// Returns the local header, padded so that the content starts at a multiple of 64.
 std::string local_header(const Placed& file, bool is_zip64) {
   constexpr std::uint64_t kFixed = 30;
   std::string extra = is_zip64 ? u16(1) + u16(16) + u64(file.size) + u64(file.size) : "";
   const std::uint64_t end = file.offset + kFixed + file.name.size() + extra.size() + 4;
   const std::uint64_t padding = (kTensorAlignment - end % kTensorAlignment) % kTensorAlignment;
-  extra += "FB" + u16(padding) + std::string(padding, 'Z');  // as torch.save pads
+  extra += "FB" + u16(padding) + std::string(padding, 'Z');  // padded as in torch.save
   return u32(0x04034b50) + u16(is_zip64 ? 45 : 20) + u16(0) + u16(0) + u32(0) +
          sizes_of(file, is_zip64) + u16(file.name.size()) + u16(extra.size()) + file.name + extra;
 }
@@ -111,7 +111,7 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
   return strides;
 }
 
-/// What torch._utils._rebuild_tensor_v2 is called with.
+/// Returns the pickled call of torch._utils._rebuild_tensor_v2.
 std::string pickled(const safetensors::View& tensor, std::size_t number) {
   const auto* storage = std::ranges::find(kStorages, tensor.dtype, &Storage::dtype);
   ENSURE(checkpoint, storage != kStorages.end(),

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <utility>
 
-// The format is APPNOTE.TXT of PKWARE, https://www.pkware.com/appnote; the numbers of the fields
-// are its offsets.
+// The format is PKWARE's APPNOTE.TXT, https://www.pkware.com/appnote; the numeric constants are its
+// offsets.
 
 namespace trainctl::weights {
 namespace {
@@ -29,7 +29,7 @@ constexpr std::uint32_t kAll32 = 0xffffffff;
 
 using Bytes = std::span<const std::byte>;
 
-/// Numbers of an archive, one after the other.
+/// Reads consecutive numbers of an archive.
 class Cursor {
  public:
   Cursor(Bytes bytes, std::uint64_t at) : bytes_(bytes), at_(at) {}
@@ -56,10 +56,10 @@ struct Directory {
   std::uint64_t entries = 0;
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
-  std::uint64_t end = 0;  // what follows it begins here
+  std::uint64_t end = 0;  // start of the record after the directory
 };
 
-/// A comment may follow the last record, so that it is searched for from the end.
+/// A comment may follow the last record, so the search starts at the end.
 std::uint64_t find_end(Bytes archive) {
   if (archive.size() >= kEndBytes) {
     const std::size_t last = archive.size() - kEndBytes;
@@ -81,7 +81,7 @@ Directory zip64_directory(Bytes archive, std::uint64_t end) {
   const std::uint64_t at = locator.u64();
   Cursor record(archive, at);
   ENSURE(checkpoint, record.u32() == kZip64End, "its zip64 directory is not at byte {}", at);
-  record.take(8 + 2 + 2);  // its size and versions
+  record.take(8 + 2 + 2);  // size and versions
   ENSURE(checkpoint, record.u32() == 0 && record.u32() == 0, "it is a part of several archives");
   const std::uint64_t here = record.u64();
   Directory directory{.entries = record.u64(), .end = at};
@@ -122,7 +122,7 @@ struct Record {
   std::uint16_t method = 0;
 };
 
-/// The extra field 1 holds, in this order, what did not fit into 32 bits.
+/// Extra field 1 contains, in this order, the values that do not fit into 32 bits.
 void read_zip64_sizes(Record& record, Bytes extra) {
   Cursor cursor(extra, 0);
   while (extra.size() - cursor.at() >= 4) {
@@ -168,7 +168,7 @@ ZipEntry locate(const Record& record, Bytes files) {
   Cursor local(files, record.offset);
   ENSURE(checkpoint, local.u32() == kLocalHeader, "it is not at byte {}, where the directory says",
          record.offset);
-  local.take(22);  // what the directory tells, too
+  local.take(22);  // fields that the directory also contains
   const std::uint16_t name = local.u16();
   const std::uint16_t extra = local.u16();
   ENSURE(checkpoint, as_text(local.take(name)) == record.name,
@@ -177,7 +177,8 @@ ZipEntry locate(const Record& record, Bytes files) {
   return {record.name, local.take(record.size), record.crc};
 }
 
-/// Names, and bytes: an archive that counts the same bytes many times is a bomb.
+/// Checks that names are unique and bytes do not overlap. An archive that counts the same bytes
+/// many times is a decompression bomb.
 void check_distinct(std::vector<ZipEntry> entries) {
   std::ranges::sort(entries, {}, &ZipEntry::name);
   const auto twice = std::ranges::adjacent_find(entries, {}, &ZipEntry::name);

@@ -11,7 +11,7 @@ using namespace trainctl;
 
 namespace {
 
-/// "2026-11-21T05:01:48Z" as "20261121-050148".
+/// Converts "2026-11-21T05:01:48Z" to "20261121-050148".
 std::string compact(std::string timestamp) {
   std::erase_if(timestamp, [](char c) { return c == '-' || c == ':' || c == 'Z'; });
   std::ranges::replace(timestamp, 'T', '-');

@@ -13,7 +13,7 @@ using namespace trainctl;
 
 namespace {
 
-/// A bit at a time, as the polynomial says.
+/// Computes the CRC bit by bit from its polynomial.
 std::uint32_t reference(std::span<const std::byte> bytes) {
   std::uint32_t state = 0xffffffff;
   for (const std::byte byte : bytes) {

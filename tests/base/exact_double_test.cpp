@@ -11,7 +11,7 @@ using namespace trainctl;
 
 namespace {
 
-/// By bits: NaN is itself, and 0 is not -0.
+/// Compares bits: NaN equals itself, and 0 differs from -0.
 bool comes_back(std::uint64_t bits) {
   const std::optional<double> read = exact_double(exact_text(std::bit_cast<double>(bits)));
   return read && std::bit_cast<std::uint64_t>(*read) == bits;
@@ -28,7 +28,7 @@ TEST_CASE("every double comes back from its text bit for bit") {
     INFO(exact_text(value));
     CHECK(comes_back(std::bit_cast<std::uint64_t>(value)));
   }
-  CHECK(comes_back(0x7ff0000000000001U));  // a NaN that carries something
+  CHECK(comes_back(0x7ff0000000000001U));  // a NaN with a payload
   CounterRng draw(5, 0, 0, 0);
   int lost = 0;
   for (int i = 0; i < 20000; ++i) lost += comes_back(draw.next_u64()) ? 0 : 1;

@@ -25,7 +25,7 @@ int entries_in(const fs::path& folder) {
   return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-/// SIGUSR1 only interrupts calls while this lives.
+/// Makes SIGUSR1 interrupt system calls, without another effect, during its lifetime.
 class Interruptions {
  public:
   Interruptions() {
@@ -41,7 +41,7 @@ class Interruptions {
   struct sigaction before_ {};
 };
 
-/// All that comes out of a pipe; after each read the writer's call is interrupted.
+/// Reads a pipe to its end and interrupts the writer's call after each read.
 std::string drain(const Fd& pipe, pthread_t writer) {
   std::string all;
   std::array<char, 5000> buffer{};
@@ -198,7 +198,7 @@ TEST_CASE("read_file: a pipe that does not end is waited for only for a while") 
   TempFolder folder;
   const fs::path pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(read_file(pipe, 1000, ReadFailure::config).empty());  // nobody writes to it
+  CHECK(read_file(pipe, 1000, ReadFailure::config).empty());  // there is no writer
   const Fd both(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(both.valid());
   CHECK_THROWS_WITH(read_file(pipe, 1000, ReadFailure::config),

@@ -44,7 +44,7 @@ Part filled() {
           .inner = std::nan("")};
 }
 
-/// What reading it back says; empty where nothing was wrong.
+/// Returns the error of reading the values back; empty on success.
 std::string complaint(const Json& values) {
   Part part;
   try {

@@ -6,7 +6,7 @@
 
 using namespace trainctl;
 
-// Known answers from Random123's kat_vectors (philox4x32, 10 rounds).
+// Test vectors of Random123 (kat_vectors: philox4x32, 10 rounds).
 TEST_CASE("philox gives the published answers") {
   CHECK(philox(0, {0, 0, 0, 0}) == PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox(0xffffffffffffffff, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}) ==

@@ -3,7 +3,7 @@
 
 using namespace trainctl;
 
-// The examples of FIPS 180-4 (NIST's "SHA256.pdf" and the long message of its predecessor).
+// Examples of FIPS 180-4 (NIST's "SHA256.pdf" and the long message of the previous version).
 TEST_CASE("SHA-256 gives the published digests") {
   CHECK(to_hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(to_hex(sha256("abc")) ==
@@ -18,7 +18,7 @@ TEST_CASE("SHA-256 is right for every length of the last block") {
   std::string digests;
   for (std::size_t length = 0; length < 200; ++length)
     digests += as_text(sha256(std::string(length, 'a')));
-  // From Python's hashlib.
+  // Computed with Python's hashlib.
   CHECK(to_hex(sha256(digests)) ==
         "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506");
 }
@@ -34,7 +34,7 @@ TEST_CASE("a text in parts of any length has the SHA-256 of the whole") {
   }
 }
 
-// Cases 1, 2 and 6 of RFC 4231.
+// Test cases 1, 2 and 6 of RFC 4231.
 TEST_CASE("HMAC-SHA256 gives the published codes") {
   CHECK(to_hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")) ==
         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

@@ -12,8 +12,8 @@ TEST_CASE("quantiles of Student's t are those of the printed tables") {
   struct Row {
     double p, df, t;
   };
-  // Abramowitz & Stegun, "Handbook of Mathematical Functions", table 26.10; df 1 and 2 are closed
-  // forms: tan and a root.
+  // From Abramowitz & Stegun, "Handbook of Mathematical Functions", table 26.10. For df 1 and 2
+  // there are closed forms: a tangent and a square root.
   const Row rows[] = {{0.975, 1, 12.706205}, {0.975, 2, 4.302653},  {0.975, 4, 2.776445},
                       {0.975, 9, 2.262157},  {0.975, 30, 2.042272}, {0.95, 4, 2.131847},
                       {0.995, 4, 4.604095},  {0.9995, 4, 8.610302}, {0.975, 120, 1.979930}};
@@ -38,7 +38,7 @@ TEST_CASE("what is no probability or no number has no quantile") {
 }
 
 TEST_CASE("the power of a paired test is that of Cohen's tables") {
-  // "Statistical Power Analysis for the Behavioral Sciences", 2nd edition; two-sided 5 %.
+  // From "Statistical Power Analysis for the Behavioral Sciences", 2nd edition; two-sided, 5 %.
   CHECK(repeats_for(2, 1, {.power = 0.8, .alpha = 0.05, .most = 1000}) == 34);
   CHECK(repeats_for(2, 1, {.power = 0.9, .alpha = 0.05, .most = 1000}) == 44);
   CHECK(power_of(2, 1, 34, 0.05) == Approx(0.8078).margin(5e-4));

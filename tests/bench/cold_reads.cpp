@@ -1,7 +1,8 @@
-// Samples a second of one epoch of a pack that is not in the page cache, as one line of JSON.
+// Prints the samples per second of one epoch of a pack that is not in the page cache, as a line of
+// JSON.
 // usage: bench_cold_reads PACK BATCH WORKERS [READ_AHEAD]
-// The kernel is asked to drop the file's pages first; READ_AHEAD as loader.read_ahead, default
-// auto.
+// The program first asks the kernel to drop the file's pages. READ_AHEAD is loader.read_ahead, by
+// default auto.
 
 #include "base/clock.hpp"
 #include "base/hash.hpp"

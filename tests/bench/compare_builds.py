@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Two builds of trainctl on the same experiment, in turns (A B, B A, ...), each run in a fresh process.
+"""Compares two builds of trainctl on one experiment, in alternating order (A B, B A, ...), each run in a fresh process.
 
 usage: compare_builds.py BEFORE AFTER CONFIG [key=value ...] [--rounds N] [--loader WORKERS]
 
 BEFORE and AFTER are programs (build/ci/bin/trainctl). A run is measured by the training samples per second of its epochs after
-the first, or with --loader by `trainctl data bench` with that many workers. Prints the median ratio AFTER/BEFORE of the
-rounds and its quartiles: above 1 means that AFTER is faster."""
+the first, or with --loader by `trainctl data bench` with that many workers. Prints the median ratio AFTER/BEFORE of the rounds
+and its quartiles: above 1 means that AFTER is faster."""
 
 import argparse
 import csv

@@ -1,6 +1,6 @@
-// Samples a second of a data set's batches as a run on a CPU takes them: float32, NCHW, normalized.
-// The limit beside it is one thread that gathers the rows and widens them, without a loader. Prints
-// one line of JSON.
+// Prints the samples per second of a data set's batches in the format of a CPU run (float32, NCHW,
+// normalized), as a line of JSON. The limit for comparison is one thread that gathers and widens
+// the rows without a loader.
 // usage: bench_float_batches CONFIG WORKERS SECONDS
 
 #include "base/clock.hpp"
@@ -26,7 +26,7 @@ using namespace trainctl::data;
 
 namespace {
 
-/// Widens batches into one buffer, as the feed of a CPU does.
+/// Widens batches into one buffer, like the input path of a CPU run.
 class Widener {
  public:
   Widener(const Pipeline& pipeline, const ImageShape& shape, std::int64_t batch_size)

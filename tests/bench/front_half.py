@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""What the verbs that need no libtorch cost: wall time and peak memory, the verbs in turns.
+"""Measures the wall time and peak memory of the verbs that need no libtorch, in alternating order.
 
 usage: front_half.py BUILD_FOLDER [--rounds N] [--write]
 
---write adds docs/benchmarks/front_half_<cores>core_<date>.md with the table, and the raw numbers as CSV beside it.
-"""
+--write adds docs/benchmarks/front_half_<cores>core_<date>.md with the table, and a CSV with the raw numbers."""
 
 import argparse
 import os
@@ -22,7 +21,8 @@ BARS = {"ms": 50, "MB": 40}
 
 
 def once(program, arguments):
-    """(milliseconds, peak resident MB) of one process. The peak counts from before the exec, so it is never below this program's."""
+    """Returns (milliseconds, peak resident MB) of one process. The peak includes the time before the exec, so it is never below
+    the memory of this script."""
     began = time.perf_counter()
     with subprocess.Popen([program, *arguments], cwd=page.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         _, status, usage = os.wait4(process.pid, 0)

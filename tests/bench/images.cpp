@@ -1,8 +1,8 @@
-// Images a second on one thread, of the JPEGs below the folders given: decoded whole, only the box
-// of a random resized crop (read to the end of the file, and no further than needed), and the
-// resize of that box to 224x224 on each path of this CPU. The rows take turns on each image, and
-// the median of an image's rounds counts; only the ratios mean anything. usage: bench_images
-// FOLDER...
+// Measures images per second on one thread, for the JPEGs below the given folders: decoding the
+// whole image, decoding the box of a random resized crop (reading the whole file, or only the
+// needed part), and resizing that box to 224x224 with each kernel of this CPU. The rows alternate
+// on each image, and the median of an image's rounds counts. Only the ratios are meaningful. usage:
+// bench_images FOLDER...
 
 #include "base/clock.hpp"
 #include "base/statistics.hpp"
@@ -31,7 +31,7 @@ struct Sample {
   std::vector<std::byte> file;
   ImageShape shape;
   Box box;
-  std::vector<std::uint8_t> pixels;  // of the box
+  std::vector<std::uint8_t> pixels;  // the pixels of the box
 };
 
 std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
@@ -68,7 +68,7 @@ std::vector<Sample> samples_below(int count, char** folders) {
 struct Row {
   std::string name;
   std::function<void(const Sample&)> work;
-  double seconds = 0;  // the sum over the images
+  double seconds = 0;  // summed over the images
 };
 
 }  // namespace

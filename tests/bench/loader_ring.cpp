@@ -1,6 +1,6 @@
-// Samples a second of the loader on an in-memory set of MNIST's shape, beside the limit of the
-// machine: a plain gather of the same rows into one warm buffer. Rounds are interleaved; only the
-// ratios mean anything.
+// Measures samples per second of the loader on an in-memory set of MNIST's shape, compared with the
+// limit of the machine: a plain gather of the same rows into one warm buffer. Rounds are
+// interleaved; only the ratios are meaningful.
 
 #include "base/clock.hpp"
 #include "base/statistics.hpp"
@@ -34,7 +34,7 @@ std::shared_ptr<const Dataset> make_dataset() {
                                                std::vector<std::uint8_t>(kSamples, 3));
 }
 
-/// Seconds of one epoch; the consumer reads the labels only.
+/// Returns the seconds of one epoch; the consumer reads only the labels.
 double loader_seconds(Loader& loader, std::int64_t epoch, std::uint64_t& sink) {
   const double start = steady_clock().now();
   loader.start_epoch(epoch);
@@ -44,7 +44,7 @@ double loader_seconds(Loader& loader, std::int64_t epoch, std::uint64_t& sink) {
   return steady_clock().now() - start;
 }
 
-/// memcpy row by row with the processor's own read-ahead alone.
+/// Returns the seconds of a memcpy of each row, which relies on the CPU's own prefetching.
 double gather_seconds(std::span<const std::byte> images, const Permutation& order,
                       std::uint64_t& sink) {
   static std::vector<std::byte> buffer(kBatch * kBytes);

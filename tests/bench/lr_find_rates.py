@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Compares what `trainctl lr-find` suggests with a sweep of learning rates, on eight small experiments.
+"""Compares the suggestion of `trainctl lr-find` with a sweep of learning rates, on eight small experiments.
 
 usage: tests/bench/lr_find_rates.py [--trainctl BIN] [--data DIR] [--only WORD] [--threads N] [--write]
 
-An MLP, a CNN and a transformer are trained with SGD and AdamW: on MNIST of --data (default $TRAINCTL_DATA), on digits that trainctl
-draws itself, and on a made-up language. Each is trained for a few epochs with the suggested rate and with every rate of a ladder of
-half decades. The score is the accuracy of the validation data, or the mean probability of the right token (1 / perplexity).
---write adds docs/benchmarks/lr_find_<cores>core_<date>.md and its CSV. Exits with 1 where the suggestion is more than two points
-below the best rate, or where no rate within the range is that good.
-"""
+Trains an MLP, a CNN and a transformer with SGD and AdamW: on MNIST of --data (default $TRAINCTL_DATA), on digits that trainctl
+generates, and on a generated language. Each trains for a few epochs with the suggested rate and with every rate of a grid of half
+decades. The score is the validation accuracy, or the mean probability of the right token (1 / perplexity). --write adds
+docs/benchmarks/lr_find_<cores>core_<date>.md and its CSV. Exits with 1 if the suggestion is more than two points below the best
+rate, or if no rate within the range is that good."""
 
 import argparse
 import array
@@ -70,7 +69,7 @@ EXPERIMENTS = {
 
 
 def write_tokens(path, count, seed):
-    """Writes a stream in which each of 64 tokens is followed by one of 8, the first of them most often."""
+    """Writes a stream in which 8 tokens may follow each of the 64 tokens, each half as often as the one before."""
     language, draw = random.Random(3), random.Random(seed)
     followers = [language.sample(range(64), 8) for _ in range(64)]
     weights = [2.0 ** -i for i in range(8)]
@@ -98,7 +97,7 @@ class Bench:
         return self.call("lr-find", f"{name}.yaml", codes=(0,))["suggestion"]
 
     def score(self, name, rate):
-        """Returns the score of a training with this rate; 0 where it diverges."""
+        """Returns the score of a training run with this rate, or 0 if it diverges."""
         result = self.call("run", f"{name}.yaml", f"optimizer.lr={rate:.4g}", codes=(0, 6))
         values = {key.split("/")[-1]: value for key, value in (result["val"] or {}).items()}
         if result["exit_code"] != 0:

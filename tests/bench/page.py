@@ -1,4 +1,4 @@
-"""Pages of docs/benchmarks: where they lie, what they say of machine and build, and their raw numbers as CSV."""
+"""Writes pages of docs/benchmarks: their path, their description of machine and build, and their raw numbers as CSV."""
 
 import csv
 import datetime
@@ -11,19 +11,19 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def title(subject):
-    """The first line: what is measured, the cores, the day."""
+    """Returns the first line: the subject, the number of cores, the date."""
     return f"# {subject}, {len(os.sched_getaffinity(0))} cores, {datetime.date.today().isoformat()}"
 
 
 def circumstances(build):
-    """One line: the cores and how busy they are now, and the program that was measured."""
+    """Returns one line about the cores, their current load, and the measured program."""
     version = json.loads(subprocess.run([build / "bin/trainctl", "version", "--json"], capture_output=True, check=True).stdout)
     return (f"{len(os.sched_getaffinity(0))} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
             f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}.")
 
 
 def write(name, lines, columns, rows):
-    """docs/benchmarks/NAME_<cores>core_<date>.md, and beside it the rows as CSV."""
+    """Writes docs/benchmarks/NAME_<cores>core_<date>.md, and the rows as a CSV of the same name."""
     path = ROOT / "docs/benchmarks" / f"{name}_{len(os.sched_getaffinity(0))}core_{datetime.date.today().isoformat()}.md"
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:

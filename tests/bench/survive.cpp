@@ -1,5 +1,5 @@
-// What surviving costs in the small: a stamp of the heartbeat, CRC-32C of memory that no cache
-// holds, a container that is written and read back. Prints one line of JSON.
+// Measures the small costs of fault tolerance: a heartbeat stamp, CRC-32C of memory that is not in
+// the cache, writing and reading a container. Prints one line of JSON.
 // usage: bench_survive FOLDER [MEGABYTES]
 
 #include "base/clock.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kRepeats = 9;
 
-/// Seconds of each repeat.
+/// Returns the seconds of each repeat.
 template <class Work>
 std::vector<double> times(Work&& work) {
   std::vector<double> seconds;
@@ -35,7 +35,7 @@ std::vector<double> times(Work&& work) {
   return seconds;
 }
 
-/// Of the times, each turned into a figure.
+/// Converts each time with `figure`, and returns the statistics.
 template <class Figure>
 Json figures(const std::vector<double>& seconds, Figure&& figure) {
   std::vector<double> values;

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What it costs that a run survives: steps with and without checkpoints, the exposed part of a save of 100 MB, checksums.
+"""Measures the cost of fault tolerance: steps with and without checkpoints, the exposed part of a save of 100 MB, checksums.
 
 usage: survive.py BUILD_FOLDER [--rounds N] [--write]
 
 Heartbeats and checksums cannot be switched off, so bench_survive measures them alone and the page relates them to a step. The
-settings run in turns, in fresh processes. --write adds docs/benchmarks/survive_<cores>core_<date>.md with the tables, and the
-raw numbers as CSV beside it.
-"""
+settings alternate, in fresh processes. --write adds docs/benchmarks/survive_<cores>core_<date>.md with the tables, and a CSV with
+the raw numbers."""
 
 import argparse
 import csv
@@ -50,7 +49,7 @@ optimizer: {type: adam, lr: 0.0001}
 trainer: {max_epochs: 5, accelerator: cpu, devices: 1, num_threads: 1}
 """
 NONE = ["++checkpoint.every_n_epochs=1000000", "++checkpoint.save_top_k=0", "++checkpoint.save_last=false"]
-SETTINGS = {  # what: (config, overrides)
+SETTINGS = {  # name: (config, overrides)
     "no checkpoints": (STEPS, NONE),
     "every epoch": (STEPS, []),
     "every 50 steps": (STEPS, ["++checkpoint.every_n_steps=50"]),
@@ -60,7 +59,8 @@ SETTINGS = {  # what: (config, overrides)
 
 
 def train(program, what, folder):
-    """[(steps, wall_s, checkpoint_s)] of the epochs but the first, which warms up, and the last, which ends the run."""
+    """Returns [(steps, wall_s, checkpoint_s)] of the epochs, without the first, which is warm-up, and the last, which ends the
+    run."""
     text, overrides = SETTINGS[what]
     config = folder / "config.yaml"
     config.write_text(text)
@@ -75,7 +75,7 @@ def train(program, what, folder):
 
 
 def rounds_of(program, rounds):
-    """[(what, round, ms a step in the median epoch, seconds an epoch waited for checkpoints)]."""
+    """Returns [(name, round, ms per step in the median epoch, seconds per epoch of waiting for checkpoints)]."""
     found = []
     for number in range(1, rounds + 1):
         for what in SETTINGS:
@@ -88,7 +88,7 @@ def rounds_of(program, rounds):
 
 
 def ratios(rows, what, base, column):
-    """Of the same round each, in percent."""
+    """Returns the values of `what` in percent of those of `base`, paired by round."""
     def values(name):
         return [row[column] for row in rows if row[0] == name]
 

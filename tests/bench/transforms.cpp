@@ -1,5 +1,5 @@
-// Nanoseconds of transforms a sample on one thread, beside a plain copy of the same bytes. Rounds
-// are interleaved; only the ratios mean anything.
+// Measures nanoseconds per sample of transforms on one thread, compared with a plain copy of the
+// same bytes. Rounds are interleaved; only the ratios are meaningful.
 
 #include "base/clock.hpp"
 #include "base/statistics.hpp"
@@ -19,8 +19,8 @@ using namespace trainctl::data;
 
 namespace {
 
-constexpr int kRounds = 41;        // short ones: most of them are not interrupted
-constexpr std::int64_t kSet = 64;  // images in turn: more than one, and all of them in the cache
+constexpr int kRounds = 41;        // short rounds: most of them are not interrupted
+constexpr std::int64_t kSet = 64;  // several images in rotation, which all fit the cache
 
 using Transforms = std::vector<std::shared_ptr<const Transform>>;
 
@@ -35,7 +35,8 @@ struct Row {
   std::vector<double> seconds;
 };
 
-/// What the loader does for each sample: the transforms through a thread's buffers into the slot.
+/// Does the loader's work for each sample: runs the transforms through a thread's buffers into the
+/// slot.
 void chain(const Transforms& transforms, ImageView image, std::uint64_t sample,
            ImageTarget target) {
   static std::vector<std::uint8_t> between[2];

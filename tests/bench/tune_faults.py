@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""The confusion matrix of `trainctl tune`: each planted fault, the verdict, what was accepted, and the proved gain.
+"""Makes the confusion matrix of `trainctl tune`: each planted fault, the verdict, the accepted patch, and the proved gain.
 
 usage: tune_faults.py BUILD_FOLDER [--budget TIME] [--only WORD] [--write]
 
 The faults are those of tests/support/planted_faults.py. --write adds docs/benchmarks/tune_faults_<cores>core_<date>.md with the
-table, and the raw documents of all searches as JSON beside it. Exits with 1 where a verdict or a patch is not what was planted.
-"""
+table, and a JSON with the raw documents of all searches. Exits with 1 if a verdict or a patch does not match the planted fault."""
 
 import argparse
 import datetime

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kSize = 65'536;
 constexpr std::size_t kPage = 4096;
 
-/// Entries as training has them; the last is of so many bytes.
+/// Returns typical training entries; the last one has `last` bytes.
 std::vector<Entry> entries_in(const std::string& data, std::size_t last) {
   const auto bytes = bytes_of(data);
   return {{"model/fc1.weight", "F32", {50, 100}, bytes.subspan(1, 20'000)},
@@ -35,7 +35,7 @@ std::vector<Entry> entries_in(const std::string& data, std::size_t last) {
           {"rng", "U8", {static_cast<std::int64_t>(last)}, bytes.subspan(500, last)}};
 }
 
-/// A sound file of 64 KiB.
+/// Returns an intact file of 64 KiB.
 const std::string& sound() {
   static const std::string file = [] {
     const std::string data = random_text(kSize, 11);
@@ -80,7 +80,7 @@ TEST_CASE("a flipped bit of a checkpoint is never missed") {
 }
 
 TEST_CASE("a file that is checked in pieces is judged as one that is read whole") {
-  const std::string large = random_text(5 << 20, 13);  // some pieces and a part of one
+  const std::string large = random_text(5 << 20, 13);  // several read buffers and a part of one
   const TempFolder folder;
   const auto path = folder / "x.part";
   container::write(path, entries_in(large, (4 << 20) + 77), Json(1));
@@ -98,7 +98,7 @@ TEST_CASE("a file that is checked in pieces is judged as one that is read whole"
   int accepted = 0;
   for (int i = 0; i < 30; ++i) {
     std::string file = whole;
-    const std::size_t near = i < 15 ? 2000 : whole.size();  // the header, or anywhere
+    const std::size_t near = i < 15 ? 2000 : whole.size();  // in the header, or anywhere
     char& byte = file[draw() % near];
     byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (draw() % 8)));
     if (i % 10 == 9) file.resize(draw() % file.size());

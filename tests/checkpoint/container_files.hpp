@@ -14,7 +14,8 @@
 #include <string_view>
 #include <vector>
 
-/// Files of checkpoints with any header, damaged or not, whose checksums are right all the same.
+/// Builds checkpoint files with arbitrary headers, intact or damaged, but always with valid
+/// checksums.
 namespace container_files {
 
 using trainctl::Json;
@@ -30,13 +31,13 @@ inline std::string random_text(std::size_t size, std::uint64_t seed) {
   return text;
 }
 
-/// Little-endian, over what is there.
+/// Overwrites bytes with a little-endian number.
 inline void put_number(std::string& file, std::size_t at, std::uint64_t value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i)
     file[at + i] = static_cast<char>((value >> (8 * i)) & 0xff);
 }
 
-/// Makes the first 32 bytes those of a file with a header of so many bytes.
+/// Writes the 32-byte prefix for a header of that length.
 inline void seal(std::string& file, std::uint64_t header_bytes, std::uint32_t version = 1) {
   file.replace(0, 8, "TCTLCKPT");
   put_number(file, 8, version, 4);
@@ -47,14 +48,14 @@ inline void seal(std::string& file, std::uint64_t header_bytes, std::uint32_t ve
   put_number(file, 12, trainctl::crc32c(bytes_of(covered)), 4);
 }
 
-/// A file that ends with its header.
+/// Returns a file that ends after its header.
 inline std::string bare_file(const std::string& header) {
   std::string file = std::string(32, '\0') + header;
   seal(file, header.size());
   return file;
 }
 
-/// Padded to 64 behind the header, then `data` as it is.
+/// Returns a file with `data` at the first multiple of 64 after the header.
 inline std::string file_of(const std::string& header, const std::string& data) {
   std::string file = std::string(32, '\0') + header;
   file.resize((file.size() + 63) / 64 * 64);
@@ -67,7 +68,7 @@ inline std::string hex(std::string_view data) {
   return fmt::format("{:08x}", trainctl::crc32c(bytes_of(data)));
 }
 
-/// A line of the header for `data` as plain bytes.
+/// Returns the header entry of `data` as U8.
 inline Json listed(const std::string& name, const std::string& data, std::uint64_t offset) {
   Json map = Json::object();
   map["name"] = name;
@@ -86,7 +87,7 @@ inline Json header_of(const std::vector<Json>& entries) {
   return header;
 }
 
-/// What parsing the file says, or "accepted".
+/// Returns the error of parsing the file, or "accepted".
 inline std::string complaint(std::string_view file) {
   try {
     (void)trainctl::container::parse(bytes_of(file), "x.part");
@@ -97,7 +98,7 @@ inline std::string complaint(std::string_view file) {
   return "accepted";
 }
 
-/// The file was refused as damaged.
+/// Returns whether the file is rejected as damaged.
 inline bool refused(std::string_view file) { return complaint(file).starts_with("x.part: "); }
 
 }  // namespace container_files

@@ -11,10 +11,10 @@
 using namespace trainctl;
 using namespace container_files;
 
-// Files whose checksums are right although no writer of ours made them.
+// These files have valid checksums, but our writer never produces them.
 namespace {
 
-/// Of two entries of 8 bytes each, at 0 and at 64, after `change`.
+/// Parses a file of two 8-byte entries, at 0 and at 64, after `change`, and returns the error.
 std::string changed(const std::function<void(Json& header)>& change) {
   const std::string a(8, 'a');
   const std::string b(8, 'b');
@@ -23,12 +23,12 @@ std::string changed(const std::function<void(Json& header)>& change) {
   return complaint(file_of(header.dump(), a + std::string(56, '\0') + b));
 }
 
-/// The same of one value of the second entry.
+/// Changes one value of the second entry.
 std::string with(const char* key, const Json& value) {
   return changed([&](Json& header) { header["entries"][1][key] = value; });
 }
 
-/// The same of its shape and its length.
+/// Changes the shape and length of the second entry.
 std::string sized(const Json& shape, const Json& length) {
   return changed([&](Json& header) {
     header["entries"][1]["shape"] = shape;

@@ -32,7 +32,7 @@ bool same(const Entry& a, const Entry& b) {
          std::ranges::equal(a.bytes, b.bytes);
 }
 
-/// What comes back is what was written, and of the size foretold.
+/// Checks that the file has the predicted size and reads back unchanged.
 void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
   const TempFolder folder;
   const auto path = folder / "rank_0.part";
@@ -50,7 +50,7 @@ void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
   CHECK(file.find("none of this name") == nullptr);
 }
 
-/// What writing says, or "written"; it leaves no file.
+/// Returns the error of writing, or "written". Checks that a failed write leaves no file.
 std::string refusal(const std::vector<Entry>& entries, const Json& meta) {
   const TempFolder folder;
   std::string said = "written";
@@ -218,7 +218,7 @@ TEST_CASE("a file that cannot be read is not taken for a damaged one") {
     }
     return ErrorKind::unexpected;
   };
-  // No descriptor is left; an error of the disk itself takes a disk to have.
+  // No file descriptor is left. An actual disk error cannot be simulated here.
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   rlimit none = before;

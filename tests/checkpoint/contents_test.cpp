@@ -21,7 +21,7 @@ const Values kTensors{{"model/fc.weight", {1, 2}},      {"optimizer/fc.weight.ex
                       {"averager/fc.weight", {5, 6}},   {"keeper/best.fc.weight", {7, 8}},
                       {"keeper/stoppers_best.fc", {0}}, {"modeled/fc.weight", {9, 9}}};
 
-/// A checkpoint of one rank at step 12.
+/// Saves a checkpoint of one rank at step 12.
 fs::path save(const fs::path& folder, const Values& tensors, const Json& training) {
   Store store(folder);
   Manifest manifest = saves::manifest_of(12);
@@ -40,7 +40,7 @@ fs::path save(const fs::path& folder, const Values& tensors, const Json& trainin
 
 Json averaged(int updates) { return {{"averager", {{"updates", updates}}}, {"optimizer", {}}}; }
 
-/// The two numbers of the only tensor.
+/// Returns the two numbers of the only tensor.
 std::array<float, 2> only_tensor(const fs::path& path) {
   const safetensors::File file(path);
   REQUIRE(file.tensors().size() == 1);

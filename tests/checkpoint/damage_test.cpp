@@ -1,4 +1,4 @@
-// Checkpoints that were damaged after they were committed.
+// These checkpoints are damaged after they were committed.
 
 #include "checkpoint/store.hpp"
 #include "saves.hpp"
@@ -20,7 +20,7 @@ struct Told {
   std::string why;
 };
 
-/// Three checkpoints, the newest of which gets damaged.
+/// Three checkpoints; the tests damage the newest.
 struct ThreeSaves {
   TempFolder folder;
   Store store{folder.path()};
@@ -54,7 +54,7 @@ Json meta_of(const fs::path& checkpoint) {
   return container::File(checkpoint / kManifestName).meta();
 }
 
-/// The newest is refused for `reason`, moved aside, and the one before it taken.
+/// Checks that the newest is rejected for `reason` and renamed, and that the previous one is used.
 void check_fallback(ThreeSaves& three, const std::string& reason) {
   CHECK(three.newest_valid() == three.of(2));
   REQUIRE(three.told.size() == 1);
@@ -199,7 +199,8 @@ TEST_CASE("Store: a checkpoint of another format is refused and left where it is
     saves::save(three.store, 9);
     const std::vector<std::string> keep{saves::name_of(9)};
     three.store.prune(keep);
-    CHECK(three.store.list().size() == 3);  // the one that is kept, one more that verifies, and it
+    CHECK(three.store.list().size() ==
+          3);  // the unsupported one, the kept one, and another that verifies
     CHECK(fs::is_directory(three.newest));
     fs::remove_all(three.of(9));
     for (const std::int64_t step : {1, 2}) {

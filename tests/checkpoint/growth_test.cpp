@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The weights of a model and the best ones so far, which differ.
+/// Returns the weights of a model and different best weights.
 std::vector<container::Entry> two_groups(std::size_t tensors) {
   static constexpr std::array<std::byte, 4> kNow{};
   static constexpr std::array<std::byte, 4> kBest{std::byte{1}};
@@ -27,7 +27,7 @@ std::vector<container::Entry> two_groups(std::size_t tensors) {
   return entries;
 }
 
-/// A checkpoint whose best weights have a file that the next checkpoint shares.
+/// A checkpoint with a file of best weights, which the next checkpoint shares.
 struct TwoSaves {
   explicit TwoSaves(std::size_t tensors) : entries(two_groups(tensors)) {
     first = store.begin(saves::moment_of(1));

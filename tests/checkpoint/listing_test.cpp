@@ -11,8 +11,8 @@ using namespace trainctl::checkpoint;
 
 namespace {
 
-/// Three saves; the first moved aside, the second with a byte of a tensor changed, and a fourth
-/// that was never committed.
+/// Makes three saves, of which the first is renamed as damaged and the second has a changed tensor
+/// byte, and a fourth that is never committed.
 void fill(const fs::path& folder) {
   Store store(folder);
   const fs::path first = saves::save(store, 1);
@@ -42,7 +42,7 @@ TEST_CASE("a survey has what is there, newest first, and what was moved aside be
   CHECK_FALSE(rows[1].is_best);
   CHECK(rows[1].bytes > saves::kRanks * saves::kBytes);
   CHECK(rows[1].manifest->monitor == "val/loss");
-  CHECK(rows[2].state == State::committed);  // its manifest is whole
+  CHECK(rows[2].state == State::committed);  // its manifest is valid
   CHECK(rows[2].is_best);
   CHECK(rows[3].state == State::aside);
   CHECK(rows[3].moment->global_step == 1);

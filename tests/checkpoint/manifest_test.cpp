@@ -166,7 +166,7 @@ TEST_CASE("epochs are counted from 1 in the names and manifests of checkpoints")
   CHECK(after_first_epoch.epoch_number() == 1);
   CHECK(in_first_epoch < after_first_epoch);
   CHECK(folder_name(in_first_epoch) < folder_name(after_first_epoch));
-  for (const std::int64_t step : {0, 5, 10, 15}) {  // ten steps make an epoch
+  for (const std::int64_t step : {0, 5, 10, 15}) {  // an epoch has ten steps
     const Manifest manifest = saves::manifest_of(step);
     CHECK(to_json(manifest).at("epoch") == (step + 9) / 10);
     CHECK(to_json(manifest).at("next_epoch") == step / 10 + 1);

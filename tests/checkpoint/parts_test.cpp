@@ -18,16 +18,16 @@ namespace {
 
 constexpr std::size_t kNumbers = 4096;
 
-/// Weights and what was computed from them, each filled with one number.
+/// Weights and derived state; each tensor is filled with one number.
 struct StoredState {
   float model = 1;
   float optimizer = 2;
-  float average = 0;  // 0: there is none
+  float average = 0;  // 0: no average
   float best = 0;
   float stoppers_best = 0;
 };
 
-/// Two tensors a group, so that names matter.
+/// Each group has two tensors, so that names matter.
 class StoredTensors {
  public:
   explicit StoredTensors(const StoredState& state) {
@@ -87,7 +87,7 @@ struct SharedSaves {
   }
 };
 
-/// Every byte is what was saved.
+/// Checks that all bytes equal the saved ones.
 void check_holds(const fs::path& checkpoint, const StoredState& state) {
   const PartReader reader(checkpoint, read_manifest(checkpoint), 0);
   const StoredTensors tensors(state);
@@ -108,7 +108,7 @@ std::uint64_t part_bytes(const fs::path& checkpoint) {
   return fs::file_size(Store::part(checkpoint, 0));
 }
 
-constexpr std::uint64_t kHeader = 2048;  // more than the headers here take
+constexpr std::uint64_t kHeader = 2048;  // upper bound of the headers in these tests
 
 }  // namespace
 
@@ -120,7 +120,7 @@ TEST_CASE("Checkpoint: copies of the weights that equal another group are stored
   CHECK(fs::file_size(first / "best.safetensors") < kGroupBytes + kHeader);
   CHECK(read_manifest(first).shared.size() == 3);
   check_holds(first, best);
-  // What validation saw was the average.
+  // Validation used the average.
   const StoredState averaged{.model = 1, .average = 3, .best = 3};
   const fs::path second = saves.save(2, averaged);
   CHECK(part_bytes(second) < 2 * kGroupBytes + kHeader);
@@ -164,7 +164,7 @@ TEST_CASE("Checkpoint: later ones share the weights of the best epoch") {
 }
 
 TEST_CASE("Checkpoint: one that stores the best weights with the model is read") {
-  // An earlier version stored the groups the other way round, in the same format.
+  // An earlier version stored the groups in the opposite direction, in the same format.
   SharedSaves saves;
   const StoredState state{.model = 1, .average = 1, .best = 1};
   const StoredTensors tensors(state);
@@ -209,13 +209,13 @@ TEST_CASE("Checkpoint: writing into best.safetensors changes no checkpoint") {
 
 TEST_CASE("Checkpoint: best weights that no file has are written once for all checkpoints") {
   SharedSaves saves;
-  saves.write_best(3);  // others
+  saves.write_best(3);  // different weights
   const StoredState state{.model = 1, .best = 7, .stoppers_best = 8};
   const fs::path first = saves.save(1, state);
   const fs::path second = saves.save(2, {.model = 2, .best = 7, .stoppers_best = 8});
   for (const char* file : {"best.safetensors", "stoppers_best.safetensors"})
     CHECK(fs::equivalent(first / file, second / file));
-  // The stopper still wants weights that are no longer the best.
+  // The early stopper still needs weights that are no longer the best.
   const StoredState after{.model = 3, .best = 3, .stoppers_best = 7};
   const fs::path third = saves.save(3, after);
   CHECK(fs::equivalent(third / "stoppers_best.safetensors", first / "best.safetensors"));

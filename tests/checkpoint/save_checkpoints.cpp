@@ -1,5 +1,5 @@
-// Saves checkpoints and tells what is there: the process whose system calls fail in
-// tests/smoke/checkpoint_test.py.
+// Saves checkpoints and prints their state. tests/smoke/checkpoint_test.py injects failing system
+// calls into this program.
 // usage: save_checkpoints FOLDER (save:STEP | look)...
 
 #include "base/error.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 using namespace trainctl;
 
-/// One system call. It may be the one that fails, and then nobody is told.
+/// Prints with one system call. If this call is the one that fails, the failure is ignored.
 void say(const std::string& line) {
   const std::string text = line + "\n";
   const ssize_t ignored = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -24,7 +24,7 @@ void say(const std::string& line) {
 }
 
 void save(const fs::path& folder, std::int64_t step) {
-  ::getppid();  // in a trace: from here on it is the save
+  ::getppid();  // marks the start of the save in a trace
   checkpoint::Store store(folder);
   const fs::path checkpoint = saves::save(store, step);
   say("committed");
@@ -38,8 +38,8 @@ Json step_of(const std::optional<fs::path>& checkpoint) {
   return checkpoint::parse_folder_name(checkpoint->filename().string())->global_step;
 }
 
-/// Which checkpoints are whole, with the bytes that were saved; where the links lead; and what a
-/// run would resume from.
+/// Prints which checkpoints are intact and hold the saved bytes, the targets of the links, and the
+/// checkpoint from which a run would resume.
 void look(const fs::path& folder) {
   checkpoint::Store store(folder);
   Json whole = Json::array();

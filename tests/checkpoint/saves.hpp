@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// Checkpoints whose bytes are a function of step and rank: ten steps make an epoch.
+/// Saves checkpoints whose bytes depend only on step and rank. An epoch has ten steps.
 namespace saves {
 
 namespace fs = std::filesystem;
@@ -60,7 +60,7 @@ inline Manifest manifest_of(std::int64_t step) {
   return manifest;
 }
 
-/// Begun, with all its parts, and what its manifest will be.
+/// Begins a checkpoint, writes all its parts, and returns its future manifest.
 inline Manifest begin(Store& store, std::int64_t step, fs::path& checkpoint) {
   checkpoint = store.begin(moment_of(step));
   Manifest manifest = manifest_of(step);
@@ -76,7 +76,7 @@ inline fs::path save(Store& store, std::int64_t step) {
   return checkpoint;
 }
 
-/// Every byte is what was saved.
+/// Returns whether all bytes equal the saved ones.
 inline bool holds(const fs::path& checkpoint, std::int64_t step) {
   for (int rank = 0; rank < kRanks; ++rank) {
     const trainctl::container::File file(Store::part(checkpoint, rank));

@@ -25,7 +25,7 @@ std::vector<std::int64_t> steps(const Store& store) {
 
 using Steps = std::vector<std::int64_t>;
 
-/// What lies in a folder, sorted.
+/// Returns the sorted entries of a folder.
 std::vector<std::string> names(const fs::path& folder) {
   std::vector<std::string> out;
   for (const auto& entry : fs::directory_iterator(folder))
@@ -44,7 +44,7 @@ ErrorKind kind_of(const std::function<void()>& body) {
   return ErrorKind::unexpected;
 }
 
-/// Root may write everywhere: these tests are somebody else for a while.
+/// Drops root's permission to write everywhere by switching to another user.
 class WithoutRights {
  public:
   WithoutRights() : was_(::geteuid()) {
@@ -106,7 +106,7 @@ TEST_CASE("an unfinished checkpoint is listed as such, never resumed from, and p
     saves::save(killed, 1);
     saves::begin(killed, 2, left);
     killed.prune({});
-    CHECK(fs::exists(left));  // it is being written
+    CHECK(fs::exists(left));  // it is still being written
   }
   put_text(folder / ".last.tmp.12", "");
   Store store(folder.path());
@@ -258,7 +258,7 @@ TEST_CASE("what a store has verified it does not read again") {
   CHECK_NOTHROW(store.prune({}));
   CHECK(steps(store) == Steps{4, 3});
   saves::save(store, 5);
-  Store other(folder.path());  // as after a restart
+  Store other(folder.path());  // simulates a restart
   CHECK_THROWS_WITH(other.prune({}), Contains(saves::name_of(4) + " is damaged"));
   CHECK(steps(other) == Steps{5, 3});
 }

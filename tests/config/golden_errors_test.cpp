@@ -9,9 +9,9 @@
 #include <map>
 #include <utility>
 
-// tests/golden/config_errors/*.txt hold cases: `=== title`, then sections `--- FILE` with the text
-// of a file (the first is the config), `--- override` and `--- env` with one entry a line, and `---
-// expect` with the exact output. In inputs \xNN stands for a byte.
+// tests/golden/config_errors/*.txt contain cases: `=== title`, then sections `--- FILE` with the
+// text of a file (the first one is the config), `--- override` and `--- env` with one entry per
+// line, and `--- expect` with the exact output. In inputs \xNN is a byte.
 
 using namespace trainctl;
 namespace fs = std::filesystem;

@@ -10,7 +10,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Returns the growth of reading a document of `count` lines that `line` makes.
+/// Returns the growth of the time to read a document of `count` lines that `line` creates.
 double growth_of(std::size_t count, const std::string& before,
                  const std::function<std::string(std::size_t)>& line,
                  const std::string& after = "") {

@@ -41,7 +41,7 @@ std::string mutated(std::mt19937& random) {
 
 }  // namespace
 
-// Deterministic: the same 10,000 files on every machine. tests/fuzz/config_fuzz.cpp looks further.
+// The 10,000 files are the same on every machine; tests/fuzz/config_fuzz.cpp searches further.
 TEST_CASE("a damaged file is read or answered, and what is read survives its dump") {
   std::mt19937 random(20261121);
   int sound = 0;

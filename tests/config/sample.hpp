@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-// A small experiment of the tests' own: one field of every type.
+// A small experiment for tests with one field of every type.
 
 namespace sample {
 
@@ -278,7 +278,7 @@ inline const trainctl::config::Schema& schema() {
   return schema;
 }
 
-/// Reads a tree; what is wrong goes into `diagnostics`.
+/// Reads a tree and adds problems to `diagnostics`.
 inline Experiment read(const trainctl::config::Node& tree,
                        trainctl::config::Diagnostics& diagnostics) {
   Experiment experiment;

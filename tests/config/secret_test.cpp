@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kName = "TRAINCTL_TEST_SECRET";
 
-/// What asking for the value ends with.
+/// Returns the error of looking up the value.
 std::string failure_with(const char* value) {
   value == nullptr ? ::unsetenv(kName) : ::setenv(kName, value, 1);
   try {

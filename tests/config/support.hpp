@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-// Shorthands of the config tests.
+// Helper functions of the config tests.
 
 namespace sample {
 
-/// The tree of a text that must be sound.
+/// Returns the tree of a valid text.
 inline trainctl::config::Node tree(std::string_view text,
                                    const std::vector<std::string>& overrides = {}) {
   trainctl::config::Diagnostics diagnostics;
@@ -24,7 +24,7 @@ inline trainctl::config::Node tree(std::string_view text,
   return tree;
 }
 
-/// The typed experiment of a text that must be sound.
+/// Returns the typed experiment of a valid text.
 inline Experiment experiment(std::string_view text,
                              const std::vector<std::string>& overrides = {}) {
   trainctl::config::Diagnostics diagnostics;
@@ -36,7 +36,7 @@ inline Experiment experiment(std::string_view text,
   return read_back;
 }
 
-/// What is said about a text; empty if it is sound.
+/// Returns the diagnostics of a text; empty if it is valid.
 inline std::string problems(std::string_view text, const std::vector<std::string>& overrides = {}) {
   trainctl::config::Diagnostics diagnostics;
   read(trainctl::config::finish_tree(trainctl::config::load_text("test.yaml", text, diagnostics),
@@ -45,7 +45,7 @@ inline std::string problems(std::string_view text, const std::vector<std::string
   return diagnostics.render();
 }
 
-/// The tree of a file, with overrides, and the files that it extends.
+/// Returns the tree of a file with overrides, and the files that it extends.
 inline trainctl::config::LoadedTree load_tree(const std::filesystem::path& file,
                                               const std::vector<std::string>& overrides,
                                               trainctl::config::Diagnostics& diagnostics) {
@@ -54,7 +54,7 @@ inline trainctl::config::LoadedTree load_tree(const std::filesystem::path& file,
   return loaded;
 }
 
-/// The scalar at `path`; "(none)" if there is none.
+/// Returns the scalar at `path`, or "(none)".
 inline std::string text_at(const trainctl::config::Node& tree, std::string_view path) {
   const trainctl::config::Node* node = trainctl::config::find_path(tree, path);
   return node == nullptr ? "(none)" : node->text;

@@ -30,7 +30,7 @@ Pixels picture(const ImageShape& shape) {
   return pixels;
 }
 
-/// The transform of the picture for one position, into memory that held `before`.
+/// Transforms the picture at one position; the output buffer is initially filled with `before`.
 Pixels applied(const Transform& transform, const ImageShape& shape, std::uint64_t position,
                std::uint8_t before) {
   const Pixels input = picture(shape);

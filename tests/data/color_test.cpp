@@ -21,7 +21,7 @@ Operation with_factor(void (*operation)(const ImageView&, double, ImageTarget&))
   };
 }
 
-/// The operation on a copy of the picture, written over it.
+/// Returns an operation that runs in place on a copy of the picture.
 Operation in_place(const Operation& operation) {
   return [operation](const Json& golden, const ImageView& input, ImageTarget& output) {
     output.copy(input);
@@ -81,7 +81,7 @@ TEST_CASE("a blur keeps as many rows as its kernel has, not the image") {
   ImageTarget whole(pixels);
   gaussian_blur(tall.view(), across, down, scratch, whole);
   CHECK(scratch.size() < 12 * 44 * 3);
-  // Rows far from a cut do not know of it.
+  // Rows far from a cut do not depend on it.
   std::vector<std::uint8_t> part_pixels;
   ImageTarget part(part_pixels);
   gaussian_blur(tall.view().window({100, 0, 300, 40}), across, down, scratch, part);

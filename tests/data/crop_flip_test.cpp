@@ -50,7 +50,7 @@ TEST_CASE("every mirror kernel gives the scalar one's bytes and touches no other
       for (const std::int64_t channels : {1, 3}) {
         const auto bytes = static_cast<std::size_t>(width * channels);
         const std::vector<std::uint8_t> row =
-            numbered(bytes);  // exactly: AddressSanitizer sees a read beyond
+            numbered(bytes);  // exact size, so that AddressSanitizer detects reads past the end
         std::vector<std::uint8_t> expected(bytes + 2, 0xEE);
         std::vector<std::uint8_t> made(bytes + 2, 0xEE);
         (channels == 1 ? scalar.one : scalar.three)(row.data(), width, expected.data() + 1);

@@ -104,7 +104,7 @@ TEST_CASE(
 TEST_CASE("resize with center_crop behind it reads less and has the same bytes") {
   const std::vector<std::pair<Transforms, Transforms>> pairs{
       {resize_to({32}), center_crop({28})},     {resize_to({20, 50}), center_crop({20, 30})},
-      {resize_to({16}), center_crop({28, 12})},  // a margin above and below
+      {resize_to({16}), center_crop({28, 12})},  // with padding above and below
       {resize_to({8}), center_crop({64})},      {resize_to({200}, 210), center_crop({100, 101})},
   };
   for (const auto& [resize, crop] : pairs) {

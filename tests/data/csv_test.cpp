@@ -36,7 +36,7 @@ std::vector<std::vector<float>> features(const Dataset& dataset) {
 
 using Matrix = std::vector<std::vector<float>>;
 
-/// "c0,c1,...,y" and a row of numbers.
+/// Returns a header "c0,c1,...,y" and a row of numbers.
 std::string wide_table(std::size_t columns) {
   std::string names;
   std::string numbers;
@@ -94,7 +94,8 @@ TEST_CASE("a split is standardized by the training table's statistics, not by it
   const auto scale = static_cast<float>(std::sqrt(8.0 / 3));
   CHECK(rows[0][0] == Approx(-2 / scale));
   CHECK(rows[1][0] == 0);
-  CHECK(rows[2] == std::vector<float>{-rows[0][0], 0});  // a constant column is only centered
+  CHECK(rows[2] ==
+        std::vector<float>{-rows[0][0], 0});  // a constant column is centered but not scaled
   CHECK(features(*build("csv", val)) == Matrix{{0, 1}});
   CHECK(build("csv", val)->classes() == 2);
   val = tables.with("a,b,y\n3,8,2\n", "val.csv");
@@ -215,7 +216,7 @@ TEST_CASE(
   REQUIRE(build("csv",
                 [&] {
                   options =
-                      tables.with(text.substr(0, text.size() - 1));  // without the last line break
+                      tables.with(text.substr(0, text.size() - 1));  // without the final line break
                   options.rows = rows;
                   return options;
                 }())

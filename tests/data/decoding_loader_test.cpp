@@ -47,7 +47,7 @@ LoaderOptions options_of(int workers) {
   return options;
 }
 
-/// Two hundred files, of which four cannot be read; the oddities among the others can.
+/// Returns two hundred files, of which four cannot be read; some others are unusual but valid.
 std::vector<NamedFile> folder_with_damage() {
   std::vector<NamedFile> files = sound_files(200);
   files[10] = {"cat/cut.jpg", cut(files[10].bytes, files[10].bytes.size() * 2 / 3)};
@@ -94,7 +94,7 @@ TEST_CASE(
     for (int epoch = 0; epoch < 3; ++epoch) expected.push_back(read_epoch(reference, epoch));
     for (const int workers : {0, 1, 2, 8}) {
       Loader loader({encoded, steps}, options_of(workers));
-      // From the second epoch on, files are read no further than needed.
+      // From the second epoch on, files are only read as far as needed.
       for (std::size_t epoch = 0; epoch < 3; ++epoch) {
         REQUIRE(read_epoch(loader, static_cast<std::int64_t>(epoch)) == expected[epoch]);
       }
@@ -184,7 +184,8 @@ TEST_CASE("the batch that exceeds the budget is the same for any number of worke
   for (const int workers : {0, 1, 8, 8, 8}) {
     LoaderOptions options = skipping(workers, 2);
     options.order = Order::sequential;
-    options.prefetch_factor = 8;  // the workers meet all of them before the first batch is taken
+    options.prefetch_factor =
+        8;  // the workers find all damaged files before the first batch is consumed
     Loader loader({dataset, augmented()}, options);
     loader.start_epoch(0);
     int batches = 0;

@@ -13,7 +13,7 @@
 
 namespace trainctl::data::testing {
 
-/// Images of 4x4 pixels; pixel k of sample i is (7 i + k) mod 256, its label is i.
+/// Images of 4x4 pixels; pixel k of sample i is (7 i + k) mod 256, and its label is i.
 class CountingDataset : public Dataset, public ImageStore {
  public:
   explicit CountingDataset(std::int64_t size) : size_(size) {}
@@ -41,7 +41,7 @@ class CountingDataset : public Dataset, public ImageStore {
     return "sample " + std::to_string(index);
   }
 
-  std::function<void(std::int64_t)> before;  // called with each sample; may throw or wait
+  std::function<void(std::int64_t)> before;  // called for each sample; may throw or block
 
  private:
   static void draw(std::int64_t index, std::span<std::byte> pixels) {
@@ -58,7 +58,7 @@ inline Pipeline counting(std::int64_t size) {
   return {std::make_shared<CountingDataset>(size), {}, {}};
 }
 
-/// The same images, with labels that are classes.
+/// The same images with class labels.
 class ClassedDataset final : public CountingDataset {
  public:
   ClassedDataset(std::int64_t size, std::function<std::int64_t(std::int64_t)> label,
@@ -93,7 +93,7 @@ inline std::vector<std::int64_t> labels_of(const Batch& batch) {
   return labels;
 }
 
-/// A batch with its bytes, to be compared.
+/// A copy of a batch and its bytes for comparisons.
 struct Copy {
   std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t> numbers;
   std::vector<std::vector<std::byte>> fields;
@@ -112,7 +112,8 @@ inline std::vector<Copy> read_epoch(Loader& loader, std::int64_t epoch) {
   return batches;
 }
 
-/// The message of the Error that `body` throws, with its kind in front: "9: ...". Empty if none.
+/// Returns the message of the Error that `body` throws, after its exit code: "9: ...". Empty
+/// without an error.
 inline std::string failure_of(const std::function<void()>& body) {
   try {
     body();

@@ -34,7 +34,7 @@ class TwoSizes {
     make(small_, count);
     make(large_, count << kDoublings);
   }
-  /// The growth of what is done with each folder.
+  /// Returns the growth of the cost of `work` from the small to the large folder.
   double growth(const std::function<void(const TempFolder& folder)>& work) const {
     const auto prepare = [&](std::size_t size) {
       return [&work, &folder = size == 1 ? small_ : large_] { work(folder); };
@@ -61,7 +61,7 @@ std::string npy_file(const std::string& descr, const std::string& shape, const s
          static_cast<char>(dict.size() >> 8) + dict + data;
 }
 
-/// A table of two numbers, a category and a label that nobody stores.
+/// A generated table of two numbers, a category and a label.
 class MadeRows final : public TableRows {
  public:
   explicit MadeRows(std::int64_t count) : count_(count) {}
@@ -124,7 +124,7 @@ TEST_CASE("growth: an image folder whose list is kept", "[growth]") {
     (void)facts("image_folder", options);
     (void)build("image_folder", options)->fingerprint();
   };
-  (void)sizes.growth(load);  // writes the lists
+  (void)sizes.growth(load);  // the first run writes the manifests
   CHECK(sizes.growth(load) <= kMostPerDoubling);
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("growth: a Parquet file, by its rows and row groups", "[growth]") {
     };
   };
   static_assert(1 << kDoublings == 32, "growth_parquet.py writes 32 times as many rows");
-  load(1)();  // loads Arrow
+  load(1)();  // the first run loads Arrow
   CHECK(growth_per_doubling(load, 1) <= kMostPerDoubling);
 }
 

@@ -11,7 +11,7 @@
 
 namespace trainctl::data::testing {
 
-/// Host memory in the part of a device's. Holds `staged` images at a time on their way.
+/// Simulates device memory in host memory. Up to `staged` images are in flight.
 class HostMemory final : public ImageMemory {
  public:
   HostMemory(std::uint64_t bytes, std::size_t staged) : bytes_(bytes), stage_(staged) {}
@@ -47,7 +47,7 @@ class HostDevice final : public ImageDevice {
   std::size_t staged_images_;
 };
 
-/// The pixels that a plan tells, `shape` being that of the outcome.
+/// Renders a plan to pixels; `shape` is the shape of the result.
 inline std::vector<std::byte> made_of(const PixelPlan& plan, const std::uint8_t* source,
                                       const ImageShape& source_shape, const ImageShape& shape,
                                       const PlanColors& colors) {
@@ -69,7 +69,7 @@ inline std::vector<std::byte> made_of(const PixelPlan& plan, const std::uint8_t*
   return out;
 }
 
-/// The image field of a batch of plans, as pixels.
+/// Renders the image field of a batch of plans to pixels.
 inline std::vector<std::byte> pixels_of(const Batch& batch, const Loader& loader) {
   const HeldImages& held = *loader.held();
   const ImageShape shape = image_shape(loader.layout()[0]);

@@ -17,7 +17,7 @@ inline void append_word(Bytes& bytes, std::uint32_t value) {
     bytes.push_back(static_cast<std::uint8_t>(value >> shift));
 }
 
-/// An IDX file of `count` images of 28x28; pixel k of image i is (i + k) mod 256.
+/// Returns an IDX file of `count` images of 28x28; pixel k of image i is (i + k) mod 256.
 inline Bytes idx_images(std::uint32_t count) {
   Bytes bytes;
   for (const std::uint32_t word : {0x803U, count, 28U, 28U}) append_word(bytes, word);
@@ -59,7 +59,7 @@ inline Bytes gzip(const Bytes& bytes) {
 constexpr const char* kImages = "train-images-idx3-ubyte";
 constexpr const char* kLabels = "train-labels-idx1-ubyte";
 
-/// The training split with `count` samples, plain.
+/// Writes an uncompressed training split with `count` samples.
 inline void write_split(const std::filesystem::path& folder, std::uint32_t count) {
   write_file(folder / kImages, idx_images(count));
   write_file(folder / kLabels, idx_labels(count));

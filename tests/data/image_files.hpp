@@ -15,8 +15,8 @@ struct NamedFile {
   File bytes;
 };
 
-/// Image files in memory, each with its own size; the label of one is its number. With `raw` they
-/// are kept decoded.
+/// Image files in memory, each with a different size; the label is the index. With `raw` they are
+/// stored decoded.
 class ImageFiles final : public Dataset, public ImageStore {
  public:
   explicit ImageFiles(std::vector<NamedFile> files) : files_(std::move(files)) {}

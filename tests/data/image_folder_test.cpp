@@ -46,7 +46,7 @@ TEST_CASE("an image folder has the classes and the order of torchvision's") {
   CHECK(labels_of(*dataset) == std::vector<std::int64_t>{0, 1, 1, 1, 2, 2});
   std::vector<std::string> found;
   for (std::int64_t i = 0; i < dataset->size(); ++i) found.push_back(stored(*dataset, i).substr(9));
-  // By the folder's path, and '-' sorts before '/'.
+  // Files are sorted by the path of their folder, and '-' sorts before '/'.
   CHECK(found == std::vector<std::string>{"Zebra/z.tiff", "cat/1.bmp", "cat/x-1/3.webp",
                                           "cat/x/y/2.jpeg", "dog/a.png", "dog/b.JPG"});
   CHECK(dataset->images()->name(0) == (folder / "Zebra/z.tiff").string());

@@ -37,7 +37,7 @@ struct Setting {
   int ranks = 1;
 };
 
-/// Digest of two epochs of global batches of 24, over all ranks.
+/// Returns the digest of two epochs of global batches of 24, over all ranks.
 std::uint64_t digest_of(const Pipeline& pipeline, const Setting& setting) {
   std::uint64_t sum = 0;
   for (int rank = 0; rank < setting.ranks; ++rank) {
@@ -150,7 +150,7 @@ TEST_CASE("a mixed row is what its two labels and its lambda say") {
         const auto label = value_at<std::int64_t>(*batch, 1, row);
         const auto partner = value_at<std::int64_t>(*batch, 2, row);
         const auto lambda = value_at<float>(*batch, 3, row);
-        const bool paired = batch->valid == 10;  // the last batch has 5 rows: no row has a partner
+        const bool paired = batch->valid == 10;  // the last batch has 5 rows, none with a partner
         CHECK(paired == (partner != label));
         if (paired) {
           CHECK(partner == value_at<std::int64_t>(*batch, 1, (row + 5) % 10));
@@ -167,7 +167,7 @@ TEST_CASE("a mixed row is what its two labels and its lambda say") {
       }
     }
   }
-  CHECK(lambdas.size() > 6);  // a lambda for each batch
+  CHECK(lambdas.size() > 6);  // one lambda per batch
 }
 
 TEST_CASE("rows without a partner in the last batch stay as they are, and padding is labeled too") {

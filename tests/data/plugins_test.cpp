@@ -26,7 +26,7 @@ fs::path fake(const std::string& name) {
   return fs::path(TRAINCTL_FAKE_PLUGINS) / ("libfake_" + name + ".so");
 }
 
-/// No test sees the plug-ins of another.
+/// Isolates tests from the plug-ins of other tests.
 struct PutBack {
   ~PutBack() {
     spec::use_plugins({});
@@ -220,6 +220,6 @@ TEST_CASE("a plug-in brings names that are new, of the kinds it can have") {
   CHECK(set.plugins().empty());
   CHECK(set.vocabulary().find("model", "fake_first") == nullptr);
   set.add(spec::load_plugin(fake("good")));
-  set.add(spec::load_plugin(fake("good")));  // named twice is used once
+  set.add(spec::load_plugin(fake("good")));  // a duplicate is ignored
   CHECK(set.plugins().size() == 1);
 }

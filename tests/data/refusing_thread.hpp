@@ -14,8 +14,8 @@
 
 namespace trainctl::data::testing {
 
-/// Lets this thread, and those it starts, fail with `error` where they make that system call, as a
-/// container's policy or an old kernel does.
+/// Makes that system call fail with `error` in this thread and its child threads, as a container
+/// policy or an old kernel does.
 inline void refuse(unsigned call, int error) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -30,7 +30,7 @@ inline void refuse(unsigned call, int error) {
   }
 }
 
-/// Runs `body` in a thread to which the call is refused; rethrows what it throws.
+/// Runs `body` in a thread in which the system call fails; rethrows its exceptions.
 inline void without(unsigned call, int error, const std::function<void()>& body) {
   std::exception_ptr failure;
   std::thread thread([&] {
@@ -49,7 +49,7 @@ inline void without_uring(int error, const std::function<void()>& body) {
   without(SYS_io_uring_setup, error, body);
 }
 
-/// No thread can be started, as where a limit of the machine or of its container is reached.
+/// Makes thread creation fail, as at a limit of the machine or container.
 inline void without_threads(const std::function<void()>& body) {
   without(SYS_clone3, EAGAIN, body);
 }

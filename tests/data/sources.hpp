@@ -15,7 +15,7 @@
 
 namespace trainctl::data::testing {
 
-/// Caches of this test alone: XDG_CACHE_HOME is a folder that goes with it.
+/// Isolates the caches of a test: XDG_CACHE_HOME is a temporary folder.
 class CacheHome {
  public:
   CacheHome() {
@@ -49,7 +49,7 @@ inline std::string get_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Everything beneath looks an hour old, so that manifests of it are kept.
+/// Sets all modification times below `folder` to an hour ago, so that manifests are cached.
 inline void settle(const std::filesystem::path& folder) {
   const auto then = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -68,14 +68,15 @@ Facts facts(const std::string& type, const Options& options) {
   return builtin_catalog().facts.at(type)(config::make_stage("dataset", type, options));
 }
 
-/// The image of a sample as it is stored.
+/// Returns the stored bytes of a sample's image.
 inline std::string stored(const Dataset& dataset, std::int64_t index) {
   std::vector<std::byte> scratch;
   const auto bytes = dataset.images()->read(index, scratch).bytes;
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Field `which` of one sample as values of T; the other fields are not asked for if `alone`.
+/// Returns field `which` of one sample as values of T. With `alone` the other fields are not
+/// requested.
 template <class T>
 std::vector<T> values(const Dataset& dataset, std::int64_t index, std::size_t which) {
   std::vector<std::vector<std::byte>> memory;
@@ -88,7 +89,7 @@ std::vector<T> values(const Dataset& dataset, std::int64_t index, std::size_t wh
   return out;
 }
 
-/// Labels of all samples of a set with images.
+/// Returns the labels of all samples of a data set with images.
 inline std::vector<std::int64_t> labels_of(const Dataset& dataset) {
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < dataset.size(); ++i) indices.push_back(i);

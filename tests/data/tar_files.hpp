@@ -15,7 +15,7 @@ inline void seal(std::string& header) {
   header.replace(148, 7, std::string(text, 7));
 }
 
-/// A ustar header for a member of that type.
+/// Returns a ustar header of a member of that type.
 inline std::string tar_header(const std::string& name, std::uint64_t size, char type = '0') {
   std::string header(512, '\0');
   header.replace(0, name.size(), name);
@@ -32,7 +32,7 @@ inline std::string tar_header(const std::string& name, std::uint64_t size, char 
   return header;
 }
 
-/// Header, content and padding.
+/// Returns header, content and padding.
 inline std::string tar_member(const std::string& name, const std::string& content,
                               char type = '0') {
   return tar_header(name, content.size(), type) + content +

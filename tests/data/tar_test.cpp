@@ -93,11 +93,11 @@ TEST_CASE("no flipped bit of a tar header or end mark goes unnoticed") {
   const std::string good = tar_member("a.jpg", "a") + tar_end();
   const Found expected = archive.read(good);
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
-    if (bit / 8 >= 512 && bit / 8 < 1024) continue;  // content and padding carry no checksum
+    if (bit / 8 >= 512 && bit / 8 < 1024) continue;  // content and padding have no checksum
     std::string bad = good;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
     const std::string failure = archive.failure(bad);
-    // The checksum's own terminator may differ without harm.
+    // The terminator of the checksum field may differ.
     if (!failure.starts_with("9: ") && archive.read(bad) != expected) FAIL("bit " << bit);
   }
 }

@@ -8,7 +8,7 @@
 
 namespace trainctl::data::testing {
 
-/// The built-in transform of that name.
+/// Returns the built-in transform of that name.
 template <class Options>
 std::shared_ptr<const Transform> transform_of(const std::string& name, const Options& options) {
   return builtin_catalog().transforms.at(name)(config::make_stage("transform", name, options));

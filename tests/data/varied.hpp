@@ -7,8 +7,8 @@
 
 namespace trainctl::data::testing {
 
-/// Images that differ in size: sample i is (5 + i mod 4) x (6 + i mod 3) x 3, of pixels that no
-/// other sample has. Counts the images that were read; those in `bad` cannot be.
+/// Images of different sizes: sample i is (5 + i mod 4) x (6 + i mod 3) x 3, with unique pixels.
+/// Counts reads; samples in `bad` cannot be read.
 class VariedDataset final : public Dataset, public ImageStore {
  public:
   explicit VariedDataset(std::int64_t size) : size_(size) {}
@@ -41,7 +41,7 @@ class VariedDataset final : public Dataset, public ImageStore {
     return "picture " + std::to_string(index);
   }
 
-  /// Bytes of all images.
+  /// Returns the bytes of all images.
   [[nodiscard]] std::uint64_t bytes() const {
     std::uint64_t sum = 0;
     for (std::int64_t i = 0; i < size_; ++i)
@@ -51,14 +51,14 @@ class VariedDataset final : public Dataset, public ImageStore {
 
   mutable std::atomic<int> reads{0};
   std::set<std::int64_t> bad;
-  std::string content = "varied";  // its fingerprint
+  std::string content = "varied";  // the fingerprint
 
  private:
   std::int64_t size_;
   Layout layout_{{"image", Dtype::u8, {0, 0, 3}}, {"label", Dtype::i64, {}}};
 };
 
-/// Keeps the upper left corner: not random.
+/// A fixed transform that keeps the upper left corner.
 class Corner final : public Transform {
  public:
   explicit Corner(std::int64_t side) : side_(side) {}

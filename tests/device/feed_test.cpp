@@ -40,7 +40,7 @@ struct Images {
   }
 };
 
-/// ToTensor, then Normalize, in torch's own ops.
+/// Computes ToTensor and Normalize with torch operations.
 at::Tensor torchvision(const Images& images, const data::Normalization& by) {
   const auto& shape = images.layout[0].shape;
   auto raw = torch::tensor(images.pixels).view({images.batch.rows, shape[0], shape[1], shape[2]});
@@ -100,7 +100,7 @@ TEST_CASE("a label that is no class is a data error that names it") {
     CHECK_THAT(error.what(), Contains(fmt::format("the label {}, but the data set has 10 classes",
                                                   images.labels[2])));
   }
-  images.batch.valid = 2;  // the rows that count are sound
+  images.batch.valid = 2;  // the valid rows have valid labels
   CHECK(feed->put(images.batch).targets.size(0) == 2);
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("a GPU is fed what the CPU is fed") {
     images.batch.valid = valid;
     const device::DeviceBatch& expected = host->put(images.batch);
     const device::DeviceBatch& found = gpu->put(images.batch);
-    // One kernel computes what the host does; the steps of libtorch round in between.
+    // One kernel computes the same as the host; libtorch's separate operations round in between.
     if (device::kernels_built())
       CHECK(torch::equal(found.inputs.cpu(), expected.inputs));
     else

@@ -15,7 +15,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// 5x5 images of three channels behind crop, flips and erasing, normalized.
+/// Returns 5x5 images of three channels with crop, flips, erasing and normalization.
 data::Pipeline varied() {
   spec::transform::RandomCrop crop;
   crop.size = {{6, 5}};
@@ -57,7 +57,7 @@ std::unique_ptr<device::Feed> feed_of(const data::Loader& loader, at::Device on 
                                 .held = loader.held()});
 }
 
-/// Both loaders give the same tensors, bit by bit, for two epochs.
+/// Checks that both loaders give the same tensors, bit for bit, for two epochs.
 void compare(data::Loader& loader, at::Device on, data::Loader& expected) {
   const auto feed = feed_of(loader, on);
   const auto reference = feed_of(expected);

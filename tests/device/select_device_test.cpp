@@ -21,7 +21,7 @@ TEST_CASE("a GPU that is not there is a resource error that names the way out") 
 TEST_CASE("probes of the process give amounts that make sense") {
   const double before = device::cpu_seconds();
   volatile double work = 0;
-  // As much as it takes until the clock of the process moves on.
+  // Works until the CPU clock of the process advances.
   for (int i = 0; i < 2'000'000'000 && (i % 1'000'000 != 0 || device::cpu_seconds() <= before); ++i)
     work = work + i;
   CHECK(device::cpu_seconds() > before);

@@ -19,12 +19,12 @@ using dist::Bucketing;
 
 namespace {
 
-/// Of its own: ranks are threads, and the global one is theirs together.
+/// A separate generator: ranks are threads, which share the global one.
 at::Generator generator_of(int seed) {
   return at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
 }
 
-/// A convolution in channels_last and a row of layers: several small buckets.
+/// A convolution in channels-last and several linear layers, in several small buckets.
 std::vector<at::Tensor> small_net() {
   const at::Generator draws = generator_of(11);
   const auto randn = [&](at::IntArrayRef sizes) { return at::randn(sizes, draws); };
@@ -217,7 +217,7 @@ TEST_CASE("what is exchanged is counted once and told since the last question") 
     });
     std::int64_t payload = 0;
     for (const at::Tensor& parameter : small_net()) payload += parameter.numel() * 4;
-    const std::int64_t steps = bucketing == Bucketing::own ? 3 : 2;  // the Reducer repeats none
+    const std::int64_t steps = bucketing == Bucketing::own ? 3 : 2;  // not the Reducer
     for (std::size_t rank = 0; rank < 3; ++rank) {
       CHECK(told[rank].steps == steps);
       CHECK(told[rank].payload_bytes == steps * payload);
@@ -235,7 +235,7 @@ TEST_CASE("a world of one makes neither a Reducer nor hooks nor counts") {
   std::vector<at::Tensor> net = small_net();
   const auto sync = alone->sync_gradients(net, {});
   for (const at::Tensor& parameter : net) {
-    // Whoever waits for gradients holds on to what accumulates them.
+    // A Reducer or a hook would keep the gradient accumulator alive.
     CHECK(torch::autograd::impl::try_get_grad_accumulator(parameter) == nullptr);
     CHECK(torch::autograd::impl::post_acc_grad_hooks(parameter) == nullptr);
     CHECK_FALSE(parameter.grad().defined());
@@ -245,7 +245,7 @@ TEST_CASE("a world of one makes neither a Reducer nor hooks nor counts") {
   CHECK(sync->layout().empty());
   CHECK(sync->bucket_bytes().empty());
   CHECK(sync->take_stats().steps == 0);
-  RankGroup group(1);  // the same question to a group tells them
+  RankGroup group(1);  // for comparison: a group sets them
   group.run_all([](int, std::unique_ptr<dist::Communicator> communicator) {
     const std::vector<at::Tensor> watched = small_net();
     const auto reducer = communicator->sync_gradients(watched, {});

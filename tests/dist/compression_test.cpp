@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kWorld = 3;
 
-/// Drawn, so that no matrix has a lower rank than its shape.
+/// Random, so that every matrix has full rank.
 at::Tensor noise(at::IntArrayRef shape, std::size_t seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(seed));
 }
@@ -31,7 +31,7 @@ Tensors network() {
           noise({16, 40}, 3).requires_grad_()};
 }
 
-/// The gradient of parameter i is this, by construction.
+/// The gradient that the loss is constructed to give for parameter i.
 at::Tensor gradient(const Tensors& p, std::size_t i, int rank, int step) {
   return noise(p[i].sizes(), 1000 + 100 * i + static_cast<std::size_t>(10 * rank + step));
 }
@@ -76,7 +76,7 @@ dist::BucketOptions options_of(Compression compression) {
   return options;
 }
 
-/// [rank][step][parameter]
+/// Returns [rank][step][parameter].
 std::vector<std::vector<Tensors>> exchanged(Compression compression, int steps) {
   std::vector<std::vector<Tensors>> all(kWorld);
   RankGroup group(kWorld);

@@ -10,7 +10,7 @@ using namespace trainctl;
 
 namespace {
 
-/// y = x * w + b, with weights that differ from rank to rank.
+/// y = x * w + b, with different weights on each rank.
 std::vector<at::Tensor> parameters_of(int rank) {
   return {torch::full({3, 2}, 1.0 + rank, torch::requires_grad()),
           torch::full({3}, 0.5 * rank, torch::requires_grad())};
@@ -70,7 +70,7 @@ TEST_CASE(
       for (at::Tensor& tensor : p) {
         if (tensor.grad().defined()) tensor.mutable_grad().zero_();
       }
-      if (step == 1) loss_of(p, 10.0).backward();  // accumulated: not exchanged yet
+      if (step == 1) loss_of(p, 10.0).backward();  // accumulated, not reduced yet
       sync->before_forward();
       expect(sync->backward(loss_of(p, 1.0 + rank)) >= 0.0, "seconds below 0");
       if (step == 0) first[static_cast<std::size_t>(rank)] = p[0].grad().clone();
@@ -123,7 +123,7 @@ TEST_CASE("a rank that is gone during backward is an error that names the gradie
 }
 
 TEST_CASE("Gloo: a rank that does not join an exchange in time is a hang") {
-  // The limit holds for forming the group as well, which takes longer on a busy machine.
+  // The timeout also applies to forming the group, which takes longer on a busy machine.
   std::exception_ptr thrown;
   for (const int limit_s : {1, 4, 16, 64}) {
     RankGroup group(2);

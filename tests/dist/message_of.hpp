@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-/// The sentence of what a rank has thrown, which has to be of that kind.
+/// Returns the message of the exception of a rank, which must be of this kind.
 inline std::string message_of(const std::exception_ptr& thrown, trainctl::ErrorKind kind) {
   REQUIRE(thrown);
   try {

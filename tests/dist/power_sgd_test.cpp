@@ -15,17 +15,17 @@ using namespace trainctl;
 
 namespace {
 
-/// Drawn, so that no matrix has a lower rank than its shape.
+/// Random, so that every matrix has full rank.
 at::Tensor noise(std::vector<std::int64_t> shape, int seed) {
   return torch::randn(shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
 }
 
-/// A matrix of 24 x 20 whose rank is `rank`.
+/// Returns a 24 x 20 matrix of rank `rank`.
 at::Tensor of_rank(std::int64_t rank, int seed) {
   return noise({24, rank}, 10 * seed + 1).mm(noise({rank, 20}, 10 * seed + 2));
 }
 
-/// One rank's bucket: a matrix, a convolution and a bias.
+/// The bucket of one rank: a matrix, a convolution and a bias.
 struct Bucket {
   explicit Bucket(std::int64_t rank)
       : sgd({{"fc.weight", torch::zeros({24, 20})},
@@ -83,7 +83,7 @@ TEST_CASE("a gradient whose rank is not above PowerSGD's arrives as it is") {
     for (at::Tensor& tensor : taken) tensor = tensor.clone();
     bucket.exchange(taken);
     CHECK(torch::allclose(taken[0], given[0], 1e-4, 1e-3));
-    CHECK(torch::equal(taken[2], given[2]));  // a vector is averaged as it is
+    CHECK(torch::equal(taken[2], given[2]));  // vectors are not compressed
   }
   CHECK(bucket.kept("fc.weight.error").abs().max().item<float>() < 1e-3F);
 }
@@ -98,7 +98,7 @@ TEST_CASE("what PowerSGD leaves out comes later: all that went in is what came o
     bucket.exchange(taken);
     out += taken[0];
     const at::Tensor kept = bucket.kept("fc.weight.error");
-    CHECK(kept.abs().max().item<float>() > 1e-3F);  // it does leave something out
+    CHECK(kept.abs().max().item<float>() > 1e-3F);  // there is an error
     CHECK(torch::allclose(out + kept, in, 1e-4, 1e-3));
   }
 }
@@ -119,7 +119,7 @@ TEST_CASE("PowerSGD begins where it ended: a gradient that stays is met more clo
   const at::Tensor singular = std::get<1>(torch::linalg_svd(gradient));
   const double least = singular.slice(0, 2).norm().item<double>();
   CHECK(last < first);
-  CHECK(last < least * 1.05 + 1e-4);  // no two columns come closer
+  CHECK(last < least * 1.05 + 1e-4);  // near the best rank-2 error
 }
 
 TEST_CASE("a column that died begins anew") {

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What torchrun's agent has.
+/// The store that torchrun's agent runs.
 class AgentStore {
  public:
   AgentStore() {
@@ -74,7 +74,7 @@ TEST_CASE("a text is waited for until it is published") {
 
 TEST_CASE("a text that nobody publishes ends the wait with the store's address") {
   const AgentStore agent;
-  // The limit holds for the connection as well, which takes longer on a busy machine.
+  // The timeout also applies to the connection, which takes longer on a busy machine.
   std::optional<Error> error;
   for (const int limit_s : {1, 4, 16, 64}) {
     error = error_of(agent.address(std::chrono::seconds(limit_s)), "never");

@@ -18,7 +18,7 @@ using namespace trainctl;
 
 namespace {
 
-/// What each rank throws where they compare these lines.
+/// Returns the error of each rank when the ranks compare these lines.
 std::vector<std::string> told(const std::vector<std::vector<std::string>>& lines) {
   std::vector<std::string> messages(lines.size());
   RankGroup group(static_cast<int>(lines.size()));
@@ -30,7 +30,7 @@ std::vector<std::string> told(const std::vector<std::vector<std::string>>& lines
       expect(error.kind() == ErrorKind::config, "another kind");
       messages[at] = error.what();
     }
-    communicator->barrier("end");  // all of them are still in step
+    communicator->barrier("end");  // all are still in step
   });
   return messages;
 }
@@ -121,7 +121,7 @@ TEST_CASE("a rank that is gone is named in every call by what was asked for") {
   for (const auto& [name, call] : calls) {
     RankGroup group(2);
     const auto thrown = group.run([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-      communicator->barrier("the start");  // else it may be gone before they have met
+      communicator->barrier("the start");  // both have joined then
       if (rank == 1) call(*communicator);  // rank 0 leaves
     });
     REQUIRE(thrown[1]);

@@ -33,7 +33,7 @@ at::Tensor parameter(const stage::Model& model, const std::string& name) {
   return {};
 }
 
-/// What the watch finds in one forward and backward pass.
+/// Returns what the detector finds in one forward and backward pass.
 std::string found_in(stage::Model& model, const at::Tensor& input) {
   AnomalyDetector watch(model);
   watch.enter(AnomalyDetector::Pass::forward);
@@ -70,7 +70,7 @@ TEST_CASE("the first layer whose output is not finite is named, with its operati
     const at::Tensor before = tensor.detach().clone();
     {
       const at::NoGradGuard guard;
-      tensor.fill_(3e38);  // finite, but no product is
+      tensor.fill_(3e38);  // finite, but products overflow
     }
     INFO(name);
     CHECK(found_in(*model, at::full({2, 1, 2, 3}, 1000.0)) ==
@@ -110,7 +110,7 @@ TEST_CASE("the layer whose gradient is not finite is named") {
   watch.enter(AnomalyDetector::Pass::forward);
   const at::Tensor output = model->forward(at::ones({2, 1, 2, 3}));
   watch.enter(AnomalyDetector::Pass::loss);
-  const at::Tensor loss = (output * 0).sum().sqrt();  // finite, but its slope is not
+  const at::Tensor loss = (output * 0).sum().sqrt();  // finite, but its derivative is not
   watch.enter(AnomalyDetector::Pass::backward);
   loss.backward();
   CHECK(watch.found() == "the backward pass of the loss (SqrtBackward0)");
@@ -149,7 +149,7 @@ TEST_CASE("a run with detect_anomaly tells layer and step, before any weight cha
   run.options.max_epochs = 3;
   int batches = 0;
   run.loss.after = [&](const at::Tensor& loss, int) {
-    if (++batches == 3) spoil(run.model.bias, kInfinity);  // the next forward pass meets it
+    if (++batches == 3) spoil(run.model.bias, kInfinity);  // the next forward pass uses it
     return loss;
   };
   std::string message;

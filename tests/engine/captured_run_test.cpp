@@ -8,7 +8,7 @@
 
 using namespace trainctl;
 
-// Runs on a GPU whose steps are recorded and repeated, against the same runs step by step.
+// Compares runs with CUDA graphs on a GPU with the same runs in eager mode.
 
 namespace {
 
@@ -20,10 +20,10 @@ struct Wanted {
   std::string loss_options = "{}";
   std::string dropout = "0";
   std::int64_t samples = 40;  // ten batches of four, twenty steps
-  double decay = 1;           // of the rate, each step
+  double decay = 1;           // of the rate per step
 };
 
-/// Falls with every step.
+/// Decreases with every step.
 struct FallingRate final : stage::Scheduler {
   double decay = 1;
   [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t global_step) const override {
@@ -33,7 +33,7 @@ struct FallingRate final : stage::Scheduler {
   [[nodiscard]] std::string monitor() const override { return {}; }
 };
 
-/// Does what another model does.
+/// Forwards to another model.
 struct Wrapped : stage::Model {
   explicit Wrapped(std::unique_ptr<stage::Model> model) : inner(std::move(model)) {}
   [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
@@ -51,7 +51,7 @@ struct Wrapped : stage::Model {
   bool trains = false;
 };
 
-/// Waits for the device in its forward pass.
+/// Synchronizes with the device in its forward pass.
 struct Synchronizing final : Wrapped {
   using Wrapped::Wrapped;
   at::Tensor forward(const at::Tensor& inputs) override {
@@ -60,7 +60,7 @@ struct Synchronizing final : Wrapped {
   }
 };
 
-/// Knows how often it was run in training; a repeated step runs on the device alone.
+/// Counts its training passes on the host; a replayed step runs on the device only.
 struct Counted final : Wrapped {
   using Wrapped::Wrapped;
   at::Tensor forward(const at::Tensor& inputs) override {
@@ -70,7 +70,7 @@ struct Counted final : Wrapped {
   int passes = 0;
 };
 
-/// What a run told.
+/// The events of a run.
 struct Told {
   std::vector<double> losses;  // of each step
   std::vector<double> metrics;
@@ -141,9 +141,9 @@ Told train_with(const Wanted& wanted, Steps steps) {
   return train_with(wanted, steps, *model);
 }
 
-/// The steps that the host takes: to warm up, the one that is recorded, and those of short batches.
+/// Returns the number of eager steps: warm-up, the captured step, and short batches.
 int single_steps(const Wanted& wanted) {
-  const int short_batches = wanted.samples % 4 == 0 ? 0 : 2;  // one an epoch
+  const int short_batches = wanted.samples % 4 == 0 ? 0 : 2;  // one per epoch
   return train::CapturedStep::kWarmUps + 1 + short_batches;
 }
 
@@ -221,12 +221,12 @@ TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gp
     message = error.what();
   }
   CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be recorded"));
-  check_alike({});  // another run of the same process
+  check_alike({});  // another run in this process
 }
 
 TEST_CASE("memory and random numbers of a recording that broke off are given back", "[gpu]") {
   need_gpu();
   Synchronizing waits(model_of({}));
   (void)train_with({}, Steps::captured, waits);
-  check_alike({.dropout = "0.5"});  // another run of the same process
+  check_alike({.dropout = "0.5"});  // another run in this process
 }

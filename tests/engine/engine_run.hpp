@@ -16,7 +16,7 @@
 
 extern "C" int trainctl_engine_v1(const TrainctlEngineRequest* request);
 
-// Runs of the engine in the process of the test.
+// Runs the engine in the process of the test.
 
 namespace engine_run {
 
@@ -47,10 +47,10 @@ struct Ended {
   }
 };
 
-/// Not by `+`, of which GCC 12 believes that it writes beyond the end.
+/// Avoids `+`, for which GCC 12 reports a false out-of-bounds write.
 inline std::string small_with(const char* more) { return fmt::format("{}{}", kSmall, more); }
 
-/// Runs the engine in this process; events go through a file instead of a pipe.
+/// Runs the engine in this process; events go to a file instead of a pipe.
 inline Ended run_engine(const TempFolder& folder, const std::string& config, int stop_signal = 0,
                         const char* mode = "train") {
   std::filesystem::create_directories(folder / "logs");

@@ -23,7 +23,7 @@ TEST_CASE("a signal ends the run cleanly with its code") {
   CHECK(run_engine(folder, kSmall, SIGINT).code == 130);
   TempFolder other;
   const Ended ended = run_engine(other, kSmall, SIGTERM);
-  CHECK(ended.code == 75);  // a checkpoint of the step is there
+  CHECK(ended.code == 75);  // there is a checkpoint of the step
   REQUIRE(ended.find<events::Finished>() != nullptr);
   CHECK(ended.find<events::Finished>()->stop_reason == "signal");
   CHECK(ended.find<events::Finished>()->global_step == 1);

@@ -46,7 +46,7 @@ TEST_CASE("the seed decides every loss and every weight, the probe of threads no
     const Ended ended = run_engine(folder, configs[i]);
     REQUIRE(ended.code == 0);
     if (i == 2 && ended.find<events::RunStarted>()->num_threads != 1)
-      return;  // other sums of floats
+      return;  // another order of additions
     digests[i] = ended.find<events::Finished>()->parameter_digest +
                  ended.find<events::Finished>()->data_digest;
   }

@@ -89,7 +89,7 @@ TEST_CASE("attention counts two products forward, whichever way it is computed")
   CHECK(counted([&] { (void)attend(0); }) == 2 * product);
   CHECK(counted([&] { (void)attend(0.5); }) == 2 * product);
   const std::int64_t step = counted([&] { attend(0).sum().backward(); });
-  CHECK((step == 6 * product || step == 7 * product));  // the scores may be computed again
+  CHECK((step == 6 * product || step == 7 * product));  // the scores may be recomputed
 }
 
 TEST_CASE("nothing is counted behind the counter's end, or where arguments are others") {

@@ -25,7 +25,7 @@ std::unique_ptr<stage::Model> build(const std::string& type, const std::string& 
   return stages::builtin_catalog().models.build(stage_from("model", type, options), context);
 }
 
-/// Fails in the middle, as where the memory does not suffice for a row either.
+/// Fails in the middle, as if not even a row fits in memory.
 struct Failing final : FakeModel {
   at::Tensor forward(const at::Tensor& inputs) override {
     (void)FakeModel::forward(inputs);

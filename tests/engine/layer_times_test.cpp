@@ -28,7 +28,7 @@ std::unique_ptr<stage::Model> build(const std::string& type, const std::string& 
   return stages::builtin_catalog().models.build(stage_from("model", type, options), context);
 }
 
-/// As the trainer names the parts of a step.
+/// Runs a step with the trainer's names of its parts.
 void step(stage::Model& model, const at::Tensor& input) {
   at::Tensor output;
   {
@@ -109,7 +109,7 @@ TEST_CASE("the operations of the layers add up to those of the step, those compu
 }
 
 TEST_CASE("a layer that is frozen, or never runs, has a row") {
-  FakeModel model;  // 'weight' and 'bias' go into one operator
+  FakeModel model;  // 'weight' and 'bias' are inputs of one operator
   const auto rows = rows_of(model, at::ones({4, 6}));
   CHECK(row(rows, "bias").kind == "linear");
   CHECK(row(rows, "weight").kind.empty());
@@ -157,7 +157,7 @@ TEST_CASE("the fused cross entropy is watched as a whole, by its own name") {
   watch.enter(train::LayerPass::forward);
   const at::Tensor logits = model.forward(at::ones({2, 6}));
   watch.enter(train::LayerPass::loss);
-  const at::Tensor classes = at::full({2}, 7, at::kLong);  // none of the three
+  const at::Tensor classes = at::full({2}, 7, at::kLong);  // not one of the three
   CHECK(stages::fused_entropy(logits, classes, {}).isnan().item<bool>());
   CHECK(watch.found() == "the loss (trainctl::cross_entropy)");
 }
@@ -170,7 +170,7 @@ TEST_CASE("steps are means, and nothing observes operators before or after") {
   const auto five = rows_of(*model, input, 5);
   CHECK_FALSE(at::hasCallbacks());
   CHECK(row(one, "2").gflops == Approx(row(five, "2").gflops));
-  CHECK(row(one, "2").forward_ms == Approx(row(five, "2").forward_ms));  // the clock ticks alike
+  CHECK(row(one, "2").forward_ms == Approx(row(five, "2").forward_ms));  // same clock steps
 }
 
 TEST_CASE("times and the watch for values that are not finite do not disturb each other") {

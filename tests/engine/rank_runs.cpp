@@ -24,7 +24,7 @@ Tensors copies(const Tensors& tensors) {
   return all;
 }
 
-/// As the engine builds it.
+/// Builds the optimizer like the engine.
 std::unique_ptr<stage::Optimizer> optimizer_of(const Plan& plan, FakeRun& run) {
   stage::OptimizerContext context{run.model_in_use().parameters(), {}};
   const auto build = [&] {
@@ -57,7 +57,7 @@ void set_up(const Plan& plan, FakeRun& run, int rank) {
   if (plan.prepare) plan.prepare(run, rank);
 }
 
-/// The global generator is that of all ranks, so models are made before they run.
+/// Models are created before the ranks run, because the ranks share the global generator.
 std::unique_ptr<stage::Model> model_of(const Plan& plan) {
   if (plan.model.empty()) return nullptr;
   at::manual_seed(3);

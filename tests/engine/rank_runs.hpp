@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-// Runs of real stages on several ranks, threads of the test, in one folder.
+// Runs real stages on several ranks, which are threads of the test, in one folder.
 
 namespace rank_runs {
 
@@ -18,31 +18,31 @@ struct Plan {
   std::int64_t samples = 19;  // with batches of 4 on 3 ranks: 12 rows, then 7
   std::int64_t batch = 4;
   std::int64_t epochs = 2;
-  std::string model;  // layers of a sequential one; empty: FakeModel, a linear classifier
+  std::string model;  // layers of a sequential model; empty: FakeModel, a linear classifier
   std::string optimizer = "sgd";
   std::string optimizer_options = "{lr: 0.1, momentum: 0.9}";
   trainctl::spec::Strategy strategy = trainctl::spec::Strategy::ddp;
   std::int64_t sync_every = 1;
-  /// What else differs, before the run.
+  /// Changes the run before it starts.
   std::function<void(FakeRun& run, int rank)> prepare;
   std::filesystem::path folder;  // checkpoints are written there; empty: none
   std::filesystem::path resume;
 };
 
-/// What a rank is left with.
+/// The result of a rank.
 struct Left {
   trainctl::events::Finished finished;
-  std::vector<double> losses;  // as each step logged them: on rank 0
+  std::vector<double> losses;  // logged for each step, on rank 0
   std::vector<trainctl::stage::NamedTensor> weights;
   std::vector<trainctl::stage::NamedTensor> optimizer;
-  std::vector<std::string> exchanges;  // what it called them
+  std::vector<std::string> exchanges;  // their names
 };
 
 std::vector<Left> run(const Plan& plan);
-/// On one rank, in this thread.
+/// Runs on one rank in this thread.
 Left run_alone(Plan plan);
 
-/// The newest checkpoint.
+/// Returns the newest checkpoint.
 std::filesystem::path last_of(const std::filesystem::path& folder);
 
 bool same_bits(const std::vector<trainctl::stage::NamedTensor>& a,

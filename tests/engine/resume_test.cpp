@@ -35,7 +35,7 @@ TEST_CASE("a run goes on from each of its checkpoints") {
   first->run();
   const checkpoint::Store store(first->folder.path() / "checkpoints");
   const auto all = store.list();
-  CHECK(all.size() == 4 + 6);  // at the ends of epochs, and after steps 4, 8, ... 24
+  CHECK(all.size() == 4 + 6);  // after each epoch, and after steps 4, 8, ... 24
   for (const checkpoint::Found& found : all) {
     INFO(found.name);
     REQUIRE(found.manifest.has_value());
@@ -146,7 +146,7 @@ TEST_CASE("Trainer: a resumed epoch is measured as a whole") {
   const auto whole = timed({});
   whole->run();
   const events::EpochEnded expected = whole->all<events::EpochEnded>().back();
-  const auto first = timed(8);  // of 6 an epoch
+  const auto first = timed(8);  // of 6 per epoch
   first->run();
   const auto second = timed(10);
   second->resume = last_of(*first);

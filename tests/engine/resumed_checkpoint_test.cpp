@@ -40,7 +40,7 @@ class DamagedImages final : public data::Dataset, public data::ImageStore {
   std::set<std::int64_t> damaged_;
 };
 
-/// Two damaged samples may be replaced.
+/// Up to two damaged samples may be replaced.
 std::unique_ptr<FakeRun> make_damaged(const std::set<std::int64_t>& damaged) {
   auto run = std::make_unique<FakeRun>();
   data::LoaderOptions with;
@@ -55,7 +55,7 @@ std::unique_ptr<FakeRun> make_damaged(const std::set<std::int64_t>& damaged) {
   return run;
 }
 
-/// A copy of the checkpoint with other plain values.
+/// Copies the checkpoint with changed plain values.
 fs::path altered(const fs::path& checkpoint, const fs::path& folder,
                  const std::function<void(Json&)>& change) {
   checkpoint::Manifest manifest = checkpoint::read_manifest(checkpoint);
@@ -97,7 +97,7 @@ TEST_CASE("damaged samples that a run met before it was stopped count in the one
   const auto same = make_damaged({3, 11});
   same->resume = last_of(*first);
   CHECK(same->run().epochs == 2);
-  CHECK(same->all<events::Warning>().empty());  // they were told
+  CHECK(same->all<events::Warning>().empty());  // reported before
   const auto more = make_damaged({5, 11});
   more->resume = last_of(*first);
   CHECK(error_of(*more).kind() == ErrorKind::data);

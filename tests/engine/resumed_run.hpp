@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-// Small runs of real stages that are stopped somewhere and go on.
+// Small runs of real stages that are interrupted and resumed.
 
 namespace resumed {
 
@@ -28,10 +28,11 @@ struct Variant {
 
 const std::vector<Variant>& variants();
 
-/// 22 samples in batches of 4: six batches an epoch, the last one uneven. Four epochs.
+/// Makes a run with 22 samples in batches of 4, so six batches per epoch, the last one short, and
+/// four epochs.
 std::unique_ptr<FakeRun> make(const Variant& variant);
 
-/// What a run leaves, to be compared bit for bit.
+/// The results of a run for bitwise comparison.
 struct Course {
   std::vector<std::string> told;  // log lines and epochs, without times
   std::vector<std::string> weights;
@@ -39,22 +40,22 @@ struct Course {
   std::string finished;
 };
 
-/// Adds what the run has told.
+/// Adds the events of the run.
 void note(FakeRun& run, Course& course);
-/// The same, and what it has left.
+/// Adds the events and the final state of the run.
 void note_end(FakeRun& run, const trainctl::events::Finished& finished, Course& course);
 
 Course uninterrupted(const Variant& variant);
-/// Runs until `stops` asks for it, then goes on in a new process' place.
+/// Runs until `stops` requests a stop, then resumes with new objects like a new process.
 Course interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops);
 void check_same(const Course& course, const Course& expected);
 
-/// The newest checkpoint of a run.
+/// Returns the newest checkpoint of a run.
 fs::path last_of(const FakeRun& run);
 
-/// Stops a run there.
+/// Stops a run after that step.
 std::function<void(FakeRun&)> after_step(std::int64_t step);
-/// In the second batch of a validation.
+/// Stops a run in the second batch of a validation.
 std::function<void(FakeRun&)> in_validation(int number);
 
 }  // namespace resumed

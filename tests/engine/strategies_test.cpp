@@ -13,7 +13,7 @@ using spec::Strategy;
 
 namespace {
 
-/// With a rule that goes by all parameters, owned or not.
+/// Returns options with a rule that applies to all parameters, whichever rank owns them.
 std::string options_of(const std::string& optimizer) {
   const std::string common = "{lr: 0.02, weight_decay: 0.01, no_weight_decay_on: [bias]";
   return common + (optimizer == "sgd" || optimizer == "rmsprop" ? ", momentum: 0.9}" : "}");
@@ -72,7 +72,7 @@ TEST_CASE("zero1 has the bits of ddp with every optimizer, clipped and averaged"
     CHECK(shares[0].losses == all[0].losses);
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       CHECK(same_bits(shares[rank].weights, all[rank].weights));
-    // Two parameters on three ranks: each has the state of one at most.
+    // Two parameters on three ranks: each rank has the state of at most one.
     CHECK(shares[0].optimizer.size() + shares[1].optimizer.size() == all[0].optimizer.size());
     CHECK(shares[0].optimizer.size() < all[0].optimizer.size());
     CHECK(shares[2].optimizer.empty());
@@ -135,7 +135,7 @@ TEST_CASE("local SGD that meets after every step is ddp but for rounding, uneven
 
 TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and end alike") {
   Plan plan;
-  plan.samples = 120;  // ten steps an epoch
+  plan.samples = 120;  // ten steps per epoch
   plan.strategy = Strategy::local_sgd;
   plan.sync_every = 4;
   std::vector<std::vector<at::Tensor>> seen(3);
@@ -149,7 +149,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
   };
   const auto ranks = run(plan);
   for (const Left& rank : ranks) {
-    // After steps 4, 8 and 10 of two epochs: weight and bias, each in a flat copy of its own.
+    // After steps 4, 8 and 10 of two epochs: weight and bias are in one flat copy each.
     CHECK(count_of(rank, "average of the weights") == 2 * 3 * 2);
     CHECK(count_of(rank, "agreement on stopping") <= 6 + 6);
     CHECK(same_bits(rank.weights, ranks[0].weights));
@@ -165,7 +165,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
 
 TEST_CASE("local SGD meets before every save, and goes on from it bit for bit") {
   Plan plan;
-  plan.samples = 48;  // four steps an epoch
+  plan.samples = 48;  // four steps per epoch
   plan.strategy = Strategy::local_sgd;
   plan.sync_every = 3;
   const auto whole = [&] {
@@ -194,11 +194,11 @@ TEST_CASE("local SGD meets before every save, and goes on from it bit for bit") 
 
 TEST_CASE("the ranks of local SGD meet where an average takes in their weights") {
   Plan plan;
-  plan.samples = 120;  // ten steps an epoch
+  plan.samples = 120;  // ten steps per epoch
   plan.epochs = 1;
   plan.strategy = Strategy::local_sgd;
   plan.sync_every = 100;
-  std::vector<at::Tensor> seen(3);  // by each rank, after the step that is averaged
+  std::vector<at::Tensor> seen(3);  // by rank, after the averaged step
   plan.prepare = [&](FakeRun& run, int rank) {
     run.options.averaging = train::Averaging{.decay = {}, .every_n_steps = {3}, .start_epoch = 0};
     run.loss.after = [&run, &seen, rank, steps = 0](const at::Tensor& loss, int) mutable {
@@ -227,7 +227,7 @@ Plan power_plan() {
   return plan;
 }
 
-/// Goes on from there for a third epoch, with as many rows in a step.
+/// Resumes for a third epoch with the same number of rows per step.
 std::vector<Left> third_epoch(const Plan& plan, const std::filesystem::path& folder, int world) {
   Plan rest = rest_of(plan, folder);
   rest.world = world;
@@ -248,7 +248,7 @@ TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit")
     CHECK(same_bits(whole[rank].weights, whole[0].weights));
     CHECK(same_bits(resumed[rank].weights, whole[rank].weights));
   }
-  // What three ranks owe is spread over two.
+  // The residuals of three ranks are divided between two.
   const auto others = third_epoch(plan, folder.path(), 2);
   CHECK(same_bits(others[1].weights, others[0].weights));
 }
@@ -278,7 +278,7 @@ TEST_CASE("with statistics over all ranks a run is that of one rank with all row
   REQUIRE(ranks[0].losses.size() == alone.losses.size());
   for (std::size_t step = 0; step < alone.losses.size(); ++step)
     CHECK(ranks[0].losses[step] == Approx(alone.losses[step]).epsilon(2e-5));
-  CHECK(all_close(ranks[0].weights, alone.weights));  // running averages are among them
+  CHECK(all_close(ranks[0].weights, alone.weights));  // including running averages
   CHECK(same_bits(ranks[2].weights, ranks[0].weights));
   plan.prepare = {};
   CHECK_FALSE(all_close(run(plan)[0].weights, alone.weights));

@@ -11,7 +11,7 @@
 namespace trainctl::events {
 namespace {
 
-// Fills any record with values that are easy to get wrong.
+// Fills any record with random values, including edge cases.
 class Inventor {
  public:
   explicit Inventor(unsigned seed) : rng_(seed) {}
@@ -67,7 +67,7 @@ class Inventor {
   std::mt19937_64 rng_;
 };
 
-// NaN differs from itself, so records are compared through their text.
+// NaN differs from itself, so records are compared by their text.
 template <std::size_t Index>
 void check_round_trips(unsigned seed) {
   std::variant_alternative_t<Index, Event> record;

@@ -39,8 +39,9 @@ void attempt(const std::string& file) {
 
 }  // namespace
 
-// libFuzzer: any bytes are a checkpoint, which comes back the same when it is written again, or
-// Error(checkpoint). A second time with lengths and a checksum that fit, so that the header counts.
+// libFuzzer: any bytes either parse as a checkpoint that survives a round trip, or throw
+// Error(checkpoint). A second attempt sets fitting lengths and a checksum, so that the header is
+// parsed.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string file(reinterpret_cast<const char*>(data), size);
   attempt(file);

@@ -1,7 +1,8 @@
 #include "data/dataset/cifar.hpp"
 #include "fuzz/folder.hpp"
 
-// libFuzzer: any bytes as CIFAR records, as a tar of them or as a packed tar are read or answered.
+// libFuzzer: any bytes are accepted or refused as CIFAR records, as a tar of records and as a
+// compressed tar.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   if (size == 0) return 0;

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
-// libFuzzer: any bytes are read or answered, and what is read survives its dump. The first line, if
-// it begins with '=', is an override.
+// libFuzzer: any bytes are accepted or refused, and an accepted config survives its dump. The first
+// line is an override if it begins with '='.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> overrides;

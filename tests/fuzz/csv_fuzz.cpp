@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-// libFuzzer: any bytes are read as CSV or answered, and what is read, written out in quotes, reads
-// as the same.
+// libFuzzer: any bytes are accepted or refused as CSV, and accepted cells read the same after they
+// are written in quotes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

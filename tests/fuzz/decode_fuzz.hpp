@@ -11,7 +11,7 @@
 
 namespace trainctl::data::fuzz {
 
-/// The pixels, or nothing where the file is refused as damaged; any other error ends the program.
+/// Returns the pixels, or nothing if the file is refused as damaged; any other error aborts.
 inline std::optional<std::vector<std::uint8_t>> pixels(FormatDecoder& decoder,
                                                        std::span<const std::byte> file, Box box,
                                                        Reading reading) {
@@ -27,8 +27,8 @@ inline std::optional<std::vector<std::uint8_t>> pixels(FormatDecoder& decoder,
   }
 }
 
-/// Any bytes are decoded or refused; a part has the bytes of the whole, and the same verdict. The
-/// last four bytes choose the part.
+/// Decodes or refuses any bytes. A crop must have the pixels of the whole image and be refused if
+/// the whole image is. The last four bytes choose the crop.
 template <auto kMakeDecoder>
 int decode(const std::uint8_t* data, std::size_t size) {
   static const auto made =

@@ -1,3 +1,6 @@
+// libFuzzer: any bytes are lines of a worker's event pipe. Each line is an event that survives a
+// round trip, or throws Error(unexpected). The same bytes also fill the worker's heartbeat page.
+
 #include "base/error.hpp"
 #include "events/codec.hpp"
 #include "events/heartbeat.hpp"
@@ -28,8 +31,8 @@ void expect_event_or_error(std::string_view line) {
   if (events::encode(events::decode(written)) != written) std::abort();
 }
 
-/// What a supervisor makes of a page that a rank has filled with those bytes, from one sight to the
-/// next.
+/// Aborts unless the supervisor derives valid values from a heartbeat page with these bytes. Each
+/// record of `bytes` is one state of the page and the time since the previous one.
 void expect_sound_pulse(std::string_view bytes) {
   struct Sight {
     std::int64_t step, stamp, loaded;
@@ -58,9 +61,6 @@ void expect_sound_pulse(std::string_view bytes) {
 
 }  // namespace
 
-// libFuzzer: any bytes are lines of a worker's event pipe, each an event that comes back the same
-// when it is written again, or Error(unexpected); and they are what a worker leaves in the page of
-// its heartbeat.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   for (std::string_view rest = bytes; !rest.empty();) {

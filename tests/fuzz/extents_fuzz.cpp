@@ -9,7 +9,8 @@
 using namespace trainctl;
 using namespace trainctl::data;
 
-/// What our reader says of a WebP, BMP or TIFF is what OpenCV finds, or the file is refused.
+/// libFuzzer: our reader finds the same size of a WebP, BMP or TIFF as OpenCV, or the file is
+/// refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto decoder = make_opencv_decoder({.pixels = 1 << 18});
   const std::span file(reinterpret_cast<const std::byte*>(data), size);

@@ -10,8 +10,8 @@
 
 namespace trainctl::fuzz {
 
-/// A folder in memory for readers that open paths, kept for the life of the process; no cache is
-/// written meanwhile.
+/// Returns a folder in memory for readers that open paths. It exists until the process exits. The
+/// readers cannot write a cache, because HOME and XDG_CACHE_HOME are unset.
 inline const fs::path& folder() {
   static const fs::path path = [] {
     ::unsetenv("XDG_CACHE_HOME");
@@ -28,7 +28,7 @@ inline void put(const std::string& name, const std::uint8_t* data, std::size_t s
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
 }
 
-/// Runs `body`; bad input must end as Error(data), and with a sentence.
+/// Runs `body`; bad input must throw Error(data) with a message.
 template <class Body>
 void expect_data_error(Body&& body) {
   try {

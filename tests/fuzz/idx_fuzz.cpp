@@ -1,8 +1,8 @@
 #include "data/dataset/mnist.hpp"
 #include "fuzz/folder.hpp"
 
-// libFuzzer: any bytes as an IDX file of images are read or answered. The first byte says whether
-// they are gzip.
+// libFuzzer: any bytes are accepted or refused as an IDX file of images. The first byte chooses
+// gzip.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   if (size == 0) return 0;

@@ -13,7 +13,7 @@ namespace {
 using namespace trainctl;
 using namespace trainctl::data;
 
-/// Any bytes are a sound pack, all of which can be read, or Error(data).
+/// Opens any bytes as a pack and reads every sample; a bad file must throw Error(data).
 void open(std::span<const std::byte> file) {
   try {
     const PackView pack(file, "fuzz.pack");
@@ -21,13 +21,13 @@ void open(std::span<const std::byte> file) {
     for (std::int64_t i = 0; i < pack.header().samples; ++i) {
       sum += hash_bytes(pack.bytes(pack.entry(i))) + pack.name(i).size();
     }
-    if (sum == 1 && pack.header().samples == 0) std::abort();  // keeps the reads
+    if (sum == 1 && pack.header().samples == 0) std::abort();  // forces the reads
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) std::abort();
   }
 }
 
-/// The same with checksums that are right, so that what they cover is reached.
+/// Returns the file with correct checksums, so that the fuzzer reaches the data after them.
 std::string mended(std::string file) {
   PackHeader header;
   std::memcpy(&header, file.data(), sizeof header);

@@ -1,3 +1,7 @@
+// libFuzzer: any bytes are the messages of a joiner to the coordinator or of the coordinator to a
+// joiner. Without the token they never prove anything. After a handshake they are requests of a
+// rank to the store. Bad bytes throw Error(unexpected). A second attempt adds the right proof.
+
 #include "base/error.hpp"
 #include "fuzz/store_session.hpp"
 #include "launch/rendezvous/handshake.hpp"
@@ -20,13 +24,13 @@ std::array<std::byte, 32> all_of(unsigned char value) {
   return bytes;
 }
 
-// As in the seeds.
+// The seeds use the same values.
 const Token kToken = all_of(7);
 const Nonce kHeadNonce = all_of(1);
 const Nonce kJoinNonce = all_of(2);
 
-/// How many bytes a machine takes, never more at once than it wants; bad ones are
-/// Error(unexpected).
+/// Feeds the handshake at most as many bytes as it wants at a time, and returns how many it takes.
+/// Bad bytes must throw Error(unexpected).
 template <class Machine>
 std::size_t feed(Machine& machine, std::string_view bytes) {
   std::size_t taken = 0;
@@ -65,8 +69,8 @@ void as_said_by_a_head(std::string_view bytes) {
   if (answer_with(all_of(8))) std::abort();
 }
 
-/// The exchange of a hello that the head has accepted: "trainctl", version, role, number, nonce,
-/// run id.
+/// Returns the exchange that follows from an accepted hello: "trainctl", version, role, number,
+/// nonce, run id.
 Exchange exchange_of(std::string_view hello) {
   wire::Reader reader(hello.substr(9));
   Exchange exchange{.claim = {}, .run_id = {}, .head = kHeadNonce};
@@ -78,7 +82,7 @@ Exchange exchange_of(std::string_view hello) {
   return exchange;
 }
 
-/// The first byte is the length of a hello, which is followed by the proof that it needs.
+/// Sends a hello, whose length is the first byte, followed by the proof that it needs.
 void with_the_proof(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto length = static_cast<unsigned char>(bytes[0]);
@@ -98,9 +102,6 @@ void with_the_proof(std::string_view bytes) {
 
 }  // namespace
 
-// libFuzzer: any bytes are what a joiner says to the head or the head to a joiner, which proves
-// nothing without the token, and then those of a rank to the store, or Error(unexpected). A second
-// time with the proof that they need.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   as_said_by_a_joiner(bytes);

@@ -1,3 +1,7 @@
+// libFuzzer: any bytes are requests of a rank to the store, which answers them or disconnects the
+// rank with a reason. As one body, the bytes are a request or a reply that survives a round trip,
+// or throw Error(unexpected).
+
 #include "base/error.hpp"
 #include "fuzz/store_session.hpp"
 #include "launch/rendezvous/store.hpp"
@@ -10,7 +14,8 @@ namespace {
 
 using namespace trainctl;
 
-/// What is read, written again, is the same to the last byte; the rest is Error(unexpected).
+/// Aborts unless `body` decodes to a value that encodes to the same bytes, or throws
+/// Error(unexpected).
 template <class Decode, class Encode>
 void expect_same_when_written(std::string_view body, Decode decode, Encode encode) {
   try {
@@ -23,9 +28,6 @@ void expect_same_when_written(std::string_view body, Decode decode, Encode encod
 
 }  // namespace
 
-// libFuzzer: any bytes are requests of a rank to the store, which are answered or cut off with a
-// sentence; as one body they are a request or a reply that comes back the same when written again,
-// or Error(unexpected).
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   expect_same_when_written(bytes, launch::decode_request, launch::encode_request);

@@ -12,7 +12,7 @@
 
 namespace trainctl::fuzz {
 
-/// What a server answers to the bytes of one client, which hangs up behind them.
+/// Returns the server's answers to one client that sends `bytes` and then closes its end.
 inline std::string answers_of(launch::StoreServer& server, std::string_view bytes) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) std::abort();
@@ -21,7 +21,7 @@ inline std::string answers_of(launch::StoreServer& server, std::string_view byte
   std::string answers;
   std::array<char, 1 << 16> buffer;
   for (int turn = 0; server.clients() > 0; ++turn) {
-    if (turn > 1'000'000) std::abort();  // it never ends
+    if (turn > 1'000'000) std::abort();  // the server never finishes
     const ssize_t sent =
         ::send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
@@ -37,7 +37,7 @@ inline std::string answers_of(launch::StoreServer& server, std::string_view byte
   return answers;
 }
 
-/// Any bytes are answered with whole replies, or the client is cut off with a sentence.
+/// Aborts unless the server answers with whole replies, or disconnects the client with a reason.
 inline void expect_sound_store(std::string_view bytes) {
   launch::StoreServer server;
   const std::string answers = answers_of(server, bytes);

@@ -1,8 +1,8 @@
 #include "data/dataset/webdataset.hpp"
 #include "fuzz/folder.hpp"
 
-// libFuzzer: any bytes as a webdataset shard are indexed or answered, and every sample lies within
-// them.
+// libFuzzer: any bytes are indexed or refused as a webdataset shard, and every sample lies within
+// the file.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   fuzz::put("shard.tar", data, size);

@@ -13,7 +13,7 @@ namespace {
 using namespace trainctl;
 using namespace trainctl::weights;
 
-/// Any bytes are a state dict, all tensors of which can be read, or Error(checkpoint).
+/// Opens any bytes as a state dict and reads every tensor; a bad file must throw Error(checkpoint).
 void open(std::span<const std::byte> file) {
   try {
     std::uint64_t sum = 0;
@@ -22,7 +22,7 @@ void open(std::span<const std::byte> file) {
       std::vector<std::byte> copy;
       sum += hash_bytes(row_major(tensor, copy)) + tensor.name.size();
     }
-    if (sum == 1 && sound.tensors.empty()) std::abort();  // keeps the reads
+    if (sum == 1 && sound.tensors.empty()) std::abort();  // forces the reads
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint || error.message().empty()) std::abort();
   }
@@ -30,7 +30,7 @@ void open(std::span<const std::byte> file) {
 
 }  // namespace
 
-// libFuzzer: the bytes as an archive, and as the pickle of one that is sound.
+// libFuzzer: the bytes are a whole archive, and then the pickle inside a valid archive.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   open({reinterpret_cast<const std::byte*>(data), size});
   const std::string archive =

@@ -8,8 +8,8 @@
 #include <regex>
 #include <string>
 
-// The manifests of scripts/cluster, by the environment that they and what runs them set. The
-// scripts for Slurm and torchrun are run by tests/smoke.
+// Tests the manifests of scripts/cluster with the environment that they and their operators set.
+// The Slurm and torchrun scripts are run by tests/smoke.
 
 using namespace trainctl;
 using namespace trainctl::launch;
@@ -22,7 +22,7 @@ std::string text_of(const std::string& name) {
   return read_file(golden_folder() / "../../scripts/cluster" / name, 1 << 20, ReadFailure::config);
 }
 
-/// What the containers' "- {name: X, value: Y}" set.
+/// Returns the variables that the containers' "- {name: X, value: Y}" set.
 Environment environment_of(const std::string& manifest) {
   static const std::regex kEntry(R"re(- \{name: ([A-Z_]+), value: "?([^"}]*)"?\})re");
   Environment found;
@@ -32,7 +32,7 @@ Environment environment_of(const std::string& manifest) {
   return found;
 }
 
-/// The first number behind `key`.
+/// Returns the first number after `key`.
 int number_of(const std::string& manifest, const std::string& key) {
   const std::size_t at = manifest.find(key);
   REQUIRE(at != std::string::npos);
@@ -60,7 +60,7 @@ TEST_CASE("the pods of the Indexed Job are the nodes of one run") {
   CHECK(environment.size() == 3);
   environment["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
   for (int pod = 0; pod < pods; ++pod) {
-    environment["JOB_COMPLETION_INDEX"] = std::to_string(pod);  // by Kubernetes
+    environment["JOB_COMPLETION_INDEX"] = std::to_string(pod);  // set by Kubernetes
     const auto task = place_in(environment);
     REQUIRE(task);
     CHECK(task->launcher == Launcher::kubernetes);
@@ -89,7 +89,7 @@ TEST_CASE("the pods of the PyTorchJob are the nodes of one run, whichever operat
   const std::string manifest = text_of("pytorchjob.yaml");
   CHECK_FALSE(holds(manifest, "nprocPerNode: "));
   CHECK_FALSE(holds(manifest, "elasticPolicy:"));
-  CHECK(environment_of(manifest).empty());  // all of it is the operator's
+  CHECK(environment_of(manifest).empty());  // the operator sets everything
   Environment environment{{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
                           {"MASTER_ADDR", "trainctl-master-0"},
                           {"MASTER_PORT", std::to_string(number_of(manifest, "containerPort: "))},

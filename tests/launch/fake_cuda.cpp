@@ -1,4 +1,4 @@
-// A CUDA driver that does as the environment says, loaded in the place of libcuda.so.1.
+// A CUDA driver whose results are set by the environment. It is loaded instead of libcuda.so.1.
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// A worker that does what its arguments say, one after the other: "hello", "1:kill=9" (rank 1
-// only), "finish". "supervise WORLD LOGS WORDS..." makes it the supervisor of such workers, so that
-// tests can kill that as well; "join PORT NODES NODE RANKS WORDS..." that of a further node.
+// A worker that executes its arguments in order: "hello", "1:kill=9" (on rank 1 only), "finish".
+// With "supervise WORLD LOGS WORDS..." it is the supervisor of such workers, so that tests can kill
+// a supervisor as well; with "join PORT NODES NODE RANKS WORDS..." the supervisor of another node.
 
 #include "base/clock.hpp"
 #include "base/machine/machine.hpp"
@@ -73,7 +73,7 @@ class Worker {
     return *store_;
   }
 
-  // Like the ranks of a run: one that is told to stop tells the others at its next step.
+  // Like in a run, a rank that gets a stop signal reports it to the others at its next step.
   void agree_in(const std::string& name) {
     const events::Phase phase = phase_called(name);
     events_.write(events::Progress{.phase = phase});
@@ -85,7 +85,7 @@ class Worker {
     }
   }
 
-  // A checkpoint is whole when all ranks have written their parts.
+  // A checkpoint is complete when all ranks have written their parts.
   void save_for(int ms) {
     const double until = steady_clock().now() + ms / 1000.0;
     for (std::int64_t part = 1; steady_clock().now() < until; ++part) {
@@ -100,7 +100,7 @@ class Worker {
     }
   }
 
-  // Without a stamp, as a loader does.
+  // Loads without a stamp, like a loader.
   void load_for(int ms) {
     page_.get().stamp(events::Phase::load, 0);
     for (const double until = steady_clock().now() + ms / 1000.0; steady_clock().now() < until;) {
@@ -109,7 +109,7 @@ class Worker {
     }
   }
 
-  // As a collective ends when a peer has gone.
+  // Ends like a collective whose peer has ended.
   void lose(const std::string& peer, int kind) {
     const auto key = "pid" + peer;
     store().wait({key}, std::chrono::seconds(60));
@@ -165,7 +165,7 @@ class Worker {
     linger();
   }
 
-  // Returns once the thread is there, named, and about to do it.
+  // Returns once the thread has started, is named, and is about to run `body`.
   static void start_thread(const char* name, const std::function<void()>& body) {
     std::atomic<bool> ready = false;
     std::thread([&ready, name, body] {
@@ -351,7 +351,7 @@ int supervise_words(int argc, char** argv) {
   return outcome.exit_code;
 }
 
-// The supervisor of a node that joins the head of a test, attempt after attempt; RANKS on each.
+// Runs the supervisor of a node that joins a test's coordinator, with RANKS ranks per attempt.
 int join_words(int argc, char** argv) {
   const launch::Endpoint endpoint{"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[2]))};
   const launch::NodePlace place{.nodes = std::atoi(argv[3]), .node = std::atoi(argv[4])};

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-// Faults at random, by seed. TRAINCTL_LAUNCHER_KILLS and TRAINCTL_MIXED_FAULTS say how many;
+// Random faults from a seed. TRAINCTL_LAUNCHER_KILLS and TRAINCTL_MIXED_FAULTS set their number;
 // TRAINCTL_LONG=1 means many.
 
 namespace trainctl::launch {
@@ -29,7 +29,7 @@ void wait_at_random(Random& random, int most_ms) {
   std::this_thread::sleep_for(std::chrono::microseconds(below(random, most_ms * 1000)));
 }
 
-/// All files below the folder of a job but the logs of its ranks.
+/// Returns all files in the folder of a job except the logs of its ranks.
 std::vector<std::string> strange_files(const Job& job) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(job.folder.path())) {
@@ -89,7 +89,7 @@ namespace {
 struct Fault {
   const char* word;
   int code;        // of the job
-  int signal = 0;  // 0: it exits by itself
+  int signal = 0;  // 0: it exits normally
   int own_exit = 0;
 };
 
@@ -110,7 +110,7 @@ struct Plan {
   int step;
 };
 
-/// The others go on, or tell that they have lost a peer.
+/// The other ranks continue or report that they lost a peer.
 std::vector<std::string> words_of(const Plan& plan, Random& random) {
   const std::string victim = std::to_string(plan.victim);
   std::vector<std::string> words{"catch_term", "hello", "tell_pid"};

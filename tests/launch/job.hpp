@@ -25,7 +25,7 @@ inline std::string contents(const std::filesystem::path& path) {
   return bytes;
 }
 
-/// A job of fake workers in a temp folder, marked so that its processes can be counted.
+/// A job of fake workers in a temporary folder, marked so that its processes can be counted.
 class Job {
  public:
   explicit Job(std::vector<std::string> words, int world_size = 1) {
@@ -34,7 +34,7 @@ class Job {
     spec.world_size = world_size;
     spec.log_folder = folder / "logs";
     spec.environment["TRAINCTL_TEST_MARK"] = folder.path().string();
-    spec.grace_s = 30;  // who heeds the stop has time on a busy machine; other jobs say less
+    spec.grace_s = 30;  // time to stop on a busy machine; other jobs set less
     spec.stop_grace_s = 60;
     spec.init_timeout_s = 60;
   }
@@ -48,7 +48,7 @@ class Job {
         spec, keep, [this] { ++ticks; }, clock);
   }
 
-  /// Pids of living processes that carry the mark.
+  /// Returns the pids of running processes that have the mark.
   [[nodiscard]] std::vector<int> processes() const {
     const std::string mark = "TRAINCTL_TEST_MARK=" + folder.path().string();
     std::vector<int> found;
@@ -62,7 +62,7 @@ class Job {
     return found;
   }
 
-  /// The processes that are still there after a generous time.
+  /// Returns the number of processes that are still running after a generous time.
   [[nodiscard]] std::size_t survivors(double within_s = 60) const {
     for (int i = 0; i < static_cast<int>(within_s * 100); ++i) {
       if (processes().empty()) return 0;
@@ -89,8 +89,8 @@ class Job {
   int ticks = 0;
 };
 
-/// How often a thing is tried at random: what the variable says, else `often`, where
-/// TRAINCTL_LONG=1 asks for it, or `few`.
+/// Returns the number of random trials: the value of the variable, or else `often` with
+/// TRAINCTL_LONG=1, or `few`.
 inline int repetitions(const char* variable, int few, int often) {
   if (const char* text = std::getenv(variable)) return std::atoi(text);
   const char* text = std::getenv("TRAINCTL_LONG");
@@ -104,7 +104,7 @@ inline std::size_t open_descriptors() {
   return number;
 }
 
-/// An hour passes as soon as so many ranks of the job have reported.
+/// A clock that advances by an hour as soon as `ranks` ranks of the job have reported.
 class LeapingClock final : public Clock {
  public:
   LeapingClock(const Job& job, int ranks) : job_(job), ranks_(ranks) {}

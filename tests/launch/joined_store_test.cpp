@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::seconds kLong{30};
 
-/// A head in a thread of its own that serves the store to each rank that joins.
+/// A coordinator in a separate thread that serves the store to each rank that joins.
 class Head {
  public:
   explicit Head(Listener::Options options) : listener_(std::move(options)) {
@@ -34,7 +34,7 @@ class Head {
             .claim = {Role::rank, rank},
             .timeout_s = 60};
   }
-  /// Once it has stopped: who was cut off.
+  /// Returns the clients that were cut off; call it after stop().
   std::vector<StoreServer::Cut> cuts() { return store_.take_cuts(); }
   [[nodiscard]] std::size_t stored_bytes() const { return store_.stored_bytes(); }
 
@@ -93,7 +93,7 @@ TEST_CASE("a rank that claims a key of 8 GiB is cut off, and the others are serv
   Head head(head_of_four());
   StoreClient other(join(head.request(2)).socket.release());
   const Joined hostile = join(head.request(3));
-  // A frame of 64 KiB whose key says that it has 4 GiB less one byte, the most that there is.
+  // The key of a frame of 64 KiB claims a length of 4 GiB minus one byte, the maximum.
   std::string frame = encode_request(
       {.operation = Operation::set, .keys = {std::string(1 << 16, 'k')}, .value = "v"});
   for (std::size_t i = 9; i < 13; ++i) frame[i] = '\xff';

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-// With a control group of the kernel's own, where this machine lets one be made.
+// These tests need a kernel control group, if this machine allows creating one.
 
 namespace trainctl::launch {
 namespace {
@@ -33,7 +33,7 @@ bool put(const fs::path& path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
-/// A group with a limit of memory below one of ours. Made or not; removed with this.
+/// A control group with a memory limit below one of ours, if one can be made. Removed at the end.
 class LimitedGroup {
  public:
   LimitedGroup() {
@@ -46,7 +46,7 @@ class LimitedGroup {
   ~LimitedGroup() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     std::error_code failure;
-    // What has ended leaves it a little later.
+    // The group is released shortly after its processes have ended.
     while (made() && ::rmdir(path_.c_str()) != 0 && fs::exists(path_, failure) &&
            std::chrono::steady_clock::now() < deadline)
       std::this_thread::yield();
@@ -55,7 +55,7 @@ class LimitedGroup {
   LimitedGroup& operator=(const LimitedGroup&) = delete;
 
   [[nodiscard]] bool made() const { return !path_.empty(); }
-  /// With the calling process, and those that it starts from then on.
+  /// Moves the calling process and its future children into the group.
   [[nodiscard]] bool enter() const {
     return put(path_ / "cgroup.procs", std::to_string(::getpid()));
   }
@@ -87,8 +87,8 @@ class LimitedGroup {
   ::_exit(0);
 }
 
-/// What a watch in the group says of a process that took too much, and of one more kill;
-/// "unlimited" where nothing was killed.
+/// Returns the watch's explanations for a process that used too much memory and for one more kill;
+/// "unlimited" if nothing was killed.
 std::string explanations(const LimitedGroup& group) {
   if (!group.enter()) return "unlimited";
   MemoryWatch watch;
@@ -101,7 +101,7 @@ std::string explanations(const LimitedGroup& group) {
   return first + " then" + watch.explain_kill(3 << 20);
 }
 
-/// The same in a process of its own, so that this one stays where it is.
+/// Runs explanations() in a separate process, so that this one stays in its group.
 std::string told_in(const LimitedGroup& group) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

@@ -17,7 +17,7 @@
 
 extern char** environ;
 
-// Jobs of two nodes on this machine: the head is the test, the other a process of its own.
+// Jobs of two nodes on this machine: the test is the coordinator, the other node a child process.
 
 namespace trainctl::launch {
 namespace {
@@ -65,7 +65,8 @@ class TwoNodes {
     return job.run(on_event, clock);
   }
 
-  /// Tells the other node, and gives its exit code; 128 and the signal where one ended it.
+  /// Reports the end to the other node; returns its exit code, or 128 plus the signal that ended
+  /// it.
   int finish(const Outcome& outcome) {
     head.nodes().end({outcome.exit_code, outcome.verdict, outcome.message}, steady_clock().now());
     int status = 0;
@@ -83,7 +84,7 @@ class TwoNodes {
   int ranks_;
 };
 
-/// Does something once so many ranks train.
+/// Calls `body` once `ranks` ranks are training.
 template <class Body>
 EventHandler once_all_train(int ranks, Body body) {
   return [=, number = 0](int, const events::Event& event) mutable {

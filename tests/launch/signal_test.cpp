@@ -10,7 +10,7 @@
 namespace trainctl::launch {
 namespace {
 
-// Raises `signal` in the supervisor once every rank has said Hello.
+// Raises `signal` in the supervisor once every rank has sent Hello.
 EventHandler raise_when_ready(int signal, int world) {
   return [signal, world, ready = 0](int, const events::Event& event) mutable {
     if (std::holds_alternative<events::Hello>(event) && ++ready == world) std::raise(signal);
@@ -87,7 +87,7 @@ TEST_CASE("a second signal kills at once") {
   };
   const Outcome outcome = job.run(twice);
   CHECK((outcome.exit_code == 130 ||
-         outcome.exit_code == 143));  // the kernel decides which of the two comes first
+         outcome.exit_code == 143));  // the kernel decides which of the two arrives first
   CHECK(job.survivors() == 0);
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("a verb's own guard keeps late signals away until it has written its r
   CHECK(job.run().exit_code == 0);
   std::raise(SIGTERM);
   CHECK(outer.take() == std::vector<int>{SIGTERM});
-  std::raise(SIGINT);  // dropped when the guard ends
+  std::raise(SIGINT);  // dropped by the destructor of the guard
 }
 
 TEST_CASE("Ctrl-C at a terminal reaches the supervisor only, so workers end cleanly") {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// Stop signals in every phase, to whomever they are sent.
+// Stop signals in every phase and to every process.
 
 namespace trainctl::launch {
 namespace {
@@ -46,7 +46,7 @@ void check_clean(const Job& job) {
 
 struct PhaseCase {
   std::string phase;
-  std::vector<std::string> afterwards;  // what ranks do once they agree
+  std::vector<std::string> afterwards;  // what ranks do after they have agreed
   int code;
 };
 
@@ -145,7 +145,7 @@ TEST_CASE("a failure in a stop leaves the others the short grace") {
 }
 
 TEST_CASE("a second signal to one worker ends all at once") {
-  // By itself: what comes from the supervisor is passed on, and never a second one.
+  // The signals come from the worker itself: the supervisor forwards only one.
   Job job({"catch_term", "hello", "0:ignore_term", "1:raise=15", "1:raise=10", "wait"}, 2);
   job.spec.stop_grace_s = 600;
   job.spec.grace_s = 0.3;

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <thread>
 
-// Both ends of a rendezvous in one test: a listener that is served by hand, with invented times,
-// and who comes to it.
+// Both ends of a rendezvous in one test: a listener that is served by hand, with artificial times,
+// and the peers that connect to it.
 
 namespace trainctl::launch {
 
@@ -34,8 +34,8 @@ Error thrown_by(Body&& body) {
   throw std::logic_error("unreachable");
 }
 
-/// Returns the error of `attempt(limit_s)`. Where the machine was too busy for an error of that
-/// kind within the limit, the limit is raised.
+/// Returns the error of `attempt(limit_s)`. The limit is raised if the machine was too busy for an
+/// error of that kind within it.
 template <class Attempt>
 Error thrown_within(double limit_s, ErrorKind kind, const Attempt& attempt) {
   Error error = thrown_by([&] { attempt(limit_s); });
@@ -52,7 +52,7 @@ inline Token token_of(unsigned char value) {
   return token;
 }
 
-/// Four ranks on two nodes: ranks 2 and 3 and node 1 may join.
+/// Returns options for four ranks on two nodes: ranks 2 and 3 and node 1 may join.
 inline Listener::Options head_of_two(std::string host = "127.0.0.1") {
   return {.endpoint = {std::move(host), 0},
           .token = token_of(7),
@@ -70,7 +70,7 @@ inline Join request_to(const Listener& head, const Claim& claim) {
           .timeout_s = 60};
 }
 
-/// Polls `done` for as long as a machine that is busy may need.
+/// Polls `done` for as long as a busy machine may need.
 template <class Done>
 void wait_until(Done&& done) {
   const double end = steady_clock().now() + 60;
@@ -80,7 +80,7 @@ void wait_until(Done&& done) {
   }
 }
 
-/// The listener is served at that moment until it is so.
+/// Serves the listener at the time `now` until `done` returns true.
 template <class Done>
 void serve_until(Listener& head, Done&& done, double now = 0) {
   wait_until([&] {
@@ -99,7 +99,7 @@ inline Listener::Arrival arrival_at(Listener& head) {
   return std::move(arrivals[0]);
 }
 
-/// The next sentence about somebody who was turned away.
+/// Returns the next message about a rejected connection.
 inline std::string refusal_of(Listener& head, double now = 0) {
   std::vector<std::string> refusals;
   serve_until(
@@ -122,7 +122,7 @@ bool is_ready(const std::future<Value>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-/// A connection to a listener that says what it likes.
+/// A connection to a listener that sends arbitrary bytes.
 class Stranger {
  public:
   explicit Stranger(const Endpoint& endpoint) {
@@ -135,7 +135,7 @@ class Stranger {
   void say(std::string_view bytes) const {
     ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// What has come, at most so much; does not wait.
+  /// Returns the received bytes, at most `most`, without blocking.
   std::string hear(std::size_t most = 4096) {
     std::string bytes(most, '\0');
     const ssize_t count = ::recv(socket_.get(), bytes.data(), most, MSG_DONTWAIT);
@@ -143,7 +143,7 @@ class Stranger {
     bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     return bytes;
   }
-  /// The other side was found to have closed.
+  /// Returns whether hear() found that the other side has closed.
   [[nodiscard]] bool is_cut() const { return is_cut_; }
   void hang_up() { socket_.reset(); }
   [[nodiscard]] const Fd& socket() const { return socket_; }
@@ -153,7 +153,7 @@ class Stranger {
   bool is_cut_ = false;
 };
 
-/// Takes part in the handshake till the head has answered or closed; gives all that was said.
+/// Runs the handshake until the coordinator has answered or closed, and returns all that was sent.
 inline std::string introduce(Listener& head, Stranger& stranger, JoinHandshake& handshake) {
   std::string said;
   serve_until(head, [&] {

@@ -21,7 +21,7 @@ extern char** environ;
 
 namespace trainctl::launch {
 
-/// A supervisor of fake workers in a process of its own, with the mark of a job.
+/// A supervisor of fake workers in a separate process, with the mark of a job.
 class SupervisorProcess {
  public:
   SupervisorProcess(const Job& job, std::vector<std::string> words, int world) {
@@ -62,7 +62,7 @@ class SupervisorProcess {
     }
   }
 
-  /// The status of its end, once it has come.
+  /// Waits for the process and returns its status.
   int wait() {
     int status = 0;
     ::waitpid(std::exchange(pid_, 0), &status, 0);

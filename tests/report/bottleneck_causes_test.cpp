@@ -14,7 +14,7 @@ std::string told(const Bottleneck& found) {
   return std::string(name_of(found.limit)) + " " + found.cause + " " + found.setting;
 }
 
-/// The verdict after `change` was planted in a quiet machine.
+/// Returns the verdict after `change` was applied to a quiet machine.
 std::string planted(const events::Timing& times,
                     const std::function<void(BottleneckContext&)>& change) {
   BottleneckContext with = context();
@@ -37,7 +37,7 @@ TEST_CASE("a step that waits for batches has causes that are told apart") {
   idle.cpu_percent = 30;
   CHECK(planted(idle, [](auto&) {}) == "input_bound slow_source loader.num_workers=10");
   const auto disk = [](BottleneckContext& c) { c.usage->io_stalled = 0.8; };
-  CHECK_THAT(planted(idle, disk), Contains("slow_source"));  // another process waits for it
+  CHECK_THAT(planted(idle, disk), Contains("slow_source"));  // another process waits for the disk
   idle.read_mb_s = 12;
   CHECK(planted(idle, disk) == "input_bound slow_disk dataset.cache.mode=encoded");
   CHECK(planted(idle, [&](auto& c) {
@@ -143,7 +143,7 @@ TEST_CASE("threads that spin beside a loader are told, where they leave it no co
     c.usage->loader_cores = 1.0;
   };
   CHECK(planted(busy, spin) == "input_bound spinning_threads trainer.num_threads=1");
-  CHECK_THAT(planted(kStarved, spin), !Contains("spinning"));  // cores are left
+  CHECK_THAT(planted(kStarved, spin), !Contains("spinning"));  // there are idle cores
   CHECK_THAT(planted(kAtWork, spin), !Contains("spinning"));
   CHECK_THAT(planted(busy,
                      [&](auto& c) {
@@ -155,7 +155,7 @@ TEST_CASE("threads that spin beside a loader are told, where they leave it no co
   CHECK_THAT(planted(busy,
                      [&](auto& c) {
                        spin(c);
-                       c.usage->loader_cores = 3.8;  // it is the loader that takes them
+                       c.usage->loader_cores = 3.8;  // the loader uses the cores
                      }),
              !Contains("spinning"));
   CHECK_THAT(planted(busy,
@@ -174,13 +174,13 @@ TEST_CASE("a rank that waits for its own batches gets workers") {
         "communication_bound slow_loading_rank loader.num_workers=12");
   CHECK(planted(apart, [&](auto& c) {
           c.straggler = loads;
-          c.usage->cpu_stalled = 0.5;  // no core is left
+          c.usage->cpu_stalled = 0.5;  // there is no idle core
         }) == "communication_bound slow_loading_rank loader.num_workers=4");
   CHECK(planted(apart, [&](auto& c) {
           c.straggler = loads;
           c.straggler_is_here = false;
         }) == "communication_bound slow_loading_rank loader.num_workers=4");
-  CHECK(planted(apart, [](auto& c) {  // all wait as long, and it computes longer
+  CHECK(planted(apart, [](auto& c) {  // all ranks wait equally, and this one computes longer
           c.straggler = RankRow{.rank = 3, .data_wait_s = 0.005, .work_s = 0.016, .behind = 0.4};
         }) == "communication_bound slow_rank ");
 }
@@ -198,7 +198,7 @@ TEST_CASE("a perfect loader spares all ranks the wait of the slowest") {
   CHECK(std::ranges::any_of(found.evidence, [](const Evidence& each) {
     return each.name == "straggler_data_wait" && each.tells;
   }));
-  with.ranks_wait_s = 0;  // rank 0 waits where another one works
+  with.ranks_wait_s = 0;  // rank 0 waits while another rank works
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(1));
 }
 

@@ -24,7 +24,7 @@ TEST_CASE("what is no text, or turns its direction, is replaced") {
   const std::string replaced = "\xEF\xBF\xBD";
   CHECK(escaped("a\xFFz") == "a" + replaced + "z");
   CHECK(escaped(std::string_view("a\0b\x1b[31m", 8)) == "a" + replaced + "b" + replaced + "[31m");
-  CHECK(escaped("a\xE2\x80\xAEz") == "a" + replaced + "z");  // right-to-left override
+  CHECK(escaped("a\xE2\x80\xAEz") == "a" + replaced + "z");  // a right-to-left override
   CHECK(escaped("a\xC2\x85z") == "a" + replaced + "z");      // a control character of two bytes
   CHECK(escaped("\xC3\xA9 \xE2\x96\x81\n") == "\xC3\xA9 \xE2\x96\x81\n");
 }
@@ -67,7 +67,7 @@ TEST_CASE("a page names its sections, leaves empty ones out and forbids requests
   CHECK(text.find("id=\"two\"") == std::string::npos);
   CHECK(text.find("restarts") == std::string::npos);
   CHECK(text.find("<svg onload") == std::string::npos);
-  CHECK(text.find("://") == text.find("://www.w3.org/2000/svg"));  // a name, which nobody fetches
+  CHECK(text.find("://") == text.find("://www.w3.org/2000/svg"));  // a name that is not fetched
 }
 
 TEST_CASE("a table of a page scrolls in its box and aligns numbers") {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-// Invented runs: round numbers, so that every figure in a golden file can be checked by hand.
+// Invented runs with round numbers, so that every figure in a golden file can be checked by hand.
 
 namespace invented {
 

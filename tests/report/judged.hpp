@@ -2,14 +2,14 @@
 
 #include "report/diagnosis/bottleneck.hpp"
 
-// Invented times and machines that verdicts are asked of.
+// Invented times and machines for tests of verdicts.
 
 namespace judged {
 
 using namespace trainctl;
 using namespace trainctl::report;
 
-/// A run of 10 s in epochs, in which a part takes `seconds`, and the passes the rest.
+/// Returns a run of 10 s in which one part takes `seconds`, and the forward pass the rest.
 inline events::Timing timing(double events::Timing::*part, double seconds) {
   events::Timing timing{.wall_s = 10, .forward_s = 10 - seconds, .samples = 6400};
   timing.*part += seconds;
@@ -20,7 +20,7 @@ inline events::Timing timing(double events::Timing::*part, double seconds) {
 inline const events::Timing kStarved = timing(&events::Timing::data_wait_s, 8);
 inline const events::Timing kAtWork = timing(&events::Timing::backward_s, 5);
 
-/// Of a quiet machine of four cores.
+/// Returns the context of a quiet machine with four cores.
 inline BottleneckContext context() {
   return {.num_workers = 2,
           .batch_size = 64,

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <vector>
 
-// Invented benches with noise: times of two settings in turns, from a seed.
+// Invented benches with noise: times of two settings in alternation, from a seed.
 
 namespace noisy {
 
-/// bell: log-normal. slow_minutes: the same, and every fourth round a half slower, both settings
-/// alike. heavy: Student's t of 3 degrees. late: what only ever slows down, exponential. spikes:
-/// log-normal, and one run in ten is much slower, whatever its neighbor does.
+/// bell: log-normal. slow_minutes: the same, and every fourth round is slower by half for both
+/// settings. heavy: Student's t with 3 degrees of freedom. late: exponential delays only. spikes:
+/// log-normal, and one run in ten is much slower, independent of its neighbor.
 enum class Noise { bell, slow_minutes, heavy, late, spikes };
 
 class Draws {
@@ -25,7 +25,7 @@ class Draws {
     return radius * std::cos(6.283185307179586 * uniform());
   }
 
-  /// Of the logarithm of one run's time; `size` is its deviation, or near it.
+  /// Returns the noise of the logarithm of one run's time; `size` is about its standard deviation.
   double noise(Noise kind, double size) {
     switch (kind) {
       case Noise::heavy: {
@@ -58,12 +58,12 @@ struct Times {
 struct Shape {
   Noise noise = Noise::bell;
   double size = 0.02;  // of a run's noise
-  double slower = 1;   // true times of the other over those of the base
+  double slower = 1;   // true ratio of the other's times to the base's
   int repeats = 5;
   bool one_side = false;  // only the base is noisy
 };
 
-/// The `number`-th of all benches of that shape.
+/// Returns the `number`-th bench of that shape.
 inline Times bench(const Shape& shape, std::uint64_t seed, std::uint64_t number) {
   Draws draws(seed, number);
   Times times;

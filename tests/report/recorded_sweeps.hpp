@@ -2,7 +2,8 @@
 
 #include <array>
 
-// Losses of real learning-rate sweeps of 200 steps, or until they diverged, with three digits.
+// Losses of real learning-rate sweeps of 200 steps, or until they diverged, rounded to three
+// digits.
 
 namespace trainctl::report::recorded {
 
@@ -53,7 +54,7 @@ inline constexpr Sweep kMlpAdamw{
                 2.37,  2.42,  2.31,  2.33,  2.57,  2.63,  2.51,  2.39,  2.77,  2.56,  2.48,  2.99,
                 2.63,  2.36,  2.49,  3.39,  3.24,  3.03,  3.29,  3.16}};
 
-/// LeNet on MNIST, SGD with momentum: flat for long, and a fall of a tenth.
+/// LeNet on MNIST, SGD with momentum: long flat, then a fall by a tenth.
 inline constexpr Sweep kLenetSgd{
     1e-06,
     10,
@@ -71,7 +72,7 @@ inline constexpr Sweep kLenetSgd{
      2.42, 2.32, 2.35, 2.37, 2.32, 2.52, 2.47, 2.37, 2.39, 2.52, 2.49, 2.43, 2.32, 2.36, 2.67, 2.41,
      2.34, 2.44, 2.57, 2.7,  2.66, 2.44, 2.87, 2.55}};
 
-/// A small language model, AdamW: a wide fall to a floor of a decade.
+/// A small language model, AdamW: a wide fall to a minimum that is a decade wide.
 inline constexpr Sweep kTransformerAdamw{
     1e-07,
     10,

@@ -32,7 +32,7 @@ Number at(std::string_view bytes, std::size_t offset) {
   return number;
 }
 
-/// The records of a file; stops at the first that is cut or damaged.
+/// Returns the records of a file up to the first truncated or damaged one.
 std::vector<std::string> records_of(const std::string& bytes) {
   std::vector<std::string> records;
   for (std::size_t i = 0; i + 12 <= bytes.size();) {
@@ -76,7 +76,8 @@ TEST_CASE("a record is its length, a masked checksum of that, the bytes and thei
   REQUIRE(record.size() == 8 + 4 + 9 + 4);
   CHECK(record.substr(0, 8) == std::string("\x09\0\0\0\0\0\0\0", 8));
   CHECK(record.substr(12, 9) == "123456789");
-  // CRC-32C of "123456789" is e3069283; turned right by 15 bits and shifted by the constant.
+  // The CRC-32C of "123456789" is e3069283; it is rotated right by 15 bits, and the constant is
+  // added.
   const std::uint32_t expected = ((0xe3069283u >> 15) | (0xe3069283u << 17)) + 0xa282ead8u;
   CHECK(at<std::uint32_t>(record, 21) == expected);
   CHECK(records_of(record) == std::vector<std::string>{"123456789"});
@@ -204,9 +205,9 @@ TEST_CASE("a matrix of counts is drawn once all its rows are there") {
   CHECK(raster.width == 160);
   CHECK(raster.height == 160);
   REQUIRE(raster.rgb.size() == 160 * 160 * 3);
-  CHECK(raster.rgb.front() == 8);                 // a share of 1
-  CHECK(raster.rgb[3 * 159] == 255);              // a share of 0
-  CHECK(raster.rgb[3 * (160 * 159 + 159)] == 8);  // the last
+  CHECK(raster.rgb.front() == 8);                 // fraction 1
+  CHECK(raster.rgb[3 * 159] == 255);              // fraction 0
+  CHECK(raster.rgb[3 * (160 * 159 + 159)] == 8);  // the last cell
   rows.add({.metric = "val/confusion_matrix", .epoch = 1, .row = 0, .counts = {3, 0}});
   CHECK_FALSE(rows.is_whole());
 }

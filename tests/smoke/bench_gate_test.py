@@ -1,5 +1,5 @@
-"""The gate of `bench` on real runs: a planted slow-down, baselines, a budget. Needs TRAINCTL_BINARY and TRAINCTL_SLOW_PLUGIN, a data
-set that sleeps for each sample and, with TRAINCTL_TEST_SLOWER, so many per cent longer."""
+"""The gate of `bench` fails a planted slow-down, compares with baselines and respects a budget. Needs TRAINCTL_BINARY and
+TRAINCTL_SLOW_PLUGIN, a data set that sleeps for each sample and sleeps longer by the percentage in TRAINCTL_TEST_SLOWER."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ trainer: {{max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1}}
 """
 GATE = "samples_per_s<-3%"
 MOST_REPEATS = 20
-# What an interval says on a machine that other tests use, too: never that the control is slower.
+# Exit codes of a control: other tests use the machine, so its interval may be too wide (4), but it never shows a slow-down (3).
 NOT_SLOWER = (0, 4)
 
 
@@ -46,7 +46,7 @@ class Sleepy(Smoke):
 
 class GateOnRealRuns(Sleepy):
     def failing(self, *words):
-        """Exit code 3; where the machine was too noisy for five repeats, with as many as were proposed."""
+        """Runs a bench that must exit with 3. If five repeats are too noisy, runs it again with the proposed number of repeats."""
         document = self.bench(*words, codes=(3, 4))
         if document["gate"]["exit_code"] == 4:
             proposed = document["gate"]["conditions"][0]["repeats_needed"] or MOST_REPEATS
@@ -103,7 +103,7 @@ class GateOnRealRuns(Sleepy):
     @measures_time
     def test_a_run_folder_is_a_baseline_too(self):
         self.train(config="sleepy.yaml")
-        with slower(50):  # one run against five: Welch's interval is wide
+        with slower(50):  # one run against five makes Welch's interval wide
             document = self.failing("--baseline", self.run_dir, "--fail-on", GATE)
         self.assertEqual(document["gate"]["conditions"][0]["against"], f"'the run' of {self.run_dir}")
 
@@ -188,7 +188,7 @@ class Budget(Sleepy):
         document = self.bench("--workers", "0,1", "--repeats", "200", "--budget", "15s")
         made = [len(row["trials"]) for row in document["rows"]]
         self.assertTrue(1 <= min(made) <= max(made) < 200)
-        self.assertLessEqual(max(made) - min(made), 1)  # a run that the budget ends is none
+        self.assertLessEqual(max(made) - min(made), 1)  # a run that the budget interrupts does not count
         self.assertEqual(document["repeats_asked"], 200)
 
     def test_a_budget_that_no_round_fits_into_is_inconclusive(self):
@@ -201,7 +201,7 @@ class Budget(Sleepy):
         self.assertIn("'soon' is no time", err)
 
     def test_a_warm_up_ends_with_the_budget_and_no_run_follows_it(self):
-        minutes = ["trainer.num_threads=auto", "dataset.train.microseconds=60000000"]  # a sample
+        minutes = ["trainer.num_threads=auto", "dataset.train.microseconds=60000000"]  # microseconds per sample
         code, out, err = run(self.folder, "bench", "sleepy.yaml", *minutes, "--budget", "2s")
         self.assertEqual(code, 4, out + err)
         self.assertIn("warm-up  ended: the budget is over", err)

@@ -1,4 +1,4 @@
-"""What bench refuses before it starts anything; whole benches are in run_test.py."""
+"""`bench` refuses wrong input before it starts a run; run_test.py has whole benches."""
 
 from support import SOURCE, Front, main
 

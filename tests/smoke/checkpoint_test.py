@@ -1,6 +1,8 @@
-"""A save whose n-th system call fails or kills it, for every n: the checkpoints from before stay whole. Needs TRAINCTL_SAVER.
+"""The n-th system call of a save fails or kills the process, for every n, and the earlier checkpoints stay intact. Needs
+TRAINCTL_SAVER.
 
-TRAINCTL_LONG=1 adds more errors, calls that go on failing, writes that lie, and kills at calls that change nothing."""
+TRAINCTL_LONG=1 adds more errors, calls that keep failing, short writes that report success, and kills at calls that change
+nothing."""
 
 import collections
 import concurrent.futures
@@ -17,7 +19,7 @@ import unittest
 
 SAVER = os.environ["TRAINCTL_SAVER"]
 LONG = os.environ.get("TRAINCTL_LONG") == "1"
-# A save's calls. strace leaves out what this kind of machine lacks.
+# The system calls of a save. strace ignores the names that this architecture lacks.
 WRITES = ["write", "writev", "pwrite64", "pwritev", "pwritev2"]
 CHANGES = [*WRITES, "rename", "renameat", "renameat2", "symlink", "symlinkat", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir",
            "ftruncate", "fallocate"]
@@ -25,7 +27,7 @@ CALLS = [*CHANGES, "open", "openat", "close", "fsync", "fdatasync"]
 READS = ["read", "pread64", "preadv", "getdents64"]
 ERRORS = ["ENOSPC", "EIO", "EDQUOT"]
 MORE_ERRORS = [*ERRORS, "EROFS", "EINTR"]
-MARK = "getppid"  # the saver calls it where a save begins
+MARK = "getppid"  # the saver calls getppid where a save begins
 DEADLINE = 120
 Case = collections.namedtuple("Case", "call number what sticky")
 Ended = collections.namedtuple("Ended", "code out err fired trace")
@@ -40,7 +42,7 @@ def looks(ended):
 
 
 def cannot_trace():
-    """Why no system call can be made to fail here; nothing where it can."""
+    """Returns why system calls cannot be made to fail here, or None if they can."""
     if not shutil.which("strace"):
         return "strace is not installed: scripts/setup --checks"
     ended = subprocess.run(["strace", "-f", "-qq", "-o", os.devnull, "-e", "inject=getppid:error=EIO", "true"],
@@ -49,12 +51,12 @@ def cannot_trace():
 
 
 def memory_folder():
-    """Where a sync costs nothing: which call fails matters here, not the disk."""
+    """Returns a folder in memory if there is one: syncs are free there, and the disk does not matter to these tests."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Saves(unittest.TestCase):
-    """Steps 1 and 2 are saved; the save of step 3 goes wrong; what is found then is judged, and step 4 saved."""
+    """Saves steps 1 and 2, lets the save of step 3 fail, checks the checkpoints that are left, and saves step 4."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="trainctl-checkpoint-", dir=memory_folder())
@@ -71,7 +73,7 @@ class Saves(unittest.TestCase):
         return folder
 
     def judge(self, folder, code, out, what):
-        """The old save or the new one is there, and the next save leaves nothing behind of this one."""
+        """Checks that the old or the new save is intact and that the next save removes every file of the failed one."""
         after = saver(folder, "look", "save:4", "look")
         said = f"{what}: {after.stdout}{after.stderr}"
         self.assertEqual(after.returncode, 0, said)
@@ -109,7 +111,7 @@ class CallsThatFail(Saves):
         return Ended(ended.returncode, ended.stdout, ended.stderr, fired, text)
 
     def inject(self, case):
-        """Whether the call was reached; judged whether it was or not."""
+        """Injects the fault, checks the checkpoints, and returns whether the save reached the call."""
         folder = self.copy()
         when = f"{case.number}{'+' if case.sticky else ''}"
         ended = self.trace(folder, "-e", f"inject={case.call}:{case.what}:when={when}")
@@ -121,7 +123,7 @@ class CallsThatFail(Saves):
         return ended.fired
 
     def counts(self):
-        """call -> (how often before the save begins, how often in all)."""
+        """Returns {call: (number of calls before the save begins, number of calls in total)}."""
         ended = self.trace(self.copy())
         self.assertEqual((ended.code, ended.fired), (0, False), ended.err)
         calls = re.findall(r"^\d+ +(\w+)\(", ended.trace, re.M)
@@ -130,7 +132,8 @@ class CallsThatFail(Saves):
         return {call: (before[call], total[call]) for call in total if call != MARK and total[call] > before[call]}
 
     def every(self, calls, what, sticky=False):
-        """Every case from a save's first call on, and one past its last, which shows that none is left out."""
+        """Runs every case from the first call of a save to one past its last, which must not be reached, so that no case is left
+        out."""
         counts = self.counts()
         chosen = [call for call in calls if call in counts]
         self.assertTrue(chosen)
@@ -156,7 +159,7 @@ class CallsThatFail(Saves):
     @unittest.skipUnless(LONG, "TRAINCTL_LONG=1 is not set")
     def test_every_call_fails_from_some_time_on(self):
         for error in MORE_ERRORS:
-            # A write that is interrupted is tried again, so for ever.
+            # The writer retries an interrupted write, so an endless EINTR would never end.
             calls = [call for call in CALLS + READS if error != "EINTR" or call not in WRITES + READS]
             with self.subTest(error=error):
                 self.every(calls, lambda number, error=error: f"error={error}", sticky=True)
@@ -172,7 +175,7 @@ class CallsThatFail(Saves):
 
 class WritesThatFallShort(Saves):
     def test_files_may_grow_no_further_at_every_length(self):
-        """The last write that fits is cut short, the next one fails."""
+        """The last write that fits is short, and the next write fails."""
         longest = max(path.stat().st_size for path in self.template.glob("*/*"))
         codes = []
         for limit in [*range(0, longest, 37 if LONG else 149), longest - 1, longest]:
@@ -181,7 +184,7 @@ class WritesThatFallShort(Saves):
             def bounded(limit=limit):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-            # SIGXFSZ stays ignored, as Python has it, so that the write returns.
+            # Python ignores SIGXFSZ and the child inherits that, so the write returns an error.
             ended = saver(folder, "save:3", preexec_fn=bounded, restore_signals=False)
             codes.append(ended.returncode)
             self.judge(folder, ended.returncode, ended.stdout, f"at most {limit} bytes: {ended.returncode} {ended.stderr}")
@@ -194,4 +197,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

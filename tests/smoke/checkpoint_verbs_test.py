@@ -1,4 +1,4 @@
-"""Drives `trainctl checkpoint` as a user does, on checkpoints that no network made. Needs TRAINCTL_BINARY and TRAINCTL_SAVER."""
+"""Drives `trainctl checkpoint` as a user does, on checkpoints without a real network. Needs TRAINCTL_BINARY and TRAINCTL_SAVER."""
 
 import json
 import os
@@ -18,7 +18,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 
 def crc32c(data):
-    """Slow and plain: only small files are written here."""
+    """Returns the CRC-32C of the data. It is slow, but the files here are small."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -28,7 +28,7 @@ def crc32c(data):
 
 
 def container(entries, meta):
-    """The bytes of a file of a checkpoint: entries as (name, dtype, shape, bytes). And its checksum."""
+    """Returns the bytes of a checkpoint file and their checksum. Entries are (name, dtype, shape, bytes)."""
     listed, body = [], b""
     for name, dtype, shape, data in entries:
         body += bytes(-len(body) % 64)
@@ -51,7 +51,7 @@ def floats(*values):
 
 
 def write_checkpoint(folder, step=7, epoch=1, format=3):
-    """One rank, a model of one layer, an optimizer, an average and the best weights."""
+    """Writes a checkpoint of one rank: a model of one layer, an optimizer, averaged weights and the best weights."""
     path = folder / f"epoch={epoch:04}-mid-step={step:06}"
     path.mkdir(parents=True)
     tensors = [("model/fc.weight", [2, 2], floats(1, 2, 3, 4)), ("model/fc.bias", [2], floats(5, 6)),
@@ -69,7 +69,7 @@ def write_checkpoint(folder, step=7, epoch=1, format=3):
 
 
 def read_safetensors(path):
-    """name -> (shape, bytes), and the metadata."""
+    """Returns {name: (shape, bytes)} and the metadata."""
     data = path.read_bytes()
     length = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + length])
@@ -87,7 +87,7 @@ class Verbs(unittest.TestCase):
         self.saved = self.run_dir / "checkpoints"
 
     def save(self, *steps):
-        """Two ranks each; the links lead to the last one."""
+        """Saves a checkpoint of two ranks for each step; the links point to the last one."""
         words = [f"save:{step}" for step in steps]
         ended = subprocess.run([SAVER, self.saved, *words], capture_output=True, text=True, timeout=120)
         self.assertEqual(ended.returncode, 0, ended.stderr)

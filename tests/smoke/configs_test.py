@@ -1,5 +1,5 @@
-"""Every file of configs/ through the real program, on data drawn here: each is sound, each takes a step, and together they use every
-stage that `trainctl list` names. Needs TRAINCTL_BINARY."""
+"""Runs every file of configs/ through the real program on generated data: each config is valid and takes a step, and together
+they use every stage that `trainctl list` names. Needs TRAINCTL_BINARY."""
 
 import hashlib
 import json
@@ -25,16 +25,16 @@ TABLE = SOURCE / "tests/golden/data/table.parquet"
 # Stages that no config uses, each with the reason. A new stage comes with a config, not with a line here.
 WITHOUT_A_CONFIG = {}
 
-# The kind of what stands under a key: of the experiment, of a split, or among the options of another stage.
+# The kind of stage that a key holds: at the top level, in a split, or among the options of another stage.
 KINDS = {"model": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
          "metrics": "metric", "train": "dataset", "val": "dataset", "test": "dataset", "source": "dataset", "sampler": "sampler",
          "transforms": "transform", "batch_transforms": "batch_transform", "layers": "layer", "shortcut": "layer",
          "schedulers": "scheduler", "loggers": "logger"}
-LISTS = {"loggers", "metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options of these names may be no lists
+LISTS = {"loggers", "metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options with these names need not be lists
 
 
 def stages_of(value, kind=None):
-    """The stages of a resolved experiment, or of a value in it that holds stages of a kind: {(kind, type)}."""
+    """Returns {(kind, type)} for the stages of a resolved experiment, or of a value in it that holds stages of that kind."""
     if isinstance(value, list):
         return set().union(*(stages_of(item, kind) for item in value))
     if isinstance(value, str):
@@ -48,12 +48,12 @@ def stages_of(value, kind=None):
 
 
 def missing(listed, used, excepted):
-    """The stages of `trainctl list` that nothing uses and no line excuses, and the lines that excuse nothing."""
+    """Returns the listed stages that are neither used nor excepted, and the exceptions that are not needed."""
     return sorted(listed - used - set(excepted)), sorted(set(excepted) & used | set(excepted) - listed)
 
 
 def write_cifar(folder):
-    """CIFAR in its real size, since the reader asks for it; files of one size share their bytes."""
+    """Writes CIFAR in its real size, since the reader checks the size; files of one size share their bytes."""
     ten, hundred = folder / "cifar10", folder / "cifar100"
     ten.mkdir(parents=True)
     hundred.mkdir()
@@ -67,7 +67,7 @@ def write_cifar(folder):
 
 
 def write_photographs(folder):
-    """Two classes of pictures that differ in their color."""
+    """Writes two classes of pictures that differ in color."""
     for name, color in (("animal", b"\xd0\x60\x20"), ("artifact", b"\x20\x60\xd0")):
         (folder / "imagenet-sample" / name).mkdir(parents=True)
         for i in range(100):
@@ -76,7 +76,8 @@ def write_photographs(folder):
 
 
 def write_mnists(folder):
-    """MNIST and Fashion-MNIST in their real size, since warm-ups are compared with the run: a bright band for each class."""
+    """Writes MNIST and Fashion-MNIST in their real size, because warm-up steps are checked against the run's length. Each class
+    has a bright band."""
     images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
                       for label in range(10))
     mnist, fashion = folder / "mnist", folder / "fashion_mnist"
@@ -90,7 +91,7 @@ def write_mnists(folder):
 
 
 class Drawn(unittest.TestCase):
-    """Data for the configs of some folders, drawn once for all tests of a class."""
+    """Writes the data for the configs of some folders, once for all tests of a class."""
 
     WRITERS = ()
     SETS = ()
@@ -110,14 +111,14 @@ class Drawn(unittest.TestCase):
         make_data.make(cls.data, cls.SETS)
 
     def ask(self, *words):
-        """The JSON document of a verb that has to succeed."""
+        """Returns the JSON document of a verb, which must succeed."""
         code, out, err = run(self.folder, *words, "--json")
         self.assertEqual(code, 0, f"{words}: {err}")
         return json.loads(out)
 
 
 class Vocabulary(Drawn):
-    """What `list`, `explain` and configs/ say about the same stages."""
+    """`list`, `explain` and configs/ name the same stages."""
 
     def setUp(self):
         kinds = self.ask("list")["kinds"]
@@ -159,11 +160,11 @@ class Vocabulary(Drawn):
 
 
 class Sound(Drawn):
-    """`trainctl validate` on every config, with data to look at."""
+    """Runs `trainctl validate` on every config, with data."""
 
     WRITERS = (write_mnists, write_cifar, write_photographs)
     SETS = make_data.SETS
-    UNREAD = {"imagenet-sample/pack.yaml", "tabular/parquet.yaml"}     # their files are not drawn here
+    UNREAD = {"imagenet-sample/pack.yaml", "tabular/parquet.yaml"}     # the tests do not write these files
 
     def test_every_config_is_valid(self):
         for config in set(ALL) - self.UNREAD:
@@ -177,7 +178,7 @@ class Sound(Drawn):
 
 
 class Stepping(Drawn):
-    """One batch of training and one of validation for every config of some folders."""
+    """Runs one batch of training and one of validation for every config of some folders."""
 
     FOLDERS = ()
     BATCH = 8
@@ -213,7 +214,7 @@ class OptimizerConfigs(Stepping):
 
 
 class DistributedConfigs(Stepping):
-    """With two processes each."""
+    """Runs the configs with two processes each."""
 
     FOLDERS = ("mnist/distributed",)
     WRITERS = (write_mnists,)
@@ -226,7 +227,7 @@ class SmallImageConfigs(Stepping):
 
 
 class Photographs:
-    """Two pictures a step, in the size that the recipe asks for."""
+    """Trains on two pictures per step, in the size that the recipe asks for."""
 
     BATCH = 2
     WRITERS = (write_photographs,)
@@ -250,7 +251,7 @@ class TableAndTextConfigs(Stepping):
     WORDS = {"text/gpt2_small.yaml": ("model.layers=1", "dataset.train.sequence_length=64")}
 
     def step(self, config, *words):
-        """Nothing here writes Parquet, and not every build reads it: a table of the tests, of one class, stands for the houses."""
+        """Nothing here writes Parquet, and not every build reads it, so a table of the tests with one class replaces the houses."""
         if config == "tabular/parquet.yaml":
             table = (f"{{type: parquet, path: {TABLE}, label: y, features: [a, b, kind], categorical: [kind], missing: drop, "
                      f"standardize: true, statistics_from: {TABLE}}}")
@@ -270,7 +271,7 @@ class EveryFolder(unittest.TestCase):
 
 
 class ResidualAndMobileNetworksLearn(Drawn):
-    """Images of CIFAR-10's shape and folders of images: the loss falls well below where it began."""
+    """The loss falls well below its first value on images of CIFAR-10's shape and on folders of images."""
 
     WRITERS = (write_cifar, write_photographs)
 
@@ -303,4 +304,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

@@ -1,4 +1,4 @@
-"""The configs of convolutional networks, cut to a few steps, through the real program. Needs TRAINCTL_BINARY."""
+"""Runs the configs of convolutional networks for a few steps through the real program. Needs TRAINCTL_BINARY."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ from support import SOURCE, Smoke, run
 
 
 def cifar_records(count):
-    """Ten classes, each with a color and a bright row of its own."""
+    """Returns records of ten classes, each with its own color and bright row."""
     kinds = []
     for label in range(10):
         planes = b"".join(bytes(250 if i // 96 == label else (label * 25 * (plane + 1)) % 200 for i in range(1024))
@@ -19,7 +19,7 @@ def cifar_records(count):
 
 
 class CifarNetworks(Smoke):
-    """CIFAR-10 in its real size, since the reader asks for it; one file of samples stands for all five."""
+    """CIFAR-10 in its real size, since the reader checks the size; one file of samples is used for all five."""
 
     CONFIG = SOURCE / "configs/cifar10/resnet_cifar.yaml"
     SHORT = ["trainer.max_epochs=3", "+trainer.num_threads=1", "++trainer.channels_last=false", "loader.batch_size=32",
@@ -65,7 +65,7 @@ class CifarNetworks(Smoke):
 
 
 class PhotographNetworks(Smoke):
-    """The configs for photographs, on the pictures of imagenet-sample and smaller crops."""
+    """Runs the configs for photographs on the pictures of imagenet-sample, with smaller crops."""
 
     def setUp(self):
         super().setUp()
@@ -91,4 +91,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

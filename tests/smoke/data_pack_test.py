@@ -1,4 +1,4 @@
-"""`data pack`, and what is read from packs."""
+"""Tests `data pack` and data sets that read packs."""
 
 import shutil
 import signal
@@ -67,12 +67,12 @@ class Packs(Front):
         deadline = time.monotonic() + 60
         while not journal.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(0.3)  # Whenever the signal comes, what was packed before it is saved.
+        time.sleep(0.3)  # Whenever the signal arrives, the samples that were packed before it are saved.
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
         self.assertIn(process.returncode, (130, -signal.SIGINT))
         self.assert_has(err, "start the same command again to go on")
-        self.assertGreater(journal.stat().st_size, 24)  # more than its header
+        self.assertGreater(journal.stat().st_size, 24)  # the journal is longer than its header
 
     def test_with_skip_damaged_samples_are_left_out(self):
         self.damaged_folder("1x1", "420")

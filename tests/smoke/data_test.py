@@ -1,4 +1,4 @@
-"""The verbs of `data` but `pack`."""
+"""Tests the verbs of `data` except `pack`."""
 
 import re
 
@@ -83,7 +83,7 @@ class Benches(DataVerbs):
     def test_each_worker_count_has_a_process_and_is_compared_with_the_limit(self):
         words = ["data", "bench", self.config, "--workers", "0,2", "--repeats", "2", "--epochs", "2"]
         table = self.program(*words, code=0, LC_ALL="C")
-        # Numbers of any width stand in columns of any width.
+        # The width of the columns depends on the numbers.
         self.check_golden("cli/data_bench.txt", re.sub("( +|-+)", lambda run: run[0][0], table.out))
         self.assert_has(table.err, "round 2 of 2  workers=2")
         document = self.program(*words, "--json").json

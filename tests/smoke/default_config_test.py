@@ -1,4 +1,4 @@
-"""What a verb does without an experiment file. Needs TRAINCTL_BINARY."""
+"""Verbs also work without an experiment file. Needs TRAINCTL_BINARY."""
 
 import json
 import os
@@ -17,7 +17,7 @@ FRONT_VERBS = ["validate", "show-config", "plan --no-model", "data hash --epochs
 
 
 class FrontVerbs(Front):
-    """Verbs that need no engine and no run."""
+    """These verbs need neither the engine nor a run."""
 
     def run_here(self, *words, code=None):
         return self.program(*words, code=code, XDG_CACHE_HOME=str(self.folder / ".cache"))
@@ -66,7 +66,7 @@ class FrontVerbs(Front):
 
 
 class WithoutAConfig(Smoke):
-    """Both run in an empty folder, on experiments that are built into the program."""
+    """`run` and `bench` use the built-in experiments in an empty folder."""
 
     def setUp(self):
         super().setUp()

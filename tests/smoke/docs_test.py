@@ -1,11 +1,11 @@
-"""The commands and files in docs/ work. Each page is run from top to bottom in one empty folder, as a reader would.
+"""Runs the commands and checks the files in docs/. Each page runs from top to bottom in one empty folder, as a reader would.
 
-```console             lines that start with "$ " are commands, with the lines after a backslash; the others show output
-```yaml title="NAME"   is written to NAME, as any block with a title
+```console             lines that start with "$ " are commands, with their continuation lines; the others show output
+```yaml title="NAME"   is written to NAME, like any block with a title
 ```yaml                is part of an experiment file: every key in it exists
 
-<!-- not run: REASON --> above a block leaves it out. configs/ and data/ are those of the repository. Keys in sentences and tables,
-such as `trainer.devices`, have to exist."""
+<!-- not run: REASON --> above a block skips the block. configs/ and data/ are those of the repository. Keys in sentences and
+tables, such as `trainer.devices`, must exist."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ FOLDERS = {"get-started": "GetStarted", "tutorials": "Tutorials", "how-to": "How
 BLOCK = re.compile(r'^(?P<note><!-- not run: [^\n]+ -->\n\s*)?(?P<indent>[ ]*)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$',
                    re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')
-# `optimizer.lr=0.1`, `trainer.devices: auto` or `loader.num_workers` within a sentence or a table.
+# Matches `optimizer.lr=0.1`, `trainer.devices: auto` or `loader.num_workers` in a sentence or a table.
 INLINE = re.compile(r"`((?:%s)\.[a-z_0-9]+(?:\.[a-z_0-9]+)*)(?:`|=|: )" % "|".join(
     "dataset loader model weights optimizer scheduler early_stopping trainer distributed checkpoint".split()))
 KNOWN = {"console", "yaml", "python", "text", "json", "diff", "toml", "csv"}
@@ -35,7 +35,7 @@ def pages(name):
 
 
 def blocks_of(page):
-    """(line number, language, title, text) of each block that is to be run."""
+    """Yields (line number, language, title, text) of each block to run."""
     text = page.read_text()
     for match in BLOCK.finditer(text):
         if match["note"]:
@@ -47,7 +47,7 @@ def blocks_of(page):
 
 
 def commands_of(block):
-    """The commands of a console block, with their continuation lines."""
+    """Returns the commands of a console block, with their continuation lines."""
     commands, continued = [], False
     for line in block.splitlines():
         if continued:
@@ -61,7 +61,7 @@ def commands_of(block):
 
 
 def keys_of(value, above=""):
-    """Dotted paths of all keys of nested maps. A stage ends the path: its options have their own names."""
+    """Yields the dotted paths of all keys of nested maps. A stage ends the path, because its options have separate names."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield above + str(key)

@@ -26,7 +26,7 @@ TEST_SPLIT = "++dataset.test={type: synthetic_digits, split: test, samples: 77, 
 
 
 def read_npy(path):
-    """(descr, shape, values), by the letter of numpy's format 1.0."""
+    """Returns (descr, shape, values) of a file in numpy's format 1.0."""
     data = pathlib.Path(path).read_bytes()
     assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
     length = struct.unpack("<H", data[8:10])[0]
@@ -43,7 +43,7 @@ def as_float32(text):
 
 
 class Trained(Smoke):
-    """One short run whose checkpoints every test reads."""
+    """Trains one short run whose checkpoints every test reads."""
 
     def setUp(self):
         super().setUp()
@@ -198,7 +198,7 @@ class Evaluates(Trained):
 
 
 class EvaluatesAnswers(Trained):
-    """Several yes-or-no answers a row."""
+    """Each row has several binary labels."""
 
     CONFIG = """\
 seed: 3
@@ -377,4 +377,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

@@ -1,4 +1,4 @@
-"""`explain` by name, and the commands that a wrong command line is answered with."""
+"""`explain` finds names, and a wrong command line is answered with the commands that would work."""
 
 from support import GOLDEN, SOURCE, Front, main
 

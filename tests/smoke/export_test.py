@@ -1,5 +1,5 @@
-"""Exports of `trainctl checkpoint export` as PyTorch reads them. Needs TRAINCTL_BINARY, and a Python with torch: that of
-TRAINCTL_PYTHON_TORCH, of scripts/setup --checks or of the peers."""
+"""PyTorch reads the files of `trainctl checkpoint export`. Needs TRAINCTL_BINARY and a Python with torch: TRAINCTL_PYTHON_TORCH,
+or the environment of scripts/setup --checks or of the peer benchmarks."""
 
 import json
 import os
@@ -26,7 +26,7 @@ print(json.dumps({
 
 
 def python_with_torch():
-    """Its path, or None."""
+    """Returns the path of a Python that has torch, or None."""
     named = os.environ.get("TRAINCTL_PYTHON_TORCH")
     places = [pathlib.Path(named)] if named else [SOURCE / ".torchrun/bin/python", SOURCE / "build/peers-venv/bin/python"]
     return next((str(place) for place in places if place.exists()), None)
@@ -52,7 +52,7 @@ class InPyTorch(Smoke):
         return json.loads(ended.stdout)
 
     def check(self, inputs, outputs):
-        """Both exports of the last run hold its weights, and the program takes any batch size."""
+        """Checks that both exports of the last run hold its weights and that the scripted module takes any batch size."""
         dictionary, script = self.export("w.pth"), self.export("m.pt")
         self.assertEqual((dictionary["format"], script["format"]), ("pth", "torchscript"))
         self.assertEqual(dictionary["tensors"], script["tensors"])

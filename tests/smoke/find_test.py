@@ -1,5 +1,4 @@
-"""What trainctl finds out by itself: a learning rate, a batch size, where the time goes; and who answers malloc.
-Needs TRAINCTL_BINARY."""
+"""Tests trainer.allocator, `lr-find`, an automatic batch size and `--profile`. Needs TRAINCTL_BINARY."""
 
 import collections
 import csv
@@ -16,13 +15,13 @@ LIBRARIES = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "mimalloc": ("lib
 
 
 def installed(name):
-    """In a child: a library that takes over malloc must not be loaded into a process that runs on."""
+    """Loads the library in a child, because an allocator must not be loaded into a process that keeps running."""
     child = os.fork()
     if child == 0:
         try:
             ctypes.CDLL(LIBRARIES[name][0])
         except OSError as error:
-            os._exit(1 if "cannot open" in str(error) else 0)  # too large for the space left to threads: it is there
+            os._exit(1 if "cannot open" in str(error) else 0)  # the library is there, but too large for the space left for thread-local storage
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -233,7 +232,7 @@ class Profiles(Smoke):
         self.assertLess(sum(float(row["share"]) for row in layers.values()), 1)
         n, k, c, r, s, p, q = 50, 4, 8, 3, 3, 12, 12
         forward = 2 * n * k * c * r * s * p * q
-        self.assertAlmostEqual(float(layers["2"]["gflop"]) * 1e9, 3 * forward, delta=1)  # and two products of the backward pass
+        self.assertAlmostEqual(float(layers["2"]["gflop"]) * 1e9, 3 * forward, delta=1)  # the backward pass adds two products of the same size
         self.assertAlmostEqual(float(layers["0"]["gflop"]) * 1e9, 2 * 2 * 50 * 8 * 1 * 3 * 3 * 26 * 26, delta=1)
         self.assertIn("mean of 4 steps", (self.run_dir / "profile/layers.txt").read_text())
 
@@ -293,4 +292,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

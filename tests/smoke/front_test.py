@@ -1,4 +1,4 @@
-"""The command line: help, wrong command lines, standard output, completion, and the verbs that describe the program."""
+"""Tests the command line: help, wrong commands, standard output, completion, and the verbs that describe the program."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from support import BINARY, SOURCE, Front, main
 
 class CommandLine(Front):
     def shell(self, command):
-        """What a shell command prints on stdout."""
+        """Returns what a shell command prints on stdout."""
         return subprocess.run(["sh", "-c", command], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=120).stdout
 
@@ -18,7 +18,7 @@ class CommandLine(Front):
         return self.program("completion", "fish").out
 
     def flags(self):
-        """Every verb ("data hash") with each of its flags, read from the completion script."""
+        """Returns every verb ("data hash") with each of its flags, read from the completion script."""
         found = []
         for line in self.fish().splitlines():
             match = re.search("-n '(.*?)' -l ([^ ]*)", line)

@@ -1,4 +1,5 @@
-"""What `trainctl run` learns: digits, tables and arrays, and what it starts from. Needs TRAINCTL_BINARY; real MNIST is optional."""
+"""`trainctl run` learns digits, tables and arrays, from scratch and from given weights. Needs TRAINCTL_BINARY; real MNIST is
+optional."""
 
 import hashlib
 import json
@@ -23,7 +24,7 @@ class Quickstart(Smoke):
 
 
 class RealMnist(Smoke):
-    """The classic tutorial run: 784-128-64-10, Adam 1e-3, batch 64, 5 epochs."""
+    """Trains the classic tutorial network: 784-128-64-10, Adam 1e-3, batch 64, 5 epochs."""
 
     def setUp(self):
         super().setUp()
@@ -43,7 +44,7 @@ class RealMnist(Smoke):
 
 
 class MnistInMiniature(Smoke):
-    """The MNIST configs on made-up digits."""
+    """Runs the MNIST configs on generated digits."""
 
     def setUp(self):
         super().setUp()
@@ -73,7 +74,7 @@ class MnistInMiniature(Smoke):
 
 
 class RowsOfNumbers(Smoke):
-    """Tables and arrays: classes, and numbers to learn."""
+    """Trains on tables and arrays, for classification and regression."""
 
     TABLE = """\
 name: rows
@@ -156,13 +157,13 @@ trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
 
 
 class FineTuning(Smoke):
-    """From a .pth of 7 classes to digits of 10."""
+    """Fine-tunes a .pth with 7 classes on 10 digits."""
 
     GOLDEN = SOURCE / "tests" / "golden" / "torch"
     WORDS = ["model={type: mlp, hidden: [8]}", f"+weights={GOLDEN / 'mlp_7_classes.pth'}"]
 
     def tensors(self, name="last"):
-        """What a safetensors file of the run holds: name -> SHA-256 of the bytes."""
+        """Returns {name: SHA-256 of the bytes} for a safetensors file of the run."""
         raw = (self.run_dir / "checkpoints" / f"{name}.safetensors").read_bytes()
         start = 8 + struct.unpack("<Q", raw[:8])[0]
         header = json.loads(raw[8:start])

@@ -1,5 +1,5 @@
-"""Loggers and `top` as a user sees them. The event files are read back by TensorBoard itself: of the virtual environment that
-scripts/setup --checks makes, or of TRAINCTL_TENSORBOARD_PYTHON. Needs TRAINCTL_BINARY."""
+"""Tests loggers and `top` as a user sees them. TensorBoard itself reads the event files back, from the virtual environment of
+scripts/setup --checks or from TRAINCTL_TENSORBOARD_PYTHON. Needs TRAINCTL_BINARY."""
 
 import json
 import math
@@ -31,7 +31,7 @@ print(json.dumps({
 
 
 def reader_python():
-    """A Python that imports tensorboard, or None."""
+    """Returns the path of a Python that imports tensorboard, or None."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache")
     named = os.environ.get("TRAINCTL_TENSORBOARD_PYTHON")
     for python in [named] if named else [pathlib.Path(cache) / "trainctl/tensorboard-venv/bin/python", "python3"]:
@@ -47,7 +47,7 @@ PYTHON = reader_python()
 
 
 def wait_for_training(process, run_dir, timeout=120):
-    """Until the second epoch is in epochs.csv: by then every logger has written the first, whichever comes last."""
+    """Waits until epochs.csv has the second epoch: by then every logger has written the first one."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -61,7 +61,7 @@ def wait_for_training(process, run_dir, timeout=120):
 
 
 def single(value):
-    """The number in the precision of an event file."""
+    """Returns the number in single precision, as event files store it."""
     number = float(value)
     return struct.unpack("f", struct.pack("f", number))[0] if math.isfinite(number) else number
 
@@ -76,7 +76,7 @@ class EventFiles(Smoke):
         return json.loads(found.stdout)
 
     def lines(self):
-        """The last line that metrics.jsonl has for each type and step."""
+        """Returns the last line of metrics.jsonl for each type and step."""
         lines = [json.loads(line) for line in (self.run_dir / "metrics.jsonl").read_text().splitlines()]
         return list({(line["type"], line["step"]): line for line in lines}.values())
 

@@ -1,4 +1,4 @@
-"""Weights, freeze and parameter patterns that do not fit the model are found before a run starts. Needs TRAINCTL_BINARY."""
+"""`validate --model` finds weights, freeze and parameter patterns that do not fit the model. Needs TRAINCTL_BINARY."""
 
 import gzip
 import json
@@ -39,7 +39,7 @@ class ModelChecks(Smoke):
                      "conv1", "no_weight_decay_on: 'nothing' matches no trained parameter"):
             self.assertIn(text, texts)
         for _, message in problems:
-            self.assertNotRegex(message, r"^(\w+): \1\b")  # no prefix twice, as in "freeze: freeze: ..."
+            self.assertNotRegex(message, r"^(\w+): \1\b")  # no doubled prefix, as in "freeze: freeze: ..."
         self.assertEqual(len(self.validate("--model", "model.hidden=[16]", "+weights=w.pth", code=10)), 1)
 
     def test_a_run_makes_no_folder_where_they_do_not_fit(self):
@@ -74,7 +74,7 @@ trainer: {max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}
         labels = self.folder / "mnist/train-labels-idx1-ubyte.gz"
         labels.write_bytes(gzip.compress(gzip.decompress(labels.read_bytes())[:-1] + bytes([200])))
         code, out, err = run(self.folder, "run", "mnist.yaml")
-        self.assertEqual(code, 9, out + err)  # whoever opens the data finds that label
+        self.assertEqual(code, 9, out + err)  # a command that opens the data finds the wrong label
         code, out, err = run(self.folder, "validate", "mnist.yaml", "--model")
         self.assertEqual(code, 0, out + err)
         code, out, err = run(self.folder, "checkpoint", "export", self.run_dir, "--out", self.folder / "model.pt")

@@ -1,4 +1,4 @@
-"""Ranks that Open MPI's mpirun starts, and a rank bound to cores of its own. Needs TRAINCTL_BINARY."""
+"""Tests ranks that Open MPI's mpirun starts, and a rank that is bound to separate cores. Needs TRAINCTL_BINARY."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Two supervisors of one run, as on two machines: on loopback, and in two network namespaces. Needs TRAINCTL_BINARY."""
+"""Two supervisors form one run, as on two machines: on loopback and in two network namespaces. Needs TRAINCTL_BINARY."""
 
 import json
 import os
@@ -11,8 +11,8 @@ import time
 
 from support import BINARY, ENDLESS, Smoke, free_port, main, marked, measures_time, run, start, worker_of
 
-BEAT_S = 5  # three are missed before a node counts as lost; a busy machine may be silent for a while
-GONE_S = 30  # 5 on a machine that has nothing else to do; other tests share this one
+BEAT_S = 5  # a node counts as lost after three missed heartbeats, and a busy machine delays them
+GONE_S = 30  # 5 are enough on an idle machine, but other tests use this one
 SAVES = ["++checkpoint.every_n_steps=20"]
 
 
@@ -26,7 +26,7 @@ class Nodes(Smoke):
         self.mark = f"{os.getpid()}-{secrets.token_hex(4)}"
         self.token, self.endpoint = secrets.token_hex(32), f"127.0.0.1:{free_port()}"
         self.run_dir = self.folder / "run"
-        self.before = []  # words in front of the program, by node
+        self.before = []  # a command prefix for each node
         self.addCleanup(self.end_all)
 
     def environment(self, **changes):
@@ -55,7 +55,7 @@ class Nodes(Smoke):
                 pass
 
     def codes(self, *processes, timeout=120):
-        """The exit codes; what was said is in self.said."""
+        """Returns the exit codes, and keeps the output in self.said."""
         self.said = ""
         codes = []
         for process in processes:
@@ -74,7 +74,7 @@ class Nodes(Smoke):
         return json.loads((self.run_dir / "result.json").read_text())
 
     def training(self, *words):
-        """Both supervisors, and the workers of rank 0 and 1, once the run trains."""
+        """Returns both supervisors and the workers of ranks 0 and 1 once the run trains."""
         head, other = self.both(*ENDLESS, *words)
         workers = [worker_of(self.run_dir, self.mark, head, rank) for rank in (0, 1)]
         return head, other, workers
@@ -234,9 +234,9 @@ class NodesThatDoNotFit(Nodes):
 
 
 class Partition(Nodes):
-    """A link between two network namespaces that goes down."""
+    """The link between two network namespaces goes down."""
 
-    beat_s = 0.5  # what is tested is the silence
+    beat_s = 0.5  # the test waits for the heartbeat to time out
 
     def setUp(self):
         if os.geteuid() != 0 or not shutil.which("ip"):

@@ -1,4 +1,4 @@
-"""Real photographs, whatever keeps them. Needs TRAINCTL_BINARY and the pictures."""
+"""Trains on real photographs from every data set format. Needs TRAINCTL_BINARY and the pictures."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from support import SOURCE, Smoke, main, measures_time, run
 
 
 class RealPhotographs(Smoke):
-    """One experiment on real JPEGs: whatever keeps the samples, the same batches and the same losses."""
+    """One experiment on real JPEGs has the same batches and losses in every data set format."""
 
     CONFIG = SOURCE / "configs/imagenet-sample/lenet.yaml"
 

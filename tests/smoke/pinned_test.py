@@ -1,4 +1,5 @@
-"""Choices that a run makes by measuring, and that `bench` and `tune` pin so that all their runs have the same. Needs TRAINCTL_BINARY."""
+"""A run measures to choose some settings; `bench` and `tune` pin the choices so that all their runs agree. Needs TRAINCTL_BINARY.
+"""
 
 import json
 
@@ -14,7 +15,7 @@ class MemoryFormatOfImages(Smoke):
         (self.folder / "convolutions.yaml").write_text(CONVOLUTIONS)
 
     def bench(self, *words):
-        """Returns the document, and the choices of the runs that it consists of."""
+        """Returns the document, and the choices of the runs that belong to the bench."""
         before = set(self.folders())
         code, out, err = run(self.folder, "bench", "convolutions.yaml", *SHORT, "--repeats", "1", "--json", *words)
         self.assertIn(code, (0, 4), out + err)  # 4: one repeat gives no interval
@@ -33,7 +34,7 @@ class MemoryFormatOfImages(Smoke):
         return "fast_dev_run: true" in self.config(folder)
 
     def choice(self, folder):
-        """Whether the images of a run had the channels last, and why."""
+        """Returns whether a run used the channels-last format, and why."""
         chosen = json.loads((folder / "manifest.json").read_text())["channels_last"]
         return chosen["value"], chosen["why"]
 
@@ -54,7 +55,7 @@ class MemoryFormatOfImages(Smoke):
         document, _ = self.bench("--save", "base.json")
         against = ["--baseline", "base.json", "--fail-on", "train/loss>+1000%"]
         ((inputs, _),) = document["channels_last"].items()
-        for value in (True, False):  # whatever this machine would choose
+        for value in (True, False):  # one of these is not the choice of this machine
             document["channels_last"] = {inputs: value}
             (self.folder / "base.json").write_text(json.dumps(document))
             again, choices = self.bench(*against)
@@ -82,7 +83,7 @@ class MemoryFormatOfImages(Smoke):
         changed = {one["key"] for one in json.loads(out)["tried"]} & {"trainer.precision", "trainer.channels_last"}
         pinned = [self.choice(folder) for folder in folders[1:] if (folder / "manifest.json").exists()]
         self.assertIn((value, "asked"), pinned)
-        if not changed:  # a run with one of these keys has its own format
+        if not changed:  # a run that sets one of these keys has its own format
             self.assertEqual(set(pinned), {(value, "asked")})
 
 

@@ -1,4 +1,4 @@
-"""`trainctl plan` beside `trainctl run`: the memory that is foretold, and the memory that is taken. Needs TRAINCTL_BINARY."""
+"""The memory that `trainctl plan` predicts matches the memory that `trainctl run` takes. Needs TRAINCTL_BINARY."""
 
 import csv
 import json
@@ -43,20 +43,21 @@ class PlanAndRun(unittest.TestCase):
         return json.loads(self.call("plan", *words, "--json").stdout)
 
     def taken(self, *words):
-        """Peak of the worker's resident memory, in bytes."""
+        """Returns the peak resident memory of the worker in bytes."""
         run_dir = tempfile.mkdtemp(dir=self.folder, prefix="run-")
         self.call("run", *words, "--run-dir", run_dir, "--quiet")
         with open(pathlib.Path(run_dir) / "timing.csv", newline="") as rows:
             return max(float(row["rss_mb"]) for row in csv.DictReader(rows)) * MIB
 
     def foretold(self, *words):
-        """Without what is kept from the end of the first epoch on, when the activations are gone."""
+        """Returns the predicted bytes, without the copies that exist only after the first epoch, when the activations are freed."""
         plan = self.plan(*words)
         later = ("best_weights", "saved_state")
         return plan["model"]["host_bytes"] - sum(plan["model"]["memory"][part] for part in later) + plan["rank_bytes"]
 
     def compare(self, config, few):
-        """The whole process within 15 % of what a run takes, and the growth from a small batch to the config's within 25 %."""
+        """Checks that the prediction is within 15 % of the memory of a run, and the growth from a small batch to the config's
+        within 25 %."""
         expected, actual = [], []
         for words in ([config, f"loader.batch_size={few}"], [config]):
             expected.append(self.foretold(*words))
@@ -73,12 +74,12 @@ class PlansTakeTheMemoryOfRuns(PlanAndRun):
         self.compare(self.config(model="mobilenet_v2", size=64), few=2)
 
     def test_a_network_for_photographs(self):
-        # Of two epochs, so that the second has the copies for checkpoints beside the activations.
+        # With two epochs, the copies for checkpoints exist at the same time as the activations of the second epoch.
         for batch in (4, 32):
             words = (self.config(size=160, batch=batch, samples=2 * batch), "trainer.max_epochs=2")
             plan = self.plan(*words)
             expected, actual = plan["model"]["host_bytes"] + plan["rank_bytes"], self.taken(*words)
-            bound = 0.3 if plan["model"]["extrapolated"] else 0.15  # where a step takes more than ten seconds
+            bound = 0.3 if plan["model"]["extrapolated"] else 0.15  # the plan extrapolates when a step takes more than ten seconds
             self.assertLess(abs(expected - actual), bound * actual, f"batch {batch}: expected {expected}, actual {actual}")
 
     def test_a_network_whose_activations_dominate(self):
@@ -86,7 +87,7 @@ class PlansTakeTheMemoryOfRuns(PlanAndRun):
 
 
     def test_the_copies_that_checkpoints_are_made_of(self):
-        # Of many tensors: what malloc keeps of a freed gradient is about one of them.
+        # With many tensors, the memory that malloc keeps from freed gradients is small: it is about one tensor.
         hidden = ", ".join(["1200"] * 10)
         config = self.config(model=f"{{type: mlp, hidden: [{hidden}]}}", size=8, batch=32, samples=64)
         words = (config, "trainer.max_epochs=2")

@@ -1,4 +1,4 @@
-"""`plan` without its measurement of the model; that is in plan_model_test.py."""
+"""Tests `plan` without its measurement of the model, which plan_model_test.py covers."""
 
 from support import Front, main
 
@@ -90,7 +90,7 @@ class PlansOfFiles(Front):
     def test_a_cache_on_a_gpu_is_refused_where_the_run_has_no_gpu(self):
         for verb in ("validate", "plan"):
             with self.subTest(verb):
-                # An empty list hides the GPUs of a machine that has some.
+                # The empty list hides the GPUs of the machine.
                 done = self.program(verb, self.config, "dataset.cache.mode=device", "trainer.accelerator=auto", code=2,
                                     CUDA_VISIBLE_DEVICES="")
                 self.assert_has(done.err + done.out, "'device' keeps the images in the memory of a GPU", "write 'mode: decoded'")

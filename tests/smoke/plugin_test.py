@@ -1,5 +1,5 @@
-"""The example plug-in, built against an installation as its author would. Needs TRAINCTL_BINARY, TRAINCTL_BUILD, TRAINCTL_CMAKE and
-TRAINCTL_GENERATOR."""
+"""Builds the example plug-in against an installation, as a plug-in author does. Needs TRAINCTL_BINARY, TRAINCTL_BUILD,
+TRAINCTL_CMAKE and TRAINCTL_GENERATOR."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def built(words):
 
 
 def build_example(folder):
-    """Installs into `folder`, builds in it, and returns where the libraries lie."""
+    """Installs into `folder`, builds the example there, and returns the folder of the libraries."""
     cmake = os.environ["TRAINCTL_CMAKE"]
     built([cmake, "--install", BUILD, "--prefix", folder / "installed", "--component", "plugin"])
     built([cmake, "-S", EXAMPLE, "-B", folder / "example", "-G", os.environ["TRAINCTL_GENERATOR"],
@@ -50,7 +50,7 @@ class ExamplePlugin(Smoke):
         (self.folder / "spirals.yaml").write_text(self.text)
 
     def restamp(self, name):
-        """Makes the library one of other headers."""
+        """Changes the header hash in the library, as if it had been built against other headers."""
         path = self.folder / "build" / name
         before, found, after = path.read_bytes().partition(b", headers ")
         self.assertTrue(found, "the stamp was not found")

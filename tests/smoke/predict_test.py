@@ -1,4 +1,4 @@
-"""Drives `trainctl predict` on pictures that nobody has labeled, and with weights of torchvision. Needs TRAINCTL_BINARY."""
+"""Drives `trainctl predict` on unlabeled pictures and with weights of torchvision. Needs TRAINCTL_BINARY."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ TRANSFORMS = "[{type: center_crop, size: 8}, {type: normalize, mean: [0.5, 0.5, 
 
 
 def png(color, shift):
-    """A square of RGB pixels around the color, as a PNG file."""
+    """Returns a PNG file: a square of RGB pixels around the color."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
@@ -177,7 +177,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
 
 
 class PredictsAsTorchvision(Smoke):
-    """The .pth and the logits are torchvision's own: tests/golden/make/torchvision_pth.py."""
+    """torchvision made the .pth and the logits: see tests/golden/make/torchvision_pth.py."""
 
     TORCH = SOURCE / "tests" / "golden" / "torch"
 
@@ -231,4 +231,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

@@ -1,4 +1,4 @@
-"""Several ranks on one machine: what they listen to, runs beside each other, who is named. Needs TRAINCTL_BINARY."""
+"""Tests several ranks on one machine: their sockets, concurrent runs, and which rank an error names. Needs TRAINCTL_BINARY."""
 
 import json
 import os
@@ -12,7 +12,7 @@ LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFF
 
 
 def sockets_of(pids):
-    """Inodes of the sockets that these processes have open."""
+    """Returns the inodes of the sockets that these processes have open."""
     found = set()
     for pid in pids:
         try:
@@ -24,7 +24,7 @@ def sockets_of(pids):
 
 
 def listeners(pids):
-    """Addresses on which these processes listen, as /proc writes them."""
+    """Returns the addresses on which these processes listen, in the notation of /proc."""
     inodes = sockets_of(pids)
     found = []
     for table in ("tcp", "tcp6"):

@@ -1,4 +1,4 @@
-"""Data sets behind s3://, through the real program, against moto's S3 server."""
+"""Reads data sets from s3:// through the real program, against moto's S3 server."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ from support.remote import SECRET, Remote, serve, write_everything
 
 
 def moto_python():
-    """A python3 that has moto's server: this one, or what scripts/setup --checks has made."""
+    """Returns a python3 that has moto's server: this interpreter, or the one of scripts/setup --checks."""
     if importlib.util.find_spec("moto") and importlib.util.find_spec("flask"):
         return sys.executable
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -58,7 +58,7 @@ class Bucket(Remote):
         self.url, server = serve(self.launch, self.log, "/moto-api/")
         self.addCleanup(server.wait)
         self.addCleanup(server.terminate)
-        # From here on requests must be signed.
+        # moto requires signed requests from here on.
         made = subprocess.run([MOTO, "-c", PREPARE, self.url, self.data], stdout=subprocess.PIPE, text=True, check=True)
         self.key, self.secret = made.stdout.split()
         patch = mock.patch.dict(os.environ, TEST_S3_KEY=self.key, TEST_S3_SECRET=self.secret)

@@ -1,4 +1,4 @@
-"""Data sets behind http://, through the real program, against a server that fails."""
+"""Reads data sets from http:// through the real program, against a server that fails."""
 
 import os
 import shutil
@@ -49,13 +49,13 @@ class BehindAFailingServer(Remote):
         pad.write_bytes(bytes(BLOCK + 1))
         with tarfile.open(shard) as tar:
             tar.extractall(self.folder / "members")
-        with tarfile.open(shard, "w") as tar:  # its samples in the second block, which is not there at the start
+        with tarfile.open(shard, "w") as tar:  # moves the samples to the second block, which is not downloaded when the run starts
             tar.add(pad, "readme")
             for member in sorted((self.folder / "members").iterdir()):
                 tar.add(member, member.name)
         stage = '{type: webdataset, shards: ["%s/s-0.tar", "%s/s-1.tar"], transforms: [{type: center_crop, size: 8}]}'
         expected = self.hash(stage % (self.data, self.data))
-        for tier in ("tier", "another"):  # the second time the index is known, and nothing of the shard is here
+        for tier in ("tier", "another"):  # the second time, the index is cached, but no part of the shard is local
             self.assertEqual(self.hash(stage % (self.data, self.server.url), "{mode: none, local: %s}" % tier), expected)
         (self.data / "s-1.tar").write_bytes(b"")
         said = self.hash(stage % (self.data, self.server.url), "{mode: none, local: third}", code=9)
@@ -75,7 +75,7 @@ class BehindAFailingServer(Remote):
         self.server.always, self.server.delay_s = "delay", 3
         said = self.hash(self.stage("npy"), "{local: tier}", "{retries: 0, timeout_s: 0.3}", code=11)
         self.assertIn("cannot be read", said)
-        with socket.socket() as deaf:  # bound, so that no other test listens there
+        with socket.socket() as deaf:  # the socket is bound but does not listen, so no other test can take the port
             deaf.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
             said = self.hash(self.stages["npy"].replace("ROOT", url), "{local: tier}", "{retries: 1}", code=11)
@@ -165,7 +165,7 @@ class BehindAFailingServer(Remote):
         self.assertLess(time.monotonic() - started, 60, "all of it would take days")
 
     def test_a_name_that_nobody_knows_ends_with_exit_11(self):
-        with mock.patch.dict(os.environ, RES_OPTIONS="timeout:1 attempts:1"):  # where no name server answers
+        with mock.patch.dict(os.environ, RES_OPTIONS="timeout:1 attempts:1"):  # no name server answers
             said = self.hash("{type: tokens, path: 'http://no-such-host.invalid/a.bin', sequence_length: 4}", "{local: tier}",
                              "{retries: 1}", code=11)
         self.assertIn("http://no-such-host.invalid/a.bin cannot be read: Could not resolve host", said)
@@ -230,7 +230,7 @@ class BehindAFailingServer(Remote):
             self.server.requests.clear()
             self.server.faults, self.server.always, self.server.delay_s = [None], "slow", 0.1
             process = self.start("data hash", self.stage("npy"))
-            while len(self.server.requests) < 2:  # it has the first block, and waits for the second
+            while len(self.server.requests) < 2:  # the process has the first block and waits for the second
                 self.assertIsNone(process.poll())
                 time.sleep(0.01)
             time.sleep(0.2)
@@ -285,7 +285,7 @@ class TrainedFromAFailingServer(Remote):
             self.server.requests.clear()
 
     def hangs(self, run):
-        """The steps are done whose images came, and those of the next one were asked for."""
+        """Returns whether the steps with complete images are done and the images of the next step were requested."""
         steps = run / "metrics.jsonl"
         return len(self.server.requests) >= 25 and steps.exists() and '"step":2,' in steps.read_text()
 

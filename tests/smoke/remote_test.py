@@ -1,4 +1,4 @@
-"""Data sets behind http://, through the real program, against nginx."""
+"""Reads data sets from http:// through the real program, against nginx."""
 
 import collections
 import shutil
@@ -32,7 +32,8 @@ http {{
         return subprocess.Popen(["nginx", "-p", self.folder, "-c", self.folder / "nginx.conf"], stderr=subprocess.DEVNULL)
 
     def logged(self):
-        """What was asked for so far. nginx logs a request after its answer has gone out: a last one of our own is waited for."""
+        """Returns the requests so far. nginx logs a request after it has sent the answer, so this waits for a final marker
+        request in the log."""
         self.markers += 1
         marker = f"/marker-{self.markers} "
         wait_for(self.url + marker.strip(), None)
@@ -42,7 +43,7 @@ http {{
         return [line for line in self.log.read_text().splitlines() if "/marker-" not in line and '"trainctl"' in line]
 
     def served(self):
-        """How often each file was sent, in whole or in part."""
+        """Returns how often nginx sent each file, in whole or in part."""
         lines = self.logged()
         return collections.Counter(line.split('"')[1].split()[1] for line in lines if line.split('"')[2].split()[0] in ("200", "206"))
 

@@ -1,4 +1,4 @@
-"""Runs that diverge leave the step; `trainctl run --replay-step` repeats it. Needs TRAINCTL_BINARY."""
+"""A run that diverges dumps the step, and `trainctl run --replay-step` repeats it. Needs TRAINCTL_BINARY."""
 
 import json
 import unittest
@@ -47,7 +47,7 @@ class Replays(Smoke):
         self.assertEqual({path.name for path in self.folder.iterdir()}, before, "a replay leaves nothing")
 
     def test_the_table_says_so_in_words(self):
-        self.replay(*HUGE, path=self.run_dir)  # which stands for its newest dump
+        self.replay(*HUGE, path=self.run_dir)  # a run folder selects its newest dump
         self.assertIn("the same bits as recorded", self.out)
         self.assertRegex(self.out, r"(?m)^ output of +shape +NaN +Inf +min +max +mean$")
 
@@ -75,7 +75,7 @@ class Replays(Smoke):
         for attempt in ("attempt-2", "attempt-10"):
             (run / attempt / "diverged/step=000001").mkdir(parents=True)
             (run / attempt / "diverged/step=000001/rank_0.part").write_text(attempt)
-        self.replay(*HUGE, path=run, code=10)      # it found a file, which is damaged
+        self.replay(*HUGE, path=run, code=10)      # the file exists, but is damaged
         self.assertIn("attempt-10/diverged/step=000001/rank_0.part", self.out + self.err)
 
 

@@ -1,4 +1,4 @@
-"""report.html of real runs, read strictly and by a real browser; runs beside each other. Needs TRAINCTL_BINARY."""
+"""Checks report.html of real runs with a strict parser and a real browser, and comparisons of runs. Needs TRAINCTL_BINARY."""
 
 import html.parser
 import json
@@ -20,7 +20,7 @@ NORMS = ["trainer.log_norms=true"]
 
 
 class Trained:
-    """Runs of this process by their settings: tests that only read one share it."""
+    """Caches runs by their settings, so that tests that only read share a run."""
 
     folder = None
     runs = {}
@@ -39,7 +39,7 @@ class Trained:
 
 
 class Page(html.parser.HTMLParser):
-    """Every element is closed in order; what it links, its ids, the text of its drawings."""
+    """Checks that elements are closed in order, and collects links, ids and the text of the drawings."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -79,7 +79,7 @@ class Page(html.parser.HTMLParser):
 
 class PageTest(support.Smoke):
     def copied(self, *words):
-        """A run that the test may change, in its own folder."""
+        """Returns a copy of a run in a separate folder, which the test may change."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-")) / "run"
         shutil.copytree(Trained.run(*words), folder)
         return folder
@@ -121,7 +121,7 @@ class Pages(PageTest):
         self.assertFalse((self.run_dir / "report.html").exists())
 
     def test_the_page_that_is_made_again_is_the_same(self):
-        run = Trained.run(METRICS, *NORMS)  # not a copy: the page names its folder
+        run = Trained.run(METRICS, *NORMS)  # a copy does not work here: the page names the folder of its run
         before = (run / "report.html").read_text()
         os.remove(run / "report.html")
         self.assertEqual(self.made(run).name, "report.html")
@@ -307,7 +307,7 @@ class Comparisons(PageTest):
             self.assertIn(difference, err)
             self.assertIn("--force", err)
         self.compare(a, b, "--fail-on", "train/loss>1%")
-        self.compare(a, b, "--fail-on", "samples_per_s<-99%", "--force", code=4)  # judged: two single runs give no interval
+        self.compare(a, b, "--fail-on", "samples_per_s<-99%", "--force", code=4)  # two single runs give no interval, so the condition is undecided
         self.compare(a, b, "--force", code=2)
 
     def test_mistakes_end_with_2(self):
@@ -318,8 +318,8 @@ class Comparisons(PageTest):
 
 @unittest.skipIf(shutil.which("chromium") is None, "chromium is missing: scripts/setup --checks installs it")
 class InABrowser(PageTest):
-    # The page in a frame of a given width; the title of the frame around it tells what was measured. A browser that is asked
-    # for a narrow window opens a wider one, a frame is as wide as it is told.
+    # Shows the page in a frame of a given width; the title of the outer page reports the measurements. A browser window has a
+    # minimum width, but a frame takes any width.
     FRAME = """<!doctype html><meta charset="utf-8"><title>waits</title><style>body{margin:0}iframe{border:0;width:%dpx;height:2400px}</style>
 <iframe id="f" src="%s"></iframe><script>
 window.addEventListener("load", function () {
@@ -352,7 +352,7 @@ window.addEventListener("load", function () {
     def test_the_page_fits_any_width_light_and_dark(self):
         page = Trained.run(METRICS, *NORMS) / "report.html"
         backs = set()
-        for scheme in (1, 0):  # light, dark
+        for scheme in (1, 0):  # light and dark
             for width in (1280, 390):
                 seen = self.seen(page, width, scheme)
                 self.assertEqual(seen["h1"], "smoke")

@@ -1,4 +1,4 @@
-"""Drives `trainctl run --resume` as a user does: runs that are stopped, killed, damaged and changed. Needs TRAINCTL_BINARY."""
+"""Drives `trainctl run --resume` as a user does: runs are stopped, killed, damaged and changed. Needs TRAINCTL_BINARY."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ loss: mse
 optimizer: {type: sgd, lr: 0.0001}
 trainer: {accelerator: cpu, devices: 1, num_threads: 1}
 """
-STEPS = 40  # an epoch
+STEPS = 40  # steps per epoch
 DEADLINE = 240
 
 
@@ -57,7 +57,7 @@ def rows(path):
 
 
 def worker_of(process):
-    """The pid of the one worker that a run has started."""
+    """Returns the pid of the only worker of a run."""
     path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
     children = [int(pid) for entry in path.parent.parent.glob("*/children") for pid in entry.read_text().split()]
     return children[0] if children else None
@@ -84,7 +84,7 @@ class Resumes(unittest.TestCase):
         return json.loads(((run_dir or self.run_dir) / "result.json").read_text())
 
     def kill(self, *words, wanted=1, victim="worker"):
-        """Starts a run and kills it by SIGKILL once it has `wanted` checkpoints."""
+        """Starts a run and sends SIGKILL once it has `wanted` checkpoints."""
         process = start(self.folder, "run", "digits.yaml", *words, "--run-dir", self.run_dir)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + DEADLINE
@@ -102,7 +102,7 @@ class Resumes(unittest.TestCase):
         return sorted(path.parent.name for path in found)
 
     def whole(self):
-        """The same run, never stopped."""
+        """Trains the same run without a stop."""
         other = self.folder / "whole"
         self.go(run_dir=other)
         return other
@@ -325,7 +325,7 @@ class OtherWays(Resumes):
         resumed = self.result()["resumed_from"]
         self.assertIs(resumed["bitwise"], False)
         self.assertIn("dataset.train", resumed["why_not"])
-        self.call(*words, "trainer.max_epochs=5")  # the new data is that of the checkpoint now
+        self.call(*words, "trainer.max_epochs=5")  # this checkpoint was written with the new data
         self.assertIs(self.result()["resumed_from"]["bitwise"], True)
 
     def test_accepted_data_begins_the_epoch_under_way_again(self):
@@ -337,7 +337,7 @@ class OtherWays(Resumes):
 
         words = ("run", "table.yaml", "--run-dir", self.run_dir, "trainer.max_epochs=2")
         fill(126)
-        self.call(*words, "trainer.max_steps=12")  # of 8 an epoch
+        self.call(*words, "trainer.max_steps=12")  # an epoch has 8 steps
         fill(7)
         self.call(*words, "--accept-data-change", code=2)
         self.assertIn("add --resume", self.err)
@@ -471,8 +471,9 @@ class Restarts(Resumes):
 
 
 class CheckpointsOfEarlierBuilds(unittest.TestCase):
-    """tests/golden/checkpoints holds a checkpoint in the middle of an epoch: two ranks, an exponential average, early stopping,
-    shuffled. `trainctl run mid_epoch.yaml` of the build before TrainLoop (commit 683df9f) wrote it, and its run ended with these figures."""
+    """Resumes the checkpoint in tests/golden/checkpoints: the middle of an epoch, two ranks, an exponential average, early
+    stopping, shuffled. `trainctl run mid_epoch.yaml` wrote it in the build before TrainLoop (commit 683df9f); that run ended with
+    these figures."""
 
     GOLDEN = pathlib.Path(__file__).parent.parent / "golden/checkpoints"
     VAL_LOSS = [2.150513, 2.089768]  # epochs 2 and 3
@@ -487,7 +488,7 @@ class CheckpointsOfEarlierBuilds(unittest.TestCase):
             self.assertEqual([int(row["epoch"]) for row in epochs], [2, 3])
             self.assertEqual([int(row["step"]) for row in epochs], [20, 30])
             for row, loss in zip(epochs, self.VAL_LOSS):
-                self.assertAlmostEqual(float(row["val/loss"]), loss, delta=1e-4)  # another CPU rounds in another way
+                self.assertAlmostEqual(float(row["val/loss"]), loss, delta=1e-4)  # other CPUs round differently
             result = json.loads(pathlib.Path(folder, "again/result.json").read_text())
             self.assertEqual(result["data_digest"], self.DATA_DIGEST)
 

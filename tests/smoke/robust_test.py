@@ -1,4 +1,4 @@
-"""Runs that go wrong on purpose: values that are not finite, losses that blow up. Needs TRAINCTL_BINARY."""
+"""Tests runs that fail on purpose: values that are not finite, and losses that diverge. Needs TRAINCTL_BINARY."""
 
 import fcntl
 import hashlib
@@ -17,7 +17,7 @@ SHORT = ["trainer.max_epochs=1", "+trainer.limit_train_batches=10"]
 
 
 class PlantedValues(Smoke):
-    """A rate so large that weights leave the range of float32 within a few steps."""
+    """The learning rate is so large that weights leave the range of float32 within a few steps."""
 
     HUGE = [*SHORT, "optimizer={type: sgd, lr: 1.0e38}"]
 
@@ -90,7 +90,7 @@ class RunsThatDiverge(Smoke):
 
 
 class LostOutput(Smoke):
-    """Training does not depend on anybody who reads what it prints."""
+    """Training does not depend on a reader of its output."""
 
     def finish(self, process, *, cause):
         self.assertEqual(process.wait(timeout=240), 0)
@@ -109,7 +109,7 @@ class LostOutput(Smoke):
         self.finish(process, cause="stdout: Broken pipe")
 
     def test_a_slow_reader_of_a_nonblocking_pipe_gets_everything(self):
-        """The program at the other end may have set O_NONBLOCK, as Node.js and some terminals do."""
+        """The reader may have set O_NONBLOCK on the shared pipe, as Node.js and some terminals do."""
         expected = subprocess.run([BINARY, "schema"], stdout=subprocess.PIPE, check=True).stdout
         reader, writer = os.pipe()
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
@@ -134,7 +134,7 @@ class LostOutput(Smoke):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writer)
         os.close(writer)
         try:
-            process.wait(timeout=2)  # a program that drops its log ends; one that writes it waits for the reader
+            process.wait(timeout=2)  # a program that drops its log exits here; one that writes all of it waits for the reader
         except subprocess.TimeoutExpired:
             pass
         with open(reader, "rb") as pipe:
@@ -208,7 +208,7 @@ class FileSizeLimit(Smoke):
 
 
 class EndlessStart(Smoke):
-    """A scripted model whose first forward pass never returns."""
+    """The first forward pass of a scripted model never returns."""
 
     SCRIPT = SOURCE / "tests/golden/torch/endless_script.pt"
 
@@ -233,7 +233,7 @@ class EndlessStart(Smoke):
 
 
 class OutOfMemory(Smoke):
-    """One activation asks for a hundred gigabytes, and the process may not map more than 64 GiB."""
+    """One activation needs a hundred gigabytes, and the process may not map more than 64 GiB."""
 
     POOLED = "{type: sequential, layers: [{type: adaptive_avg_pool2d, output_size: 5000}, " \
              "{type: adaptive_avg_pool2d, output_size: 1}, flatten, linear]}"
@@ -276,4 +276,4 @@ if __name__ == "__main__":
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

@@ -228,8 +228,8 @@ class BenchComparesSettings(Smoke):
         self.assertIn(f"warm-up  {number} CPU thread", err)
         manifests = [json.loads(file.read_text()) for file in (self.folder / "runs/bench/smoke").glob("2*/manifest.json")]
         asked = [one["num_threads"]["value"] for one in manifests if one["num_threads"]["why"] == "asked"]
-        self.assertEqual(asked, 4 * [number])  # two runs a row: not found by each anew
-        self.assertIn(len(manifests) - len(asked), (1, 2, 3))  # the warm-up, again where others took the cores
+        self.assertEqual(asked, 4 * [number])  # the two runs of each row share one measured value
+        self.assertIn(len(manifests) - len(asked), (1, 2, 3))  # the warm-up runs again if other processes took the cores
 
     def test_a_patch_is_compared_as_a_whole_and_a_failing_bench_keeps_the_saved_file(self):
         (self.folder / "fast.patch.yaml").write_text("loader: {batch_size: 100}\noptimizer: {lr: 0.004}\n")

@@ -1,5 +1,5 @@
-"""Several ranks as a user sees them: the table of a run, `bench --devices`, `doctor --link` and what `plan` foretells. Needs
-TRAINCTL_BINARY."""
+"""Tests several ranks as a user sees them: the table of a run, `bench --devices`, `doctor --link` and the predictions of `plan`.
+Needs TRAINCTL_BINARY."""
 
 import csv
 import json
@@ -163,8 +163,8 @@ class LinkAndForecast(Smoke):
 
     @measures_time
     def test_the_step_of_two_ranks_on_these_cores_is_that_of_a_run(self):
-        """Plans and runs take turns, and their medians are compared. Where the same step of either takes now more, now less than the
-        tolerance allows, the machine is too unsteady to compare two of them."""
+        """Alternates plans and runs, and compares their medians. Where the same step varies by more than the tolerance, the
+        machine is too unsteady for a comparison, and the test is skipped."""
         words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=8192"]
         tolerance = 1.25
         planned, ran = [], []

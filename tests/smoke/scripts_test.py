@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The scripts a person types, on a machine made of fakes: apt-get, sudo, dpkg-query, pip and curl on a PATH of their own."""
+"""Tests the scripts that a person runs, on a fake machine: a PATH with fake apt-get, sudo, dpkg-query, pip and curl."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ REAL = ["bash", "sh", "env", "basename", "dirname", "readlink", "sha256sum", "md
 
 
 class Machine:
-    """A checkout's scripts with a PATH that holds the named real programs and the fakes of the test."""
+    """Holds a checkout's scripts, and a PATH with the named real programs and the fakes of the test."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="trainctl-scripts-"))
@@ -154,7 +154,7 @@ class Setup(ScriptCase):
         self.assertIn("setup: error: pip could not install third_party/arrow-requirements.txt", ended.stderr)
         self.assertFalse((self.machine.checkout / ".arrow").exists())
 
-    # A venv whose python starts anything, and a pip that installs it but for the list in `lost`.
+    # Makes a venv whose python accepts any command and whose pip installs every package except those in `lost`.
     PYTHON = """case "$*" in
       *"-m venv"*) for last; do :; done; mkdir -p "$last/bin"
         printf '#!/bin/sh\\ncase "$*" in *sysconfig*) echo "${0%%%%/bin/*}/site" ;; *--help*) exit %d ;; *) echo "$@" ;; esac\\n' > "$last/bin/python"
@@ -178,7 +178,7 @@ class Setup(ScriptCase):
         self.assertEqual((made / "site/torch.pth").read_text(), f"{self.machine.folder}/site\n")
         started = subprocess.run([str(made / "bin/torchrun"), "--nnodes", "1"], capture_output=True, text=True)
         self.assertEqual(started.stdout, "-I -m torch.distributed.run --nnodes 1\n")
-        self.machine.fake("python3", "exit 1")  # no network, not even pip
+        self.machine.fake("python3", "exit 1")  # neither the network nor pip works
         ended = setup()
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 

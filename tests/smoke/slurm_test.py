@@ -1,4 +1,5 @@
-"""Tasks of a real Slurm, of one node on this machine (support/slurm_cluster.py). Needs TRAINCTL_BINARY, root and slurm-wlm."""
+"""Runs tasks of a real Slurm that has one node on this machine (support/slurm_cluster.py). Needs TRAINCTL_BINARY, root and
+slurm-wlm."""
 
 import json
 import os
@@ -39,11 +40,11 @@ class UnderSlurm(Launched):
 
     def test_a_signalled_job_is_queued_again_once_and_goes_on(self):
         out = self.folder / "runs"
-        self.write_epochs(100_000)  # the first start cannot end before the signal
+        self.write_epochs(100_000)  # so many epochs that the first start cannot end before the signal
         job = self.submit("", out)
         run_dir = out / f"slurm-{job}"
         self.cluster.wait(lambda: self.epochs(run_dir) >= 2, "the job trains", 180)
-        subprocess.run(["scancel", "--signal=USR1", job], check=True, timeout=60)  # as --signal=USR1@120 does
+        subprocess.run(["scancel", "--signal=USR1", job], check=True, timeout=60)  # sends the signal that --signal=USR1@120 would send
         self.cluster.wait(lambda: self.cluster.job(job).get("Restarts") == "1", "the job is queued again", 120)
         self.assertIn("stopped with a checkpoint (75)", self.output(job))
         result = json.loads((run_dir / "result.json").read_text())
@@ -51,8 +52,8 @@ class UnderSlurm(Launched):
         self.assertGreater(result["checkpoint"]["step"], 0)
         before = self.epochs(run_dir)
         self.write_epochs(before + 20)
-        # Slurm lets a job wait for two minutes before it starts again. In the second in which its credential was revoked the node
-        # would refuse it.
+        # Slurm holds a requeued job for two minutes. This shortens the wait, but not to zero: in the second of the requeue the
+        # node still rejects the job, because its credential was just revoked.
         subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now+5"], check=False, timeout=60)
         self.cluster.wait(lambda: self.cluster.job(job).get("JobState") == "COMPLETED", "the job finishes", 300)
         result = json.loads((run_dir / "result.json").read_text())
@@ -68,7 +69,7 @@ class UnderSlurm(Launched):
         self.assertIn("trainctl ended with 6", self.output(job))
 
     def test_no_progress_is_not_queued_again(self):
-        # In the place of a run that has been restarted three times without a newer checkpoint.
+        # This program replaces a run that has restarted three times without a newer checkpoint.
         program = self.folder / "no_progress"
         program.write_text("#!/bin/sh\nexit 93\n")
         program.chmod(0o755)

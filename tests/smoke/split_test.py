@@ -42,7 +42,7 @@ class SplitsFromOneSet(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
         lines = ["a,b,y,patient"]
         lines += [f"{i % 7},{i * i % 11},{'well' if i % 7 > 3 else 'ill'},p{i // 5}" for i in range(200)]
-        (self.folder / "rows.csv").write_text("\n".join(lines))  # without a last line break
+        (self.folder / "rows.csv").write_text("\n".join(lines))  # the last line has no line break
         (self.folder / "split.yaml").write_text(CONFIG)
 
     def train(self, *words):

@@ -1,4 +1,4 @@
-"""The helpers of the smoke tests themselves."""
+"""Tests the helpers of the smoke tests."""
 
 import unittest
 from unittest import mock
@@ -27,7 +27,7 @@ class MeasuresTime(unittest.TestCase):
         self.assertEqual(self.outcome_of(lambda self: None, 0.9), (0, []))
 
     def test_own_processes_are_not_foreign(self):
-        before, after = (100.0, 40.0, 200.0), (103.0, 42.0, 210.0)  # of all, of this test, of the cores
+        before, after = (100.0, 40.0, 200.0), (103.0, 42.0, 210.0)  # CPU seconds of all processes, of this test, and total seconds of the cores
         with mock.patch.object(support.Contention, "_times", side_effect=[before, after]):
             self.assertAlmostEqual(support.Contention().share(), 0.1)
 

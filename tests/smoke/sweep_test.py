@@ -1,4 +1,4 @@
-"""Drives `trainctl sweep` as a user does: grids, failures, kills, signals, halving. Needs TRAINCTL_BINARY."""
+"""Drives `trainctl sweep` as a user does: grids, failures, kills, signals, successive halving. Needs TRAINCTL_BINARY."""
 
 import contextlib
 import csv
@@ -30,7 +30,7 @@ metrics: [accuracy]
 trainer: {max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}
 checkpoint: {monitor: val/accuracy}
 """
-# Enough work to be interrupted, whatever the machine's speed.
+# A run that is still training when the test interrupts it, however fast the machine is.
 LONG = ["trainer.max_epochs=100000", "dataset.train.samples=2000"]
 DEADLINE = 240
 
@@ -51,12 +51,12 @@ class Sweeping(Smoke):
             return ledger.execute("SELECT number, status, exit_code FROM runs ORDER BY number").fetchall()
 
     def results(self, document):
-        """What of each run may not depend on how often it was stopped."""
+        """Returns the fields of each run that must not depend on how often it was stopped."""
         return {run["id"]: (run["overrides"], run["seed"], run["status"], run["metrics"], run["value"], run["epochs"])
                 for run in document["runs"]}
 
     def histories(self, document):
-        """epochs.csv of each run without its times."""
+        """Returns epochs.csv of each run without its time columns."""
         tables = {}
         for one in document["runs"]:
             with open(pathlib.Path(one["run_dir"]) / "epochs.csv", newline="") as lines:
@@ -363,7 +363,7 @@ class Halving(Sweeping):
             self.assertEqual(one["pruned_at"], one["epochs"] if one["status"] == "pruned" else None)
             self.assertIn(one["epochs"], (1, 2) if one["status"] == "pruned" else (4,))
         self.assertEqual(document["summary"][0]["status"], "ok")
-        # What was stopped and gone on with had the learning rates of the whole run.
+        # The run that was paused and resumed had the learning rates of an uninterrupted run.
         complete = next(run for run in runs if run["status"] == "ok")
         whole = self.sweep(f"optimizer.lr={complete['overrides']['optimizer.lr']}", "--seeds", "3", *words[7:], "trainer.max_epochs=4",
                            out="whole")
@@ -395,7 +395,7 @@ class Parts(Sweeping):
         self.train(*words)
         whole = self.losses(self.run_dir)
         folder = self.folder / "part"
-        (folder / "logs").mkdir(parents=True)  # as a kill in the first milliseconds leaves it
+        (folder / "logs").mkdir(parents=True)  # a kill in the first milliseconds leaves this
         (folder / "result.json").write_text('{"verdict": "unfinished", "exit_code": null}')
         for until, words_of_part in ((1, ["--until-epoch", 1]), (3, ["--until-epoch", 3]), (4, [])):
             code, out, err = run(self.folder, "run", "digits.yaml", *words, "--run-dir", folder, "--resume", "auto", *words_of_part)

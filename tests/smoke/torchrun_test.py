@@ -1,4 +1,5 @@
-"""Ranks that torchrun starts. Needs TRAINCTL_BINARY, and torchrun: that of TRAINCTL_TORCHRUN, of scripts/setup --checks or of the peers."""
+"""Tests ranks that torchrun starts. Needs TRAINCTL_BINARY, and torchrun: TRAINCTL_TORCHRUN, or the environment of scripts/setup
+--checks or of the peer benchmarks."""
 
 import json
 import os
@@ -12,7 +13,7 @@ from support.launched import Launched, clean_environment
 
 
 def torchrun():
-    """Its path, or None."""
+    """Returns the path of torchrun, or None."""
     named = os.environ.get("TRAINCTL_TORCHRUN")
     places = [pathlib.Path(named)] if named else [SOURCE / ".torchrun/bin/torchrun", SOURCE / "build/peers-venv/bin/torchrun"]
     return next((str(place) for place in places if place.is_file()), None)
@@ -37,7 +38,7 @@ class UnderTorchrun(Launched):
     def test_a_killed_worker_ends_both_ranks_with_7(self):
         text = self.a_killed_rank_ends_all(worker=True)
         self.assertEqual(self.result()["first_failure"]["signal"], "SIGKILL")
-        self.assertIn("exitcode  : 7", text)  # as torchrun tells the code of a task
+        self.assertIn("exitcode  : 7", text)  # torchrun prints a task's exit code so
 
     def test_a_killed_supervisor_ends_both_ranks_with_7(self):
         self.a_killed_rank_ends_all(worker=False)

@@ -1,5 +1,5 @@
-"""Language models, lists of layers, scripted modules and vision transformers through the real program, cut to a few steps.
-Needs TRAINCTL_BINARY."""
+"""Runs language models, lists of layers, scripted modules and vision transformers for a few steps through the real program. Needs
+TRAINCTL_BINARY."""
 
 import array
 import hashlib
@@ -15,7 +15,7 @@ SCRIPT_SHA256 = hashlib.sha256(SCRIPT.read_bytes()).hexdigest()
 
 
 class FromFolder(Smoke):
-    """Experiments on the data of the scratch folder."""
+    """Runs experiments on the data of the temporary folder."""
 
     def setUp(self):
         super().setUp()
@@ -26,7 +26,7 @@ class FromFolder(Smoke):
         self.addCleanup(patch.stop)
 
     def refused(self, config, *words):
-        """What is said by a run that must not begin."""
+        """Returns the stderr of a run that must be refused."""
         code, out, err = run(self.folder, "run", SOURCE / "configs" / config, *words, "--run-dir", self.folder / "never")
         self.assertEqual(code, 2, out + err)
         self.assertFalse((self.folder / "never").exists())
@@ -34,7 +34,7 @@ class FromFolder(Smoke):
 
 
 class LanguageModels(FromFolder):
-    """A text in which each token but every fifth follows from the one before it."""
+    """Trains on a text in which each token, except every fifth, follows from the one before."""
 
     CONFIG = SOURCE / "configs/text/gpt_tiny.yaml"
     SHORT = ["dataset.train.sequence_length=32", "model.layers=2", "model.heads=2", "model.width=64", "trainer.max_epochs=4",

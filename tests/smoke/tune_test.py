@@ -1,5 +1,5 @@
-"""Whole searches by `trainctl tune` on experiments with one thing wrong. Needs TRAINCTL_BINARY and TRAINCTL_SLOW_PLUGIN, a plug-in.
-TRAINCTL_LONG=1 searches all planted faults, for many minutes; without it one, and a healthy control."""
+"""Runs whole searches of `trainctl tune` on experiments with one fault. Needs TRAINCTL_BINARY and TRAINCTL_SLOW_PLUGIN, a
+plug-in. TRAINCTL_LONG=1 searches for all planted faults, which takes many minutes; otherwise one fault and a healthy control."""
 
 import json
 import os
@@ -20,7 +20,7 @@ LONG = unittest.skipUnless(os.environ.get("TRAINCTL_LONG") == "1", "TRAINCTL_LON
 
 class Tuned(Smoke):
     def latest(self, name):
-        """A file of the newest search."""
+        """Returns the path of a file of the newest search."""
         return next((self.folder / "runs/tune").glob("*/latest")) / name
 
     def tune(self, make, *words, budget="100s", codes=(0,)):
@@ -40,9 +40,9 @@ class Tuned(Smoke):
         return document
 
     def finds(self, make, *words, **options):
-        """The verdict is right, and the patch has one of the keys that mend it and a gain that was proved."""
+        """Checks that the verdict is right, and that the patch has a proved gain and one of the keys that fix the fault."""
         document = self.tune(make, *words, codes=(0, 4), **options)
-        if document["exit_code"] == 4:  # a machine that is busy with other things: once more, with time enough
+        if document["exit_code"] == 4:  # the machine is busy: tries again with a longer budget
             document = self.tune(make, *words, budget="6m")
         self.assertTrue(self.fault.verdict_fits(document["verdict"]), self.said)
         self.assertTrue(self.fault.keys & set(document["patch"]), self.said)
@@ -54,7 +54,7 @@ class Tuned(Smoke):
         return document
 
     def finds_nothing(self, make):
-        document = self.tune(make, codes=(0, 4))  # 4: too noisy to tell that it is nothing
+        document = self.tune(make, codes=(0, 4))  # 4: too noisy to prove that there is no gain
         self.assertEqual((document["patch"], document["gain"]), ({}, None), self.said)
         self.assertIn("{}", self.latest("tuned.patch.yaml").read_text())
         if document["exit_code"] == 0:
@@ -74,7 +74,7 @@ class TuneInput(Tuned):
         document = self.finds(planted.slow_decode)
         self.assertEqual([one["losses"] for one in document["tried"] if one["accepted"]],
                          ["same"] * sum(one["accepted"] for one in document["tried"]))
-        # As a file of one's own that extends both, and by the command that was printed.
+        # The patch works as a file in `extends`, and with the printed command.
         (self.folder / "mine.yaml").write_text(f"extends: [fault.yaml, {self.latest('tuned.patch.yaml')}]\n")
         code, out, err = run(self.folder, "show-config", "mine.yaml", "--minimal")
         self.assertEqual(code, 0, err)
@@ -111,7 +111,7 @@ class TuneWork(Tuned):
     @measures_time
     def test_a_healthy_run_has_nothing_to_fix(self):
         document = self.finds_nothing(planted.control)
-        if document["exit_code"] == 0:  # a larger batch is advice that tune may not try
+        if document["exit_code"] == 0:  # nothing_left: advice remains that tune may not try, such as a larger batch
             self.assertIn(document["ended"], ("nothing_to_fix", "nothing_left"), self.said)
 
     @LONG

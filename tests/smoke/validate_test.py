@@ -1,4 +1,4 @@
-"""`validate`, and messages about what a config and its data lack."""
+"""Tests `validate`, and the messages about missing keys and missing data."""
 
 import os
 
@@ -46,7 +46,7 @@ class Validates(Front):
         broken = self.write("broken.yaml", "model: mlp\n")
         document = self.program("validate", QUICKSTART, broken, "optimizer=sgd", "--json", code=2).json
         self.assertEqual([document["ok"], *(file["ok"] for file in document["files"])], [False, True, False])
-        # Only the data set is missing: the override brought the optimizer.
+        # Only the data set is missing: the override adds the optimizer.
         self.assertEqual(len(document["files"][1]["errors"]), 1)
 
     def test_a_mistake_of_an_override_is_shown_there(self):
@@ -93,9 +93,9 @@ class ConfigsAndData(Front):
                         "3 errors and 2 warnings in")
 
     def test_a_mistake_in_one_split_does_not_hide_those_of_the_other(self):
-        val = self.nowhere(", transforms: [normalize]")
+        val = self.nowhere(", transforms: [normal]")
         self.assert_has(self.refused("validate", QUICKSTART, "dataset.train.splt=train", f"dataset.val={val}"),
-                        "unknown key 'splt'", "unknown transform 'normalize'", "does not exist", "3 errors in")
+                        "unknown key 'splt'", "unknown transform 'normal'", "does not exist", "3 errors in")
 
     def test_transforms_that_do_not_fit_are_an_error_of_the_config(self):
         for transforms in ("[{type: normalize, mean: [0.1], std: [0.3]}, random_horizontal_flip]", "[{type: random_crop, size: 29}]",

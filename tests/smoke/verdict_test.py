@@ -1,4 +1,4 @@
-"""Runs with a planted fault, each far beyond everything else, and what the verdict makes of them. Needs TRAINCTL_BINARY and
+"""Plants a fault that is far larger than every other cost, and checks the verdict. Needs TRAINCTL_BINARY and
 TRAINCTL_SLOW_PLUGIN, a data set that sleeps."""
 
 import hashlib
@@ -11,7 +11,7 @@ import unittest
 
 from support import Smoke, main, measures_time, run
 
-# Saves that would be a part of the time of short epochs.
+# Saves would take a large part of a short epoch.
 NO_SAVES = ["checkpoint.every_n_epochs=100", "checkpoint.save_top_k=0", "checkpoint.save_last=false"]
 SLOW_TRANSFORMS = ("dataset.train.transforms=[{type: resize, size: 256}, {type: gaussian_blur, kernel_size: 31}, "
                    "{type: resize, size: 28}, {type: normalize, mean: [0.2], std: [0.3]}]")
@@ -19,7 +19,7 @@ SLOW_TRANSFORMS = ("dataset.train.transforms=[{type: resize, size: 256}, {type: 
 
 class Verdicts(Smoke):
     def verdict(self, *words, quiet=True):
-        """With `quiet`, what the verdict is apart from other processes that take the cores."""
+        """Trains and returns the verdict; `quiet` removes the part that other processes cause by taking the cores."""
         found = self.train(*words)["bottleneck"]
         if quiet and found["verdict"] == "machine_busy":
             found = found["otherwise"]
@@ -32,7 +32,7 @@ class Verdicts(Smoke):
         return found
 
     def accepts(self, found):
-        """The setting is one that the program takes with this experiment."""
+        """Checks that the program accepts the proposed setting in this experiment."""
         code, out, err = run(self.folder, "validate", "digits.yaml", found["setting"])
         self.assertEqual(code, 0, out + err)
 
@@ -54,31 +54,31 @@ class InputBound(Verdicts):
                  "trainer.limit_val_batches=1"]
         result = self.train(*words)
         left = self.left()
-        plain = self.train(*words, "trainer.detect_anomaly=true")  # of such a run nothing is replayed
+        plain = self.train(*words, "trainer.detect_anomaly=true")  # detect_anomaly disables the replay
         self.assertEqual(plain["bottleneck"]["perfect_loader"]["replayed_steps"], 0)
         self.assertEqual(self.left(), left)
         self.assertEqual(plain["data_digest"], result["data_digest"])
-        if result["timing"]["wall_s"] > 4:  # seven steps of a small network are well below 1 % of that
+        if result["timing"]["wall_s"] > 4:  # seven steps of a small network are then well below 1 %
             self.assertGreaterEqual(result["bottleneck"]["perfect_loader"]["replayed_steps"], 5)
 
     def left(self):
-        """Losses, the names of the checkpoints, and the weights of the last as bytes."""
+        """Returns the losses, the names of the checkpoints, and a hash of the last weights."""
         out = self.run_dir / "weights.safetensors"
         code, said, err = run(self.folder, "checkpoint", "export", self.run_dir / "checkpoints" / "last", "--out", out)
         self.assertEqual(code, 0, said + err)
         files = sorted(str(path.relative_to(self.run_dir)) for path in (self.run_dir / "checkpoints").rglob("*"))
         weights = out.read_bytes()
-        header = 8 + int.from_bytes(weights[:8], "little")  # it may name the run
+        header = 8 + int.from_bytes(weights[:8], "little")  # the header may contain the name of the run
         return self.losses(self.run_dir), files, hashlib.sha256(weights[header:]).hexdigest()
 
 
 class Settings(Verdicts):
-    """Settings that hide behind forward and backward. The advice is followed, and its gain lies within what was claimed."""
-    SLACK = 1.6  # other work on the machine may slow down either run by so much
+    """Tests settings that slow forward and backward. The test follows the advice, and the gain lies within the claimed interval."""
+    SLACK = 1.6  # other work on the machine may slow down either run by this factor
     CHECKED = ["loader.batch_size", "trainer.num_threads", "trainer.precision", "trainer.detect_anomaly"]
 
     def skip_if_busy(self, found):
-        """`found` is the verdict with quiet=False."""
+        """Skips the test if the machine is busy; `found` is the verdict with quiet=False."""
         if found["verdict"] == "machine_busy":
             self.skipTest(f"other processes take {found['share']:.0%} of the cores")
 
@@ -134,7 +134,7 @@ class Settings(Verdicts):
 
     @measures_time
     def test_a_loader_that_waits_for_its_source_asks_for_workers(self):
-        # Its waits take no core, so that workers help however busy the machine is.
+        # The loader sleeps and takes no core, so workers help even on a busy machine.
         plugin = os.environ["TRAINCTL_SLOW_PLUGIN"]
         words = [f"+plugins=[{plugin}]", "dataset.train={type: slow_rows, samples: 320, microseconds: 4000}", "~dataset.val",
                  "model=linear", "loader.batch_size=16", "loader.num_workers=0", "trainer.num_threads=1", "trainer.max_epochs=2",
@@ -148,14 +148,14 @@ class Settings(Verdicts):
         self.assertGreater(self.follow(found, *words), 1.1)
 
     def claims(self, found):
-        """Returns the checks by key, after a look at what each claims."""
+        """Checks the claim of each setting, and returns the checks by key."""
         self.assertEqual([check["key"] for check in found["checks"]], self.CHECKED)
         for check in found["checks"]:
             gain = check["gain"]
             if not check["compared"]:
                 self.assertEqual((gain, check["text"]), (None, "not tried"))
             elif gain is None:
-                self.assertNotIn("x as fast", check["text"])  # a rule excludes it
+                self.assertNotIn("x as fast", check["text"])  # a rule excludes the setting
             else:
                 self.assertIn(gain["text"], check["text"])
                 self.assertLessEqual(gain["low"], gain["high"] or float("inf"))
@@ -174,7 +174,7 @@ class Settings(Verdicts):
                         self.assertIn(check["key"], found["advice"])
             if "more devices" in found["advice"]:
                 self.assertIsNone(found["headroom"])
-                if "  otherwise " not in self.out:  # of a busy machine: then the run is to be repeated
+                if "  otherwise " not in self.out:  # on a busy machine, the advice is to repeat the run
                     self.assertIn("--devices 1,2", self.out)
             return
         self.assertTrue(found["advice"].startswith(f"try {found['setting']}: "), found)
@@ -184,7 +184,7 @@ class Settings(Verdicts):
         if check and check["compared"]:
             self.assertTrue(found["gain"]["replayed"], found)
             self.assertGreaterEqual(found["gain"]["low"], 1.15, found)
-        else:  # a rule proposed it: at most a bound is known
+        else:  # a rule proposed it, and only an upper bound is known
             self.assertFalse(found["gain"]["replayed"], found)
             self.assertEqual(found["gain"]["low"], 1, found)
 
@@ -267,7 +267,7 @@ class ThreadsAndHealth(Verdicts):
         found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", *self.WORK)
         stalled = max((each["value"] for each in found["evidence"] if each["name"] in ("cpu_stalled", "throttled")), default=0)
         if stalled > 0.05:
-            self.skipTest("other processes take the cores")  # then that is what the verdict tells
+            self.skipTest("other processes take the cores")  # the verdict reports the other processes
         self.assertIn(found["verdict"], ("compute_bound", "balanced"), found)
         if found["setting"] is not None:  # a replay found a gain on this machine, or there was no time for one
             self.assertTrue(found["gain"]["replayed"] or found["gain"]["text"].startswith("at most "), found)

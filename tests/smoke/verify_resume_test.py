@@ -41,7 +41,7 @@ class CheckpointsOfRuns(Smoke):
         self.assertIn("rank_0.part", err)
 
     def test_a_checkpoint_stores_each_tensor_once(self):
-        # A learning rate that rises a thousandfold makes the first epoch the best: later checkpoints hold weights besides their own.
+        # The learning rate rises a thousandfold, so the first epoch is the best and later checkpoints also hold its weights.
         worsens = ["trainer.max_epochs=4", "model.hidden=[256]", "+checkpoint.monitor=val/loss",
                    "+scheduler={type: multi_step_lr, milestones: [1], gamma: 1000}"]
         adam, sgd = ["optimizer={type: adam, lr: 0.001}"], ["optimizer={type: sgd, lr: 0.01, momentum: 0.9}"]
@@ -52,7 +52,8 @@ class CheckpointsOfRuns(Smoke):
                 self.check_bytes(4 if "save_top_k" in " ".join(words) else 2)
 
     def check_bytes(self, count):
-        """Each folder adds at most the weights, their average and the optimizer's state, and 10 %; what an earlier one has counts there."""
+        """Checks that each folder adds at most 1.1 times the weights, their average and the optimizer state; files that an
+        earlier folder shares count there."""
         links = [path.stat().st_nlink for path in (self.run_dir / "checkpoints").glob("*.safetensors")]
         self.assertEqual(set(links), {1}, "a file that people may write into is linked")
         self.assertEqual(len(self.folders()), count)

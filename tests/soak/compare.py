@@ -1,17 +1,17 @@
-"""Whether two run folders hold the same training: weights, every state beside them, losses, epochs, batches."""
+"""Compares two run folders: they are equal if weights, all other state, losses, epochs and batches are the same."""
 
 import csv
 import json
 import re
 import struct
 
-PREFIX = struct.Struct("<8sIIQQ")  # of a container: magic, version, checksum, length of the file, length of the header
-# Times, and what the progress bar showed last, which follows the clock.
+PREFIX = struct.Struct("<8sIIQQ")  # the prefix of a container: magic, version, checksum, length of the file, length of the header
+# Times, and the last values of the progress bar, which depend on the clock.
 TIME = re.compile(r"(_s|_at|_ns|_ms)$|elapsed|seconds|time|wall|^progress_mark$|^shown_loss$")
 
 
 def read_container(path):
-    """({name: (dtype, shape, bytes)}, meta) of a part or a manifest."""
+    """Returns ({name: (dtype, shape, bytes)}, meta) of a part or a manifest."""
     data = path.read_bytes()
     magic, _, _, length, header_length = PREFIX.unpack_from(data)
     if magic != b"TCTLCKPT" or length != len(data):
@@ -34,7 +34,7 @@ def read_safetensors(path):
 
 
 def read_part(path):
-    """The same of a rank's part, with the groups of tensors that the manifest stores elsewhere."""
+    """Returns the same of a rank's part, with the groups of tensors that the manifest stores in other files."""
     entries, meta = read_container(path)
     shared = read_container(path.parent / "manifest")[1].get("shared", []) if path.name == "rank_0.part" else []
     for group in shared:
@@ -54,7 +54,7 @@ def without_times(value):
 
 
 def last_of(run_dir):
-    """The folder that checkpoints/last leads to."""
+    """Returns the folder that checkpoints/last points to."""
     return (run_dir / "checkpoints/last").resolve(strict=True)
 
 
@@ -63,14 +63,14 @@ def step_of(checkpoint):
 
 
 def committed(run_dir):
-    """The checkpoints with a manifest, oldest first."""
+    """Returns the checkpoints with a manifest, oldest first."""
     found = [path for path in (run_dir / "checkpoints").glob("epoch=*-step=*") if (path / "manifest").is_file()]
     return sorted(found, key=lambda path: (step_of(path), path.name))
 
 
 def history(run_dir, name, read):
-    """What a file of the run folder tells, a line each, in the order of their last coming. A line that came again after a
-    resume has to say the same, also where the first one was put aside."""
+    """Returns the lines of a file of the run folder, in the order of their last occurrence. A line that occurs again after a
+    resume must be equal, also if the first one was moved to superseded/."""
     found = {}
     for key, line in read(run_dir / name):
         before = found.pop(key, line)
@@ -85,7 +85,8 @@ def history(run_dir, name, read):
 
 
 def read_steps(path):
-    """(key, line without times). What a kill has cut off is left out: it comes again, or is missed."""
+    """Yields (key, line without times). A line that a kill has cut off is skipped: the resumed run writes it again, or it is
+    missed."""
     for text in path.read_text().splitlines():
         try:
             line = without_times(json.loads(text))
@@ -95,7 +96,7 @@ def read_steps(path):
 
 
 def read_epochs(path):
-    """(epoch, row without the timing columns)."""
+    """Yields (epoch, row without the timing columns)."""
     with open(path, newline="") as file:
         table = list(csv.reader(file))
     names = table[0]
@@ -149,7 +150,7 @@ def list_differences(mine, other, what):
 
 
 def differences(run_dir, reference):
-    """Sentences; none: the runs trained the same, bit for bit."""
+    """Returns a sentence for each difference; none if the runs trained the same, bit for bit."""
     found = checkpoint_differences(run_dir, reference)
     found += list_differences(steps(run_dir), steps(reference), "lines of metrics.jsonl")
     found += list_differences(epochs(run_dir), epochs(reference), "rows of epochs.csv")

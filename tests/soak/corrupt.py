@@ -1,4 +1,5 @@
-"""A bit of the newest checkpoint turns: the run says so, resumes from the one before, and ends as if nothing had been."""
+"""Flips a bit of the newest checkpoint: the run reports it, resumes from the previous checkpoint, and ends as if nothing had
+happened."""
 
 import compare
 import proof
@@ -20,7 +21,7 @@ class Corrupt(support.RunProof):
         run.kill("group")
         run.wait()
         run.gone()
-        damaged = compare.committed(run.folder)[-1]  # `last` may still lead to the one before, where the kill came between the two
+        damaged = compare.committed(run.folder)[-1]  # after a kill between save and link, `last` may still point to the previous one
         self.flip(draw.choice([damaged / "rank_0.part", damaged / "rank_0.part", damaged / "manifest"]), draw)
         run.finish("--resume", "last")
         self.assertIn(damaged.name, run.said(), "the damaged checkpoint is not named")

@@ -1,5 +1,6 @@
-"""The disk is full when checkpoints are due: the run goes on with the older one, says so each time, and ends as if nothing had
-been once there is room again; where there is none at the end, that is no success. Needs root: a file system of a few MB."""
+"""Fills the disk when checkpoints are due: the run continues with the older checkpoint, warns each time, and ends as if nothing
+had happened once there is space again. If there is no space at the end, the run fails. Needs root, for a file system of a few MB.
+"""
 
 import os
 import re
@@ -15,7 +16,7 @@ TROUBLE = re.compile(r"checkpoint of step (\d+) could not be saved")
 
 
 def mount(place):
-    """Why nothing can be mounted there, or None."""
+    """Returns why nothing can be mounted there, or None."""
     ended = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "trainctl-soak", str(place)], capture_output=True,
                            text=True)
     return ended.stderr.strip() or "mount failed" if ended.returncode else None
@@ -24,7 +25,7 @@ def mount(place):
 class DiskFull(support.RunProof):
     proof = "disk full"
     fast, long = 2, 20
-    # Room enough for a few checkpoints of 1.5 MB, and time to act between two of them.
+    # The disk has space for a few checkpoints of 1.5 MB, and the test has time to act between two of them.
     OPTIONS = ["model={type: mlp, hidden: [100, 100], dropout: 0.1}", "trainer.max_epochs=60", "++early_stopping=~",
                "checkpoint.every_n_steps=120", "++checkpoint.every_n_epochs=4"]
 
@@ -71,7 +72,7 @@ class DiskFull(support.RunProof):
         self.assertGreater(run.check_checkpoints(), 0, "no older checkpoint is left")
 
     def fill(self, path):
-        """Takes all that is free: of the history, too, not a line finds room."""
+        """Takes all free space, so that not even a line of the history can be written."""
         disk = os.statvfs(path.parent)
         free = disk.f_bavail * disk.f_frsize
         if free > 0:
@@ -79,7 +80,7 @@ class DiskFull(support.RunProof):
                 with open(path, "ab", buffering=0) as file:
                     file.write(bytes(free))
             except OSError:
-                pass  # the run was faster
+                pass  # the run took the space first
 
 
 if __name__ == "__main__":

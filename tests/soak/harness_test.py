@@ -1,4 +1,4 @@
-"""The proofs' own tools: a difference is seen, a repeated step has to agree, and tries are counted as they were."""
+"""Tests the tools of the proofs: they find a difference, require that a repeated step agrees, and count tries correctly."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ RESULT = {"verdict": "ok", "exit_code": 0, "steps": 4, "train": {}, "val": {}, "
 
 
 def container(entries, meta):
-    """A file as lib/checkpoint/container.hpp describes it, but for the checksums, which are the program's business."""
+    """Returns a file as lib/checkpoint/container.hpp describes it, but without checksums, which only the program checks."""
     listed, data = [], b""
     for name, content in entries.items():
         data += bytes(-len(data) % 64)
@@ -120,7 +120,7 @@ class Compares(unittest.TestCase):
 
 
 class Counted(proof.Proof):
-    """Not to be run by itself."""
+    """The tests below run this class; it is not a test by itself."""
 
     proof = "counted"
     fast = long = 6

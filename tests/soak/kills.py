@@ -1,4 +1,4 @@
-"""A run that is killed again and again and resumed ends as one that nobody touched: every weight, state, loss and row."""
+"""A run that is killed and resumed repeatedly ends like an uninterrupted one: every weight, state, loss and row is equal."""
 
 import proof
 import support
@@ -14,7 +14,7 @@ class Kills(support.RunProof):
         self.prove(self.a_chain)
 
     def a_chain(self, _, draw, folder):
-        """Up to three kills of one run, then to the end."""
+        """Kills one run up to three times, and lets it finish."""
         world = draw.choice(support.WORLDS)
         self.reference = self.whole_of(world)
         run = self.run_in(folder, *support.ranks(world))
@@ -35,7 +35,7 @@ class Kills(support.RunProof):
         return killed
 
     def struck(self, run, draw, rank):
-        """Kills at a random step or a random time. Whether it came before the end of the run."""
+        """Kills the run at a random step or time. Returns whether the kill came before the end of the run."""
         victim, by_step = draw.choice(VICTIMS), draw.random() < 0.6
         step, wait = draw.randrange(1, support.EPOCHS * support.STEPS), draw.uniform(0.05, self.reference.seconds)
         try:

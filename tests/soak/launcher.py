@@ -1,4 +1,5 @@
-"""Whatever dies, nothing is left: no process, socket, shared memory or temporary file; and the first cause is named."""
+"""Whichever process is killed, nothing is left: no process, socket, shared memory or temporary file. The run reports the first
+cause."""
 
 import os
 import pathlib
@@ -13,7 +14,7 @@ ABORTING = {signal.SIGKILL: 7, signal.SIGSEGV: 7, signal.SIGABRT: 7, signal.SIGS
 
 
 class LauncherKills(support.RunProof):
-    """One endless run, whose supervisor is killed and which is resumed, again and again."""
+    """Kills and resumes the supervisor of one endless run, again and again."""
 
     proof = "launcher kills"
     fast, long = 5, 200
@@ -47,7 +48,7 @@ class LauncherKills(support.RunProof):
         self.run_.end()
 
     def orphaned(self, names):
-        """Those that no living process has open, unless a test made them: others run at the same time."""
+        """Returns the names that no living process has open, except those of tests, which may run at the same time."""
         held = set()
         for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
             try:
@@ -59,7 +60,7 @@ class LauncherKills(support.RunProof):
 
 
 class MixedFaults(support.RunProof):
-    """A worker of one or two is killed, crashes or stops: who, by what, and with which code."""
+    """Kills, crashes or stops one of one or two workers, and checks the reported rank, signal and exit code."""
 
     proof = "mixed faults"
     fast, long = 2, 100

@@ -1,4 +1,4 @@
-"""A rank that is killed in any phase ends the others, is named as the first cause, and leaves nothing."""
+"""A rank that is killed in any phase ends the others, is reported as the first cause, and leaves nothing."""
 
 import itertools
 import random
@@ -13,7 +13,7 @@ WORLDS = [2, 3, 4]
 
 
 def cases():
-    """Every combination, in a drawn order; the first five have every phase once."""
+    """Returns every combination, in random order; the first five have every phase once."""
     draw = random.Random(f"lost ranks:{proof.SEED}")
     first = [(phase, draw.choice(WORLDS)) for phase in PHASES]
     rest = list(itertools.product(PHASES, WORLDS))

@@ -1,4 +1,5 @@
-"""Killed at a chosen moment and resumed, for every combination of optimizer, scheduler, moment, workers and accumulation."""
+"""Kills a run at a chosen moment and resumes it, for every combination of optimizer, scheduler, moment, workers and accumulation.
+"""
 
 import itertools
 import random
@@ -24,7 +25,7 @@ ACCUMULATION = [1, 3]
 
 
 def cases():
-    """The whole matrix, or as many of it as are wanted, the same ones for the same seed. Each moment comes in turn."""
+    """Returns the whole matrix, or the requested number of combinations, which depend on the seed. The moments alternate."""
     every = list(itertools.product(OPTIMIZERS, SCHEDULERS, MOMENTS, WORKERS, ACCUMULATION))
     if proof.LONG:
         return every
@@ -49,7 +50,7 @@ class Matrix(support.RunProof):
                 f"++trainer.accumulate_grad_batches={accumulation}"]
 
     def reference(self, *key):
-        """The uninterrupted run, whose data is loaded by the training thread: workers change nothing."""
+        """Returns the uninterrupted run. Its training thread loads the data, because workers must not change the result."""
         if key not in self.references:
             self.references[key] = self.whole(*self.options(*key), "loader.num_workers=0", name="-".join(map(str, key)))
         return self.references[key]

@@ -1,4 +1,5 @@
-"""Two runs that are started together on one folder: one trains, the other ends with 11 and names it; nothing is mixed."""
+"""Starts two runs together in one folder: one trains, the other exits with 11 and names the first, and their output does not mix.
+"""
 
 import json
 import signal
@@ -19,7 +20,7 @@ class Pairs(support.RunProof):
         self.prove(self.one)
 
     def one(self, case, draw, folder):
-        """Every other pair finds the lock of a run that was killed."""
+        """In every other pair, a killed run has left its lock."""
         first = self.run_in(folder, *SHORT)
         words = []
         if case % 2:
@@ -43,7 +44,8 @@ class Pairs(support.RunProof):
         winner.check_same(self.reference)
 
     def held(self, *runs):
-        """The one that has the lock; its supervisor stands still, so that it cannot be done before the other comes."""
+        """Returns the run that holds the lock, with its supervisor stopped, so that it cannot finish before the other one starts.
+        """
         def holder():
             try:
                 pid = json.loads((runs[0].folder / ".lock").read_text())["pid"]

@@ -1,6 +1,6 @@
-"""The power is cut while checkpoints are saved: what was published is there, whole. A loop-mounted ext4 image is copied while
-its writer stands still, and the copy is mounted: what the kernel had not written yet is lost. Needs root, loop devices and
-TRAINCTL_SAVER."""
+"""Cuts the power while checkpoints are saved: every published checkpoint is intact. The test stops the writer, copies its
+loop-mounted ext4 image and mounts the copy, so that everything the kernel had not written is lost. Needs root, loop devices
+and TRAINCTL_SAVER."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import proof
 
 SAVER = os.environ.get("TRAINCTL_SAVER", "")
 MEGABYTES = 24
-SAVES = 30_000  # more than there is time for
+SAVES = 30_000  # more than the test has time for
 
 
 def command(*words):
@@ -25,7 +25,7 @@ def command(*words):
 
 @contextlib.contextmanager
 def mounted(image, place):
-    """Raises OSError where it cannot be mounted."""
+    """Raises OSError if the image cannot be mounted."""
     place.mkdir(exist_ok=True)
     ended = command("mount", "-o", "loop", image, place)
     if ended.returncode:
@@ -38,7 +38,7 @@ def mounted(image, place):
 
 
 def make_image(path):
-    """Why there is no file system, or None."""
+    """Returns why the file system cannot be made, or None."""
     with open(path, "wb") as file:
         file.truncate(MEGABYTES << 20)
     if not shutil.which("mkfs.ext4"):
@@ -67,7 +67,7 @@ class PowerCut(proof.Proof):
             self.skip(f"no ext4 image can be mounted here: {why}")
 
     def test_a_published_checkpoint_survives(self):
-        """One saver saves without end; each cut is a copy of the disk at some moment of that."""
+        """One saver saves without end; each cut is a copy of the disk at a random moment."""
         with mounted(self.image, self.folder / "disk") as disk, open(self.folder / "said", "wb") as said:
             words = [f"save:{step}" for step in range(1, SAVES)]
             saver = subprocess.Popen([SAVER, str(disk / "checkpoints"), *words], stdout=said, stderr=subprocess.STDOUT)
@@ -80,14 +80,14 @@ class PowerCut(proof.Proof):
                 saver.wait()
 
     def committed(self):
-        """Saves that were reported as committed: steps count from 1."""
+        """Returns the number of saves that were reported as committed: steps count from 1."""
         return (self.folder / "said").read_bytes().count(b"committed\n")
 
     def cut(self, _, draw, folder):
         self.assertIsNone(self.saver.poll(), (self.folder / "said").read_text()[-400:])
         seen, more = self.committed(), draw.randrange(1, 5)
         processes.wait_for("further saves", lambda: self.committed() >= seen + more or self.saver.poll() is not None)
-        time.sleep(draw.uniform(0, 0.03))  # some moment of the next
+        time.sleep(draw.uniform(0, 0.03))  # a random moment of the next save
         self.saver.send_signal(signal.SIGSTOP)
         try:
             processes.wait_for("the saver to stand still", self.stands_still)

@@ -1,4 +1,4 @@
-"""Processes as the proofs see them: who lives, what a rank stamped last, a moment that is waited for."""
+"""Helpers for processes: which are alive, the last heartbeat of a rank, and waiting for a condition."""
 
 import collections
 import mmap
@@ -7,14 +7,14 @@ import pathlib
 import struct
 import time
 
-DEADLINE = 180  # nothing here takes so long unless it hangs
-PHASES = ["startup", "train", "validate", "checkpoint", "shutdown", "load"]  # as events::Phase counts them
+DEADLINE = 180  # a test that takes longer than this hangs
+PHASES = ["startup", "train", "validate", "checkpoint", "shutdown", "load"]  # in the order of events::Phase
 Beat = collections.namedtuple("Beat", "step phase")
-STAMP = struct.Struct("=qi4xq")  # events::Heartbeat
+STAMP = struct.Struct("=qi4xq")  # the layout of events::Heartbeat
 
 
 def wait_for(what, condition, timeout=DEADLINE, pause=0.002):
-    """What `condition` gives as soon as that is true."""
+    """Returns the value of `condition` as soon as it is true."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         found = condition()
@@ -25,7 +25,7 @@ def wait_for(what, condition, timeout=DEADLINE, pause=0.002):
 
 
 def processes(*words):
-    """Living processes with one of the words in their environment or command line."""
+    """Returns the living processes with one of the words in their environment or command line."""
     needles = [word.encode() for word in words]
     found = []
     for entry in pathlib.Path("/proc").iterdir():
@@ -60,7 +60,7 @@ def send(pid, number):
 
 
 class Pages:
-    """What the ranks of a job last stamped, read from the pages that they share with their supervisor."""
+    """Reads the last heartbeat of each rank of a job from the pages that the ranks share with their supervisor."""
 
     def __init__(self, pid):
         self.maps, self.read_at = [], time.monotonic()

@@ -1,11 +1,10 @@
-"""The frame of a proof: a claim that is tried many times with drawn faults, few times in scripts/test, often in scripts/soak.
+"""The base of a proof: a claim that is tried many times with random faults, few times in scripts/test, often in scripts/soak.
 
-TRAINCTL_LONG=1         the long tier's counts
-TRAINCTL_SOAK_SEED      what is drawn (0)
-TRAINCTL_SOAK_MINUTES   no new try begins after that
-TRAINCTL_SOAK_TALLY     a file that gets one line of JSON a proof: proof, wanted, tried, failed, seconds, worst, skipped
-TRAINCTL_SOAK_KEEP      a folder that failed tries are moved to
-"""
+TRAINCTL_LONG=1         use the number of tries of the long tier
+TRAINCTL_SOAK_SEED      the random seed (0)
+TRAINCTL_SOAK_MINUTES   start no new try after so many minutes
+TRAINCTL_SOAK_TALLY     a file that gets one line of JSON per proof: proof, wanted, tried, failed, seconds, worst, skipped
+TRAINCTL_SOAK_KEEP      a folder to copy failed tries to"""
 
 import itertools
 import json
@@ -26,11 +25,11 @@ TOLD_FAILURES = 3
 
 
 class Unmet(Exception):
-    """The moment that a fault was meant for did not come: no try."""
+    """The moment for the fault did not come, so this does not count as a try."""
 
 
 def tell(line):
-    """One line of the tally."""
+    """Writes one line of the tally."""
     path = os.environ.get("TRAINCTL_SOAK_TALLY")
     if path:
         with open(path, "a", encoding="utf-8") as file:
@@ -38,7 +37,7 @@ def tell(line):
 
 
 class Proof(unittest.TestCase):
-    """`fast` and `long`: how often the claim is tried in each tier."""
+    """Tries a claim `fast` or `long` times, depending on the tier."""
 
     proof = ""
     fast = 1
@@ -60,8 +59,8 @@ class Proof(unittest.TestCase):
         self.worst[what] = max(value, self.worst.get(what, value))
 
     def prove(self, try_one, cases=None):
-        """Calls try_one(case, draw, folder) till enough was tried. It returns how many tries it was (None: one), raises
-        AssertionError where the claim is wrong and Unmet where nothing was tried. Without `cases` they are 0, 1, 2 ..."""
+        """Calls try_one(case, draw, folder) until enough was tried. try_one returns the number of tries (None: one), raises
+        AssertionError if the claim is wrong and Unmet if nothing was tried. Without `cases` they are 0, 1, 2 ..."""
         began, tried, failures = time.monotonic(), 0, []
         for case in itertools.count() if cases is None else cases:
             late = MINUTES is not None and time.monotonic() - began > 60 * MINUTES
@@ -79,7 +78,7 @@ class Proof(unittest.TestCase):
         self.assertGreater(tried, 0, "no fault came at its moment")
 
     def once(self, try_one, case):
-        """(tries, why it failed or None)."""
+        """Returns (number of tries, reason of failure or None)."""
         folder = self.folder / f"try-{next(self.places)}"
         folder.mkdir()
         draw = random.Random(f"{self.proof}:{SEED}:{case}")
@@ -87,14 +86,14 @@ class Proof(unittest.TestCase):
             return try_one(case, draw, folder) or 1, None
         except Unmet:
             return 0, None
-        except Exception as error:  # whatever goes wrong in a try is counted, and the next one made
+        except Exception as error:  # counts every error of a try, and lets the next one start
             return 1, self.told(error, folder)
         finally:
             self.after_try()
             shutil.rmtree(folder, ignore_errors=True)
 
     def after_try(self):
-        """Ends what a try may have left."""
+        """Ends the processes that a try may have left."""
 
     def told(self, error, folder):
         keep = os.environ.get("TRAINCTL_SOAK_KEEP")
@@ -112,4 +111,4 @@ def main():
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun
-    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # CTest shows exit code 4 as skipped

@@ -1,5 +1,5 @@
-"""Runs the whole test suite several times, every second time in random order, under load and with other random numbers, and prints
-what failed in which run. scripts/repeat-tests starts it.
+"""Runs the whole test suite several times, every second time in random order, under load and with other random numbers, and
+prints the failures of each run. scripts/repeat-tests starts it.
 
 exit codes: 0 no test failed in any run, 1 a test failed, 2 wrong arguments"""
 
@@ -15,9 +15,9 @@ import sys
 import time
 import xml.etree.ElementTree
 
-# A busy process that ends with its parent.
+# A process that keeps a core busy and exits with its parent.
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    for _ in range(1000000):\n        pass\n"
-# What libtorch's own kernels, oneDNN and MKL use at most: an older CPU as far as the results of float32 arithmetic go.
+# Limits the instruction sets of libtorch's own kernels, oneDNN and MKL, so that float32 results are those of an older CPU.
 INSTRUCTION_SETS = {
     "sse": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
@@ -51,7 +51,7 @@ def load_of(processes):
 
 
 def results_in(junit):
-    """(number of tests, number of skipped tests, names of failed tests) of a file that `ctest --output-junit` wrote."""
+    """Returns (number of tests, number of skipped tests, names of failed tests) of a file that `ctest --output-junit` wrote."""
     cases = list(xml.etree.ElementTree.parse(junit).getroot().iter("testcase"))
     skipped = [case for case in cases if case.find("skipped") is not None]
     failed = sorted(case.get("name") for case in cases if case.find("failure") is not None or case.get("status") == "fail")

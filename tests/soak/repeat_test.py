@@ -1,5 +1,5 @@
-"""scripts/repeat-tests on a build folder of three tests: one that passes, one that is skipped, and one that fails where
-TRAINCTL_TEST_SEED is set, which is in every second run."""
+"""Runs scripts/repeat-tests on a build folder of three tests: one passes, one is skipped, and one fails if TRAINCTL_TEST_SEED is
+set, which is in every second run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A signal that asks for the end, in any phase and to anybody, ends in a verified checkpoint and the documented exit code."""
+"""A stop signal, in any phase and to any process, ends the run with a verified checkpoint and the documented exit code."""
 
 import itertools
 import random
@@ -15,7 +15,7 @@ SIGNALS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT]
 
 
 def cases():
-    """Every combination, in a drawn order; the first six have every phase once, and targets and signals in turn."""
+    """Returns every combination, in random order; the first six have every phase once and alternate targets and signals."""
     draw = random.Random(f"signals:{proof.SEED}")
     first = list(zip(PHASES, draw.sample(TARGETS * 2, 6), draw.sample(SIGNALS * 2, 6)))
     rest = list(itertools.product(PHASES, TARGETS, SIGNALS))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The long tier of the proofs: every fault as often as the issue asks, and a table of what was tried. Started by scripts/soak.
+"""Runs the long tier of the proofs, with the full number of tries of every fault, and prints a table. scripts/soak starts it.
 
 usage: soak.py [--list] [--only NAME ...] [--minutes N] [--seed S] [--keep DIR] [--json]
 
---minutes bounds each proof; one that is cut short says so. Exit code 0 where nothing failed and something was tried. Needs
-TRAINCTL_BINARY, TRAINCTL_SAVER and TRAINCTL_UNIT, and TRAINCTL_DATA for verify-resume; what is missing is a row that says so.
-"""
+--minutes limits each proof, and the table shows which ones it cut short. Exits with 0 if nothing failed and something was tried.
+Needs TRAINCTL_BINARY, TRAINCTL_SAVER and TRAINCTL_UNIT, and TRAINCTL_DATA for verify-resume; the table has a row for each proof
+that was skipped because one of them is missing."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 SAVES = HERE.parent / "smoke/checkpoint_test.py"
 FLIPS = ["a flipped bit of a checkpoint is never missed", "a checkpoint cut off anywhere is told by its length"]
-SIZE = 64 << 10  # of the checkpoint whose bits are flipped
+SIZE = 64 << 10  # bytes of the checkpoint whose bits are flipped
 PROOFS = {
     "kills": ("kills.py", "Kills"),
     "matrix": ("matrix.py", "Matrix"),
@@ -37,7 +37,7 @@ PROOFS = {
 
 
 def run(words, environment):
-    """(exit code, what it printed). Its own failures are shown as they are."""
+    """Returns (exit code, output), and prints the output of a failure."""
     ended = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     if ended.returncode not in (0, 4):
         print(ended.stdout, file=sys.stderr)
@@ -49,7 +49,7 @@ def skipped(name, why):
 
 
 def own(name, environment):
-    """A proof of this folder, which writes its own line."""
+    """Runs a proof of this folder, which writes its own tally line."""
     file, kind = PROOFS[name]
     with tempfile.NamedTemporaryFile("r", prefix="trainctl-tally-", encoding="utf-8") as tally:
         code, _ = run([sys.executable, "-B", str(HERE / file), kind], {**environment, "TRAINCTL_SOAK_TALLY": tally.name})
@@ -61,7 +61,7 @@ def own(name, environment):
 
 
 def system_calls(name, environment):
-    """Every call of a save fails or kills, in every way: tests/smoke/checkpoint_test.py."""
+    """Every system call of a save fails or kills the saver, in every way: tests/smoke/checkpoint_test.py."""
     if not environment.get("TRAINCTL_SAVER"):
         return skipped(name, "TRAINCTL_SAVER is not set")
     code, said = run([sys.executable, "-B", str(SAVES)], environment)
@@ -73,7 +73,7 @@ def system_calls(name, environment):
 
 
 def flips(name, environment):
-    """Every bit of a checkpoint flipped, every length cut to."""
+    """Flips every bit of a checkpoint, and truncates it to every length."""
     if not environment.get("TRAINCTL_UNIT"):
         return skipped(name, "TRAINCTL_UNIT is not set")
     codes = [run([environment["TRAINCTL_UNIT"], title], environment)[0] for title in FLIPS]

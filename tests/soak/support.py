@@ -1,4 +1,4 @@
-"""Runs to be killed: a small experiment, its processes, the moment at which something happens to it. Needs TRAINCTL_BINARY."""
+"""Runs that proofs kill: a small experiment, its processes, and waiting for the moment of a fault. Needs TRAINCTL_BINARY."""
 
 import itertools
 import json
@@ -14,10 +14,10 @@ from processes import DEADLINE, Pages, environment_of, processes, send, wait_for
 from proof import LONG, Proof, Unmet
 
 BINARY = os.environ.get("TRAINCTL_BINARY", "")
-# What dies with a kill has to be gone by then. Other tests keep the cores busy in the fast tier.
+# Every process of a run must be gone this many seconds after a kill. Other tests keep the cores busy in the fast tier.
 GONE_S = 5 if LONG else 30
-EPOCHS, STEPS = 3, 30  # steps of an epoch, by any number of ranks
-BATCHES, ROWS = 60, 12  # of an epoch; of a batch, over all ranks: two batches make a step
+EPOCHS, STEPS = 3, 30  # steps per epoch, for any number of ranks
+BATCHES, ROWS = 60, 12  # per epoch; per batch, over all ranks. Two batches make a step
 SMALL = """\
 name: soak
 seed: 11
@@ -55,7 +55,7 @@ ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
 
 
 def ranks(world):
-    """The same steps, shared by so many ranks."""
+    """Returns overrides that share the same steps among `world` ranks."""
     return [f"trainer.devices={world}", f"loader.batch_size={ROWS // world}"]
 
 
@@ -63,7 +63,7 @@ marks = (f"{os.getpid()}-{number}" for number in itertools.count())
 
 
 class Run:
-    """A run folder, and the processes that train into it, one after the other."""
+    """A run folder, and the processes that train in it, one after the other."""
 
     def __init__(self, place, *overrides, name="run", config=None):
         self.place, self.folder = pathlib.Path(place), pathlib.Path(place) / name
@@ -93,7 +93,7 @@ class Run:
         return self.said_path("out").read_text(errors="replace") + self.said_path("err").read_text(errors="replace")
 
     def wait(self, timeout=DEADLINE):
-        """The exit code. A run that hangs is killed, and that is a failure."""
+        """Returns the exit code. A run that hangs is killed, and that is a failure."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -101,7 +101,7 @@ class Run:
             raise AssertionError(f"the run did not end within {timeout} s: {self.said()[-800:]}") from None
 
     def finish(self, *words):
-        """Trains to the end, and has to get there."""
+        """Trains to the end, and raises if the run fails."""
         code = self.start(*words).wait()
         if code != 0:
             raise AssertionError(f"run {' '.join(map(str, words))}: exit code {code}: {self.said()[-800:]}")
@@ -111,7 +111,7 @@ class Run:
         return json.loads((self.folder / "result.json").read_text())
 
     def logged_step(self):
-        """The highest step in metrics.jsonl."""
+        """Returns the highest step in metrics.jsonl."""
         try:
             lines = (self.folder / "metrics.jsonl").read_bytes().split(b"\n")
             return max((json.loads(line).get("step", 0) for line in lines[:-1] if line.startswith(b"{")), default=0)
@@ -119,7 +119,7 @@ class Run:
             return 0
 
     def rows(self):
-        """Epochs in epochs.csv."""
+        """Returns the number of epochs in epochs.csv."""
         try:
             return max(0, (self.folder / "epochs.csv").read_bytes().count(b"\n") - 1)
         except OSError:
@@ -129,23 +129,23 @@ class Run:
         return processes(f"SOAK_MARK=<{self.mark}>", str(self.folder))
 
     def worker(self, rank=0):
-        """The pid of a rank, once it is there; else None."""
+        """Returns the pid of a rank's worker, or None before it starts."""
         for pid in self.members():
             if pid != self.process.pid and f"RANK={rank}".encode() in environment_of(pid):
                 return pid
         return None
 
     def beats(self):
-        """What each rank stamped last; empty before the first stamp."""
+        """Returns the last heartbeat of each rank; empty before the first one."""
         if self.pages is None or not self.pages.maps or time.monotonic() > self.pages.read_at + 0.2:
             try:
                 self.pages = Pages(self.process.pid)
-            except (OSError, ValueError):  # the pages are being made
+            except (OSError, ValueError):  # the supervisor is still creating the pages
                 return []
         return self.pages.beats()
 
     def until(self, what, condition, timeout=DEADLINE, pause=0.0005):
-        """Waits while the run lives; Unmet where it is done before. It may not fail by itself."""
+        """Waits while the run lives. Raises Unmet if the run finishes first, and AssertionError if it fails."""
         def met():
             found = condition()
             if not found and self.process.poll() == 0:
@@ -156,14 +156,14 @@ class Run:
         return wait_for(what, met, timeout, pause)
 
     def until_step(self, step):
-        """Its stamp of that step or a later one, in training."""
+        """Waits until rank 0 has reached that step or a later one."""
         def there():
             beats = self.beats()
             return beats[0].step >= step if beats else self.logged_step() >= step
         self.until(f"step {step}", there)
 
     def let_pass(self, seconds):
-        """A random moment; Unmet where the run ends before."""
+        """Waits so many seconds. Raises Unmet if the run ends before."""
         end = time.monotonic() + seconds
         self.until("a random moment", lambda: time.monotonic() >= end)
 
@@ -171,7 +171,7 @@ class Run:
         self.until(f"phase {phase}", lambda: any(beat.phase == phase and beat.step >= step for beat in self.beats()))
 
     def kill(self, victim="group", number=signal.SIGKILL, rank=0):
-        """victim: supervisor, worker (that rank) or group. Unmet where it is not there."""
+        """Sends the signal to a victim: supervisor, worker (of that rank) or group. Raises Unmet if the victim does not exist."""
         victims = {"supervisor": lambda: [self.process.pid], "worker": lambda: [self.worker(rank)], "group": self.members}[victim]()
         if self.process.poll() is not None or not victims or None in victims:
             raise Unmet(f"there is no {victim}")
@@ -179,14 +179,14 @@ class Run:
             send(pid, number)
 
     def gone(self):
-        """Waits till no process of the run is left; the seconds that took."""
+        """Waits until no process of the run is left, and returns the seconds that this took."""
         began = time.monotonic()
         self.process.wait(DEADLINE)
         wait_for(f"the end of the processes {self.members()}", lambda: not self.members(), GONE_S, 0.01)
         return time.monotonic() - began
 
     def end(self):
-        """Whatever is left goes, so that the next try begins alone."""
+        """Kills every process that is left, so that the next try starts alone."""
         for pid in self.members():
             send(pid, signal.SIGKILL)
         if self.process:
@@ -197,7 +197,7 @@ class Run:
                 if stat.S_ISSOCK(path.lstat().st_mode)]
 
     def stray_files(self, before=None):
-        """Temporary files: all of them, or those that are older than a time."""
+        """Returns the temporary files: all of them, or those that are older than a time."""
         found = []
         for path in [*self.folder.rglob(".*"), *self.temporary.rglob("*")]:
             try:
@@ -214,14 +214,14 @@ class Run:
         self.check_clean()
 
     def check_clean(self):
-        """What a run that is over has to have cleared away, also of those that were killed before it."""
+        """Checks that a finished run has removed its temporary files, and those of killed runs before it."""
         found = self.stray_files() + self.sockets() + [str(path) for path in self.folder.glob(".lock")]
         found += [str(path) for path in (self.folder / "checkpoints").glob("epoch=*") if not (path / "manifest").exists()]
         if found:
             raise AssertionError(f"left behind: {', '.join(found[:6])}")
 
     def check_checkpoints(self):
-        """`checkpoint verify` accepts each that is committed; how many there are."""
+        """Checks that `checkpoint verify` accepts each committed checkpoint, and returns their number."""
         found = compare.committed(self.folder)
         for path in found:
             ended = subprocess.run([BINARY, "checkpoint", "verify", str(path)], capture_output=True, text=True, timeout=DEADLINE)
@@ -231,7 +231,7 @@ class Run:
 
 
 class RunProof(Proof):
-    """A proof that runs the program. What is left of a try that failed is ended."""
+    """A proof that runs the program. It kills the processes that a failed try leaves."""
 
     def setUp(self):
         super().setUp()
@@ -245,7 +245,7 @@ class RunProof(Proof):
         return self.runs[-1]
 
     def whole(self, *overrides, name="reference"):
-        """A run that nobody disturbs, and how long it took."""
+        """Returns an uninterrupted run, with its duration in `seconds`."""
         run = self.run_in(self.folder, *overrides, name=name)
         began = time.monotonic()
         run.finish()
@@ -253,13 +253,13 @@ class RunProof(Proof):
         return run
 
     def whole_of(self, world):
-        """The same of so many ranks, once each."""
+        """Returns an uninterrupted run with so many ranks; each number of ranks runs only once."""
         if world not in self.references:
             self.references[world] = self.whole(*ranks(world), name=f"reference-{world}")
         return self.references[world]
 
     def until_in(self, phase, run, draw):
-        """Waits till the run is in a phase, at a random point of it."""
+        """Waits until the run is in a phase, at a random point of it."""
         if phase == "startup":
             run.until("a worker", run.worker, pause=0.01)
             run.let_pass(draw.uniform(0, 0.5))
@@ -275,7 +275,7 @@ class RunProof(Proof):
             run.until("shutdown", lambda: run.rows() == EPOCHS or any(b.phase == "shutdown" for b in run.beats()))
 
     def wait_for_save(self, run, step):
-        """A folder without a manifest is a save under way."""
+        """Waits for a save, which shows as a folder without a manifest."""
         run.until_step(step)
         place = run.folder / "checkpoints"
         run.until("a save", lambda: any(beat.phase == "checkpoint" for beat in run.beats()) or

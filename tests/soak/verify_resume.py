@@ -1,4 +1,4 @@
-"""`trainctl verify-resume` on the tutorial's MNIST run: ten kills, ten times the same end. Needs TRAINCTL_DATA."""
+"""`trainctl verify-resume` on the tutorial's MNIST run: after each of ten kills, the result is identical. Needs TRAINCTL_DATA."""
 
 import os
 import pathlib

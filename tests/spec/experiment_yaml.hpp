@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// A sound experiment that tests change by overrides.
+/// A valid experiment that tests change by overrides.
 inline constexpr const char* kSound = R"(name: sound
 dataset:
   train: {type: synthetic_digits, split: train, transforms: [{type: normalize, mean: [0.1307], std: [0.3081]}]}
@@ -22,7 +22,7 @@ inline trainctl::spec::Loaded load_sound(const std::vector<std::string>& overrid
   return trainctl::spec::load_experiment_text("sound.yaml", kSound, overrides, diagnostics);
 }
 
-/// Every problem of kSound with the overrides, rendered; empty where there is none.
+/// Returns every problem of kSound with the overrides as text; empty if there is none.
 inline std::string problems_of(const std::vector<std::string>& overrides) {
   trainctl::config::Diagnostics diagnostics;
   try {

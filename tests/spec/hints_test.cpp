@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-// Keys that users of other programs write, where they write them, and what the hint must contain.
+// Keys that users of other programs write, with their location, and the required content of the
+// hint.
 
 using namespace trainctl;
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-// Holds the described options of every stage against the signatures of the Python classes. The
-// tables of docs/reference/pytorch.md list what differs on purpose.
+// Compares the options of every stage with the signatures of the Python classes. The tables of
+// docs/reference/pytorch.md list intended differences.
 
 using namespace trainctl;
 
@@ -29,7 +29,7 @@ const Json kRequired = {{"required", true}};
 using Words = std::vector<std::string>;
 using Options = std::map<std::string, Json>;  // name -> default
 
-/// The words in backticks.
+/// Returns the words in backticks.
 Words code_of(const std::string& cell) {
   Words words;
   const std::vector<std::string> parts = split(cell, '`');
@@ -37,7 +37,7 @@ Words code_of(const std::string& cell) {
   return words;
 }
 
-/// The rows of the tables that begin with a stage, by their number of columns.
+/// Returns the rows of the page's tables with this number of columns that begin with a stage.
 std::vector<std::vector<std::string>> rows_of_page(std::size_t columns) {
   std::ifstream file(golden_folder() / "../../docs/reference/pytorch.md");
   REQUIRE(file.is_open());
@@ -95,7 +95,7 @@ Options described(const config::StageType& stage) {
   return options;
 }
 
-/// stage -> options of the Python class.
+/// Returns stage -> options of the Python class.
 std::map<std::string, Options> signatures() {
   std::ifstream file(golden_folder() / "torch/signatures.json");
   const Json content = Json::parse(file);
@@ -107,7 +107,7 @@ std::map<std::string, Options> signatures() {
   return all;
 }
 
-/// Absent, null and an empty list all mean that nothing is given.
+/// Absent, null and an empty list are equivalent.
 bool same(const Json& ours, const Json& theirs) {
   const auto empty = [](const Json& value) {
     return value.is_null() || (value.is_array() && value.empty());
@@ -127,7 +127,7 @@ std::optional<Json> find(const Options& options, const std::string& name) {
   return found == options.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Every stage of the program, as "optimizer/adam".
+/// Returns every stage of the program, as "optimizer/adam".
 std::vector<std::pair<std::string, const config::StageType*>> all_stages() {
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   std::vector<std::pair<std::string, const config::StageType*>> all;

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-// A field with a short form (`optimizer: adam`, `weights: file.pth`) can be extended by overrides
-// and by `extends` in any order.
+// Overrides and `extends` may extend a field with a short form (`optimizer: adam`, `weights:
+// file.pth`) in any order.
 
 using namespace trainctl;
 using config::Field;
@@ -23,11 +23,11 @@ using config::ValueType;
 
 namespace {
 
-/// A field with a short form: `path=value` and `path.key=other` together are {main: value, key:
+/// A field with a short form: `path=value` and `path.key=other` together give {main: value, key:
 /// other}.
 struct ShortForm {
   std::string path;
-  std::vector<std::string> before;  // overrides that make room for the path
+  std::vector<std::string> before;  // overrides that make the path possible
   std::string main;                 // "type", "path"
   std::string value;
   std::string key;
@@ -93,7 +93,7 @@ Node tree_with(const std::vector<std::string>& overrides, std::string& problems)
   return tree;
 }
 
-/// The value at the path as {key: text}, without the order.
+/// Returns the value at the path as {key: text}, ignoring the order.
 std::map<std::string, std::string> texts_of(const Node* node) {
   std::map<std::string, std::string> entries;
   if (node == nullptr) return entries;
@@ -105,7 +105,7 @@ std::map<std::string, std::string> entries_at(const Node& tree, const std::strin
   return texts_of(config::find_path(tree, path));
 }
 
-/// {a: {b: value}} of the path a.b.
+/// Returns {a: {b: value}} for the path a.b.
 Node value_at_path(const std::string& path, Node value) {
   const std::size_t dot = path.rfind('.');
   Node map = Node::map();

@@ -16,7 +16,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Two layers with dropout, in blocks.
+/// A model of two blocks with dropout.
 class Net final : public stage::Module {
  public:
   Net() {

@@ -12,7 +12,7 @@ using namespace trainctl;
 
 namespace {
 
-/// The stage as the front half would read it: defaults, and an example for each required option.
+/// Returns the stage as read from a file: defaults, and an example for each required option.
 config::Stage stage_with_defaults(const std::string& kind, const std::string& name) {
   const config::StageType* type = spec::builtin_vocabulary().find(kind, name);
   REQUIRE(type != nullptr);

@@ -35,7 +35,7 @@ std::unique_ptr<stage::Model> make(const std::string& type, const std::string& o
                                                 context);
 }
 
-/// Returns what is wrong where numbers are further apart than so large a share of the largest one.
+/// Returns a message if values differ by more than this share of the largest one.
 std::string apart(const at::Tensor& found, const at::Tensor& expected, double share) {
   return mismatch(found, expected, share_of_largest(expected, share));
 }
@@ -52,7 +52,7 @@ void check_parameters(const std::vector<stage::NamedTensor>& parameters, const J
   }
 }
 
-/// Names, and the mean of each where the golden model was trained.
+/// Compares names, and means where the golden model was trained.
 void check_buffers(const std::vector<stage::NamedTensor>& buffers, const Json& golden) {
   REQUIRE(buffers.size() == golden.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -74,7 +74,7 @@ void check_case(const Json& run, std::int64_t seed) {
   const at::NoGradGuard guard;
   if (run.contains("train_logits")) {
     at::manual_seed(static_cast<std::uint64_t>(seed + 1));
-    // The statistics of two samples, of few pixels each, magnify rounding: 2e-4 on some CPUs.
+    // The statistics of two samples with few pixels amplify rounding: 2e-4 on some CPUs.
     CHECK(apart(model->forward(ramp(shape)), tensor(run["train_logits"]), 1e-3) == "");
   }
   check_buffers(model->buffers(), run["buffers"]);
@@ -93,7 +93,7 @@ void turn_channels_last(const stage::Model& model) {
   }
 }
 
-/// Strides of extents of 1 mean nothing.
+/// Strides of dimensions of size 1 have no meaning.
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   for (std::int64_t d = 0; d < a.dim(); ++d) {
     if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
@@ -114,7 +114,7 @@ TEST_CASE("a seeded convolutional network has torchvision's weights, statistics 
 TEST_CASE("every parameter of a convolutional network gets a gradient") {
   for (const std::string& type : all_models()) {
     INFO(type);
-    // Without these two a block may be left out, and a gradient be 0.
+    // Otherwise a block could be dropped, and a gradient be 0.
     const std::string options =
         type.starts_with("efficientnet") ? "{stochastic_depth_prob: 0, dropout: 0}" : "{}";
     const auto model = make(type, options, {{3, 32, 32}, 7});
@@ -171,7 +171,7 @@ TEST_CASE("channels last gives the same logits and gradients, and keeps its layo
       CHECK(same_layout(parameter.grad(), parameter));
     }
     const at::Tensor first = parameters[0][0].tensor.grad();
-    constexpr double kRounding = 5e-2;  // which the statistics of few pixels raise; by CPU
+    constexpr double kRounding = 5e-2;  // the statistics of few pixels amplify it; CPUs differ
     CHECK(apart(parameters[1][0].tensor.grad(), first, kRounding) == "");
   }
 }

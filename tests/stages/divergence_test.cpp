@@ -19,7 +19,7 @@ std::unique_ptr<stage::Stopper> make(const std::string& options) {
       stages_test::stage("stopper", "divergence", options), {});
 }
 
-/// The epoch in which it ends the run, from 1; 0: none.
+/// Returns the epoch in which the stopper ends the run, counted from 1; 0: it does not.
 int ends_in(const std::string& options, const std::vector<double>& values) {
   const auto stopper = make(options);
   for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
@@ -54,12 +54,12 @@ TEST_CASE("divergence ends a run whose loss has risen far above its best") {
       {"{patience: 1}", {0, 0.1, 0.11}, 3},
       {"{patience: 1}", {1e-9, 0.05}, 0},
       {"{patience: 1, min_delta: 0}", {1e-9, 0.05}, 2},
-      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},               // as far above as 3 is from 1
-      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},              // of the best, not of the first
-      {"{patience: 1, skip_first: 1}", {0.1, 2, 5.9, 6.1}, 4},  // a lucky first one is not the best
+      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},   // as far above as 3 is above 1
+      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},  // relative to the best, not the first
+      {"{patience: 1, skip_first: 1}", {0.1, 2, 5.9, 6.1}, 4},  // a low first value is ignored
       {"{patience: 1, skip_first: 3}", {0.1, 9, 99, 2, 6.1}, 5},
       {"{patience: 1, skip_first: 3}", {1, kNan}, 2},
-      {"{patience: 1, skip_first: 1, smoothing: 0.5}", {9, 0, 8.9, 9.1}, 0},  // but in the mean
+      {"{patience: 1, skip_first: 1, smoothing: 0.5}", {9, 0, 8.9, 9.1}, 0},  // still averaged
   };
   for (const Row& row : rows) {
     INFO(row.options << " " << row.values.size() << " values");
@@ -104,7 +104,7 @@ TEST_CASE("with smoothing one high loss is borne, and many are not") {
   // The means, with Adam's correction: 1, 1, 1, 1, 1, 1.64, 2.09.
   CHECK(ends_in(smoothed, {1, 1, 1, 1, 1, 4, 4, 4}) == 7);
   CHECK(ends_in(smoothed, {1, kNan}) == 2);
-  CHECK(ends_in("{patience: 2, smoothing: 0.9}", {1, kNan, 1, 1, 1}) == 0);  // is no part of a mean
+  CHECK(ends_in("{patience: 2, smoothing: 0.9}", {1, kNan, 1, 1, 1}) == 0);  // NaN is not averaged
 }
 
 TEST_CASE("divergence says why it ends a run") {

@@ -14,7 +14,7 @@
 using namespace trainctl;
 using Reduction = stages::FusedEntropy::Reduction;
 
-// Here the kernel's twin for CPUs; a GPU's own is held against it below.
+// Tests the CPU implementation; a test below compares the CUDA kernel with it.
 
 namespace {
 
@@ -48,7 +48,7 @@ Learnt of_torch(const at::Tensor& logits, const at::Tensor& classes,
   });
 }
 
-constexpr Tolerance kSums{.relative = 1e-5};  // of the exponentials of a row
+constexpr Tolerance kSums{.relative = 1e-5};  // of the exponentials in a row
 
 void check_alike(const Learnt& found, const Learnt& wanted) {
   CHECK(mismatch(found.value, wanted.value, kSums) == "");
@@ -60,7 +60,7 @@ void check_as_torch(const at::Tensor& logits, const at::Tensor& classes,
   check_alike(fused(logits, classes, options), of_torch(logits, classes, options));
 }
 
-/// Rows of several widths: fewer classes than lanes, as many, more, and no multiple of them.
+/// Numbers of classes: fewer than lanes, as many, more, and not a multiple of them.
 std::vector<std::int64_t> widths() { return {1, 2, 10, 32, 33, 100, 1000, 1500}; }
 
 }  // namespace
@@ -104,7 +104,7 @@ TEST_CASE("the fused cross entropy holds where logits are large, or masked by -i
   check_as_torch(masked, classes, {});
   CHECK(fused(masked, classes, {}).value.isfinite().item<bool>());
   check_as_torch(masked, classes, {.label_smoothing = 0.1});  // an infinite loss
-  check_as_torch(masked, torch::tensor({1L, 0L, 0L}), {});    // classes that are ruled out
+  check_as_torch(masked, torch::tensor({1L, 0L, 0L}), {});    // classes with probability 0
 }
 
 TEST_CASE("the fused cross entropy passes on what is no number") {

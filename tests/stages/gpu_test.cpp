@@ -17,7 +17,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Losses of 8 steps from the same weights; the rate drops after 4.
+/// Returns the losses of 8 steps from the same weights; the rate decreases after 4.
 std::vector<double> losses(at::Device device, const std::string& optimizer_type,
                            const std::string& options) {
   const stage::Catalog all = stages::builtin_catalog();
@@ -59,7 +59,7 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
         Training{"adam", "{lr: 0.01, amsgrad: true}"}, Training{"adamw", "{lr: 0.01}"},
         Training{"nadam", "{lr: 0.01}"}, Training{"lamb", "{lr: 0.01}"},
         Training{"muon", "{lr: 0.01, ns_dtype: float32}"},
-        // The iterations run in bfloat16, which has 8 bits, and round in another order on a GPU.
+        // The iterations run in bfloat16, which has 8 bits and rounds differently on a GPU.
         Training{"muon", "{lr: 0.01}", 2e-2}}) {
     const std::vector<double> host = losses(at::kCPU, type, options);
     const std::vector<double> device = losses(at::kCUDA, type, options);

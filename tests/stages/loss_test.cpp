@@ -97,7 +97,7 @@ TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {
     const at::Tensor logits = tensor(golden["logits"]).requires_grad_(true);
     const auto loss = make("cross_entropy", run["options"].dump());
     const stage::LossValue value = loss->forward_mixed(logits, targets);
-    CHECK_FALSE(value.weight.defined());  // PyTorch divides by the rows, whatever they weigh
+    CHECK_FALSE(value.weight.defined());  // PyTorch divides by the number of rows
     CHECK(value.value.dim() == 0);
     value.value.backward();
     CHECK(mismatch(value.value.detach(), tensor(run["loss"])) == "");

@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kEpochs = 30;
 constexpr std::int64_t kStepsPerEpoch = 10;
 
-/// Losses that fall, rise and at times are not finite.
+/// Returns losses that decrease, increase and are sometimes not finite.
 std::vector<double> observations(std::uint64_t seed) {
   CounterRng draw(seed, 0, 0, 0);
   std::vector<double> values;
@@ -41,7 +41,7 @@ std::vector<double> observations(std::uint64_t seed) {
   return values;
 }
 
-/// As a checkpoint would do it.
+/// Transfers the state like a checkpoint.
 template <class Part>
 void hand_over(Part& from, Part& to) {
   recall(to, Json::parse(to_line(remember(from))));
@@ -52,7 +52,7 @@ std::unique_ptr<stage::Scheduler> scheduler(const std::string& type, const std::
                                                     {0.1, kEpochs, kStepsPerEpoch});
 }
 
-/// Rates and momenta of the epochs, by their bits.
+/// Returns the bits of rates and momenta in a range of epochs.
 std::vector<std::uint64_t> course(stage::Scheduler& scheduler, const std::vector<double>& observed,
                                   std::int64_t from, std::int64_t to) {
   std::vector<std::uint64_t> bits;
@@ -87,7 +87,7 @@ std::unique_ptr<stage::Stopper> stopper(const std::string& type, const std::stri
   return stages::builtin_catalog().stoppers.build(stages_test::stage("stopper", type, options), {});
 }
 
-/// What it says of each value; a run goes on whatever it says.
+/// Returns the decision for each value. The run continues regardless of it.
 std::vector<std::string> verdicts(stage::Stopper& stopper, const std::vector<double>& values,
                                   std::int64_t from, std::int64_t to) {
   std::vector<std::string> all;

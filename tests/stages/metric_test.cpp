@@ -34,7 +34,7 @@ std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& 
   return make(type, options, stage::MetricContext{classes});
 }
 
-/// Of so many yes-or-no answers a row.
+/// Makes a metric for `answers` yes/no outputs per row.
 std::unique_ptr<stage::Metric> make_of_answers(const std::string& type, const std::string& options,
                                                std::int64_t answers) {
   return make(type, options, {answers, at::kCPU, spec::Targets::numbers});
@@ -113,7 +113,7 @@ TEST_CASE("a logit of 0 says no, and so does every answer of a split without a y
 }
 
 TEST_CASE("a threshold is not rounded to the halves that the logits are") {
-  constexpr double kJustAbove = 0.84765625;  // the nearest of bfloat16 to log(0.7 / 0.3), 0.8473
+  constexpr double kJustAbove = 0.84765625;  // next to log(0.7 / 0.3), 0.8473, in bfloat16
   const at::Tensor logits = at::full({1, 1}, kJustAbove, at::kBFloat16);
   const auto accuracy = make_of_answers("accuracy", "{threshold: 0.7}", 1);
   accuracy->update(logits, tensor(Json{{1}}));

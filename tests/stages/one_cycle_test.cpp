@@ -79,7 +79,7 @@ TEST_CASE("one_cycle_lr: cycle_momentum false leaves the momentum alone") {
 TEST_CASE("the momentum waits at its highest through the warm-up and stays after the end") {
   const auto cycle = make("one_cycle_lr", "{warmup: 10}");
   for (const std::int64_t step : {0, 5, 10}) CHECK(*cycle->momentum(0, step) == Approx(0.95));
-  CHECK(*cycle->momentum(0, 15) == Approx(0.85));  // 0.3 of the 20 that are left, less one
+  CHECK(*cycle->momentum(0, 15) == Approx(0.85));  // 0.3 of the remaining 20, minus one
   CHECK(*cycle->momentum(0, 29) == Approx(0.95));
   CHECK(*cycle->momentum(0, 100) == Approx(0.95));
 }
@@ -129,7 +129,7 @@ TEST_CASE("a cycle whose first phase is one step or less has finite rates throug
     CHECK(cycle->lr(2, 29) == Approx(0.1 / 25 / 1e4));
   }
   const auto sudden = make("one_cycle_lr", "{total_steps: 10, pct_start: 0.1}");
-  CHECK(sudden->lr(0, 0) == Approx(0.1));  // the rise is over where it begins
+  CHECK(sudden->lr(0, 0) == Approx(0.1));  // the increase ends in its first step
 }
 
 TEST_CASE("an optimizer says whether it has a momentum, and what is set counts at once") {
@@ -173,18 +173,19 @@ TEST_CASE("a step is that of the momentum that was set, in lion, lamb and muon t
     optimizer->step();
     return weight.detach();
   };
-  // Its average is 0.01 after the first step: 0.2 * 0.01 - 0.8 * 0.005 is below 0, so the second
-  // takes the first back; 0.9 * 0.01 - 0.1 * 0.005 is not.
+  // The average is 0.01 after the first step. 0.2 * 0.01 - 0.8 * 0.005 is negative, so the second
+  // step reverses the first; 0.9 * 0.01 - 0.1 * 0.005 is not.
   const at::Tensor lion =
       after_two("lion", "{lr: 0.1}", at::full({1}, 1.0), 0.2, at::full({1}, -0.005));
   CHECK(lion.item<double>() == Approx(1));
 
-  // 0.05, then 0.2 * 0.05 - 0.8 * 0.05 is below 0: a step of one number forth and back.
+  // The average is 0.05, and 0.2 * 0.05 - 0.8 * 0.05 is negative: the second step reverses the
+  // first.
   const at::Tensor muon = after_two("muon", "{lr: 0.1, nesterov: false, weight_decay: 0}",
                                     at::full({1, 1}, 1.0), 0.2, at::full({1, 1}, -0.05));
   CHECK(muon.item<double>() == Approx(1));
 
-  // Averages of 0.1, then 0.5 * 0.1 -+ 0.5 over 1 - 0.5^2; the squares' is 1.
+  // The averages are 0.1, then 0.5 * 0.1 -+ 0.5 divided by 1 - 0.5^2; that of the squares is 1.
   const at::Tensor lamb =
       after_two("lamb", "{lr: 0.1}", at::full({2}, 1.0), 0.5, tensor(Json::array({-1.0, 1.0})));
   const double down = -0.45 / 0.75;

@@ -14,7 +14,7 @@ using namespace stages_test;
 
 namespace {
 
-/// Without a decay of its rate Adagrad only counts its steps.
+/// Without lr_decay, Adagrad does not use its step count.
 bool is_idle(const Variant& variant, const std::string& entry) {
   return variant.type == "adagrad" && entry.ends_with(".step") &&
          variant.options.find("lr_decay") == std::string::npos;
@@ -73,7 +73,7 @@ TEST_CASE("a tensor that is left out of an optimizer's state leads elsewhere") {
       resumed.steps(7, 12);
       const Kept found = resumed.keep();
       const bool same = differing(expected.weights, found.weights).empty() &&
-                        differing(expected.state, found.state).empty();  // lion takes signs alone
+                        differing(expected.state, found.state).empty();  // lion uses signs only
       CHECK_FALSE(same);
     }
   }

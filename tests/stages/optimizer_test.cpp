@@ -29,7 +29,7 @@ std::vector<stage::NamedTensor> leaves(const Json& start) {
           {"tall.weight", leaf(tensor(start[2]))}};
 }
 
-/// Compares the weights of the kept steps with PyTorch's.
+/// Compares the weights after the recorded steps with PyTorch's.
 void check_replay(const Json& golden, const Json& run, const std::string& form) {
   const auto parameters = leaves(golden["start"]);
   const auto optimizer = make(run["type"], run["options"].dump(), parameters);
@@ -80,7 +80,7 @@ TEST_CASE("muon: steps in bfloat16 match torch.optim.Muon's") {
         parameters[i].tensor.mutable_grad() = tensor(golden["matrix_gradients"][step - 1][i]);
       optimizer->step();
       if (golden["kept_steps"][kept] == step) {
-        // Products in bfloat16 may round otherwise on another CPU: a hundredth of a step each.
+        // bfloat16 products may round differently on another CPU: by a hundredth of each step.
         const double bound = 0.01 * lr * static_cast<double>(step);
         for (std::size_t i = 0; i < parameters.size(); ++i) {
           const at::Tensor expected = tensor(run["weights"][kept][i]);
@@ -95,7 +95,7 @@ TEST_CASE("muon: steps in bfloat16 match torch.optim.Muon's") {
 }
 
 TEST_CASE("muon: iterations run in bfloat16, or in float32 on request") {
-  // From 0 with a rate of 1 the weights are the step itself, up to its sign.
+  // From 0 with rate 1 the weights equal the step, up to the sign.
   const at::Tensor gradient = tensor(stages_test::golden("optimizers")["matrix_gradients"][0][0]);
   const auto step_of = [&](const std::string& options) {
     const at::Tensor weight = leaf(at::zeros({8, 24}));
@@ -112,7 +112,7 @@ TEST_CASE("muon: iterations run in bfloat16, or in float32 on request") {
   CHECK(is_bfloat16(by_default));
   CHECK_FALSE(is_bfloat16(precise));
   CHECK((by_default - precise).abs().max().item<double>() < 0.05);
-  // The learning rate does not take part in the rounding.
+  // The learning rate is not rounded to bfloat16.
   CHECK(mismatch(step_of("{lr: 0.3}"), by_default * 0.3) == "");
 }
 

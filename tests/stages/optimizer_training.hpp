@@ -7,23 +7,23 @@
 #include <string>
 #include <vector>
 
-// A little network of tensors alone, which every optimizer updates from made-up gradients; and what
-// it has come to, to be compared bit for bit.
+// A small network of plain tensors, which every optimizer updates from artificial gradients, and
+// its resulting state for bitwise comparisons.
 
 namespace stages_test {
 
-/// An optimizer and its options as YAML.
+/// An optimizer with its options in YAML.
 struct Variant {
   std::string type;
   std::string options;
 };
 
-/// Every optimizer with what all have, then with what only some have.
+/// Returns every optimizer, first with the common options, then with its own.
 std::vector<Variant> variants();
 
 using Tensors = std::vector<trainctl::stage::NamedTensor>;
 
-/// The names of those whose bits differ.
+/// Returns the names of the tensors that differ in their bits.
 std::vector<std::string> differing(const Tensors& a, const Tensors& b);
 
 struct Kept {
@@ -32,15 +32,15 @@ struct Kept {
   std::string memo;
 };
 
-/// Gradients depend on the weights and the step; some are missing in some steps.
+/// Trains on gradients that depend on the weights and the step; some are undefined in some steps.
 class Training {
  public:
   explicit Training(const Variant& variant);
 
-  /// Some of them are left out, and rate and momentum change early on.
+  /// Runs steps `from` to `to`. Some are skipped, and rate and momentum change early.
   void steps(int from, int to);
   void give_gradients(int step);
-  /// Every gradient becomes NaN.
+  /// Sets every gradient to NaN.
   void spoil_gradients();
 
   [[nodiscard]] Kept keep() const;

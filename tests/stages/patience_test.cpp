@@ -16,7 +16,7 @@ std::unique_ptr<stage::Stopper> make(const std::string& options) {
       stages_test::stage("stopper", "patience", options), {});
 }
 
-/// One letter an epoch: + improved, . not, ! stopped, * improved and stopped.
+/// Returns one letter per epoch: + improved, . not, ! stopped, * improved and stopped.
 std::string verdicts(const std::string& options, const std::vector<double>& values) {
   const auto stopper = make(options);
   std::string out;

@@ -37,7 +37,7 @@ BatchNorm2d layer() {
   return norm;
 }
 
-/// Far from 0 in one channel, where a sum of squares alone would lose its digits.
+/// One channel is far from 0, where a plain sum of squares would lose precision.
 at::Tensor rows(std::int64_t first, std::int64_t count) {
   const at::Tensor all =
       (torch::arange(11 * kChannels * 4, torch::kFloat) * 0.91).sin().view({11, kChannels, 2, 2});
@@ -58,7 +58,7 @@ struct Found {
   std::int64_t batches = 0;
 };
 
-/// The sum over the rows of output times a target, differentiated.
+/// Differentiates the sum of output times target over the rows.
 Found found_by(const BatchNorm2d& norm, std::int64_t first, std::int64_t count, bool counts) {
   const at::Tensor x = rows(first, count).requires_grad_();
   Found found;
@@ -111,7 +111,7 @@ TEST_CASE("ranks that share their statistics normalize like one with all rows, h
     bias += own.bias_gradient;
     CHECK(torch::allclose(own.mean, whole.mean, 1e-5, 1e-5));
     CHECK(torch::allclose(own.var, whole.var, 1e-5, 1e-5));
-    CHECK(torch::equal(own.mean, ranks[0].mean));  // so rank 0's count for all
+    CHECK(torch::equal(own.mean, ranks[0].mean));  // rank 0's hold for all
     CHECK(torch::equal(own.var, ranks[0].var));
     CHECK(own.batches == 1);
   }
@@ -180,6 +180,6 @@ TEST_CASE("what is computed again in the backward pass asks the ranks of its for
   }
   CHECK(asked == 1);
   y.sum().backward();
-  CHECK(asked == 3);  // the statistics again, and the two sums
+  CHECK(asked == 3);  // the statistics, and the two sums
   CHECK(norm.num_batches_tracked.item<std::int64_t>() == 1);
 }

@@ -29,7 +29,7 @@ constexpr const char* kOptions = "{layers: 1, heads: 1, width: 8, context: 6, dr
 
 using Weights = std::map<std::string, at::Tensor>;
 
-/// In float64, where two ways to the same sum differ by next to nothing.
+/// Uses float64, in which two ways to compute a sum hardly differ.
 std::unique_ptr<stage::Model> make_gpt() {
   at::manual_seed(4);
   const stage::ModelContext context{{5}, kTokens, {spec::Inputs::tokens, spec::Targets::tokens}};
@@ -57,7 +57,7 @@ at::Tensor projected(const at::Tensor& x, const Weights& w, const std::string& n
   return at::linear(x, weight.t(), w.at(name + ".bias"));
 }
 
-/// The same network by hand: `wte` reads the tokens and `head` foretells them.
+/// The same network with separate tensors: `wte` embeds the tokens and `head` predicts them.
 at::Tensor by_hand(const at::Tensor& tokens, const Weights& w, const at::Tensor& head) {
   at::Tensor x =
       at::embedding(w.at("wte.weight"), tokens) + w.at("wpe.weight").narrow(0, 0, tokens.size(1));
@@ -72,7 +72,7 @@ at::Tensor by_hand(const at::Tensor& tokens, const Weights& w, const at::Tensor&
 
 at::Tensor loss_of(const at::Tensor& logits) { return logits.log_softmax(-1).select(-1, 2).mean(); }
 
-/// Two micro-batches whose tokens come again, within a row, between rows and between the two.
+/// Two micro-batches with repeated tokens: within a row, between rows and between the two.
 std::vector<at::Tensor> micro_batches() {
   return {at::tensor({1, 2, 2, 3, 1, 7, 1, 1, 1, 1}, at::kLong).view({2, 5}),
           at::tensor({2, 2, 9, 0, 1, 10, 4, 4, 4, 3}, at::kLong).view({2, 5})};

@@ -37,7 +37,7 @@ std::string hash_of(const std::string& path) {
   return to_hex(sha256(read_file(path, 1 << 24, ReadFailure::data)));
 }
 
-/// A saved module whose forward is `body`, with one parameter w of two numbers.
+/// Returns a saved module whose forward is `body`, with one parameter w of two elements.
 std::unique_ptr<stage::Model> scripted(const TempFolder& folder, const std::string& body,
                                        const std::string& returns = "Tensor") {
   torch::jit::Module module("Net");

@@ -7,7 +7,7 @@
 using namespace trainctl;
 using stages_test::tensor;
 
-// Golden losses: model, loss and optimizer together, from weights written by PyTorch.
+// Compares the losses of model, loss and optimizer together with PyTorch's, from the same weights.
 
 TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
   const Json golden = stages_test::golden("models")["training"];

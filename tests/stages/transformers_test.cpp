@@ -33,7 +33,7 @@ std::vector<std::int64_t> numbers(const Json& json) {
   return json.get<std::vector<std::int64_t>>();
 }
 
-/// The input of tests/golden/make/transformer_models.py.
+/// Returns the input that tests/golden/make/transformer_models.py uses.
 at::Tensor inputs_of(const stage::ModelContext& context) {
   std::vector<std::int64_t> shape = context.input_shape;
   shape.insert(shape.begin(), 2);
@@ -43,8 +43,8 @@ at::Tensor inputs_of(const stage::ModelContext& context) {
   return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
 }
 
-/// Adds sin(i + j) / 20 to element i of parameter j, as the script does: heads of zeros would hide
-/// the rest of a model.
+/// Adds sin(i + j) / 20 to element i of parameter j, like the script: zero heads would hide the
+/// rest of a model.
 void move(const stage::Model& model) {
   const at::NoGradGuard guard;
   double j = 0;
@@ -54,7 +54,7 @@ void move(const stage::Model& model) {
   }
 }
 
-/// Converts parameters and buffers to float64, in which finite differences are exact enough.
+/// Converts parameters and buffers to float64, in which finite differences are precise enough.
 void to_double(const stage::Model& model) {
   for (const auto& [name, tensor] : model.parameters()) tensor.set_data(tensor.to(at::kDouble));
   for (const auto& [name, tensor] : model.buffers()) {
@@ -161,7 +161,7 @@ TEST_CASE("gpt: the gradient of tied embeddings covers input tokens and predicte
   for (const std::int64_t token : {0, 1, 2, 9}) {
     for (std::int64_t i = 0; i < wte->tensor.size(1); ++i) {
       INFO("token " << token << ", element " << i);
-      constexpr double kStep = 1e-6;  // as torch.autograd.gradcheck, and its tolerances
+      constexpr double kStep = 1e-6;  // step and tolerances of torch.autograd.gradcheck
       const at::Tensor value = wte->tensor[token][i];
       const double before = value.item<double>();
       value.fill_(before + kStep);

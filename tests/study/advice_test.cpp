@@ -17,7 +17,7 @@ constexpr const char* kExperiment =
     "model: { type: linear }\n"
     "optimizer: { type: sgd, lr: 0.1 }\n";
 
-/// Runs that spend all their time in one part.
+/// Returns runs that spend all their time in one part.
 std::vector<events::Timing> one_sided() {
   constexpr std::array kParts{&events::Timing::data_wait_s,  &events::Timing::h2d_s,
                               &events::Timing::forward_s,    &events::Timing::allreduce_exposed_s,

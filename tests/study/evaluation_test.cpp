@@ -12,7 +12,7 @@ namespace {
 
 study::Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
 
-/// A file that is taken for safetensors: nobody looks into it here.
+/// Creates a file that counts as safetensors, because its content is never read here.
 study::RunRequest request(const TempFolder& folder, const std::string& script) {
   study::RunRequest request = fake_run::request(folder, script);
   std::ofstream(folder / "best.safetensors") << "weights";

@@ -10,13 +10,13 @@
 #include <fstream>
 #include <string>
 
-// Whole runs whose worker is a shell script.
+// Complete runs whose worker is a shell script.
 
 namespace fake_run {
 
 using namespace trainctl;
 
-/// The script stands in the place of `trainctl worker`.
+/// Returns a request whose script replaces `trainctl worker`.
 inline study::RunRequest request(const TempFolder& folder, const std::string& script) {
   const fs::path worker = folder / "worker.sh";
   std::ofstream(worker) << "#!/bin/sh\n" << script;
@@ -36,12 +36,12 @@ inline study::RunRequest request(const TempFolder& folder, const std::string& sc
   return request;
 }
 
-// Through /dev/fd: dash knows numbers of one digit only.
+// Writes through /dev/fd, because dash only supports descriptors of one digit.
 inline std::string say(const events::Event& event) {
   return "printf '%s\\n' '" + events::encode(event) + "' > \"/dev/fd/$TRAINCTL_EVENT_FD\"\n";
 }
 
-/// Two epochs that end well.
+/// Returns the events of two successful epochs.
 inline std::string two_epochs() {
   return say(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +
          say(events::RunStarted{.max_epochs = 2,

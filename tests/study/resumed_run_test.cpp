@@ -23,14 +23,14 @@ int lines_in(const fs::path& path) {
   return static_cast<int>(std::ranges::count(text, '\n'));
 }
 
-/// Checkpoints that a script copies: $CHECKPOINTS/<name>.
+/// Creates a checkpoint that a script copies: $CHECKPOINTS/<name>.
 std::string copy_checkpoint(const TempFolder& folder, std::int64_t step) {
   checkpoint::Store store(folder / "made");
   if (!fs::exists(folder / "made" / saves::name_of(step))) saves::save(store, step);
   return "cp -r '" + (folder / "made" / saves::name_of(step)).string() + "' \"$3/checkpoints/\"\n";
 }
 
-/// Counts its starts in starts.txt of the test's folder, in $N.
+/// Counts the starts in starts.txt of the test's folder and sets $N.
 std::string counted(const TempFolder& folder, const std::string& script) {
   const std::string file = "'" + (folder / "starts.txt").string() + "'";
   return "echo start >> " + file + "\nN=$(wc -l < " + file + ")\n" + script;
@@ -59,7 +59,7 @@ std::string hello() {
              .max_epochs = 3, .monitor = "train/loss", .data_fingerprints = {{"train", "aa"}}});
 }
 
-/// One epoch more at each start, until three are done.
+/// Trains one more epoch at each start until three are complete.
 std::string an_epoch_a_start() {
   std::string script =
       hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n";
@@ -77,7 +77,8 @@ std::string finished() {
       events::Finished{.epochs = 3, .global_step = 2814, .stop_reason = "max_epochs"});
 }
 
-/// But for those about the global batch: the checkpoints are of two ranks, and the runs have one.
+/// Returns the warnings except those about the global batch: the checkpoints are of two ranks, and
+/// the runs have one.
 std::vector<std::string> warnings_of(const study::RunOutcome& outcome) {
   std::vector<std::string> warnings = outcome.record.warnings;
   std::erase_if(warnings,
@@ -128,7 +129,7 @@ TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the
 
 TEST_CASE("rows behind the checkpoint are not there twice") {
   TempFolder folder;
-  // The checkpoint of step 10 begins epoch 2, so only one of three rows is complete.
+  // The checkpoint of step 10 is the start of epoch 2, so only one of three rows is complete.
   const auto request = fake_run::request(
       folder,
       counted(folder, hello() + "if [ $N = 1 ]; then\n" + fake_run::say(invented::epoch(0)) +
@@ -279,8 +280,8 @@ TEST_CASE("the wall time of a run is that of all of its starts") {
   const double failed_s = resume_after("failed", 500);
   CHECK(failed_s >= 500);
   CHECK(failed_s < 1400);
-  // The start was killed 400 s after it had begun, and 600 s passed until it was resumed. The last
-  // row is newer than the checkpoint, so that the resumed run rewrites its file.
+  // The start was killed 400 s after it began, and was resumed 600 s later. The last row is newer
+  // than the checkpoint, so the resumed run rewrites its file.
   put_text(run_dir / "metrics.jsonl", "{\"step\":5}\n{\"step\":15}\n");
   const fs::file_time_type killed = fs::file_time_type::clock::now() - std::chrono::seconds(600);
   fs::last_write_time(run_dir / "metrics.jsonl", killed);

@@ -1,4 +1,4 @@
-"""A small data set of every kind that may be remote, for tests."""
+"""Writes a small data set of every kind that may be remote, for tests."""
 
 import struct
 import tarfile
@@ -6,7 +6,7 @@ import zlib
 
 
 def png(seed):
-    """8 x 8 pixels."""
+    """Returns a PNG file of 8 x 8 pixels."""
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
     rows = b"".join(b"\0" + bytes((seed * 31 + y * 7 + x) % 256 for x in range(24)) for y in range(8))
@@ -27,9 +27,9 @@ def write_npy(path, array_type, shape, content):
 
 
 def write_everything(folder):
-    """Each source in a folder; returns {name: the stage, with ROOT for the folder}."""
+    """Writes each source into the folder; returns {name: stage as YAML, with ROOT for the folder}."""
     write_mnist(folder, 60)
-    write_npy(folder / "x.npy", "|u1", (13000, 28, 28), bytes(i * 7 % 251 for i in range(784)) * 13000)  # two blocks
+    write_npy(folder / "x.npy", "|u1", (13000, 28, 28), bytes(i * 7 % 251 for i in range(784)) * 13000)  # large enough for two blocks
     write_npy(folder / "y.npy", "<i8", (13000,), b"".join(struct.pack("<q", i % 10) for i in range(13000)))
     (folder / "list.csv").write_text("".join(f"images/{i % 2}/{i} .png,{i % 2}\n" for i in range(40)))
     for i in range(40):

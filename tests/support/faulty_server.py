@@ -1,4 +1,4 @@
-"""A web server for tests: serves a folder with ranges and ETags, keeps count, and fails on command."""
+"""A web server for tests: it serves a folder with ranges and ETags, records requests, and fails on command."""
 
 import gzip
 import hashlib
@@ -34,7 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "login":
             return self.answer(200, b"<html>please log in</html>", {})
         if fault == "reset":
-            # With this option a close sends RST at once.
+            # With this option, close() sends RST at once.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             return self.connection.close()
@@ -66,10 +66,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault != "unmarked":
             self.send_header("Content-Length", str(len(body) // 2 if fault == "short" else len(body)))
         self.end_headers()
-        if fault in ("truncate", "unmarked"):  # the second as HTTP/1.0 does, with no word of its length
+        if fault in ("truncate", "unmarked"):  # "unmarked" sends no Content-Length, as HTTP/1.0 does
             body = body[:len(body) // 2]
             self.close_connection = True
-        if fault == "short":  # a proxy that believes its own half of the body is all
+        if fault == "short":  # like a proxy that received only half of the body and announces that half
             body = body[:len(body) // 2]
         if fault == "more":
             body += b"and more than was announced"
@@ -82,11 +82,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class FaultyServer(http.server.ThreadingHTTPServer):
-    """`faults` are spent one a request; behind them every request meets `always` (None: no fault).
+    """Applies one of `faults` per request; after the last one, every request gets `always` (None: no fault).
 
-    `by_path` goes before both. A fault is a status, "reset", "truncate", "unmarked", "short", "more", "delay", "slow",
-    "trickle", "gzip" or "login". With a `certificate` (a PEM
-    file that holds its key, too) it speaks https."""
+    `by_path` takes precedence over both. A fault is a status, "reset", "truncate", "unmarked", "short", "more", "delay", "slow",
+    "trickle", "gzip" or "login". With a `certificate` (a PEM file that also holds its key) the server uses https."""
 
     daemon_threads = True
 

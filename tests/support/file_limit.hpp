@@ -4,7 +4,8 @@
 
 #include <csignal>
 
-/// Files of this process may grow to so many bytes while this lives.
+/// Limits the size of files that this process writes, until the object is destroyed. A write beyond
+/// the limit fails with EFBIG.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {

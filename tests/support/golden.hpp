@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-// Golden texts: tests/golden/NAME. TRAINCTL_APPROVE=1 writes what came out instead of comparing;
-// the diff is reviewed. In a golden file %float stands for any number and %path for any text
-// without spaces; approving keeps lines with tokens that still fit.
+// Golden texts: tests/golden/NAME. With TRAINCTL_APPROVE=1 the test writes its output there instead
+// of comparing, for review as a diff. In a golden file %float matches any number and %path any text
+// without spaces; approving keeps lines whose placeholders still match.
 
 namespace golden {
 
@@ -60,8 +60,8 @@ inline std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// `text` with every line that fits its golden line replaced by it: equal to the golden text where
-/// all lines fit.
+/// Returns `text` with every line that matches its golden line replaced by that line, so the result
+/// equals the golden text if all lines match.
 inline std::string normalized(const std::string& text, const std::string& expected) {
   std::vector<std::string> lines = lines_of(text);
   const std::vector<std::string> wanted = lines_of(expected);
@@ -74,8 +74,8 @@ inline std::string normalized(const std::string& text, const std::string& expect
 
 }  // namespace golden
 
-/// Compares `text` with tests/golden/`name` ("report/epoch_table.txt"). A missing golden file
-/// fails.
+/// Compares `text` with tests/golden/`name` ("report/epoch_table.txt"). A missing golden file fails
+/// the test.
 inline void check_golden(const std::string& name, const std::string& text) {
   const std::filesystem::path path = golden_folder() / name;
   const std::string expected = golden::read(path);

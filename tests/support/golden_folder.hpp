@@ -2,6 +2,6 @@
 
 #include <filesystem>
 
-/// tests/golden of the source tree. Only the source of this function knows the path, so that a
-/// compiler cache serves every checkout with the other objects.
+/// Returns tests/golden of the source tree. Only this function's source contains the path, so that
+/// a compiler cache serves all other objects to every checkout.
 std::filesystem::path golden_folder();

@@ -14,8 +14,8 @@
 #include <ctime>
 #include <limits>
 
-/// Measures the work of this thread so that other processes do not matter: instructions in user
-/// space where the kernel lets us count them, otherwise CPU time in nanoseconds.
+/// Measures the work of this thread independently of other processes: user-space instructions if
+/// the kernel lets us count them, otherwise CPU time in nanoseconds.
 class WorkMeter {
  public:
   WorkMeter() {
@@ -48,14 +48,14 @@ class WorkMeter {
   trainctl::Fd fd_;
 };
 
-/// Twice the input may take at most this many times the work of a reader.
+/// A reader may need at most this factor more work when its input doubles.
 inline constexpr double kMostPerDoubling = 2.3;
 inline constexpr int kDoublings = 5;
 
-/// Returns how many times the work each doubling of the input takes, over five doublings at once: a
-/// quadratic reader takes 4 times, a linear one twice. `prepare(size)` makes the input and returns
-/// a callable that reads it; only the callable is measured. Others who share the caches only ever
-/// add to a measurement, so the least of several counts.
+/// Returns the growth of the work per doubling of the input, over five doublings at once: 4 for a
+/// quadratic reader, 2 for a linear one. `prepare(size)` makes the input and returns a callable
+/// that reads it; only the callable is measured. Other processes in the same caches only ever add
+/// work, so the function takes the minimum of several measurements.
 template <class Prepare>
 double growth_per_doubling(const Prepare& prepare, std::size_t size) {
   constexpr int kMostAttempts = 12;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-/// Notes what is exchanged.
+/// Forwards to another communicator and records the name of each collective.
 class NotedCommunicator final : public trainctl::dist::Communicator {
  public:
   NotedCommunicator(std::unique_ptr<trainctl::dist::Communicator> inner,

@@ -1,6 +1,6 @@
-// A tool as NVTX loads it where NVTX_INJECTION64_PATH names it: appends "PID push NAME" and "PID
-// pop" to the file $NVTX_RECORD. The numbers and the struct are those of
-// nvtx3/nvtxDetail/nvtxTypes.h of CUDA 13, which libtorch's wheels do not have.
+// An NVTX tool, which NVTX loads through NVTX_INJECTION64_PATH. It appends "PID push NAME" and "PID
+// pop" to the file $NVTX_RECORD. The numbers and the struct come from nvtx3/nvtxDetail/nvtxTypes.h
+// of CUDA 13, which libtorch's wheels do not contain.
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-"""Starts servers of others, such as nginx, on a port that is free."""
+"""Starts third-party servers, such as nginx, on a free port."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ def free_port():
 
 
 def wait_for(url, process):
-    """Until anybody answers there; with a `process`, as long as that lives."""
+    """Waits until a server answers at the URL; fails if `process` is given and exits."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if process is not None and process.poll() is not None:
@@ -29,8 +29,8 @@ def wait_for(url, process):
 
 
 def serve(launch, log, path="/"):
-    """Starts the server that `launch` makes of a port; returns its address and process. Between the look for a free port and its
-    use another may take it: then that one answers, and ours, which logs nothing, gets another port."""
+    """Starts `launch(port)` on a free port; returns its URL and process. Another process may take the port first. Then that
+    process answers, the log of our server stays empty, and our server starts again on another port."""
     for attempt in range(5):
         port = free_port()
         url, question = f"http://127.0.0.1:{port}", f"{path}?is-it-you={os.getpid()}-{attempt}"

@@ -1,4 +1,5 @@
-"""Experiments with one thing wrong that a machine of two cores can show: what `trainctl tune` is to find. No GPU, no download."""
+"""Experiments with one fault that shows on a machine of two cores, for `trainctl tune` to find. They need neither a GPU nor a
+download."""
 
 import dataclasses
 import os
@@ -17,21 +18,21 @@ NORMALIZE = "{type: normalize, mean: [0.5, 0.5, 0.5], std: [0.25, 0.25, 0.25]}"
 class Fault:
     name: str
     config: str
-    keys: set  # one of them is to be in the patch; empty: the patch is to be empty
-    verdicts: set = None  # None: any that is no wait
+    keys: set  # the patch must have one of them; an empty set requires an empty patch
+    verdicts: set = None  # None accepts any verdict that is not a wait
     environment: dict = dataclasses.field(default_factory=dict)
     needs_cores: int = 1
-    causes: set = None  # None: any
+    causes: set = None  # None accepts any cause
 
     def verdict_fits(self, told):
-        """Of tune.json's `verdict`."""
+        """Returns whether `verdict` of tune.json has an expected name and cause."""
         name = told["verdict"]
         fits = name in self.verdicts if self.verdicts is not None else name not in WAITS
         return fits and (self.causes is None or told["cause"] in self.causes)
 
 
 def png(path, side, seed):
-    """Noise, which takes long to inflate."""
+    """Writes noise, which takes long to inflate."""
     draw = random.Random(seed)
     rows = b"".join(b"\0" + draw.randbytes(3 * side) for _ in range(side))
 
@@ -43,7 +44,7 @@ def png(path, side, seed):
 
 
 def pictures(folder):
-    """Real photographs where there are some, else pictures of noise."""
+    """Returns the folder of real photographs if there is one, and otherwise writes pictures of noise."""
     real = pathlib.Path(os.environ.get("TRAINCTL_DATA", "")) / "imagenet-sample"
     if os.environ.get("TRAINCTL_DATA") and real.is_dir():
         return real
@@ -56,13 +57,13 @@ def pictures(folder):
 
 
 def heavy(size):
-    """Transforms that take far longer than a step of a small network."""
+    """Returns transforms that take far longer than a step of a small network."""
     return (f"[{{type: random_resized_crop, size: {size}}}, "
             f"{{type: color_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4}}, {NORMALIZE}]")
 
 
 def no_workers(folder, plugin):
-    """Heavy augmentation in the training thread."""
+    """Heavy augmentation runs in the training thread."""
     return Fault("0 workers, heavy augmentation", f"""\
 name: no-workers
 seed: 1
@@ -76,7 +77,7 @@ trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
 
 
 def slow_decode(folder, plugin):
-    """Pictures that are decoded again in every epoch, on all cores."""
+    """Every epoch decodes the pictures again, on all cores."""
     cores = len(os.sched_getaffinity(0))
     return Fault("slow decode", f"""\
 name: slow-decode
@@ -104,7 +105,7 @@ trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
 
 
 def threads(folder, plugin):
-    """Far more threads than cores."""
+    """The run has far more threads than cores."""
     many = 8 * len(os.sched_getaffinity(0))
     return Fault("oversubscribed threads", f"""\
 name: many-threads
@@ -117,7 +118,7 @@ trainer: {{accelerator: cpu, devices: 1, num_threads: {many}}}
 
 
 def forced_sync(folder, plugin):
-    """Every operation is waited for and looked at."""
+    """Anomaly detection synchronizes and checks every operation."""
     return Fault("forced sync", """\
 name: forced-sync
 seed: 1
@@ -129,7 +130,8 @@ trainer: {accelerator: cpu, devices: 1, num_threads: 1, detect_anomaly: true}
 
 
 def spinning_threads(folder, plugin):
-    """A variable lets idle threads of the step burn the cores that load; with one thread there is none to spin."""
+    """OMP_WAIT_POLICY lets idle OpenMP threads of the step spin on the cores that the loader needs; with one thread, no thread
+    spins."""
     cores = len(os.sched_getaffinity(0))
     return Fault("spinning threads", f"""\
 name: spinning-threads
@@ -144,7 +146,7 @@ trainer: {{accelerator: cpu, devices: 1, num_threads: {cores}}}
 
 
 def slow_rank(folder, plugin):
-    """Rank 1 has the slow disk, and rank 0 waits for it."""
+    """Rank 1 has a slow disk, and rank 0 waits for rank 1."""
     return Fault("slow rank", f"""\
 name: slow-rank
 seed: 1
@@ -157,7 +159,7 @@ trainer: {{accelerator: cpu, devices: 2, num_threads: 1}}
 
 
 def control(folder, plugin):
-    """Nothing is wrong."""
+    """The experiment has no fault."""
     return Fault("healthy control", """\
 name: control
 seed: 1

@@ -19,18 +19,19 @@
 #include <thread>
 #include <vector>
 
-/// For ranks: Catch2's own checks belong to the thread of the test.
+/// Throws unless `holds`. Ranks use this because Catch2's assertions work only in the test's
+/// thread.
 inline void expect(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-/// Ranks as threads of the test, with a rendezvous store in one more thread: what the supervisor
-/// gives to processes.
+/// Runs ranks as threads of the test, with the rendezvous store in another thread. The group
+/// replaces the supervisor, which provides the same to processes.
 class RankGroup {
  public:
   explicit RankGroup(int world_size)
       : world_size_(world_size), pages_(static_cast<std::size_t>(world_size)) {
-    std::signal(SIGPIPE, SIG_IGN);  // as a worker does: Gloo writes to ranks that are gone
+    std::signal(SIGPIPE, SIG_IGN);  // like a worker: Gloo writes to exited ranks
     for (int rank = 0; rank < world_size; ++rank) {
       std::array<int, 2> ends{};
       if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -54,7 +55,7 @@ class RankGroup {
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  /// What the supervisor would see of a rank.
+  /// Returns the heartbeat page of a rank, which a supervisor would poll.
   [[nodiscard]] trainctl::events::Heartbeat& page(int rank) {
     return pages_[static_cast<std::size_t>(rank)];
   }
@@ -70,7 +71,7 @@ class RankGroup {
 
   using Body =
       std::function<void(int rank, std::unique_ptr<trainctl::dist::Communicator> communicator)>;
-  /// Runs `body` once a rank over Gloo; returns what each threw, null where nothing.
+  /// Runs `body` once per rank over Gloo; returns the exception of each rank, or null.
   std::vector<std::exception_ptr> run(
       const Body& body, std::chrono::milliseconds timeout = std::chrono::seconds(120)) {
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size_));
@@ -88,7 +89,7 @@ class RankGroup {
     return thrown;
   }
 
-  /// The same where nothing may be thrown.
+  /// Runs `body` once per rank, and throws the first exception.
   void run_all(const Body& body) {
     for (const std::exception_ptr& thrown : run(body)) {
       if (thrown) std::rethrow_exception(thrown);

@@ -6,8 +6,8 @@
 
 #include <string>
 
-/// The stage as an experiment would hold it; a bad option fails the test. `options` is a YAML map
-/// such as "{lr: 0.1}".
+/// Returns the stage that an experiment with this type and options would have; a bad option fails
+/// the test. `options` is a YAML map such as "{lr: 0.1}".
 inline trainctl::config::Stage stage_from(const std::string& kind, const std::string& type,
                                           const std::string& options = "{}") {
   using namespace trainctl;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-/// A folder of this test alone, removed at its end.
+/// A folder for one test, which the destructor removes.
 class TempFolder {
  public:
   TempFolder() {

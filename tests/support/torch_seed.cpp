@@ -1,7 +1,7 @@
-// Every test of unit_torch starts with the same state of libtorch's CPU generator. Without this,
-// the generator takes its seed from the operating system, and a test that draws without
-// at::manual_seed sees other numbers in each process. TRAINCTL_TEST_SEED=N chooses another seed: a
-// test whose outcome depends on it is wrong.
+// Seeds libtorch's CPU generator before every test of unit_torch. Otherwise the generator takes its
+// seed from the operating system, and a test without at::manual_seed draws other numbers in each
+// process. TRAINCTL_TEST_SEED=N chooses another seed: a test whose outcome depends on the seed is
+// wrong.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "support/catch.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
-// What almost every test of the front half needs. No source relies on it: each includes what it
-// uses.
+// Headers that almost every test of the front half uses. The sources still include what they use.
 #include "base/json.hpp"
 #include "support/catch.hpp"
 

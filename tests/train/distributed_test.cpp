@@ -14,7 +14,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Has a parameter that its outputs do not depend on.
+/// Has a parameter that the outputs do not depend on.
 struct IdleModel final : FakeModel {
   at::Tensor idle = torch::zeros({2}, torch::requires_grad());
   [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
@@ -24,7 +24,7 @@ struct IdleModel final : FakeModel {
   }
 };
 
-/// What rank 1 meets in the third batch.
+/// The failure of rank 1 in the third batch.
 struct Bad {
   bool in_loss = false;
   std::int64_t accumulate = 1;
@@ -33,8 +33,8 @@ struct Bad {
 
 struct Diverged {
   std::string message;
-  at::Tensor before;  // the weights at that batch
-  at::Tensor after;   // and at the end
+  at::Tensor before;  // weights at that batch
+  at::Tensor after;   // weights at the end
 };
 
 std::array<Diverged, 2> diverged_ranks(const Bad& bad) {
@@ -65,7 +65,7 @@ TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last 
   const RankRun alone = run_alone({.samples = samples, .batch = 6, .val_samples = 7});
   const auto ranks =
       run_ranks(2, {.samples = samples, .batch = 3, .val_samples = 7}, [](FakeRun& run, int rank) {
-        if (rank == 1) run.model.weight.data().add_(5);  // rank 0's weights count
+        if (rank == 1) run.model.weight.data().add_(5);  // replaced by rank 0's weights
       });
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
   CHECK(ranks[0].finished.data_digest == alone.finished.data_digest);
@@ -75,7 +75,7 @@ TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last 
   check_metrics(ranks[0], alone);
   REQUIRE(ranks[0].epochs.size() == 3);
   for (const auto& epoch : ranks[0].epochs) CHECK(epoch.timing.samples == samples);
-  CHECK(ranks[1].epochs.empty());  // rank 0 speaks
+  CHECK(ranks[1].epochs.empty());  // only rank 0 reports
 }
 
 TEST_CASE("two ranks mix and train like one, over windows and an uneven last batch") {
@@ -111,7 +111,7 @@ TEST_CASE("three ranks share a last batch of seven rows as one rank would take i
 }
 
 TEST_CASE("the batches of a window but its last one exchange nothing") {
-  std::array<std::vector<at::Tensor>, 2> seen;  // gradients that each batch found
+  std::array<std::vector<at::Tensor>, 2> seen;  // gradients before each batch
   run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [&](FakeRun& run, int rank) {
     run.options.max_epochs = 1;
     run.options.accumulate = 3;
@@ -124,7 +124,7 @@ TEST_CASE("the batches of a window but its last one exchange nothing") {
   });
   REQUIRE(seen[0].size() == 3);
   CHECK(torch::equal(seen[0][0], torch::zeros({3, 6})));
-  // Each has its own so far: were they averaged they would be the same.
+  // Each rank has its own gradients so far; averaged ones would be equal.
   CHECK_FALSE(torch::allclose(seen[0][1], seen[1][1]));
   CHECK_FALSE(torch::allclose(seen[0][2], seen[1][2]));
 }
@@ -157,12 +157,12 @@ TEST_CASE("under local SGD a rank tells all of its steps, and what averaging too
         run.options.strategy = spec::Strategy::local_sgd;
         run.options.sync_every = 2;
       });
-  const std::int64_t bytes = 21 * 4;  // of weight and bias
+  const std::int64_t bytes = 21 * 4;  // size of weight and bias
   for (const RankRun& rank : ranks) {
     REQUIRE(rank.shares.size() == 3);
     for (const events::RankEpoch& share : rank.shares) {
       CHECK(share.steps == 3);
-      CHECK(share.payload_bytes == 2 * bytes);  // after the second step, and the last
+      CHECK(share.payload_bytes == 2 * bytes);  // after the second and the last step
       CHECK(share.wire_bytes == 2 * bytes);
       CHECK(share.exposed_s > 0);
     }

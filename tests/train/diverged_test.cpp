@@ -9,7 +9,7 @@
 
 using namespace trainctl;
 
-// Runs that end since something is not finite.
+// Tests runs that fail because a value is not finite.
 
 namespace {
 
@@ -37,7 +37,7 @@ TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
 }
 
 TEST_CASE("a gradient that is not finite ends the run before it reaches a weight") {
-  // Without a bound, with one of the norm, and with one of each element, which hides an infinity.
+  // No clipping, clipping by norm, and clipping by value, which hides an infinity.
   const auto [clip, algorithm] =
       GENERATE(table<double, spec::ClipAlgorithm>({{0, spec::ClipAlgorithm::norm},
                                                    {0.5, spec::ClipAlgorithm::norm},
@@ -105,7 +105,7 @@ TEST_CASE("one bad batch of an accumulated step is seen at its end") {
   FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
   run.options.accumulate = 2;
   run.loss.after = [](const at::Tensor& loss, int call) {
-    return call == 2 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, its gradient is not
+    return call == 2 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, but its gradient is not
   };
   const Error error = error_of(run);
   CHECK_THAT(error.what(), Contains("the gradient is not finite at step 1 of epoch 1"));
@@ -115,7 +115,7 @@ TEST_CASE("one bad batch of an accumulated step is seen at its end") {
 TEST_CASE("weights that are not finite are never judged or written") {
   FakeRun run({.samples = 4,
                .batch = 4,
-               .val_samples = 8});  // one step: its loss is that of the first weights
+               .val_samples = 8});  // one step: its loss is that of the initial weights
   run.scheduler.rate = std::numeric_limits<double>::infinity();
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);

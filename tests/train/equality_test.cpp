@@ -7,7 +7,7 @@
 
 using namespace trainctl;
 
-// N ranks with batches of b are one rank with batches of N * b.
+// N ranks with batch size b give the same result as one rank with batch size N * b.
 
 namespace {
 
@@ -28,7 +28,7 @@ void check_same_run(const std::vector<RankRun>& ranks, const RankRun& alone) {
   check_metrics(ranks[0], alone);
 }
 
-/// The steps of a run as those that a GPU would record: what exchanges them is chosen accordingly.
+/// Configures the steps like those that a GPU captures, which selects the same kind of GradSync.
 void record_steps(FakeRun& run) {
   run.options.cuda_graphs = {};
   run.optimizer.repeatable = true;

@@ -24,10 +24,10 @@
 #include <string>
 #include <vector>
 
-// A run of fakes: the trainer sees interfaces only, so a test decides what a model, a loss or a
-// metric does.
+// A run with fake stages: the trainer uses interfaces only, so a test decides what model, loss and
+// metric do.
 
-/// 2x3 gray images of noise whose class is told by their first pixel.
+/// Random 2x3 gray images; the first pixel determines the class.
 class FakeImages final : public trainctl::data::Dataset, public trainctl::data::ImageStore {
  public:
   explicit FakeImages(std::int64_t samples) : samples_(samples) {}
@@ -67,12 +67,12 @@ class FakeImages final : public trainctl::data::Dataset, public trainctl::data::
                                  {"label", trainctl::data::Dtype::i64, {}}};
 };
 
-/// A linear classifier with known first weights and a buffer that counts training batches.
+/// A linear classifier with known initial weights and a buffer that counts training batches.
 struct FakeModel : trainctl::stage::Model {
   at::Tensor weight = (torch::arange(18, torch::kFloat).view({3, 6}) * 0.01).requires_grad_();
   at::Tensor bias = torch::zeros({3}, torch::requires_grad());
   at::Tensor batches = torch::zeros({}, torch::kLong);
-  std::int64_t counts = 1;  // for each batch
+  std::int64_t counts = 1;  // added for each batch
   double dropout = 0;       // of the inputs
   std::int64_t rows = 0;    // of the last batch
   trainctl::stage::RunMode mode = trainctl::stage::RunMode::evaluate;
@@ -94,8 +94,8 @@ struct FakeModel : trainctl::stage::Model {
   void to(at::Device /*device*/) override {}
 };
 
-/// Cross entropy, with `class_weight` a weighted one; `after` may bend it and sees the number of
-/// the call.
+/// Cross entropy, weighted with `class_weight`. `after` may change the loss and receives the number
+/// of the call.
 struct FakeLoss final : trainctl::stage::Loss {
   std::function<at::Tensor(const at::Tensor& loss, int call)> after = [](const at::Tensor& loss,
                                                                          int) { return loss; };
@@ -136,7 +136,7 @@ struct FakeSgd final : trainctl::stage::Optimizer {
   }
   void set_lr(double to) override { lr = to; }
   [[nodiscard]] double initial_lr() const override { return 0.5; }
-  std::vector<double> momenta;  // as they were set
+  std::vector<double> momenta;  // values that were set
   bool with_momentum = false;
   [[nodiscard]] bool has_momentum() const override { return with_momentum; }
   void set_momentum(double momentum) override { momenta.push_back(momentum); }
@@ -178,7 +178,7 @@ struct FakeStopper final : trainctl::stage::Stopper {
   [[nodiscard]] bool restore_best() const override { return restores; }
 };
 
-/// Counts rows; `val/score` follows a script, one value a validation.
+/// Counts rows; `val/score` follows a script with one value per validation.
 struct FakeMetric final : trainctl::stage::Metric {
   at::Tensor total = torch::zeros({1}, torch::kDouble);
   at::Tensor last_targets;
@@ -192,12 +192,12 @@ struct FakeMetric final : trainctl::stage::Metric {
   at::Tensor& sums() override { return total; }
   [[nodiscard]] double value() const override {
     if (script.empty()) return total.item<double>();
-    return script[std::min(asked++ / 2, script.size() - 1)];  // asked for train, then for val
+    return script[std::min(asked++ / 2, script.size() - 1)];  // called for train, then for val
   }
   void reset() override { total.zero_(); }
 };
 
-/// Steps forward a little each time it is read, so that every part of an epoch takes time.
+/// Advances a little on every reading, so that every part of an epoch takes time.
 class TickingClock final : public trainctl::Clock {
  public:
   explicit TickingClock(double tick_s = 0.001) : tick_s_(tick_s) {}
@@ -321,7 +321,7 @@ struct FakeRun {
   FakeScheduler scheduler;
   bool has_stopper = false;
   FakeStopper stopper;
-  // In the place of the fakes.
+  // Replace the fakes.
   std::unique_ptr<trainctl::stage::Model> real_model;
   std::unique_ptr<trainctl::stage::Optimizer> real_optimizer;
   std::unique_ptr<trainctl::stage::Scheduler> real_scheduler;
@@ -331,7 +331,7 @@ struct FakeRun {
   std::shared_ptr<trainctl::Clock> clock = std::make_shared<TickingClock>();
   trainctl::events::Heartbeat heartbeat{};
   volatile int stop_signal = 0;
-  std::filesystem::path resume;  // a checkpoint to go on from
+  std::filesystem::path resume;  // a checkpoint to resume from
   trainctl::train::PartialEpoch resume_epoch = trainctl::train::PartialEpoch::resume;
   bool saved_the_end = false;
   trainctl::train::Options options;
@@ -339,7 +339,7 @@ struct FakeRun {
   std::function<void(const trainctl::events::Event&)> on_event;
 };
 
-/// The value of a metric of an epoch; NaN where it is not there.
+/// Returns the value of a metric of an epoch; NaN if it is missing.
 inline double value_of(const trainctl::events::EpochEnded& epoch, const std::string& name) {
   for (const auto& [key, value] : epoch.metrics) {
     if (key == name) return value;
@@ -347,7 +347,7 @@ inline double value_of(const trainctl::events::EpochEnded& epoch, const std::str
   return std::nan("");
 }
 
-/// What ends a run that does not come to its own end.
+/// Returns the error that a run throws.
 inline trainctl::Error error_of(FakeRun& run) {
   try {
     run.run();

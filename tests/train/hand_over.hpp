@@ -4,7 +4,7 @@
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
-// Hands what one part keeps to another, as a checkpoint would.
+// Transfers the values of one object to another, like a checkpoint.
 
 template <class Part>
 void hand_over_values(Part& from, Part& to) {

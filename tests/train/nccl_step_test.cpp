@@ -11,7 +11,7 @@
 using namespace trainctl;
 using dist::Bucketing;
 
-// What one GPU can show of NCCL: a world of one, whose collectives are real calls.
+// Tests NCCL on one GPU: with world size 1 its collectives are real calls.
 
 namespace {
 

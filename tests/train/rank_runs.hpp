@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-// The same run of fakes on one rank and on several.
+// Runs the same fake run on one rank and on several.
 
-/// What a rank told and ended with.
+/// The events and the result of a rank.
 struct RankRun {
   trainctl::events::Finished finished;
   std::vector<trainctl::events::EpochEnded> epochs;
@@ -24,7 +24,7 @@ struct RankRun {
 
 using Prepare = std::function<void(FakeRun& run, int rank)>;
 
-/// Three epochs whose every step is logged, or as `prepare` has it.
+/// Runs three epochs and logs every step, unless `prepare` changes that.
 inline RankRun result_of(FakeRun& run, int rank, const Prepare& prepare) {
   run.options.max_epochs = 3;
   run.options.log_every = 1;

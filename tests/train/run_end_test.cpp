@@ -11,7 +11,7 @@
 
 using namespace trainctl;
 
-// When a run ends, and which weights it leaves.
+// Tests when a run ends, and which weights it leaves.
 
 TEST_CASE("early stopping ends the run and says why") {
   FakeRun run;
@@ -28,8 +28,8 @@ TEST_CASE("early stopping ends the run and says why") {
 
 TEST_CASE(
     "the best weights are saved, and the stopper's best ones are the last where it asks for it") {
-  // Which epoch improves for the stopper, whose monitor is another one than the checkpoint's: it
-  // improves in epoch 1.
+  // The epochs that improve for the stopper, whose monitor differs from the checkpoint's: the
+  // latter improves in epoch 1.
   using Epochs = std::set<std::int64_t>;
   const auto [improves_in, restored] = GENERATE(table<Epochs, std::size_t>({{Epochs{0, 1}, 1},
                                                                             {Epochs{0}, 0},
@@ -189,7 +189,7 @@ TEST_CASE("a run that ends by an error saves the weights that are worth it") {
   run.options.max_epochs = 9;
   run.options.save_every = 8;
   run.loss.after = [kind = kind](const at::Tensor& loss, int call) {
-    if (call == 16) throw Error(kind, "broken");  // 5 steps and 2 validation batches make an epoch
+    if (call == 16) throw Error(kind, "broken");  // an epoch has 5 steps and 2 validation batches
     return loss;
   };
   CHECK(error_of(run).kind() == kind);
@@ -201,7 +201,7 @@ TEST_CASE("a signal ends the run after the step, without the epoch's validation"
   FakeRun run;
   run.options.max_epochs = 5;
   run.loss.after = [&run](const at::Tensor& loss, int call) {
-    if (call == 8) run.stop_signal = 15;  // 5 steps and 2 validation batches make the first epoch
+    if (call == 8) run.stop_signal = 15;  // an epoch has 5 steps and 2 validation batches
     return loss;
   };
   const events::Finished finished = run.run();

@@ -9,14 +9,14 @@ using namespace trainctl;
 
 namespace {
 
-/// The loss is not finite in the calls from `first` on, as many as `count`.
+/// Makes the loss non-finite in `count` calls, starting with call number `first`.
 std::function<at::Tensor(const at::Tensor&, int)> broken(int first, int count) {
   return [=](const at::Tensor& loss, int call) {
     return call >= first && call < first + count ? loss * std::nan("") : loss;
   };
 }
 
-/// Six steps, of which so many in a row may be left out; none: the first such step ends the run.
+/// Six steps, of which `may_skip` in a row may be skipped; 0: the first such step fails the run.
 struct SixSteps : FakeRun {
   explicit SixSteps(std::int64_t may_skip = 0)
       : FakeRun({.samples = 24, .batch = 4, .val_samples = 0}) {
@@ -105,7 +105,7 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
   run.optimizer.skips = skips;
   run.options.log_every = log_every;
   run.loss.after = [](const at::Tensor& loss, int call) {
-    return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, its gradient is not
+    return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, but its gradient is not
   };
   const std::string message = divergence_of(run);
   CHECK_THAT(message, Contains("the gradient is not finite at step 1 of epoch 1, seen after step " +

@@ -34,7 +34,7 @@ std::vector<double> numbers_of(const GradScaler& scaler) {
 
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-/// A reporter with what it reads, as in the middle of an epoch.
+/// A reporter with its inputs in the middle of an epoch.
 struct Reporting {
   FakeRun run;
   train::Options options;
@@ -51,14 +51,14 @@ struct Reporting {
         sync(train::synchronize(session, options)),
         step(session, options, phases.timer(), *sync),
         reporter(session, options, phases, step, *sync) {
-    state.position.global_step = 1;  // no log point
+    state.position.global_step = 1;  // not a log point
   }
-  /// Every reading is a second later, so that each step is shown.
+  /// Advances by a second on every reading, so that each step is shown.
   static FakeRun& with_slow_clock(FakeRun& run) {
     run.clock = std::make_shared<TickingClock>(1);
     return run;
   }
-  /// The loss that the progress line shows after the next step.
+  /// Returns the loss that the progress line shows after the next step.
   std::optional<double> shown() {
     run.events.clear();
     phases.switch_to(train::Part::other);

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""docs/reference/bottlenecks.md is what `trainctl explain --bottlenecks` prints, and its keys are keys of the experiment file.
+"""Checks that docs/reference/bottlenecks.md is the output of `trainctl explain --bottlenecks`, and that its keys exist in experiment files.
 
-usage: bottlenecks_page.py TRAINCTL docs/reference/bottlenecks.md [--write]
-"""
+usage: bottlenecks_page.py TRAINCTL docs/reference/bottlenecks.md [--write]"""
 
 import json
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/how-to/ci.md: its YAML can be read, and its commands name verbs and flags that there are. Skipped without PyYAML."""
+"""Checks docs/how-to/ci.md: its YAML parses, and its commands use existing verbs and flags. Skipped without PyYAML."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ import tree
 
 PAGE = "docs/how-to/ci.md"
 SURFACE = "tests/golden/surface.txt"
-# A command ends where the shell ends it, or the line.
+# A command ends at a shell separator or at the end of the line.
 COMMAND = re.compile(r"(?:^|[\s`])trainctl ((?:[^|&;`\n\"']|\"[^\"]*\"|'[^']*')+)", re.M)
 
 
@@ -18,7 +18,7 @@ def blocks(text, language):
 
 
 def surface(text):
-    """{verb: its flags}, and under "*" those of every verb."""
+    """Returns {verb: its flags}; the key "*" has the flags of every verb."""
     verbs = {}
     for line in text.splitlines():
         if not line or line.startswith("#") or "=" in line:
@@ -41,7 +41,7 @@ def check_command(command, verbs):
 
 
 def scripts_of(value):
-    """Every text of a workflow: what a shell runs is among them."""
+    """Returns every string of a workflow, which includes all shell scripts."""
     if isinstance(value, dict):
         return [text for item in value.values() for text in scripts_of(item)]
     if isinstance(value, list):
@@ -50,7 +50,7 @@ def scripts_of(value):
 
 
 def check_gitlab(document):
-    """The default branch saves the baseline and a merge request reads it: neither does the other's part."""
+    """Checks that the default branch saves the baseline, that a merge request reads it, and that neither does both."""
     jobs = {name: job for name, job in document.items() if isinstance(job, dict) and "script" in job}
     violations = []
     for name, job in jobs.items():

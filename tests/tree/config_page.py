@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""docs/config.md says what `trainctl schema` says: every key, its type, default and sentence.
+"""Checks that docs/config.md agrees with `trainctl schema`: every key, its type, default and description.
 
-usage: config_page.py TRAINCTL docs/config.md [--write]
-"""
+usage: config_page.py TRAINCTL docs/config.md [--write]"""
 
 import json
 import subprocess
@@ -18,7 +17,7 @@ Where a stage is asked for, its name alone will do if none of its options is req
 """
 
 
-NULL = {"type": "null"}  # every key may be `~`; it is told where that is the default
+NULL = {"type": "null"}  # every key may be `~`; the page shows that only where it is the default
 
 
 def bounds(node):
@@ -27,7 +26,7 @@ def bounds(node):
 
 
 def kind_of(node):
-    """The sentence's worth of a type."""
+    """Returns the short text for a type."""
     if "$ref" in node:
         name = node["$ref"].removeprefix("#/$defs/")
         return "" if name == "reference" else f"[{name}](#{name})"
@@ -58,7 +57,7 @@ def default_of(key, node, required):
 
 
 def rows(node, definitions, prefix=""):
-    """Table rows of an object; the keys of a section follow it, with its name before theirs."""
+    """Returns the table rows of an object; the keys of a section follow the section with its name as a prefix."""
     found = []
     for key, child in node.get("properties", {}).items():
         if key == "type" and "const" in child:
@@ -77,7 +76,7 @@ def rows(node, definitions, prefix=""):
 
 
 def section_of(node, definitions):
-    """(link to a kind of stage or "", the object behind a key): a stage may have keys beside those of its type."""
+    """Returns (link to a kind of stage or "", the object for a key): a stage may have keys in addition to those of its type."""
     for form in node.get("anyOf", [node]):
         if form.get("type") == "object" and "properties" in form:
             return "", form

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The documents are current: the table of ranks names the folders there are, links lead somewhere, decisions are numbered."""
+"""Checks that the documents are current: the table of ranks names the existing folders, links lead somewhere, decisions are
+numbered."""
 
 import os
 import re
@@ -31,7 +32,7 @@ def check_links(root):
 
 
 def check_orphans(root):
-    """A page of docs/ that no other page links to is read by nobody. Benchmarks are found by their folder."""
+    """Finds pages of docs/ that no other page links to. Benchmarks do not need a link: readers find them in their folder."""
     linked = set()
     for path in tree.files(root, ".md"):
         for target in LINK.findall(tree.read(root, path)):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The C++ sources are as clang-format 14 writes them (scripts/format). Other versions differ, so they are not asked."""
+"""Checks that the C++ sources are formatted by clang-format 14 (scripts/format). Other versions format differently, so the check
+is skipped with them."""
 
 import re
 import shutil

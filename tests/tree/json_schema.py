@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""What the program accepts, its JSON Schema accepts too: the configs of the repository, and what show-config prints.
+"""Checks that the JSON Schema accepts what the program accepts: the configs of the repository and the output of show-config.
 
-usage: json_schema.py TRAINCTL CONFIGS
-"""
+usage: json_schema.py TRAINCTL CONFIGS"""
 
 import json
 import re
@@ -18,7 +17,7 @@ try:
 except ImportError as missing:
     tree.skip(f"{missing}: scripts/setup installs python3-jsonschema and python3-yaml")
 
-# What is no experiment: `extends` leaves out keys, it allows no unknown ones.
+# These are not valid experiments: `extends` allows missing keys, but no unknown ones.
 WRONG = [
     "model: mlp",
     "extends: base.yaml\nmodle: mlp",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No word that docs/glossary.txt replaces: in names, strings, comments, docs and tests of what the glossary lists as clean."""
+"""Finds words that docs/glossary.txt replaces in names, strings, comments, docs and tests of the paths that it lists as clean."""
 
 import re
 import sys
@@ -12,12 +12,12 @@ CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def words_of(line):
-    """The line in lower case, with the words of its names apart."""
+    """Returns the line in lower case, with snake_case and CamelCase names split into words."""
     return re.sub(r"[_\s]+", " ", CAMEL.sub(" ", line)).lower()
 
 
 def read_glossary(text):
-    """(clean paths, [(pattern, replacement)], [(path, pattern)]), and the lines that are none of these."""
+    """Returns (clean paths, [(pattern, replacement)], [(path, pattern)], lines that cannot be parsed)."""
     clean, words, exceptions, wrong = [], [], [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -40,7 +40,7 @@ def below(path, folders):
 
 
 def check(root, everywhere=False):
-    """The violations; of all files, and not only of those that are listed as clean, with `everywhere`."""
+    """Returns the violations in the clean paths, or in all files if `everywhere`."""
     if not (tree.Path(root) / GLOSSARY).is_file():
         return [f"{GLOSSARY}: is missing"]
     clean, words, exceptions, violations = read_glossary(tree.read(root, GLOSSARY))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes go down in rank, and each outside library has one home: both as the table in docs/architecture.md says."""
+"""Checks the table in docs/architecture.md: includes go down in rank, and each outside library lives in one folder."""
 
 import re
 from collections import namedtuple
@@ -10,7 +10,7 @@ import tree
 DOC = "docs/architecture.md"
 Layer = namedtuple("Layer", "rank libraries engine")
 
-# How the names in the table's last column look in an #include. fmt is allowed anywhere.
+# Patterns of #include for the names in the table's last column. fmt is allowed anywhere.
 LIBRARIES = {
     "fmt": None,
     "POSIX only": None,
@@ -38,8 +38,8 @@ LIBRARIES = {
 }
 TORCH = re.compile(r"torch/|ATen/|c10/|caffe2/")
 CATCH = re.compile(r"catch2/")
-# Headers of the system: the standard library's have no suffix; C's and POSIX's are named, since a flat "x.h" may be
-# anybody's; Linux's lie in folders.
+# System headers. Those of the standard library have no suffix. Those of C and POSIX are listed, since a flat "x.h" may belong to
+# any library. Those of Linux are in folders.
 FLAT = """cxxabi dirent dlfcn elf endian errno execinfo fcntl fnmatch getopt glob grp ifaddrs immintrin langinfo link locale malloc netdb poll pthread
     pwd sched semaphore signal spawn termios time unistd"""
 SYSTEM = re.compile(r"[a-z_0-9]+|(%s)\.h|(sys|linux|netinet|arpa|net)/[a-z_0-9]+\.h|fmt/[a-z]+\.h" % "|".join(FLAT.split()))
@@ -47,7 +47,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 
 
 def parse_table(text):
-    """folder -> Layer; a row without a rank opens the engine half."""
+    """Returns {folder: Layer}; the row without a rank starts the engine half."""
     layers, engine = {}, False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -62,7 +62,7 @@ def parse_table(text):
 
 
 def place(path, layers):
-    """(folder whose rules hold, what kind of file): a test holds to the rules of the folder it mirrors."""
+    """Returns (folder whose rules apply, kind of file): the rules for a test are those of the folder that it mirrors."""
     parts = path.parts
     if parts[0] == "lib":
         return parts[1], "lib"
@@ -74,13 +74,13 @@ def place(path, layers):
 
 
 def quoted(root, name, folder, kind, layers):
-    """The complaint about `#include "name"`, or None."""
+    """Returns the complaint about `#include "name"`, or None."""
     target = name.split("/")[0]
     if folder.startswith("apps/") and (Path(root) / folder / name).is_file():
-        return None  # the program's own headers are named from its folder
+        return None  # the program includes its own headers by a path from its folder
     if "/" not in name:
         if kind == "test" or folder.startswith("apps/"):
-            return None  # their own headers lie beside them
+            return None  # these headers are in the same folder
         return f'"{name}" names no folder: write "{folder}/{name}"'
     if target == folder or (kind == "test" and target in ("support", "golden")):
         return None
@@ -94,7 +94,7 @@ def quoted(root, name, folder, kind, layers):
 
 
 def outside(name, folder, kind, layers, header):
-    """The complaint about `#include <name>`, or None."""
+    """Returns the complaint about `#include <name>`, or None."""
     for library, pattern in LIBRARIES.items():
         if pattern and re.match(f"(?:{pattern})", name):
             homes = [home for home, layer in layers.items() if library in layer.libraries]
@@ -133,7 +133,7 @@ def check_includes(root, layers):
 
 
 def check_targets(root, layers):
-    """The DEPS of trainctl_library obey the ranks too, or a link would hide what the includes do not show."""
+    """Checks that DEPS of trainctl_library respect the ranks: a library could otherwise link against one that no include shows."""
     violations = []
     for path in tree.files(root, "CMakeLists.txt"):
         call = re.search(r"trainctl_library\((\w+)[^)]*?\bDEPS\s+([a-z_ \n]+)", tree.read(root, path))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A lint that silently does nothing is worse than none: .clang-tidy gives a reason for each check it takes out, and finds
-what is planted in a source and in a header; the scripts pass shellcheck; the formatter's settings can be read."""
+"""Checks that the linters work: .clang-tidy gives a reason for each check that it disables and finds planted faults in a source
+and in a header; the scripts pass shellcheck; the formatter's settings can be read."""
 
 import re
 import shutil

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Flips conditions of the program, one at a time, and counts how many of them the tests notice.
+"""Flips conditions of the program, one at a time, and counts how many flips the tests detect.
 
-The places are chosen by a seed. All of them are compiled into one copy of the tree, and the environment variable TRAINCTL_MUTANT
-selects the one that is flipped, so that a trial needs one build. scripts/mutation-trial starts it.
+A seed chooses the conditions. All of them are compiled into one copy of the tree, and the environment variable TRAINCTL_MUTANT
+selects the one to flip, so that a trial needs one build. scripts/mutation-trial starts this program.
 
-exit codes: 0 as many as asked for were noticed, 1 fewer were, 2 wrong arguments, or the copy does not build"""
+exit codes: 0 the tests detected the requested share, 1 they detected less, 2 wrong arguments, or the copy does not build"""
 
 import argparse
 import dataclasses
@@ -34,16 +34,16 @@ inline bool trainctl_mutant(int number) {{
   return chosen == number;
 }}
 """
-# What is tested first: the tests of the half that the source belongs to.
+# The tests of the half that a source belongs to run first.
 ENGINE = ("device", "dist", "stages", "train", "engine")
-# A declaration within the parentheses, as in `if (const auto found = find(name))`, has no value before it.
+# A declaration within the parentheses, as in `if (const auto found = find(name))`, is not an expression that can be flipped.
 DECLARATION = re.compile(r";|^\s*(const\s+)?[\w:<>,*&\s]+[\s&*]\[?[\w, ]+\]?\s*=(?!=)|\{")
 PLACES = re.compile(r"\b(?:if|while)\s*\(|\bENSURE\s*\(")
 
 
 @dataclasses.dataclass
 class Place:
-    """A condition: text[begin:end] of a source."""
+    """A condition: text[begin:end] of a source file."""
 
     path: str
     line: int
@@ -53,14 +53,15 @@ class Place:
 
 
 def blanked(text):
-    """C++ with comments, strings and directives replaced by as many blanks."""
+    """Returns the C++ text with comments, strings and directives replaced by as many blanks."""
     token = re.compile(r'R"([^(\s]*)\((?:.|\n)*?\)\1"|//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/|"(?:\\.|[^"\\\n])*"'
                        r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*", re.M)
     return token.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
 
 
 def closing(text, at):
-    """Position of the parenthesis that closes the one at `at`; the positions of commas between them at their own level."""
+    """Returns the position of the parenthesis that closes the one at `at`, and the positions of the commas directly inside the
+    pair."""
     depth, commas = 0, []
     for i in range(at, len(text)):
         depth += (text[i] in "([{") - (text[i] in ")]}")
@@ -72,7 +73,7 @@ def closing(text, at):
 
 
 def places_in(path, text):
-    """The conditions of `if`, `while` and ENSURE, without those that a compiler evaluates."""
+    """Yields the conditions of `if`, `while` and ENSURE, except those that are evaluated at compile time."""
     plain = blanked(text)
     constant = [(first, last) for first, last, head in limits.functions(text) if re.search(r"\bconst(expr|eval)\b", head)]
     for match in PLACES.finditer(plain):
@@ -96,7 +97,7 @@ def all_places(root):
 
 
 def flipped(text, numbered):
-    """The source with its places, [(number, place)], made selectable."""
+    """Returns the source with its numbered places, [(number, place)], made selectable."""
     for number, place in sorted(numbered, key=lambda pair: -pair[1].begin):
         condition = text[place.begin:place.end].strip()
         text = f"{text[:place.begin]}trainctl_mutant({number}) != static_cast<bool>({condition}){text[place.end:]}"
@@ -104,7 +105,7 @@ def flipped(text, numbered):
 
 
 def copy_of_tree(root, copy):
-    """Copies what git knows, and leaves alone what is the same already, so that little is built again."""
+    """Copies the files that git tracks or would add, except unchanged ones, so that few files are built again."""
     for path in tree.files(root):
         source, target = Path(root) / path, copy / path
         if target.is_file() and target.read_bytes() == source.read_bytes():
@@ -128,7 +129,7 @@ def build(copy):
 
 
 def failed_tests(copy, number, jobs, *selection):
-    """Names of the tests that failed with the place flipped, up to the first."""
+    """Returns the tests that fail with the place flipped; CTest stops at the first failure."""
     junit = copy / "build/mutants.xml"
     command = ["ctest", "--test-dir", "build/ci", "--parallel", str(jobs), "--timeout", "600", "--stop-on-failure", "--output-junit", str(junit), *selection]
     environment = {**os.environ, VARIABLE: str(number)}
@@ -138,7 +139,8 @@ def failed_tests(copy, number, jobs, *selection):
 
 
 def notices(copy, number, place, jobs):
-    """The test that fails because of the flipped place: it fails again alone, and passes without. None where no test does."""
+    """Returns a test that detects the flipped place: it fails again when it runs alone, and passes without the flip. Returns None
+    if no test does."""
     own = "unit_torch" if place.path.split("/")[1] in ENGINE else "unit"
     other = "unit" if own == "unit_torch" else "unit_torch"
     for label in (own, "smoke", other):

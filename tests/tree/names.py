@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A type's name stands once in its namespace, over all headers of lib: two of one name are one to the linker. No test's name
-has a semicolon: CTest cuts it there, and then runs nothing."""
+"""Checks that a qualified type name is defined only once in the headers of lib, since the linker merges equal names, and that no
+test name has a semicolon, because CTest cuts the name there and then runs nothing."""
 
 import re
 
@@ -24,7 +24,7 @@ def cut_tests(root):
 
 
 def types(text):
-    """(qualified name, line) of each struct, class, union and enum that is defined outside of functions."""
+    """Returns (qualified name, line) of each struct, class, union and enum that is defined outside functions."""
     scopes, found = [], []
     text = tree.without_comments(text)
     for match in TOKEN.finditer(text):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the built files need and export: trainctl knows no libtorch; the engine has one door and loads libstdc++ first.
+"""Checks which libraries the built files need and which symbols they export: trainctl does not need libtorch, the engine exports
+one entry point and loads libstdc++ first.
 
-usage: needed.py TRAINCTL [ENGINE]
-"""
+usage: needed.py TRAINCTL [ENGINE]"""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ def needed(dynamic):
 
 
 def exported(symbols):
-    """The defined symbols another file may link to."""
+    """Returns the defined symbols that other files may link to."""
     found = []
     for line in symbols.splitlines():
         cells = line.split()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cmake/plugin_headers.txt is what a plug-in can include: sorted, there, and closed under #include."""
+"""Checks that the headers in cmake/plugin_headers.txt are sorted, exist, and include no header outside the list."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import layers
 import tree
 
 LIST = "cmake/plugin_headers.txt"
-WRITTEN = {"spec/plugin_abi.hpp"}  # by CMake
+WRITTEN = {"spec/plugin_abi.hpp"}  # CMake writes this header
 
 
 def check(root):

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Every class of Python tests is a CTest entry: one that tests/*/CMakeLists.txt does not name is never run.
+"""Checks that every class of Python tests is a CTest entry: a class that no tests/*/CMakeLists.txt names is never run.
 
-usage: registered.py SOURCE_DIR
-"""
+usage: registered.py SOURCE_DIR"""
 
 import ast
 import pathlib
@@ -15,7 +14,8 @@ FOLDERS = ("tests/smoke", "tests/soak")
 
 
 def classes_of(source):
-    """Classes of a module that have tests: in their own body, or, if no class of the module derives from them, in a base class."""
+    """Returns the classes of a module that have tests in their own body or, if no class of the module derives from them, in a
+    base class."""
     classes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
     bases = {one.name: {base.id for base in one.bases if isinstance(base, ast.Name)} for one in classes.values()}
     derived_from = set().union(*bases.values()) if bases else set()
@@ -28,13 +28,14 @@ def classes_of(source):
 
 
 def names_run_by(listing, script):
-    """The words of the calls in `listing`, the text of a CMakeLists.txt, that run classes of `script`."""
+    """Returns the words of the calls in `listing`, the text of a CMakeLists.txt, that run classes of `script`."""
     calls = re.findall(r"\w+_tests?\(([^)]*)\)", listing)
     return {word for call in calls if script in call.split() for word in call.split()}
 
 
 def unregistered(source, script, listing):
-    """Classes of `script` that `listing` does not run. A script without classes in `listing` is run as a whole."""
+    """Returns the classes of `script` that `listing` does not run. If `listing` names the script without classes, the whole
+    script runs."""
     if f"{script}.py" in listing:
         return []
     return [name for name in classes_of(source) if name not in names_run_by(listing, script)]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Every check finds what is planted, and is quiet where nothing is."""
+"""Checks that every check finds a planted violation, and reports nothing in a clean tree."""
 
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
+import commands_page
 import config_page
 import docs
 import format as formatting
@@ -49,7 +50,7 @@ CLEAN = {
 
 class Planted(unittest.TestCase):
     def tree_of(self, **planted):
-        """A folder with the clean tree and the given files, by their path."""
+        """Returns a folder with the clean tree and the given files, by path."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         for name, text in {**CLEAN, **planted}.items():
@@ -351,6 +352,13 @@ class ConfigPage(unittest.TestCase):
                     "| `part.net.extra` | boolean |  | More. |", "| `model` | [model](#model) | required |  |", "| `extends` | string |  |  |",
                     "### mlp", "| `width` | integer >= 1 | `3` | Width. |"):
             self.assertIn(row + "\n", page)
+
+
+class CommandsPage(unittest.TestCase):
+    def test_commands_are_read_from_the_lists_before_the_options(self):
+        text = "Works.\n\nUsage: x VERB\n\nVerbs:\n  lr-find   finds\n  ls        lists\n\nOptions:\n  not-one   of them\n\nGlobal options:\n  -h\n"
+        self.assertEqual(commands_page.commands_in(text), ["lr-find", "ls"])
+        self.assertNotIn("-h", commands_page.without_global_options(text))
 
 
 class MutationTrial(unittest.TestCase):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every source is in the build: a line that is lost in a merge takes a test or a fuzz target away without a word."""
+"""Checks that every source is in the build: a line lost in a merge would silently remove a test or a fuzz target."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,14 @@ STAGES = ("lib/stages/stages.def", "lib/data/data.def")
 
 
 def words_of(root, path):
-    """Paths from the file's folder; those that begin at the top of the tree are made so."""
+    """Returns the paths in a CMakeLists.txt, relative to its folder where they start at the top of the tree."""
     folder = path.parent.as_posix()
     text = tree.read(root, path).replace("${CMAKE_SOURCE_DIR}/" + folder + "/", "")
     return set(re.findall(r"[\w./-]+", text.replace("${CMAKE_SOURCE_DIR}/", "")))
 
 
 def stage_sources(root):
-    """The sources that CMake takes from the lists of stages."""
+    """Returns the sources that CMake takes from the lists of stages."""
     found = set()
     for path in STAGES:
         if (Path(root) / path).is_file():
@@ -28,8 +28,8 @@ def stage_sources(root):
 
 
 def is_listed(root, source, lists):
-    """In a CMakeLists.txt of its folder or one above by its path from there, or in any by its whole path; fuzz targets by
-    their name."""
+    """Returns whether a CMakeLists.txt names the source: one of its folder or above by relative path, or any by its full path.
+    Fuzz targets are listed by name."""
     if any(source.as_posix() in words for words in lists.values()):
         return True
     for folder in source.parents:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""American spelling, and no common misspelling, by codespell (.codespellrc has its settings). Skipped where codespell is missing."""
+"""Checks American spelling and common misspellings with codespell (settings in .codespellrc). Skipped without codespell."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ import tree
 
 
 def check(root):
-    # With './' in front, the paths are those that the settings skip.
+    # The skip patterns in the settings start with './'.
     names = [f"./{path}" for path in tree.files(root)]
     done = subprocess.run(["codespell", *names], cwd=root, capture_output=True, text=True)
     return done.stdout.splitlines()

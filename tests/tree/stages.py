@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""stages.def and data.def against the folders: a stage is one line, one options struct, one registration."""
+"""Compares stages.def and data.def with the folders: a stage has one line, one options struct and one registration."""
 
 import re
 from pathlib import Path
@@ -7,12 +7,12 @@ from pathlib import Path
 import tree
 
 LISTS = {"lib/stages/stages.def": "lib/stages", "lib/data/data.def": "lib/data"}
-REGISTERS_FAMILIES = {"lib/stages"}  # the others have a function for each stage
+REGISTERS_FAMILIES = {"lib/stages"}  # other folders have one registration function per stage
 SPEC = "lib/spec/options"
 
 
 def read_list(root, path):
-    """[(line number, kind, name, family)], and the lines that cannot be read."""
+    """Returns [(line number, kind, name, family)], and the lines that cannot be parsed."""
     stages, violations = [], []
     for number, line in enumerate(tree.read(root, path).splitlines(), 1):
         match = re.fullmatch(r"STAGE\(([a-z_]+), ([a-z0-9_]+)(?:, ([a-z0-9_]+))?\)", line)
@@ -24,7 +24,7 @@ def read_list(root, path):
 
 
 def options_type(name):
-    """multi_step_lr becomes MultiStepLr, as in trainctl_vocabulary of cmake/TrainctlStages.cmake."""
+    """Turns multi_step_lr into MultiStepLr, like trainctl_vocabulary in cmake/TrainctlStages.cmake."""
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
 
 
@@ -53,7 +53,7 @@ def check_lines(root, path, folder, stages):
 
 
 def check_sources(root, path, folder, stages):
-    """A source that is no family of any line: it registers a stage, or it has no header of its name in its folder."""
+    """Finds sources without a line: they register a stage, or have no header of the same name next to them."""
     violations = []
     for kind in sorted({kind for _, kind, _, _ in stages}):
         families = {family for _, other, _, family in stages if other == kind}
@@ -67,7 +67,7 @@ def check_sources(root, path, folder, stages):
 
 
 def check_headers(root, listed):
-    """A header that is no kind of any line, and that no header or source includes."""
+    """Finds headers that are not the kind of any line and that no header or source includes."""
     violations = []
     shown_in = "\n".join(tree.read(root, path) for path in tree.files(root, ".hpp", ".cpp") if path.parts[0] == "lib")
     for header in sorted((Path(root) / SPEC).glob("*.hpp")):

@@ -1,4 +1,4 @@
-"""What the checks of this folder share: the files of the tree, and how a check ends."""
+"""Helpers of the checks in this folder: they list the files of the tree and report the result."""
 
 import os
 import re
@@ -11,7 +11,8 @@ LEFT_OUT = {"build", "runs", "data", ".git", ".deps", "__pycache__"}
 
 
 def files(root, *suffixes):
-    """The files of the tree (all, or those with one of the endings), relative to `root`: what git knows or would add, else what is there."""
+    """Returns the files of the tree relative to `root`, all or those with one of the suffixes: the files that git tracks or would
+    add, or every file outside a git checkout."""
     asked = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
     if asked.returncode == 0 and asked.stdout:
         names = asked.stdout.splitlines()
@@ -29,7 +30,7 @@ def read(root, path):
 
 
 def without_comments(text, keep_strings=False):
-    """C++ with comments (and, unless kept, the insides of strings) blanked; line numbers stay."""
+    """Returns C++ text with comments (and the contents of strings, unless kept) blanked; line numbers do not change."""
     token = re.compile(r'R"([^(\s]*)\((?:.|\n)*?\)\1"|//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/'
                        r'|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])+\'')
 
@@ -55,7 +56,7 @@ def skip(reason):
 
 
 def run(name, check):
-    """The main program of a check: `check(root)` returns one line for each violation."""
+    """Runs a check as the main program: `check(root)` returns one line for each violation."""
     if len(sys.argv) != 2:
         sys.exit(f"usage: {sys.argv[0]} ROOT")
     finish(name, check(sys.argv[1]))

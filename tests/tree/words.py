@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No absolute path of one machine, no TODO without an issue, no merge left open, no stray white space."""
+"""Finds absolute paths of one machine, TODOs without an issue, unresolved merges and trailing white space."""
 
 import re
 

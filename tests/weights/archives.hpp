@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// Archives and pickles as tests need them, sound and otherwise.
+// Builds ZIP archives and pickles, valid or invalid.
 
 namespace trainctl::weights::testing {
 
@@ -25,7 +25,7 @@ inline std::uint64_t crc_of(const std::string& text) {
   return ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size());
 }
 
-/// Stored files, as torch.save writes them.
+/// Returns an archive of uncompressed files like torch.save.
 inline std::string zip_of(const std::vector<File>& files) {
   std::string out;
   std::string directory;
@@ -45,7 +45,7 @@ inline std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// The pieces of a pickle.
+// Opcodes of a pickle.
 inline std::string text(const std::string& value) { return "X" + number(value.size(), 4) + value; }
 inline std::string integer(std::uint64_t value) { return "\x8a\x08" + number(value, 8); }
 inline std::string global(const std::string& module, const std::string& name) {
@@ -76,7 +76,7 @@ inline std::string dict(const std::vector<File>& items) {
   return all + "u";
 }
 
-/// A file of torch.save with storage 0 of four floats.
+/// Returns a torch.save file in which storage 0 has four floats.
 inline std::string torch_of(const std::string& opcodes) {
   return zip_of({{"archive/data.pkl", pickled(opcodes)},
                  {"archive/byteorder", "little"},

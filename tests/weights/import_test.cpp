@@ -103,7 +103,7 @@ TEST_CASE("a damaged tensor is found by its checksum") {
   std::string file = golden::read(kTorch / "mlp_7_classes.pth");
   file[file.size() / 2] = static_cast<char>(file[file.size() / 2] ^ 1);
   put_text(folder / "w.pth", file);
-  CHECK(refusal(folder / "w.pth") == "accepted");  // which looks at no tensor
+  CHECK(refusal(folder / "w.pth") == "accepted");  // it does not read the tensors
   CHECK_THROWS_WITH(import_weights(folder / "w.pth", folder / "w.safetensors"),
                     Contains("checksum") && Contains("data/0"));
 }
@@ -155,7 +155,7 @@ TEST_CASE("import: a section, a prefix and a key map choose and rename tensors")
       names({.section = "state_dict_ema",
              .renaming = {.prefix = "net.", .key_map = {}, .prefix_option = "--prefix"}}),
       Contains("--prefix is 'net.', but no name in the file begins so"));
-  // Safetensors are renamed, too, and have no sections.
+  // Safetensors files can be renamed, too, but have no sections.
   fs::rename(folder / "w.safetensors", folder / "plain.safetensors");
   import_weights(folder / "plain.safetensors", folder / "w.safetensors",
                  {.section = {}, .renaming = {.prefix = "head.", .key_map = {}}});

@@ -66,7 +66,7 @@ TEST_CASE("Pickle: settings that frameworks save are passed over, and calls on t
   CHECK(kind_of(global("numpy.core.multiarray", "scalar") + "(NNtR") == PickleKind::other);
   CHECK(kind_of(global("builtins", "set") + "(](NNetR") == PickleKind::other);
   CHECK(kind_of(dict({{"args", settings}, {"w", w}})) == PickleKind::dict);
-  // A tensor on such a storage is no tensor either.
+  // A tensor with such a storage is not a tensor either.
   CHECK(kind_of(tensor(storage("0", 4, "ComplexFloatStorage"), 0, {4}, {1})) == PickleKind::other);
   CHECK_THAT(complaint(pickled(global("builtins", "getattr") + "NN\x86R")),
              Contains("asks for builtins.getattr"));

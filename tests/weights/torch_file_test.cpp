@@ -29,7 +29,7 @@ std::string complaint(const std::string& file, Verify verify = Verify::checksums
   return "accepted";
 }
 
-/// What PyTorch says of a tensor and what is found, in the same words.
+/// Formats a tensor like the golden file from PyTorch, for comparison.
 std::string text_of(const TorchTensor& tensor) {
   std::vector<std::byte> copy;
   const auto bytes = row_major(tensor, copy);

@@ -55,7 +55,7 @@ TEST_CASE("write_torch_file: every tensor comes back as it was written") {
     std::vector<std::byte> copy;
     CHECK(std::ranges::equal(weights::row_major(read.tensors[i], copy), views[i].bytes));
   }
-  // As torch.save aligns them, so that torch.load(mmap=True) can use them in place.
+  // torch.save uses the same alignment, so that torch.load(mmap=True) can use the data in place.
   for (const weights::ZipEntry& entry : weights::zip_entries(bytes_of(file))) {
     if (entry.name.find("/data/") != std::string_view::npos)
       CHECK((reinterpret_cast<const char*>(entry.bytes.data()) - file.data()) % 64 == 0);

@@ -95,11 +95,12 @@ int ls(const LsArguments& arguments, Context& context) {
 
 struct Verified {
   std::string path;
-  std::string why;  // empty: whole
+  std::string why;  // empty: not damaged
   bool unsupported = false;
 };
 
-/// The checkpoints and files that a path stands for; a run folder for all that were committed.
+/// Returns the checkpoints and files that a path refers to; a run folder refers to all its
+/// committed checkpoints.
 std::vector<fs::path> meant_by(const std::string& path) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return {path};

@@ -18,7 +18,7 @@ constexpr std::array<const char*, 3> enum_names(Format) {
   return {"safetensors", "pth", "torchscript"};
 }
 
-/// The extensions that name a format.
+/// File name extensions that imply a format.
 struct Extension {
   const char* text;
   Format format;
@@ -29,13 +29,13 @@ constexpr std::array<Extension, 3> kExtensions{
 struct ConvertArguments {
   std::string path;
   std::string out;
-  std::string format;  // empty: as `out` ends
+  std::string format;  // empty: from the extension of `out`
   bool force = false;
-  std::string weights;  // empty: what validation saw
+  std::string weights;  // empty: the weights that validation used
   SelectionFlags selection;
 };
 
-/// What is there is somebody's: it stays unless --force says otherwise.
+/// Refuses to replace an existing file unless --force is given.
 void check_out(const ConvertArguments& arguments) {
   std::error_code ignored;
   const fs::file_status there = fs::symlink_status(arguments.out, ignored);
@@ -63,7 +63,7 @@ std::optional<Format> format_of_name(const std::string& out) {
   return found == kExtensions.end() ? std::nullopt : std::optional(found->format);
 }
 
-/// The format that the name says, or --format where the name says none. `.pt` is also a usual name
+/// Returns the format implied by the extension, or else --format. `.pt` is also a common extension
 /// of state dicts.
 Format export_format(const ConvertArguments& arguments) {
   const std::optional<Format> by_name = format_of_name(arguments.out);

@@ -11,7 +11,7 @@ using checkpoint::Contents;
 using checkpoint::Manifest;
 using checkpoint::Tensor;
 
-/// Tensors and bytes of a group.
+/// Number of tensors and bytes in a group.
 struct Sum {
   std::string group;
   std::size_t tensors = 0;
@@ -22,7 +22,7 @@ std::string group_name(const Tensor& tensor) {
   return tensor.group.empty() ? "(none)" : tensor.group;
 }
 
-/// In the order in which the groups come up.
+/// Returns the sums in the order in which the groups first occur.
 std::vector<Sum> sums_of(const Contents& contents) {
   std::vector<Sum> sums;
   for (const Tensor& tensor : contents.tensors) {
@@ -43,7 +43,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-/// Lines of a label and a value; those without a value are left out.
+/// Lines with a label and a value; empty values are left out.
 class Facts {
  public:
   explicit Facts(const report::Style& style) : style_(style) {}
@@ -60,7 +60,7 @@ class Facts {
   std::string text_;
 };
 
-/// `epoch`: the one that the last step belongs to, from 1; 0 before the first one.
+/// `epoch` is the epoch of the last step, from 1; 0 before the first step.
 std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_in_epoch) {
   if (epoch == 0) return fmt::format("{} (before the first epoch)", step);
   if (step_in_epoch == 0) return fmt::format("{} (at the end of epoch {})", step, epoch);
@@ -68,14 +68,14 @@ std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_i
                      plural(step_in_epoch));
 }
 
-/// A whole number at that key; nothing where there is none.
+/// Returns the integer at that key, if there is one.
 std::optional<std::int64_t> number_in(const Json& values, const char* key) {
   const bool is_there =
       values.is_object() && values.contains(key) && values.at(key).is_number_integer();
   return is_there ? std::optional(values.at(key).get<std::int64_t>()) : std::nullopt;
 }
 
-/// Of the part of a rank, as far as it tells them.
+/// Describes the part file of a rank, as far as its metadata allows.
 std::string part_facts(const fs::path& path, const Json& meta, const report::Style& style) {
   Facts facts(style);
   facts.add("part", path.string());
@@ -92,7 +92,7 @@ std::string part_facts(const fs::path& path, const Json& meta, const report::Sty
   return facts.text();
 }
 
-/// The files of the checkpoint, also those that other checkpoints share.
+/// Returns the size of all files of the checkpoint, including those shared with other checkpoints.
 std::string size_text(const Manifest& manifest) {
   std::uint64_t bytes = 0;
   std::string files =

@@ -20,7 +20,7 @@ std::string source_location_text(const std::source_location& where) {
                      where.line());
 }
 
-/// Adds the cause of most failures in a working directory that has been deleted, and the way out.
+/// Adds that the working directory was deleted, the cause of most failures there, and a hint.
 std::string with_folder_hint(std::string message) {
   if (!working_directory_is_deleted()) return message;
   if (message.find(kDeletedDirectory) == std::string::npos)
@@ -102,7 +102,7 @@ int report_error(const Context& context, const Error& error) {
   write_text(stdout, "", Flush::now);
   const bool is_printed =
       (context.json && !is_lost(stdout)) || (is_config && !working_directory_is_deleted());
-  // Whoever sees exit code 11 finds the cause on stderr: stdout may be what has failed.
+  // For exit code 11 the cause is always on stderr, since stdout may be what failed.
   if (!is_printed || error.kind() == ErrorKind::resource) print_error(context, message);
   return error.exit_code();
 }

@@ -20,46 +20,45 @@ namespace trainctl::app {
 enum class ColorMode { automatic, always, never };
 enum class ProgressMode { automatic, tty, plain, none };
 
-/// What every verb shares: the global flags, and the problems found in a config. One per process,
-/// owned by main.
+/// The state that all commands share: the global flags, and the problems found in a config. One per
+/// process, owned by main().
 struct Context {
-  bool json = false;   // one JSON document on stdout
-  bool quiet = false;  // no progress, no remarks; errors still print
+  bool json = false;   // print one JSON document on stdout
+  bool quiet = false;  // no progress and notes; errors are still printed
   int verbosity = 0;   // number of -v
   ColorMode color = ColorMode::automatic;
   ProgressMode progress = ProgressMode::automatic;
   std::vector<std::string> argv;
   const CLI::App* program = nullptr;
-  std::string token_digits;  // that TRAINCTL_RDZV_TOKEN had: no child process inherits it
+  std::string token_digits;  // from TRAINCTL_RDZV_TOKEN, which is removed from the environment
   config::Diagnostics
-      diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
-  std::function<int()> action;  // of the chosen verb; returns the exit code
-  /// Completes the parsed arguments of a verb, before its action.
+      diagnostics;  // problems of the config a command reads; listed in the JSON of an error
+  std::function<int()> action;  // action of the chosen command; returns the exit code
+  /// Callbacks that complete the parsed arguments of a command before its action.
   std::map<const CLI::App*, std::function<void()>> complete_arguments;
 };
 
-/// Throws Error(resource) where the working directory has been deleted: libraries that a child
-/// process loads end it without a reason then.
+/// Throws Error(resource) if the working directory was deleted, since libraries that a child
+/// process loads would end it without an error message.
 void check_working_directory();
 
-/// Whether to color what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
+/// Returns whether to color output to `stream`: --color, or else NO_COLOR and whether it is a tty.
 config::Color color_for(const Context& context, std::FILE* stream);
 
-/// Writes text as it is. main reports a stdout that could not be written.
+/// Writes text unchanged. main() reports a stdout that could not be written.
 void put(std::FILE* stream, const std::string& text);
-/// Text and newline to stdout.
+/// Writes text and a newline to stdout.
 void print(const std::string& text);
-/// The document of a --json verb.
+/// Prints the document of a command with --json.
 void print_json(const Json& document);
-/// Warnings that came with a config that is otherwise fine, to stderr; nothing under --quiet or
-/// --json.
+/// Prints the warnings of a valid config to stderr; nothing with --quiet or --json.
 void print_warnings(const Context& context);
-/// The config problems as a JSON list: file, line, column, severity, message, hint.
+/// Returns the config problems as a JSON list: file, line, column, severity, message, hint.
 Json problems_json(const config::Diagnostics& diagnostics);
-/// Prints "error: MESSAGE" on stderr.
+/// Prints "error: MESSAGE" to stderr.
 void print_error(const Context& context, const std::string& message);
-/// Prints the error (stderr, or the JSON document trainctl.error/1 on stdout; one of exit code 11
-/// always on stderr) and returns its exit code.
+/// Prints the error (to stderr, or the JSON document trainctl.error/1 to stdout; errors with exit
+/// code 11 always go to stderr too) and returns its exit code.
 int report_error(const Context& context, const Error& error);
 
 }  // namespace trainctl::app

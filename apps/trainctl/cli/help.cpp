@@ -28,7 +28,7 @@ std::string row(const std::string& left, const std::string& right) {
   return fmt::format("  {:<{}}{}\n", left, kLeftWidth, right);
 }
 
-// "-c, --config FILE"; a flag without a short form starts below the long ones.
+// Returns "-c, --config FILE"; flags without a short form are aligned with the long names.
 std::string left_of(const CLI::Option& option) {
   if (option.get_positional()) return option.get_type_name();
   const std::string short_name =
@@ -88,7 +88,7 @@ struct VerbSynonym {
   std::string_view verb;
 };
 
-// What other programs call our verbs.
+// Names of our commands in other programs.
 constexpr std::array kVerbSynonyms{
     VerbSynonym{"train", "run"},
     VerbSynonym{"fit", "run"},
@@ -124,7 +124,7 @@ bool is_file(const std::string& word) {
          word.starts_with(spec::kBuiltinPrefix) || std::filesystem::is_regular_file(word, ignored);
 }
 
-/// Returns the verb and its arguments that `word` may have been meant for; "" if no verb fits.
+/// Returns the command that `word` was probably meant for, with arguments; "" if none fits.
 std::string meant_verb(const CLI::App& app, const std::string& word) {
   const bool is_program = app.get_parent() == nullptr;
   const bool is_override = word.find('=') != std::string::npos;
@@ -149,7 +149,7 @@ std::string unknown_verb(const CLI::App& app, const std::string& word) {
                      meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant));
 }
 
-/// The value that follows a flag on the command line.
+/// Returns the value that follows a flag on the command line.
 std::string value_after(const std::string& flag, const std::vector<std::string>& argv) {
   if (const std::size_t equals = flag.find('='); equals != std::string::npos)
     return flag.substr(equals + 1);
@@ -158,11 +158,11 @@ std::string value_after(const std::string& flag, const std::vector<std::string>&
   return has_value ? *(at + 1) : "VALUE";
 }
 
-/// Returns the note about a key for a flag of that name: with overrides in place of YAML.
+/// Adapts a note about a config key to a flag of that name: it shows overrides instead of YAML.
 std::string note_for_flag(std::string note, const std::string& command) {
   if (const std::size_t key = note.find("remove the key"); key != std::string::npos)
     note.replace(key, std::string_view("remove the key").size(), "remove the flag");
-  std::vector<std::string> parts = split(note, '\'');  // every second one is quoted
+  std::vector<std::string> parts = split(note, '\'');  // every second part is quoted
   for (std::size_t i = 1; i < parts.size(); i += 2) {
     const std::size_t colon = parts[i].find(": ");
     const bool has_key =
@@ -173,7 +173,7 @@ std::string note_for_flag(std::string note, const std::string& command) {
   return join(parts, "'");
 }
 
-/// Returns the override to write instead of a flag that is a key of the experiment; else "".
+/// Returns the override to write instead of a flag that is an experiment key; else "".
 std::string override_hint(const CLI::App& verb, const std::string& flag,
                           const std::vector<std::string>& argv) {
   const bool is_program = verb.get_parent() == nullptr;
@@ -206,7 +206,7 @@ std::string unknown_flag(const CLI::App& app, const std::string& word,
     for (const std::string& short_name : option->get_snames()) flags.push_back("-" + short_name);
   }
   if (std::ranges::find(flags, name) !=
-      flags.end()) {  // the verb knows it, so it stood before the verb
+      flags.end()) {  // it is a flag of this command, and was written before its name
     return fmt::format("the flag '{0}' belongs to '{1}': write it after the verb, trainctl {1} {0}",
                        name, app.get_name());
   }
@@ -246,14 +246,14 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error,
   std::string message = printable(error.what());
   const bool has_verbs = !verb.get_subcommands([](const CLI::App*) { return true; }).empty();
   const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
-  // A verb that is missing is looked for before a word that is unknown.
+  // A missing command is reported before an unknown word.
   const bool no_verb = has_verbs && code == CLI::ExitCodes::RequiredError;
   const auto flag = std::ranges::find_if(
       rest, [](const std::string& word) { return word.starts_with('-') && word != "--"; });
   if (has_verbs && !rest.empty() && !rest[0].starts_with('-') &&
       (no_verb || code == CLI::ExitCodes::ExtrasError)) {
     message = unknown_verb(verb, rest[0]);
-  } else if (flag != rest.end()) {  // its value may have been taken for an argument
+  } else if (flag != rest.end()) {  // its value may have been parsed as an argument
     message = unknown_flag(verb, *flag, argv);
   } else if (!rest.empty() && (no_verb || code == CLI::ExitCodes::ExtrasError)) {
     message = fmt::format("unexpected argument '{}'", printable(rest[0]));

@@ -10,14 +10,15 @@ class ParseError;
 
 namespace trainctl::app {
 
-/// The text of --help for the program or one verb: the same under every version of CLI11.
+/// Returns the --help text of the program or one command. It does not depend on the CLI11 version.
 std::string help_text(const CLI::App& app);
 
-/// "trainctl run [CONFIG] [key=value ...] [flags]".
+/// Returns "trainctl run [CONFIG] [key=value ...] [flags]".
 std::string usage_line(const CLI::App& app);
 
-/// A usage error in our words: an unknown verb or flag gets the nearest one, and a flag that is a
-/// key of the experiment (`--lr 0.1`) the override to write. `argv` is the whole command line.
+/// Returns the message for a usage error: with the nearest command or flag for an unknown one, and
+/// with the override to write for a flag that is an experiment key (`--lr 0.1`). `argv` is the
+/// whole command line.
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error,
                         const std::vector<std::string>& argv);
 

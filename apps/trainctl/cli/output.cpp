@@ -41,7 +41,7 @@ std::string lost_output_text(const StreamState& state) {
 
 void prepare_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // The lowest free number is the one that open() returns.
+    // open() returns the lowest free descriptor.
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);
   }
   std::signal(SIGXFSZ, SIG_IGN);
@@ -87,7 +87,7 @@ int width_of(std::FILE* stream) {
   return kWidthOfFiles;
 }
 
-// The order in which POSIX looks for the locale of characters.
+// POSIX determines the character locale in this order.
 report::Glyphs glyphs_of_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string_view locale = environment(name);
@@ -132,7 +132,7 @@ study::PrintLine progress_printer(const Context& context) {
 
 namespace {
 
-/// Returns each lost stream once: "cannot write to stdout: Broken pipe; ...".
+/// Returns the message for a lost stream, once each: "cannot write to stdout: Broken pipe; ...".
 std::optional<std::string> take_lost_output_notice() {
   for (StreamState* state : {&stdout_state, &stderr_state}) {
     if (!is_lost(state->stream) || state->is_reported) continue;

@@ -13,7 +13,7 @@
 namespace trainctl::app {
 namespace {
 
-/// Those of a sweep in their order; else the folder itself.
+/// Returns the runs of a sweep folder in order, or else the folder itself.
 std::vector<std::string> runs_of_folder(const std::string& folder) {
   std::vector<std::string> runs;
   std::error_code failure;
@@ -75,7 +75,7 @@ void tell_notes(const report::RunFiles& run, const Context& context) {
 
 namespace {
 
-/// Without links and "..", so that its name is the checkpoint's.
+/// Resolves links and "..", so that the last part of the path is the checkpoint's name.
 fs::path found_folder(const std::string& path) {
   std::error_code failure;
   const fs::path found =
@@ -92,7 +92,7 @@ bool is_one(const fs::path& folder) {
          name.starts_with(checkpoint::kAsidePrefix);
 }
 
-/// Of a run folder that below it.
+/// Returns the checkpoint folder of a run folder, or the folder itself.
 fs::path store_in(const fs::path& folder) {
   const fs::path below = folder / "checkpoints";
   return checkpoint::is_folder(below) ? below : folder;

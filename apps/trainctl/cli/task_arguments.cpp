@@ -14,20 +14,20 @@ namespace trainctl::app {
 namespace {
 
 constexpr const char* kResolved = "config.resolved.yaml";
-constexpr const char* kRuns = "runs";  // where `run` makes its folders
+constexpr const char* kRuns = "runs";  // default folder of `trainctl run`
 
 bool is_link_name(const std::string& checkpoint) {
   return checkpoint == "best" || checkpoint == "last";
 }
 
-/// What --checkpoint needs of a run.
+/// Returns what a run must have for this value of --checkpoint.
 study::RunNeeds needs_of(const std::string& checkpoint) {
   if (checkpoint == "best") return study::RunNeeds::best_weights;
   return checkpoint == "last" ? study::RunNeeds::last_weights : study::RunNeeds::weights;
 }
 
-/// Returns the run that a word means, without links: `latest` may lead to another run while this
-/// one is read. Returns the word itself if no run has that name.
+/// Returns the run that a word refers to with links resolved, since `latest` may change while the
+/// run is read. Returns the word itself if no run has that name.
 std::string resolved(const std::string& word, study::RunNeeds needs) {
   std::error_code failure;
   const std::string run = run_word(word, kRuns, needs);
@@ -35,7 +35,7 @@ std::string resolved(const std::string& word, study::RunNeeds needs) {
   return failure ? run : found.string();
 }
 
-/// A run folder stands for its experiment and its checkpoints.
+/// Replaces a run folder with its experiment and its checkpoint.
 void take_run_folder(TaskArguments& arguments) {
   std::error_code ignored;
   const study::RunNeeds needs = needs_of(arguments.checkpoint);
@@ -57,7 +57,7 @@ void take_run_folder(TaskArguments& arguments) {
   arguments.config.file = (folder / kResolved).string();
 }
 
-/// "best, last": what the folder has.
+/// Returns the checkpoints in the folder: "best, last".
 std::string checkpoints_in(const fs::path& folder) {
   std::error_code failure;
   std::vector<std::string> names;
@@ -73,7 +73,7 @@ std::string checkpoints_in(const fs::path& folder) {
   return names.empty() ? "none" : shortened(names);
 }
 
-/// Resuming writes the file again; an evaluation only reads the folder.
+/// Warns about a damaged task file: resuming would write it again, but an evaluation only reads.
 void warn_of_damaged_task(const fs::path& run_dir) {
   const std::string damage = study::task_damage(run_dir);
   if (!damage.empty() && study::is_run_folder(run_dir))
@@ -81,7 +81,7 @@ void warn_of_damaged_task(const fs::path& run_dir) {
                     printable(run_dir.string()), spec::kTaskFile, one_line(damage));
 }
 
-/// Of the newest run of the experiment that has it.
+/// Returns the checkpoint of the newest run of the experiment that has it.
 fs::path of_newest_run(const TaskArguments& arguments, const std::string& experiment,
                        const Context& context) {
   const std::string& name = arguments.checkpoint;
@@ -136,7 +136,7 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
   return fs::absolute(requested);
 }
 
-/// Whether the checkpoint is found without the name of the experiment.
+/// Returns whether the checkpoint can be found without the name of the experiment.
 bool needs_no_experiment(const TaskArguments& arguments) {
   return !is_link_name(arguments.checkpoint) || !arguments.run_dir.empty();
 }
@@ -150,8 +150,8 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
          printable(checkpoint.string()));
 }
 
-/// Records in the task what data the weights were trained on: as the manifest of the checkpoint
-/// says, or that of its run folder. Neither is there for a file of weights outside a run folder.
+/// Records in the task which data the weights were trained on, from the manifest of the checkpoint
+/// or of its run folder. A weights file outside a run folder has neither.
 void record_training_data(spec::Task& task) {
   std::error_code ignored;
   std::map<std::string, std::string> recorded;
@@ -163,7 +163,7 @@ void record_training_data(spec::Task& task) {
   task.division = recorded["split"];
 }
 
-/// As the paths of data sets are; empty where there is none.
+/// Returns the path in the form of data set paths; empty without --input.
 fs::path input_of(const TaskArguments& arguments) {
   if (arguments.input.empty()) return {};
   return fs::absolute(arguments.input).lexically_normal();
@@ -193,7 +193,7 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& conte
 study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context) {
   take_run_folder(arguments);
   const weights::Selection selection = selection_of(arguments.selection);
-  if (needs_no_experiment(arguments)) checkpoint_file(arguments, "", context);  // fail early
+  if (needs_no_experiment(arguments)) checkpoint_file(arguments, "", context);  // to fail early
   const auto purpose =
       kind == spec::TaskKind::predict ? study::Purpose::predicting : study::Purpose::evaluating;
   study::RunRequest request = study::make_request(invocation_of(arguments.config, context), {},
@@ -207,7 +207,7 @@ study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Con
   request.task = task;
   request.weights = selection;
   expect_selectable(task.weights, selection);
-  if (task.input.empty()) spec::split_called(request.loaded.experiment, task.split);  // there is
+  if (task.input.empty()) spec::split_called(request.loaded.experiment, task.split);  // may throw
   return request;
 }
 

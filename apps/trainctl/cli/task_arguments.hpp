@@ -4,14 +4,13 @@
 
 namespace trainctl::app {
 
-/// What `eval` and `predict` take: an experiment, or the folder of a run, and one of its
-/// checkpoints.
+/// The arguments of `eval` and `predict`: an experiment or a run folder, and a checkpoint.
 struct TaskArguments {
   ConfigArguments config;
   std::string checkpoint;
   std::string run_dir;
   std::string split = "val";
-  std::string input;  // in its place; of `predict` only
+  std::string input;  // used instead of the split, for `predict` only
   bool accept_data_change = false;
   SelectionFlags selection;
 };
@@ -19,17 +18,17 @@ struct TaskArguments {
 /// Adds CONFIG, the overrides, --checkpoint, --run-dir and --split.
 void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context);
 
-/// The task as a run to be started, all of it checked but for its folder. Throws Error(config) that
-/// says which checkpoints there are.
+/// Returns the run request of the task; everything is checked except the folder. Throws
+/// Error(config) that lists the available checkpoints.
 study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context);
 
-/// Starts the task in `folder`, which stays where the task failed, and tells so. The progress goes
-/// to stderr; with `Tables::files` metrics that are tables become files of the folder.
+/// Runs the task in `folder`, which is kept and printed if the task fails. Progress goes to stderr.
+/// With `Tables::files`, metrics that are tables are written to files in the folder.
 enum class Tables { none, files };
 study::RunOutcome run_task(study::RunRequest request, const fs::path& folder, Tables tables,
                            const Context& context);
 
-/// Tells why a task failed, and keeps the scratch folder unless a signal was the reason. Returns
+/// Prints why a task failed and keeps the scratch folder unless a signal was the reason. Returns
 /// the exit code.
 int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch,
                        const Context& context);

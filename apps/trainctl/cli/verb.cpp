@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kGlobalGroup = "Global options";
 
-// An option that takes one of a few words, stored as the enumerator of the same rank.
+// Adds an option with a few possible words, stored as the enumerator with the same index.
 template <class E, std::size_t N>
 void add_choice(CLI::App& app, const std::string& flag, E& value,
                 const std::array<const char*, N>& names, const std::string& place) {
@@ -145,10 +145,10 @@ namespace {
 
 constexpr unsigned kTrialS = 20;
 
-/// What was loaded stays so: there is nothing to find out any more.
+/// A loaded plug-in stays loaded and need not be tried.
 bool is_loaded(const std::filesystem::path& library) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
-  if (handle != nullptr) ::dlclose(handle);  // only what this call counted
+  if (handle != nullptr) ::dlclose(handle);  // only releases the reference of this call
   return handle != nullptr;
 }
 

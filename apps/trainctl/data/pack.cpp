@@ -9,8 +9,8 @@
 namespace trainctl::app {
 namespace {
 
-/// The progress of work that is counted, on stderr: tqdm's line on a terminal, else a plain line
-/// every 10 s.
+/// Progress of a counted task on stderr: one line that is redrawn on a terminal, as tqdm does, else
+/// one line every 10 s.
 class CounterLine {
  public:
   CounterLine(const Context& context, std::string label)
@@ -18,7 +18,7 @@ class CounterLine {
         mode_(progress_for(context)),
         style_(style_for(context, stderr)),
         write_(writer_for(stderr)) {}
-  /// Takes the line off the terminal.
+  /// Clears the line on the terminal.
   ~CounterLine() {
     if (on_terminal_) write_("\r\x1b[K");
   }
@@ -57,7 +57,7 @@ class CounterLine {
   report::Write write_;
   double started_ = steady_clock().now();
   double drawn_ = started_;
-  std::int64_t first_ = -1;  // what was there when the work began
+  std::int64_t first_ = -1;  // count when the work began
   bool on_terminal_ = false;
 };
 
@@ -97,7 +97,7 @@ data::PackOptions options_of(const PackArguments& arguments) {
 
 volatile std::sig_atomic_t stop_signal = 0;
 
-/// SIGINT and SIGTERM are noted while this lives; the second one ends the program at once.
+/// Records SIGINT and SIGTERM during its lifetime; a second signal ends the program immediately.
 class NotedSignals {
  public:
   NotedSignals() {
@@ -113,7 +113,7 @@ class NotedSignals {
   NotedSignals& operator=(const NotedSignals&) = delete;
 };
 
-/// What is packed is saved; then the signal ends the program as if nobody had caught it.
+/// Packs until a signal arrives. The packed part is saved, and the signal then ends the program.
 data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArguments& arguments,
                                     const data::PackOptions& options, Context& context) {
   const auto progress = [](CounterLine& line) {

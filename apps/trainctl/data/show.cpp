@@ -33,7 +33,7 @@ std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layou
 struct Shown {
   std::vector<data::Exhibit> exhibits;
   std::vector<std::optional<std::int64_t>> labels;
-  std::vector<std::string> class_names;  // empty: the classes have numbers only
+  std::vector<std::string> class_names;  // empty if the classes only have numbers
   std::vector<data::SkippedSample> skipped;
 };
 
@@ -50,7 +50,7 @@ std::size_t image_of(const data::Layout& layout) {
   return image;
 }
 
-// Before anything is loaded.
+// Checks the size of the sheet before anything is loaded.
 void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
   const data::Layout layout = data::transformed(pipeline.dataset->layout(), pipeline.transforms);
   const data::ImageShape shape = data::image_shape(layout[image_of(layout)]);
@@ -71,7 +71,7 @@ void take(const data::Batch& batch, const data::Layout& layout, Shown& shown) {
   }
 }
 
-// The samples and draws are those of a run: the first ones of the epoch.
+// Uses the samples and random numbers of a run: the first ones of the epoch.
 data::LoaderOptions options_for(const ShowArguments& arguments,
                                 const spec::Experiment& experiment) {
   data::LoaderOptions options = data::loader_options(

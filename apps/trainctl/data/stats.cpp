@@ -35,7 +35,7 @@ std::string share(std::int64_t part, std::int64_t whole) {
   return fmt::format("{:.2f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-/// The table, and a line below it where it leaves out some.
+/// Returns the table, with a note if rows are left out.
 std::string text_of(const report::Table& table, std::size_t more, const report::Style& style) {
   return "\n" + report::to_text(table, style) +
          (more > 0 ? fmt::format("and {} more\n", more) : "");
@@ -138,7 +138,7 @@ Json document(const StatsArguments& arguments, const data::SplitStats& stats,
           {"sizes", sizes}};
 }
 
-// One line a second on a terminal, one every ten elsewhere; nothing for what takes less.
+// Prints a line every second on a terminal and every ten seconds otherwise.
 data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
   const report::ProgressMode mode = progress_for(context);
   if (mode == report::ProgressMode::none) return [](std::int64_t) {};
@@ -160,8 +160,8 @@ int stats(const StatsArguments& arguments, Context& context) {
   data::SplitStats stats = data::split_stats(
       *dataset, {arguments.workers.value_or(usable_cores()), wish.on_error, wish.max_skipped.value},
       progress_of(dataset->size(), context));
-  // A table's columns as they are stored; its samples have them filled in and standardized. The
-  // columns of one part of a divided table are not stored separately.
+  // For a table the stored columns are described, before missing values are filled in and values
+  // are standardized. The columns of one part of a divided table are not stored separately.
   const auto columns = data::catalog_in_use().columns;
   const auto stored = columns.find(split.dataset.type);
   if (stored != columns.end() && !split.part) stats.features = stored->second(split.dataset);

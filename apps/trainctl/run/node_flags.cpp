@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kExchangeSeconds = 300;
 
-/// In a child: the engine stays loaded. What is asked and answered is smaller than a socket's
-/// buffer, so one process may hold both ends.
+/// Runs in a child process, since the engine stays loaded. Request and reply fit in the buffer of a
+/// socket, so one process can hold both ends.
 std::string ask_engine(const std::string& wish) {
   std::array<int, 2> ends{};
   ENSURE(resource, ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
@@ -51,14 +51,14 @@ std::string exchange(const launch::TaskPlace& task, Json wish) {
   wish["timeout_s"] = kExchangeSeconds;
   const auto body = [text = to_line(wish)] {
     ::alarm(static_cast<unsigned>(2 * kExchangeSeconds));  // ends a connection that hangs
-    ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);           // its errors are told by ours
+    ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);           // its errors are reported as ours
     return ask_engine(text);
   };
   return launch::run_isolated(body, {.who = "the process that asks torchrun's store"}).text;
 }
 
-/// The exchange of a task with torchrun's store, by child processes that load the engine. To be
-/// called while this process has one thread.
+/// Returns functions that exchange data with torchrun's store in child processes that load the
+/// engine. Must be called while this process has one thread.
 study::Exchange engine_exchange(const launch::TaskPlace& task) {
   return {.publish =
               [task](const std::string& key, const std::string& text) {
@@ -85,18 +85,18 @@ study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& 
   return wish;
 }
 
-/// By the flags, else by the environment of a launcher. It may wait for the head.
+/// Determines the position from the flags, or else from the launcher. It may wait for node 0.
 study::NodePlan place_node(study::PlacementWish wish, Context& context) {
   wish.token_digits = context.token_digits;
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
   study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
-  if (plan.task && !plan.is_head()) context.quiet = true;  // from here on, but for errors
+  if (plan.task && !plan.is_head()) context.quiet = true;  // from now on, except for errors
   if (!plan.said.empty() && !context.quiet && !context.json)
     writer_for(stderr)(printable(plan.said) + "\n");
   return plan;
 }
 
-/// What was typed, for the command that goes on with the run.
+/// Returns the flags as they were given, for the command that resumes the run.
 std::vector<std::string> words_of(const NodeFlags& flags) {
   std::vector<std::string> words;
   const auto add = [&](const char* flag, const std::string& value) {
@@ -114,7 +114,7 @@ std::vector<std::string> words_of(const NodeFlags& flags) {
 }  // namespace
 
 void add_node_flags(CLI::App& verb, NodeFlags& flags) {
-  // With underscores, too, as torchrun has them.
+  // torchrun accepts underscores too.
   add_options(verb,
               {{"--nnodes", flags.nodes, "N", "number of machines, as trainer.num_nodes",
                 within(1, kMostNodes)},
@@ -158,7 +158,7 @@ int take_part(const study::RunRequest& request, const Context& context) {
   };
   const study::JoinedOutcome run = study::join_run(request, say, steady_clock());
   const int node = request.nodes->node;
-  const bool shares_stdout = request.nodes->task.has_value();  // with the head, which has a result
+  const bool shares_stdout = request.nodes->task.has_value();  // with node 0, which has a result
   if (context.json && !shares_stdout) {
     print_json({{"schema", "trainctl.node/1"},
                 {"node", node},

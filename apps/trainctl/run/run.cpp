@@ -18,7 +18,7 @@
 namespace trainctl::app {
 namespace {
 
-/// Through a file beside the events, since that is what the one writer of PNG files makes.
+/// Encodes the image through a temporary file, since the PNG writer only writes files.
 report::tensorboard::Picture picture_of(const fs::path& folder, int width, int height,
                                         const std::vector<unsigned char>& rgb) {
   constexpr std::uint64_t kMostBytes = 64 << 20;
@@ -31,8 +31,8 @@ report::tensorboard::Picture picture_of(const fs::path& folder, int width, int h
   return picture;
 }
 
-/// The listeners that the experiment names, for each start of its run; `request` and `context`
-/// outlive them.
+/// Returns a function that creates the loggers of the experiment for each start of its run.
+/// `request` and `context` must outlive it.
 study::MakeSinks loggers_of(const study::RunRequest& request, const Context& context) {
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
   const auto starts = std::make_shared<int>(0);
@@ -58,14 +58,14 @@ struct RunFlags {
   std::string resume;  // auto, last, best or a path; empty: a new run
   bool accept_data_change = false;
   bool break_lock = false;
-  int max_restarts = -1;  // -1: as the file says
-  int until_epoch = 0;    // 0: to the end
+  int max_restarts = -1;  // -1: not given, the file decides
+  int until_epoch = 0;    // 0: until the end
   std::string replay_step;
-  std::string profile;  // "true": as the file or the defaults say
+  std::string profile;  // "true": use the settings of the file or the defaults
   NodeFlags nodes;
 };
 
-/// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
+/// Returns the overrides of the `profiler` section for `--profile=WAIT,WARMUP,ACTIVE`.
 std::vector<std::string> profile_overrides(const std::string& flag) {
   if (flag == "true") return {"++profiler={}"};
   const std::vector<std::string> numbers = split(flag, ',');
@@ -77,15 +77,15 @@ std::vector<std::string> profile_overrides(const std::string& flag) {
           "++profiler.active=" + numbers[2]};
 }
 
-/// The experiment with the profiler that the flag asks for. Steps that it looks into are not
-/// recorded as CUDA graphs, so a file that insists on these gives way.
+/// Returns the experiment with the profiler of the flag. Profiled steps cannot be recorded as CUDA
+/// graphs, so trainer.cuda_graphs=true becomes auto.
 spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
   const spec::Experiment& experiment = loaded.experiment;
   if (flag.empty() || (flag == "true" && experiment.profiler)) return loaded;
   std::vector<std::string> overrides = profile_overrides(flag);
   if (experiment.trainer.cuda_graphs.value_or(false))
     overrides.emplace_back("++trainer.cuda_graphs=auto");
-  config::Diagnostics found;  // its warnings are told already
+  config::Diagnostics found;  // its warnings were printed before
   loaded = spec::overridden(std::move(loaded), overrides, found);
   found.throw_if_errors();
   return loaded;
@@ -117,7 +117,7 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   return request;
 }
 
-/// Returns whether the run resumes from a checkpoint; false where `auto` starts from scratch.
+/// Returns whether the run resumes from a checkpoint; false if `auto` starts from scratch.
 bool finds_checkpoint(const study::RunRequest& request) {
   if (!request.resume) return false;
   if (request.resume->from != study::ResumeFrom::automatic) return true;
@@ -144,8 +144,8 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   }
 }
 
-/// Without an experiment file, or with a run folder in its place, the run of that folder resumes by
-/// its own resolved file; where no folder is named, the run has the default experiment.
+/// Handles a missing experiment file or a run folder in its place: the run in the folder resumes
+/// with its resolved config. Without a folder the default experiment is used.
 RunFlags with_config(RunFlags flags, const Context& context) {
   std::error_code ignored;
   if (!flags.resume.empty() && !flags.config.file.empty())
@@ -172,7 +172,7 @@ RunFlags with_config(RunFlags flags, const Context& context) {
     folder = study::run_folder_of(study::parse_resume(flags.resume)).string();
     flags.resume = fs::equivalent(folder, flags.resume, ignored) ? "last" : flags.resume;
   }
-  const fs::path resolved = fs::canonical(folder, ignored);  // `latest` may move meanwhile
+  const fs::path resolved = fs::canonical(folder, ignored);  // `latest` may change in the meantime
   if (!ignored) folder = resolved.string();
   flags.config.file = (fs::path(folder) / "config.resolved.yaml").string();
   if (const std::string said = study::restore_resolved_config(folder); !said.empty())
@@ -182,15 +182,15 @@ RunFlags with_config(RunFlags flags, const Context& context) {
   return flags;
 }
 
-/// Repeats the step of a dump and prints what came out. Returns 0 wherever the step could be
-/// repeated, whatever its values.
+/// Repeats the step of a dump and prints the results. Returns 0 if the step could be repeated,
+/// whatever its values.
 int replay_step(const RunFlags& flags, Context& context) {
   const study::Invocation invocation = invocation_of(flags.config, context);
   study::ReplayPlan plan = study::plan_replay(invocation, flags.replay_step, context.diagnostics);
   print_warnings(context);
   report::Replay replay = plan.replay;
   const study::RunRequest request = study::replay_request(invocation, std::move(plan));
-  const launch::SignalGuard guard;  // from here to the end of the scratch folder
+  const launch::SignalGuard guard;  // until the scratch folder is removed
   study::ScratchFolder scratch(study::temporary_folder());
   study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
   if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
@@ -206,7 +206,7 @@ int replay_step(const RunFlags& flags, Context& context) {
 
 int run(const RunFlags& typed, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  launch::end_on_stop_signals();  // nothing has begun that could be saved
+  launch::end_on_stop_signals();  // nothing to save so far
   if (!typed.replay_step.empty()) return replay_step(typed, context);
   ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
          "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
@@ -229,7 +229,7 @@ int run(const RunFlags& typed, Context& context) {
     return request_for(trial, joined(of_place, overrides), context);
   };
   study::RunRequest request = placed(request_for(flags, {}, context), flags.nodes, reload, context);
-  const launch::SignalGuard guard;  // also between the parts of it
+  const launch::SignalGuard guard;  // also active between the parts of the run
   if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = study::with_found_batch({request, remake, remake_as_trial}, progress_printer(context),
@@ -253,7 +253,7 @@ void add_run(CLI::App& program, Context& context) {
                                        kTrainGroup, WorkingDirectory::existing},
                                       run);
   add_config_arguments(verb, flags.config, context);
-  context.complete_arguments.erase(&verb);  // a run folder may name the experiment
+  context.complete_arguments.erase(&verb);  // a run folder may provide the experiment
   add_options(
       verb,
       {{"--out", flags.out, "DIR", "folder that holds the runs"},

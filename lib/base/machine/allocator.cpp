@@ -26,7 +26,7 @@ bool users_choice() {
   return tuned || std::ranges::any_of(kNames, [](const char* name) { return std::getenv(name); });
 }
 
-/// LD_LIBRARY_PATH, the run path of this program and the system's folders, in that order.
+/// Returns LD_LIBRARY_PATH, the run path of this program and the system's folders, in that order.
 std::vector<std::filesystem::path> linker_folders() {
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
   Dl_serinfo size{};
@@ -42,14 +42,14 @@ std::vector<std::filesystem::path> linker_folders() {
     }
   }
   if (program != nullptr) ::dlclose(program);
-  folders.emplace_back("/usr/local/lib");  // known to the linker's cache alone
+  folders.emplace_back("/usr/local/lib");  // listed only in the linker's cache
   return folders;
 }
 
 #ifdef MADV_COLLAPSE
 constexpr int kCollapse = MADV_COLLAPSE;
 #else
-constexpr int kCollapse = 25;  // since Linux 6.1, where the C library's headers are older
+constexpr int kCollapse = 25;  // the value since Linux 6.1, for older C library headers
 #endif
 
 }  // namespace

@@ -8,22 +8,22 @@
 
 namespace trainctl {
 
-/// Makes glibc's malloc keep freed blocks of up to 32 MiB, whose return to the kernel costs page
-/// faults: a fifth of a small network's step. Changes nothing where the user set MALLOC_* or
-/// GLIBC_TUNABLES, or another allocator answers. Call it before other threads start.
+/// Makes glibc's malloc keep freed blocks of up to 32 MiB. Returning them to the kernel causes page
+/// faults, a fifth of a small network's step. Changes nothing if the user has set MALLOC_* or
+/// GLIBC_TUNABLES, or if another allocator is loaded. Call it before other threads start.
 void keep_freed_memory();
 
-/// Returns which library answers malloc: "system" (the C library), "jemalloc", "mimalloc", or the
-/// name of another library's file.
+/// Returns which library implements malloc: "system" (the C library), "jemalloc", "mimalloc", or
+/// the file name of another library.
 std::string loaded_allocator();
 
-/// Returns a file of that name in the folders where the dynamic linker looks, if there is one.
+/// Returns the path of the library `name` in the dynamic linker's folders, if found.
 std::optional<std::filesystem::path> find_shared_library(const std::string& name);
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// Asks the kernel to hold `bytes` on pages of 2 MiB, at once on Linux 6.1 or newer, so that rows
-/// read in random order cost no walk of the page table. Nothing changes where it refuses.
+/// Asks the kernel to back `bytes` with 2 MiB pages, immediately on Linux 6.1 or newer, so that
+/// reading rows in random order causes fewer TLB misses. Changes nothing if the kernel refuses.
 void use_huge_pages(std::span<const std::byte> bytes);
 
 }  // namespace trainctl

@@ -22,7 +22,7 @@ std::string value_after_colon(const std::string& line) {
   return line.substr(first, line.find_last_not_of(" \t") - first + 1);
 }
 
-// Device number -> card, as /proc/driver/nvidia/gpus/*/information names it.
+// Returns the GPUs of /proc/driver/nvidia/gpus/*/information by device number.
 std::map<std::string, Gpu> cards_of_driver(const fs::path& root) {
   std::map<std::string, Gpu> found;
   for_each_entry(root / "proc/driver/nvidia/gpus", [&](const fs::path& folder) {
@@ -47,7 +47,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// As strtol reads it, "1gpu" being 1; nothing for what is no number or not there.
+// Parses like strtol ("1gpu" is 1), as CUDA does. Empty without a number or such a GPU.
 std::optional<std::size_t> by_number(std::span<const Gpu> present, std::string_view entry) {
   std::size_t number = 0;
   const auto [end, failure] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
@@ -55,7 +55,7 @@ std::optional<std::size_t> by_number(std::span<const Gpu> present, std::string_v
   return number;
 }
 
-// The one card whose UUID begins so.
+// Returns the GPU whose UUID starts with the entry, if exactly one does.
 std::optional<std::size_t> by_uuid(std::span<const Gpu> present, std::string_view entry) {
   const auto fits = [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); };
   const auto first = std::ranges::find_if(present, fits);
@@ -85,7 +85,7 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
     return visible;
   }
   const std::vector<std::string> entries = split(list, ',');
-  // Which card holds a MIG slice is not told here, and CUDA uses one slice a process.
+  // The list does not say which GPU has the MIG slice, and CUDA uses one slice per process.
   if (!present.empty() && trimmed(entries.front()).starts_with("MIG-"))
     return {std::string(trimmed(entries.front()))};
   for (const std::string& entry : entries) {

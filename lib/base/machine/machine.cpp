@@ -19,7 +19,7 @@
 namespace trainctl {
 namespace {
 
-// The value of the first "key: value" or "key=value" line in a file of /proc or /etc.
+// Returns the value of the first "key: value" or "key=value" line in a file of /proc or /etc.
 std::string value_of(const char* file, const std::string& key, char separator) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -51,7 +51,7 @@ double share(double quota, double period) {
   return quota > 0 && period > 0 ? quota / period : kUnlimited;
 }
 
-// "200000 100000", or "max 100000" where nothing is limited.
+// The file contains "200000 100000", or "max 100000" without a limit.
 double quota_v2(const fs::path& group) {
   std::ifstream in(group / "cpu.max");
   double quota = 0;
@@ -59,7 +59,7 @@ double quota_v2(const fs::path& group) {
   return in >> quota >> period ? share(quota, period) : kUnlimited;
 }
 
-// One number a file; a quota of -1 limits nothing.
+// Each file contains one number; a quota of -1 means no limit.
 double quota_v1(const fs::path& group) {
   double quota = 0;
   double period = 0;
@@ -69,11 +69,11 @@ double quota_v1(const fs::path& group) {
 }
 
 constexpr std::uint64_t kNoMemoryLimit = std::numeric_limits<std::uint64_t>::max();
-// Control groups v1 say "no limit" with the largest multiple of the page size.
+// Control groups v1 report "no limit" as the largest multiple of the page size.
 constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 60;
 
-/// The number after `key` in a file of "key value" lines; with an empty key the first number of the
-/// file.
+/// Returns the number after `key` in a file of "key value" lines, or the first number of the file
+/// if the key is empty.
 std::optional<std::uint64_t> read_number(const fs::path& file, const std::string& key = {}) {
   std::ifstream in(file);
   for (std::string word; word != key;) {
@@ -86,7 +86,7 @@ std::optional<std::uint64_t> read_number(const fs::path& file, const std::string
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // page cache counts as used, but gives way
+  const char* reclaimable;  // page cache that counts as used but can be reclaimed
 };
 constexpr GroupFiles kV2{"memory.max", "memory.current", "inactive_file"};
 constexpr GroupFiles kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};

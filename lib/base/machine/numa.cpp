@@ -18,15 +18,15 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kMostCores = 1 << 16;
 
-// The number of the node that holds the PCI device; -1, as boards with one node write it, is none.
+// Returns the node of the PCI device. Boards with one node report -1, which means none.
 std::optional<int> node_of_pci(const fs::path& root, const std::string& address) {
   const auto node =
       parse_number<int>(first_line_of(root / "sys/bus/pci/devices" / address / "numa_node"));
   return node && *node >= 0 ? node : std::nullopt;
 }
 
-/// Of the nodes, in their order, those that belong to the rank: some for each where there are
-/// enough, else one that it shares.
+/// Returns the share of the nodes that belongs to the rank: several nodes if there are enough, or
+/// else one node that it shares.
 std::span<const NumaNode> share_of(std::span<const NumaNode> nodes, const RankPlace& place) {
   const auto count = nodes.size();
   const auto rank = static_cast<std::size_t>(place.local_rank);
@@ -36,7 +36,7 @@ std::span<const NumaNode> share_of(std::span<const NumaNode> nodes, const RankPl
   return nodes.subspan(first, end - first);
 }
 
-/// The nodes of a rank: that of its GPU, or its share.
+/// Returns the nodes of a rank: the node of its GPU, or its share of the nodes.
 std::span<const NumaNode> nodes_of(std::span<const NumaNode> nodes, const RankPlace& place) {
   const auto own = std::ranges::find_if(
       nodes, [&](const NumaNode& node) { return node.number == place.gpu_node; });
@@ -55,7 +55,7 @@ std::vector<int> cores_on(std::span<const NumaNode> nodes, std::span<const int> 
   return found;
 }
 
-/// The `index`th of `parts` equal parts, and what is left over at the end of the last.
+/// Returns part `index` of `parts` parts of nearly equal size.
 std::vector<int> part_of(const std::vector<int>& cores, std::size_t index, std::size_t parts) {
   const auto at = [&](std::size_t part) {
     return cores.begin() + static_cast<std::ptrdiff_t>(cores.size() * part / parts);
@@ -118,7 +118,7 @@ std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int
 }
 
 std::vector<int> by_physical_core(std::span<const int> cores, const fs::path& root) {
-  std::vector<std::pair<int, int>> keyed;  // the first core of the physical one, and the core
+  std::vector<std::pair<int, int>> keyed;  // first hyperthread of the physical core, and the core
   for (const int core : cores) {
     const fs::path cpu = root / "sys/devices/system/cpu" / ("cpu" + std::to_string(core));
     const auto siblings = parse_core_list(first_line_of(cpu / "topology/thread_siblings_list"));
@@ -161,7 +161,7 @@ void keep_to_cores(std::span<const int> cores) {
   for (const int core : cores) {
     if (core < CPU_SETSIZE) CPU_SET(core, &set);
   }
-  (void)::sched_setaffinity(0, sizeof set, &set);  // a refusal costs nothing but speed
+  (void)::sched_setaffinity(0, sizeof set, &set);  // a failure affects only speed
 }
 
 CoreGuard::CoreGuard(std::span<const int> cores) {

@@ -9,46 +9,46 @@
 
 namespace trainctl {
 
-/// Cores that share the memory that is near to them.
+/// A NUMA node: cores that share local memory.
 struct NumaNode {
   int number = 0;
   std::vector<int> cores;
 };
 
-/// A list of cores as /sys writes it: "0-3,8". Empty where the text is none.
+/// Parses a list of cores in the format of /sys: "0-3,8". Returns an empty list for invalid text.
 std::vector<int> parse_core_list(std::string_view text);
 
 /// Returns the nodes that have cores, by number; empty if not known. `root` is "/" outside tests.
 std::vector<NumaNode> numa_nodes(const std::filesystem::path& root = "/");
 
-/// Returns the node that a GPU ("/dev/nvidia0") is wired to, if the driver and the board tell.
+/// Returns the node that a GPU ("/dev/nvidia0") is attached to, if the system reports it.
 std::optional<int> node_of_gpu(const std::string& device, const std::filesystem::path& root = "/");
 
-/// One process of a run among those on its machine.
+/// The position of a process among the processes of the run on its machine.
 struct RankPlace {
   int local_rank = 0;
   int local_world_size = 1;
-  std::optional<int> gpu_node;  // of its GPU, where it has one and the node is known
+  std::optional<int> gpu_node;  // node of its GPU, if it has a GPU and the node is known
 };
 
-/// Returns the allowed cores that the loader threads of a rank keep to: those on the node of its
-/// GPU, else on its share of the nodes. Empty where these are all or none, or there is one node.
+/// Returns the allowed cores that the loader threads of a rank are pinned to: those on the node of
+/// its GPU, or else on its share of the nodes. Empty if these are all or none, or with one node.
 std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int> allowed,
                             const RankPlace& place);
 
-/// Returns the cores ordered so that those of one physical core are neighbors.
+/// Returns the cores in an order in which hyperthreads of one physical core are adjacent.
 std::vector<int> by_physical_core(std::span<const int> cores,
                                   const std::filesystem::path& root = "/");
 
-/// Returns separate cores for each of `gpu_nodes.size()` ranks of one machine: an equal part of the
-/// allowed ones on the node of its GPU, else on its share of the nodes. Empty where there is one
-/// rank, or a node has fewer cores than ranks: all may run anywhere.
+/// Returns dedicated cores for each of `gpu_nodes.size()` ranks on one machine: an equal part of
+/// the allowed cores on the node of its GPU, or else on its share of the nodes. Empty, which leaves
+/// all ranks unpinned, for a single rank or if a node has fewer cores than ranks.
 std::vector<std::vector<int>> cores_of_ranks(std::span<const NumaNode> nodes,
                                              std::span<const int> allowed,
                                              std::span<const std::optional<int>> gpu_nodes);
 
-/// While it lives, the calling thread keeps to `cores`; an empty list, or one that the kernel
-/// refuses, changes nothing.
+/// Pins the calling thread to `cores` during the lifetime of the guard. An empty list, or a list
+/// that the kernel rejects, changes nothing.
 class CoreGuard {
  public:
   explicit CoreGuard(std::span<const int> cores);
@@ -60,7 +60,7 @@ class CoreGuard {
   std::vector<int> before_;
 };
 
-/// The calling thread keeps to `cores` from now on; the same exceptions.
+/// Pins the calling thread to `cores` permanently, with the same exceptions as CoreGuard.
 void keep_to_cores(std::span<const int> cores);
 
 }  // namespace trainctl

@@ -9,8 +9,8 @@
 namespace trainctl {
 namespace {
 
-// Of the library's interface, which has no header here
-// (https://docs.nvidia.com/deploy/nvml-api/index.html): every function returns 0 where all is well.
+// These types mirror the library's interface, whose header is not available here
+// (https://docs.nvidia.com/deploy/nvml-api/index.html). Every function returns 0 on success.
 struct Utilization {
   unsigned gpu = 0;
   unsigned memory = 0;
@@ -22,7 +22,7 @@ struct Memory {
 };
 
 constexpr int kLibraryMismatch = 18;       // NVML_ERROR_LIB_RM_VERSION_MISMATCH
-constexpr unsigned kMostCharacters = 127;  // of a text, before its end
+constexpr unsigned kMostCharacters = 127;  // of a text, without the final zero
 constexpr unsigned kMostLinks = 18;
 constexpr unsigned kMostDevices = 64;
 
@@ -41,11 +41,11 @@ struct FieldValue {
 };
 static_assert(sizeof(FieldValue) == 40);
 
-constexpr unsigned kEnergy = 83;  // millijoules
+constexpr unsigned kEnergy = 83;  // NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, in millijoules
 constexpr unsigned kPcieSent = 197;
 constexpr unsigned kPcieReceived = 198;
-constexpr unsigned long long kHeat = 0x20 | 0x40;   // software and hardware thermal slow-down
-constexpr unsigned long long kBrake = 0x04 | 0x80;  // software power cap, hardware power brake
+constexpr unsigned long long kHeat = 0x20 | 0x40;   // software and hardware thermal slowdown
+constexpr unsigned long long kBrake = 0x04 | 0x80;  // software power cap and hardware power brake
 
 std::optional<double> number_of(const FieldValue& value) {
   enum Type { as_double, as_uint, as_ulong, as_ull };

@@ -8,23 +8,23 @@
 
 namespace trainctl {
 
-/// A GPU as NVIDIA's management library tells; absent: it does not.
+/// The state of a GPU as NVML reports it. Values that NVML does not report are absent.
 struct GpuState {
   int index = 0;
   std::string name;
-  std::optional<double> percent;  // of the time that it computed
+  std::optional<double> percent;  // GPU utilization
   std::uint64_t used_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;
-  std::optional<int> pcie_generation;  // now; falls where the card is idle
+  std::optional<int> pcie_generation;  // current; drops while the GPU is idle
   std::optional<int> pcie_generation_max;
   std::optional<int> pcie_width;  // lanes
   std::optional<int> pcie_width_max;
-  int nvlinks = 0;  // that are active
+  int nvlinks = 0;  // active links
 };
 
-/// NVIDIA's management library, loaded at run time and never linked; nothing is there where it is
-/// not installed.
+/// The NVIDIA management library (NVML). It is loaded at run time and never linked, so that the
+/// program also runs on machines without the library.
 class Nvml {
  public:
   explicit Nvml(const std::string& library = "libnvidia-ml.so.1");
@@ -32,16 +32,16 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Why there is none; empty: it answers.
+  /// Returns why the library cannot be used; empty if it works.
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  /// Whether the library is not that of the driver: programs of CUDA do not start then.
+  /// Returns whether the library differs from the driver, so that CUDA programs cannot start.
   [[nodiscard]] bool mismatches() const { return mismatches_; }
-  [[nodiscard]] std::string driver() const;       // "580.95.05"; empty: not known
+  [[nodiscard]] std::string driver() const;       // "580.95.05"; empty if not known
   [[nodiscard]] std::optional<int> cuda() const;  // 13000 for 13.0
   [[nodiscard]] std::vector<GpuState> gpus() const;
 
-  /// Calls a function of the library, whose parameters have the types of the arguments. Returns
-  /// false where the library has none of that name, or it fails.
+  /// Calls a function of the library; the parameter types are the types of the arguments. Returns
+  /// false if the library has no function of that name or the call fails.
   template <class... Arguments>
   bool call(const char* name, Arguments... arguments) const {
     if (!works_) return false;
@@ -59,32 +59,32 @@ class Nvml {
   std::string failure_;
 };
 
-/// What a GPU has counted since the driver was loaded.
+/// Counters of a GPU since the driver was loaded.
 struct GpuCounters {
   std::optional<double> joules;
-  std::optional<double> pcie_bytes;  // both ways; may wrap
+  std::optional<double> pcie_bytes;  // sent and received; may wrap
 };
 
-/// What it does at this moment.
+/// The current load of a GPU.
 struct GpuMoment {
   std::optional<double> busy_percent;
-  bool heat = false;   // its clocks are lowered, since it is hot
-  bool brake = false;  // or since its power supply asks for it
+  bool heat = false;   // clocks are reduced because of the temperature
+  bool brake = false;  // clocks are reduced because of a power limit
 };
 
-/// A GPU as the driver's management library (NVML) sees it. Each call takes well under a
-/// millisecond, none waits for the device.
+/// Reads the counters and load of one GPU through NVML. Each call takes well under a millisecond
+/// and does not wait for the device.
 class GpuMeter {
  public:
   virtual ~GpuMeter() = default;
   [[nodiscard]] virtual GpuCounters counters() const = 0;
   [[nodiscard]] virtual GpuMoment moment() const = 0;
-  /// In watts, as it is enforced.
+  /// Returns the enforced power limit in watts.
   [[nodiscard]] virtual std::optional<double> power_limit() const = 0;
 };
 
-/// `pci_bus`: "00000000:3b:00.0". Null where the library cannot be loaded, has other functions, or
-/// does not know the GPU: nothing is said then.
+/// Creates a meter for the GPU at `pci_bus`, e.g. "00000000:3b:00.0". Returns null if the library
+/// cannot be loaded, lacks the functions, or does not know the GPU.
 std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& pci_bus,
                                          const std::string& library = "libnvidia-ml.so.1");
 

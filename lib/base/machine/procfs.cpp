@@ -22,11 +22,11 @@ double ProcessStat::age_s() const {
          static_cast<double>(start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-// "12 (any name) S 1 ...": the name may hold blanks, parentheses and line breaks, so the fields are
-// counted from the last parenthesis.
+// In "12 (any name) S 1 ..." the name may contain spaces, parentheses and line breaks, so the
+// fields are counted from the last parenthesis.
 std::optional<ProcessStat> read_process_stat(const std::filesystem::path& folder) {
   std::ifstream file(folder / "stat");
-  // Not by iterators of the buffer, which throw where the process ends between open and read.
+  // Stream buffer iterators would throw if the process ends between open and read.
   std::string text;
   std::getline(file, text, '\0');
   const std::size_t open = text.find('(');
@@ -39,12 +39,12 @@ std::optional<ProcessStat> read_process_stat(const std::filesystem::path& folder
     for (int i = 0; i < count; ++i) fields >> skipped;
   };
   fields >> process.state >> process.parent;
-  skip(9);  // up to field 13
+  skip(9);  // to field 13
   double user_ticks = 0;
   double kernel_ticks = 0;
   std::uint64_t rss_pages = 0;
   fields >> user_ticks >> kernel_ticks;
-  skip(6);  // up to field 21
+  skip(6);  // to field 21
   fields >> process.start_ticks >> skipped >> rss_pages;
   if (!fields) return std::nullopt;
   process.cpu_s = (user_ticks + kernel_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));

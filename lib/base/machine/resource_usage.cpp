@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "some avg10=0.00 avg60=0.00 avg300=0.00 total=309894680": microseconds.
+// The line is "some avg10=0.00 avg60=0.00 avg300=0.00 total=309894680", in microseconds.
 std::optional<double> stalled_in(const fs::path& file) {
   constexpr std::string_view kTotal = "total=";
   std::ifstream in(file);
@@ -58,7 +58,7 @@ std::optional<std::int64_t> counter_in(const fs::path& file, std::string_view ke
   return std::nullopt;
 }
 
-// Of the group that was stopped most often: each has a quota of its own.
+// Each group has its own quota, so the group that was throttled most often counts.
 void read_throttling(const Cgroups& groups, UsageCounters& into) {
   std::vector<fs::path> all = groups.v2;
   all.insert(all.end(), groups.v1.begin(), groups.v1.end());
@@ -81,9 +81,9 @@ void read_threads(const fs::path& root, const std::string& name, UsageCounters& 
 }
 
 constexpr double kShortestSpan = 0.1;  // seconds
-constexpr double kHardlyIdle = 0.10;   // of the cores' time
+constexpr double kHardlyIdle = 0.10;   // of the time of the cores
 
-/// The number of a line "cpu3 ..."; -1 for the sum and for other lines.
+/// Returns the number in a line "cpu3 ..."; -1 for the sum and for other lines.
 int core_of(const std::string& name) {
   constexpr std::size_t kPrefix = 3;
   const bool is_core = name.size() > kPrefix && name.starts_with("cpu") &&
@@ -91,7 +91,7 @@ int core_of(const std::string& name) {
   return is_core && name.size() < 10 ? std::stoi(name.substr(kPrefix)) : -1;
 }
 
-/// Adds user, nice, system, idle, iowait, irq, softirq and steal of one core.
+/// Adds the user, nice, system, idle, iowait, irq, softirq and steal times of one core.
 bool add_core(std::istringstream& line, CoreTimes& times) {
   std::array<double, 8> ticks{};
   for (double& each : ticks) {
@@ -113,7 +113,7 @@ double own_s() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// Run and wait time, in nanoseconds, are the first two numbers of a thread's schedstat file.
+/// The first two numbers of a thread's schedstat file are its run and wait time in nanoseconds.
 std::map<std::string, ThreadTimes> thread_times(const fs::path& root) {
   std::map<std::string, ThreadTimes> threads;
   for_each_entry(root / "proc/self/task", [&](const fs::path& thread) {
@@ -125,7 +125,8 @@ std::map<std::string, ThreadTimes> thread_times(const fs::path& root) {
   return threads;
 }
 
-/// Over the threads that are there at the end; one that was not there before began in between.
+/// Computes the share over the threads that exist at the end. A thread without an earlier reading
+/// was started in between.
 std::optional<double> waited_share(const CoreTimes& before, const CoreTimes& now) {
   double run_s = 0;
   double wait_s = 0;
@@ -146,7 +147,7 @@ bool shares_cores(pid_t pid, const std::vector<int>& cores) {
   return std::ranges::any_of(cores, [&](int core) { return CPU_ISSET(core, &set) != 0; });
 }
 
-/// The parent and its other children.
+/// Returns the parent and the siblings of this process.
 std::set<pid_t> relatives(const fs::path& root) {
   const pid_t parent = ::getppid();
   std::set<pid_t> found;

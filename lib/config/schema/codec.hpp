@@ -3,8 +3,7 @@
 #include "config/schema/reader.hpp"
 #include "config/schema/schema.hpp"
 
-// How each C++ type that an option may have is described, read and written; config/describe.hpp
-// puts them together.
+// How each C++ type of an option is described, read and written; describe.hpp combines them.
 
 namespace trainctl::config {
 
@@ -17,7 +16,7 @@ struct Auto {
   bool operator==(const Auto&) const = default;
 };
 
-/// What an enum's names look like: enumerators count from 0 and the names stand in the same order.
+/// An enum with names: enumerators count from 0, and the names are in the same order.
 ///   enum class Mode { min, max };
 ///   constexpr std::array<const char*, 2> enum_names(Mode) { return {"min", "max"}; }
 template <class E>
@@ -33,11 +32,11 @@ concept Described = requires(Describe<Options>& d) {
   Options::describe(d);
 };
 
-/// How one C++ type is described, read and written. `read` reports through the Reader.
+/// Describes, reads and writes one C++ type. `read` reports problems through the Reader.
 template <class T>
 struct Codec;
 
-/// What Codecs share whose values `kRead`, a member of Reader, reads.
+/// The common part of codecs whose values are read by `kRead`, a member of Reader.
 template <class T, ValueType kType, bool (Reader::*kRead)(const Node&, const Field&, T&)>
 struct ScalarCodec {
   static FieldType type() { return {.type = kType}; }
@@ -66,7 +65,7 @@ struct Codec<T> {
   static Node write(T value) { return Node::scalar(std::to_string(value)); }
 };
 
-/// The shortest text that reads back as the same double.
+/// Returns the shortest text that is read back as the same double.
 std::string number_text(double value);
 
 template <>
@@ -168,7 +167,7 @@ struct Codec<std::vector<T>> {
   static Node write(const std::vector<T>& values) { return write_list(values); }
 };
 
-/// One value, or a list of them: `size: 28` or `size: [28, 32]`.
+/// One value or a list of values: `size: 28` or `size: [28, 32]`.
 template <class T>
 struct OneOrMore {
   std::vector<T> values;

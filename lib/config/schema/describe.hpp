@@ -27,14 +27,14 @@
 // the file that names it), enum with `constexpr auto enum_names(E)` found by ADL, Auto<T> (the word
 // auto, or a T), std::vector<T>, std::array<T, N>, std::optional<T> (absent or null),
 // std::map<std::string, T>, a described struct, Stage and std::vector<Stage>
-// (options.stage("optimizer", &Experiment::optimizer, "optimizer", "...")). A struct may hold one
-// stage whose keys stand beside its own, as in {type: mnist, root: data, transforms: [...]}:
-// options.inline_stage(&DataSplit::dataset, "dataset").
+// (options.stage("optimizer", &Experiment::optimizer, "optimizer", "...")). A struct may have one
+// inline stage, whose keys are in the same map as its own: {type: mnist, root: data, transforms:
+// [...]} is options.inline_stage(&DataSplit::dataset, "dataset").
 
 namespace trainctl::config {
 
-/// What an option must satisfy, and an example of it, in the declaration itself:
-/// {.required = true, .at_least = 1, .example = "30"}.
+/// The constraints of an option, with an example, as part of its declaration: {.required = true,
+/// .at_least = 1, .example = "30"}.
 struct Rules {
   bool required = false;
   bool not_empty = false;
@@ -46,8 +46,8 @@ struct Rules {
   std::string example = {};  // YAML
 };
 
-/// Collects the fields of one options struct. Members may be those of a base struct that several
-/// stages share: a struct whose fields are all of its base inherits the base's describe(), and one
+/// Collects the fields of one options struct. Members may belong to a base struct that several
+/// stages share: a struct without further fields inherits the describe() of the base, and a struct
 /// with further fields calls it.
 template <class Options>
 class Describe {
@@ -70,7 +70,7 @@ class Describe {
     field(std::move(key), member, Rules{}, std::move(help));
   }
 
-  /// A field that holds one stage of `kind`, e.g. `optimizer: {type: adam}` or the short form
+  /// Adds a field that holds one stage of `kind`, e.g. `optimizer: {type: adam}` or in short form
   /// `optimizer: adam`.
   void stage(std::string key, Stage Options::*member, const std::string& kind, Rules rules,
              std::string help) {
@@ -82,7 +82,7 @@ class Describe {
     stage(std::move(key), member, kind, Rules{}, std::move(help));
   }
 
-  /// A stage whose `type` and options stand beside the fields of this struct, in the same map.
+  /// Adds a stage whose `type` and options are in the same map as the fields of this struct.
   void inline_stage(Stage Options::*member, const std::string& kind) {
     Field field;
     field.key = kind;

@@ -21,7 +21,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::ranges::find(words, text) != words.end();
 }
 
-// Characters that mean nothing to YAML wherever they stand.
+// Returns whether all characters are without meaning to YAML in any position.
 bool is_plain(std::string_view text) {
   const auto harmless = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -32,13 +32,13 @@ bool is_plain(std::string_view text) {
          !is_one_of(text, {"null", "Null", "NULL"});
 }
 
-// What YAML 1.1 or a reader of ours would not take for a text.
+// Returns whether YAML 1.1 or our reader would not read the text as a string.
 bool is_reserved(std::string_view text) {
   return is_one_of(lower_case(text),
                    {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "auto"});
 }
 
-// A text that no reader takes for anything else.
+// Returns whether every reader reads the text as a string.
 bool is_word(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.empty() ? '0' : text[0]);
   const bool begins_well = std::isalpha(first) != 0 || first == '_' || first == '/' ||
@@ -68,7 +68,7 @@ std::string double_quoted(std::string_view text) {
   return result + "\"";
 }
 
-// A plain `${` must not become a reference; secrets are references still.
+// Escapes a plain `${`, so that it does not become a reference; secrets remain references.
 std::string with_escaped_references(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -80,7 +80,7 @@ std::string with_escaped_references(std::string_view text) {
 
 std::string scalar_text(const Node& node, References references) {
   if (node.is_null()) return "~";
-  // Choices such as `off` are no booleans, which YAML 1.1 takes them for.
+  // Choices such as `off` are strings, but YAML 1.1 reads them as booleans.
   const bool misread = is_one_of(node.text, {"yes", "no", "on", "off", "y", "n"});
   const bool plain = node.quoted ? is_word(node.text) : is_plain(node.text) && !misread;
   if (plain) return node.text;
@@ -178,7 +178,7 @@ class YamlWriter {
     }
   }
 
-  // Above the key, but not between a "- " and its first key.
+  // Writes the help above the key, but not between a "- " and its first key.
   void help(const Entry& entry, std::size_t indent, const Field* field, const Fields& fields) {
     if (continues_) return;
     std::string sentence = field == nullptr ? "" : field->help;

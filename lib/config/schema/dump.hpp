@@ -6,39 +6,39 @@
 #include <cstdint>
 #include <string>
 
-// From typed options back to YAML: write_options() gives the tree, these choose what of it is shown
-// and how.
+// Conversion of typed options back to YAML: write_options() creates the tree, and these functions
+// choose what to show of it.
 
 namespace trainctl::config {
 
 enum class Comments : std::uint8_t {
   none,
-  origins,  // "# mnist.yaml:14", "# override", "# default" beside each value
-  help,     // each field's sentence above it
+  origins,  // "# mnist.yaml:14", "# override" or "# default" after each value
+  help,     // the description of each field above it
 };
 
 struct DumpOptions {
   Comments comments = Comments::none;
-  const Schema* schema = nullptr;  // of the tree; for help
+  const Schema* schema = nullptr;  // of the tree; for Comments::help
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// YAML that parse_yaml and interpolate read back to the same values.
+/// Returns YAML that parse_yaml() and interpolate() read back as the same values.
 std::string dump(const Node& tree, const DumpOptions& options = {});
 
-/// `${` in a text: as a file has it, where it would be a reference, or as an override has it that
-/// is laid over what was interpolated before.
+/// How to write `${` in a text: escaped, as in a file, where it would otherwise be a reference; or
+/// plain, as in an override that is applied to interpolated values.
 enum class References : std::uint8_t { escaped, plain };
 
-/// The value in one line: `[1, 2]`, `{lr: 0.1}`.
+/// Returns the value on one line: `[1, 2]`, `{lr: 0.1}`.
 std::string flow_text(const Node& node, References references = References::escaped);
 
-/// `written` with the places of the same values in `loaded`; what `loaded` does not name has none:
-/// a default.
+/// Returns `written` with the positions of the same values in `loaded`; a value that `loaded` does
+/// not contain is a default and gets no position.
 Node with_origins(Node written, const Node& loaded);
 
-/// `written` without what equals the default; a stage that is left with its type alone takes the
-/// short form.
+/// Returns `written` without the values that equal their default. A stage of which only the type
+/// remains gets the short form.
 Node without_defaults(const Node& written, const Schema& schema, const Vocabulary& vocabulary);
 
 }  // namespace trainctl::config

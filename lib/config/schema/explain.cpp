@@ -17,10 +17,10 @@
 namespace trainctl::config {
 namespace {
 
-// What a dotted key has led to so far: a struct, a kind of stages, one stage, or a plain field.
+// The target of a dotted key so far: a struct, a kind of stage, one stage, or a plain field.
 struct Place {
   const Schema* schema = nullptr;
-  const Schema* owner = nullptr;  // of `field`, for its default
+  const Schema* owner = nullptr;  // the struct of `field`, for its default
   const Field* field = nullptr;
   const FieldType* type = nullptr;
   const StageType* stage = nullptr;
@@ -116,7 +116,7 @@ std::string default_text(const Place& place) {
   return shown ? default_text(*place.field, *place.owner) : "";
 }
 
-// Whole words that end alike come first: `lr` is found as optimizer.adam.lr.
+// Keys with the same last part come first: `lr` suggests optimizer.adam.lr.
 std::string suggestion(const std::string& key, const Schema& schema, const Vocabulary& vocabulary) {
   const std::string last = split_path(key).back();
   std::vector<std::string> ending;
@@ -163,7 +163,7 @@ std::string example_of(const Field& field) {
   return field.type.type == ValueType::integer || field.type.type == ValueType::number ? "1" : "x";
 }
 
-// {type: step_lr, step_size: 30}: what the stage needs, and no more.
+// Returns {type: step_lr, step_size: 30}: the required options of the stage.
 std::string stage_example(const StageType& stage) {
   std::string text = "{type: " + stage.name;
   for (const Field& field : stage.schema.fields) {
@@ -172,7 +172,7 @@ std::string stage_example(const StageType& stage) {
   return text + "}";
 }
 
-// The stage within the list of another stage, as layers in a sequential; empty where none has such
+// Returns the stage in a list of another stage, such as layers in a sequential; empty without such
 // a list.
 std::string in_stage(const std::string& outer, const std::string& kind, const std::string& stage,
                      const Vocabulary& vocabulary) {
@@ -185,8 +185,8 @@ std::string in_stage(const std::string& outer, const std::string& kind, const st
   return "";
 }
 
-// The stage below the key of the file that takes its kind, as a line to lay over an experiment;
-// empty where none does.
+// Returns the stage below the key of the file that accepts its kind, as a line to add to an
+// experiment; empty if no key does.
 std::string in_file(const Schema& schema, const std::string& kind, const std::string& stage,
                     const Vocabulary& vocabulary) {
   for (const Field& field : schema.fields) {
@@ -209,7 +209,7 @@ std::string in_file(const Schema& schema, const std::string& kind, const std::st
   return "";
 }
 
-// `type` of a stage is no field of its options, and `extends` none of the experiment's.
+// `type` is not a field of a stage's options, and `extends` is not a field of the experiment.
 std::optional<Explanation> explain_special(const std::string& key, const Finder& finder,
                                            const Vocabulary& vocabulary) {
   Explanation result;
@@ -242,7 +242,7 @@ std::string example_line(const Place& place, const std::string& usual) {
   return usual.empty() || usual == "~" ? "" : fmt::format("{}: {}", field.key, usual);
 }
 
-// Dotted keys that a name may stand for, each once.
+// Collects the dotted keys that a name may refer to, each once.
 class NameFinder {
  public:
   NameFinder(const Schema& schema, const Vocabulary& vocabulary)
@@ -264,7 +264,7 @@ class NameFinder {
     if (std::ranges::find(keys_, key) == keys_.end()) keys_.push_back(key);
   }
 
-  // `mixup` and `mixup.alpha`.
+  // Adds `mixup` and `mixup.alpha`.
   void add_stages(const std::string& name) {
     const std::string stage = split_path(name).front();
     for (const std::string& kind : vocabulary_.kinds()) {
@@ -273,7 +273,7 @@ class NameFinder {
     }
   }
 
-  // `max_epochs` of the sections.
+  // Adds `max_epochs` of the sections.
   void add_fields(const Schema& schema, const std::string& prefix, const std::string& name) {
     for (const Field& field : schema.fields) {
       const std::string key = prefix + field.key;
@@ -282,7 +282,7 @@ class NameFinder {
     }
   }
 
-  // `lr` of the stages.
+  // Adds `lr` of the stages.
   void add_options(const std::string& name) {
     for (const std::string& kind : vocabulary_.kinds()) {
       const bool known = std::ranges::any_of(vocabulary_.names(kind), [&](const auto& stage) {

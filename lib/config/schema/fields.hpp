@@ -7,33 +7,32 @@
 #include <string>
 #include <vector>
 
-// What is said about a field beyond its own sentence, and the way from a map to the fields of its
-// keys.
+// Descriptions of a field that are derived from its type, and the lookup of the fields that the
+// keys of a map refer to.
 
 namespace trainctl::config {
 
-/// "at least 1 and at most 64", "above 0"; empty without bounds.
+/// Returns "at least 1 and at most 64" or "above 0"; empty without bounds.
 std::string bounds_text(const Field& field);
 std::string lower_text(const Bound& bound);
 std::string upper_text(const Bound& bound);
 
-/// "integer", "list of 2 numbers", "one of min, max", "optimizer: adam, sgd", with "or auto" where
-/// allowed.
+/// Returns "integer", "list of 2 numbers", "one of min, max" or "optimizer: adam, sgd", with "or
+/// auto" if allowed.
 std::string type_text(const FieldType& type, const Vocabulary& vocabulary);
 
-/// The words a value may be, for completion: choices, stages, true and false, auto.
+/// Returns the words that a value can be, for completion: choices, stages, true and false, auto.
 std::vector<std::string> values_of(const FieldType& type, const Vocabulary& vocabulary);
 
-/// The key that a short form stands for: `type` of a stage (`adam`), the one required key of a
-/// section (`file.pth` of weights). Empty where the type has no such short form.
+/// Returns the key that a short form sets: `type` for a stage (`adam`), or the only required key of
+/// a section (`file.pth` for weights). Empty if the type has no short form.
 std::string short_form_key(const FieldType& type);
 
-/// Turns a short form into the long one: `adam` into {type: adam}, `file.pth` into {path:
-/// file.pth}, 28 into [28]. Any other value stays as it is.
+/// Converts a short form to the long one: `adam` to {type: adam}, `file.pth` to {path: file.pth},
+/// 28 to [28]. Other values stay unchanged.
 void expand_short_form(Node& value, const FieldType& type);
 
-/// The fields that one map of the tree may hold: those of a struct, of a stage, or of a stage and a
-/// struct beside it.
+/// The fields that a map of the tree can have: those of a struct, a stage, or a stage in a struct.
 class FieldsOfMap {
  public:
   explicit FieldsOfMap(const Schema& schema) : own_(&schema) {}
@@ -41,7 +40,7 @@ class FieldsOfMap {
       : own_(&stage.schema), beside_(beside), stage_(&stage) {}
 
   [[nodiscard]] const Field* find(std::string_view key) const;
-  /// Calls `visit` with each field and its default, null where the default is empty.
+  /// Calls `visit` with each field and its default, or null for an empty default.
   void each(const std::function<void(const Field&, const Node& value)>& visit) const;
   [[nodiscard]] const StageType* stage() const { return stage_; }
 
@@ -51,11 +50,11 @@ class FieldsOfMap {
   const StageType* stage_ = nullptr;
 };
 
-/// The fields of `map` where the struct is described by `schema`: looks at `type` where it holds a
-/// stage inline. Nothing where that type is unknown.
+/// Returns the fields of `map`, whose struct is described by `schema`. For a struct with an inline
+/// stage they depend on `type`; nothing if that type is unknown.
 std::optional<FieldsOfMap> fields_of_struct(const Node& map, const Schema& schema,
                                             const Vocabulary& vocabulary);
-/// The fields below a value of this type; nothing where it has none.
+/// Returns the fields below a value of this type, if it has any.
 std::optional<FieldsOfMap> fields_below(const Node& value, const FieldType& type,
                                         const Vocabulary& vocabulary);
 

@@ -38,8 +38,7 @@ void add_bounds(Json& number, const Field& field) {
   set(field.maximum, "maximum", "exclusiveMaximum");
 }
 
-// What a file may leave out: nothing, or, where it is laid over others by `extends`, every key and
-// every `type`.
+// What a file may omit: nothing, or, for a file that `extends` others, every key and every `type`.
 enum class Form { whole, overlay };
 
 class SchemaWriter {
@@ -50,13 +49,13 @@ class SchemaWriter {
     Json object = empty_object(schema.summary);
     add_fields(object, schema);
     if (!schema.inline_stage) return object;
-    // Also without a stage: dataset.split gives `val` and `test` the data set of `train`.
+    // The stage may be missing: dataset.split gives `val` and `test` the data set of `train`.
     Json json = of_kind(schema.inline_stage->type.stage_kind, &schema);
     json["anyOf"].push_back(std::move(object));
     return json;
   }
 
-  // `beside`: a schema whose fields share the map with those of the stage; null for none.
+  // `beside` is a schema whose fields are in the same map as those of the stage, or null.
   [[nodiscard]] Json of_stage(const StageType& stage, const Schema* beside) const {
     Json object = empty_object(stage.schema.summary);
     object["properties"]["type"] = {{"const", stage.name}};
@@ -87,7 +86,7 @@ class SchemaWriter {
             {"properties", Json::object()}};
   }
 
-  // A name alone, where no option is required, or the long form of each type.
+  // Accepts a name alone if no option is required, or the long form of each type.
   [[nodiscard]] Json of_kind(const std::string& kind, const Schema* beside) const {
     Json names = Json::array();
     Json forms = Json::array();
@@ -106,7 +105,7 @@ class SchemaWriter {
     for (const Field& field : schema.fields) add_field(object, field, field.write(defaults.get()));
   }
 
-  // `~` may stand for every key: as if it were absent.
+  // Every key can be `~`, which means that it is absent.
   void add_field(Json& object, const Field& field, const Node& usual) const {
     Json json = of_type(field.type, field);
     if (json.contains("anyOf")) {
@@ -129,7 +128,7 @@ class SchemaWriter {
     if (type.accepts_one) any.push_back(of_type(*type.item, field));
     if (type.accepts_auto) any.push_back({{"const", "auto"}});
     if (type.accepts_map) any.push_back({{"type", "object"}});
-    if (type.type == ValueType::number && !type.choices.empty())  // texts such as these as well
+    if (type.type == ValueType::number && !type.choices.empty())  // also texts such as these
       any.push_back({{"type", "string"}, {"examples", type.choices}});
     if (!is_text) any.push_back(def_ref("reference"));
     return {{"anyOf", std::move(any)}};

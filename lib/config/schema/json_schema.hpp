@@ -6,13 +6,14 @@
 
 namespace trainctl::config {
 
-/// The value as JSON: numbers and booleans typed, `.nan` and `.inf` as text.
+/// Returns the value as JSON: numbers and booleans are typed, `.nan` and `.inf` are text.
 Json to_json(const Node& node);
 
-/// JSON Schema, draft 2020-12, of a file whose top level is `schema`; stages stand in `$defs`.
+/// Returns the JSON Schema (draft 2020-12) of a file with the fields of `schema`; stages are in
+/// $defs.
 Json json_schema(const Schema& schema, const Vocabulary& vocabulary);
 
-/// The same of one stage, in its long form.
+/// Returns the JSON Schema of one stage in its long form.
 Json json_schema(const StageType& stage, const Vocabulary& vocabulary);
 
 }  // namespace trainctl::config

@@ -27,14 +27,14 @@ std::string spoken(std::string kind) {
   return kind;
 }
 
-// Whether the map has only keys of the struct around the stage, and so names no stage.
+// Returns whether the map only has keys of the struct around the stage, and therefore no stage.
 bool names_no_stage(const Node& map, const Schema& schema) {
   return map.type == Node::Type::map && std::ranges::all_of(map.entries, [&](const Entry& entry) {
            return schema.find(entry.key) != nullptr;
          });
 }
 
-// The key that holds `key` one level down: 'max_epochs' at the top belongs to 'trainer'.
+// Returns the section that has `key`: 'max_epochs' at the top level belongs to 'trainer'.
 const Field* section_with(const Schema& schema, const std::string& key) {
   const auto found = std::ranges::find_if(schema.fields, [&](const Field& field) {
     return field.type.object && field.type.object->find(key) != nullptr;
@@ -42,8 +42,8 @@ const Field* section_with(const Schema& schema, const std::string& key) {
   return found == schema.fields.end() ? nullptr : &*found;
 }
 
-// What each type of scalar accepts, and what is said about the spellings that YAML 1.1, Python and
-// other runners would have let pass.
+// The functions below define what each scalar type accepts, and the hints for spellings that YAML
+// 1.1, Python and other trainers accept.
 
 bool all_digits(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -76,7 +76,7 @@ struct IntegerParse {
   std::int64_t value = 0;
 };
 
-// Decimal, 0x1F or 0o17, with a sign.
+// Parses decimal, 0x1F or 0o17, with an optional sign.
 IntegerParse parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   std::string_view digits = without_sign(text);
@@ -101,7 +101,7 @@ std::string without(std::string_view text, char unwanted) {
   return kept;
 }
 
-// What to write instead of a number that YAML 1.1, Python or a spreadsheet would have understood.
+// Returns what to write instead of a number that YAML 1.1, Python or a spreadsheet accepts.
 std::string number_hint(const Node& node) {
   const std::string& text = node.text;
   if (node.quoted && parse_double(text)) return "remove the quotes: a quoted value is a text";
@@ -166,7 +166,7 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
                     void* options) {
   if (node.broken) return;
   if (schema.inline_stage && names_no_stage(node, schema)) {
-    // Whether it needs one is for the checks of the experiment.
+    // The checks of the experiment decide whether a stage is required here.
   } else if (schema.inline_stage) {
     beside_ = &schema;
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
@@ -349,7 +349,7 @@ bool Reader::expect_scalar(const Node& node, const Field& field, const std::stri
   return !refuse_secret(node, field);
 }
 
-// A secret is looked up where it is used; any other field would take it for its own text.
+// A secret is looked up where it is used; any other field would use the reference as text.
 bool Reader::refuse_secret(const Node& node, const Field& field) {
   if (!is_secret(node)) return false;
   diagnostics_.error(
@@ -460,7 +460,7 @@ bool Reader::secret(const Node& node, const Field& field, std::string& name) {
   if (node.type != Node::Type::scalar || !text.starts_with(kBegin) || !text.ends_with('}') ||
       text.find('}') != text.size() - 1) {
     Position place = node.position;
-    place.length = kHiddenLine;  // the scan for secrets does not see every way to write one
+    place.length = kHiddenLine;  // the scan for secrets does not detect every way to write one
     diagnostics_.error(place,
                        fmt::format("'{}' must be a reference to a secret and nothing else: a value "
                                    "in the file would be seen",
@@ -488,7 +488,7 @@ std::string number_text(double value) {
   if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
   std::array<char, 32> buffer{};
   char* const end = buffer.data() + buffer.size();
-  // 1000000, not 1e+06; 0.0001, not 1e-04.
+  // Writes 1000000 instead of 1e+06, and 0.0001 instead of 1e-04.
   const bool is_handy = value == 0 || (std::abs(value) >= 1e-4 && std::abs(value) < 1e9);
   const auto result = is_handy ? std::to_chars(buffer.data(), end, value, std::chars_format::fixed)
                                : std::to_chars(buffer.data(), end, value);

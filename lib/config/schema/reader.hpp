@@ -10,33 +10,33 @@
 
 namespace trainctl::config {
 
-/// Turns nodes into typed values under a schema. Every problem goes into Diagnostics; reading goes
-/// on, so that one pass finds them all.
+/// Converts nodes to typed values according to a schema. Problems are added to Diagnostics, and
+/// reading continues, so that one pass finds all of them.
 class Reader {
  public:
   Reader(const Vocabulary& vocabulary, Diagnostics& diagnostics)
       : vocabulary_(vocabulary), diagnostics_(diagnostics) {}
 
-  /// Reads a map into the struct behind `options`. `subject` names it in errors: "optimizer
-  /// 'adam'", "trainer".
+  /// Reads a map into the struct that `options` points to. `subject` is its name in errors:
+  /// "optimizer 'adam'", "trainer".
   void object(const Node& node, const Schema& schema, const std::string& subject, void* options);
 
-  /// Scalars. False, with a diagnostic, where the node does not fit; `out` is then unchanged.
+  /// Read a scalar. Return false, with a diagnostic and `out` unchanged, if the node does not fit.
   bool boolean(const Node& node, const Field& field, bool& out);
   bool integer(const Node& node, const Field& field, std::int64_t low, std::int64_t high,
                std::int64_t& out);
   bool number(const Node& node, const Field& field, double& out);
   bool string(const Node& node, const Field& field, std::string& out);
   bool path(const Node& node, const Field& field, std::filesystem::path& out);
-  /// The NAME of `${secret:NAME}`; nothing else is taken, so that no file holds the value itself.
+  /// Reads the NAME of `${secret:NAME}`. No other value is accepted, so that no file contains one.
   bool secret(const Node& node, const Field& field, std::string& name);
   bool choice(const Node& node, const Field& field, const std::vector<std::string>& names,
               std::size_t& out);
   bool stage(const Node& node, const Field& field, const std::string& kind, Stage& out);
 
-  /// True where the node is the plain word `auto`.
+  /// Returns true if the node is the unquoted word `auto`.
   static bool is_auto(const Node& node);
-  /// True where the node is a list; else a diagnostic. `length` 0: any.
+  /// Returns true if the node is a list; otherwise adds a diagnostic. `length` 0 means any length.
   bool expect_list(const Node& node, const Field& field, std::size_t length);
   bool expect_map(const Node& node, const Field& field);
 
@@ -44,8 +44,8 @@ class Reader {
 
  private:
   void fields(const Node& map, const Schema& schema, const std::string& subject, void* options);
-  // `beside`: a schema whose fields share the map with these; `type`: the stage they belong to;
-  // null for none.
+  // `beside` is a schema whose fields are in the same map; `type` is the stage that the fields
+  // belong to. Both may be null.
   void reject_unknown(const Node& map, const Schema& schema, const std::string& subject,
                       const Schema* beside, const StageType* type);
   [[nodiscard]] std::vector<std::string> others_with(const StageType& type,
@@ -63,7 +63,7 @@ class Reader {
   const Schema* beside_ = nullptr;  // set by object() for the inline stage that is read next
 };
 
-/// The tree of a stage as it would be written: {type: adam, lr: 0.001, ...}, defaults included.
+/// Returns the tree of a stage as written to YAML: {type: adam, lr: 0.001, ...}, with defaults.
 Node write_stage(const Stage& stage);
 
 }  // namespace trainctl::config

@@ -27,25 +27,25 @@ struct Bound {
 
 enum class ValueType { boolean, integer, number, string, path, choice, list, map, object, stage };
 
-/// What a field may hold, without its C++ type: what schema, explain, docs and completion read.
+/// The values that a field accepts, without its C++ type: for schema, explain, docs and completion.
 struct FieldType {
   ValueType type = ValueType::string;
-  bool accepts_auto = false;              // the word auto
-  bool nullable = false;                  // ~ or absent
-  std::vector<std::string> choices;       // choice
-  std::shared_ptr<const FieldType> item;  // list, map: the type of a value
-  std::optional<std::size_t> length;      // list of fixed length
-  bool accepts_one = false;               // list: a value alone stands for a list of one
-  bool accepts_map = false;               // string: a map stands for several
-  std::shared_ptr<const Schema> object;   // object
-  std::string stage_kind;                 // stage
+  bool accepts_auto = false;              // accepts the word auto
+  bool nullable = false;                  // accepts ~ or may be absent
+  std::vector<std::string> choices;       // for choice
+  std::shared_ptr<const FieldType> item;  // for list and map: the type of a value
+  std::optional<std::size_t> length;      // for a list of fixed length
+  bool accepts_one = false;               // for list: a single value is a list of one
+  bool accepts_map = false;               // for string: a map names several values
+  std::shared_ptr<const Schema> object;   // for object
+  std::string stage_kind;                 // for stage
 };
 
-/// One option: described once, read by everything.
+/// One option. It is described once, and all documents and checks are derived from that.
 struct Field {
   std::string key;
   std::string help;     // one sentence
-  std::string example;  // YAML; empty: the default serves
+  std::string example;  // YAML; empty: the default is the example
   FieldType type;
   std::optional<Bound> minimum;  // of the number, or of each number in the list
   std::optional<Bound> maximum;
@@ -62,15 +62,15 @@ struct Schema {
   std::string summary;
   std::vector<Field> fields;
   std::shared_ptr<const Field>
-      inline_stage;  // a stage whose `type` and options stand beside `fields` in the same map
+      inline_stage;  // stage whose `type` and options are in the same map as `fields`
   std::function<std::shared_ptr<void>()> make_default;
 
-  /// Null if there is no such key.
+  /// Returns null if the key does not exist.
   [[nodiscard]] const Field* find(std::string_view key) const;
   [[nodiscard]] std::vector<std::string> keys() const;
 };
 
-/// One registered stage as the front half knows it.
+/// A registered stage, as the front half (without libtorch) knows it.
 struct StageType {
   std::string kind;
   std::string name;
@@ -79,13 +79,13 @@ struct StageType {
 };
 
 template <class Options>
-Schema schema_of();  // config/describe.hpp
+Schema schema_of();  // in config/schema/describe.hpp
 
-/// The tree of an options struct as it would be written, defaults included; null where its inline
-/// stage is empty.
+/// Returns the tree of an options struct as it is written to YAML, with defaults; null if its
+/// inline stage is empty.
 Node write_options(const Schema& schema, const void* options);
 
-/// Every stage the front half can name, a value: tests build their own.
+/// All stages that the front half can name. Vocabularies are values, so tests create their own.
 class Vocabulary {
  public:
   template <class Options>
@@ -102,16 +102,16 @@ class Vocabulary {
   std::map<std::string, std::map<std::string, StageType, std::less<>>, std::less<>> kinds_;
 };
 
-/// A chosen stage with its parsed options: the value of a field such as `optimizer: {type: adam,
-/// lr: 0.001}`. Immutable once parsed; copies share the options. Empty (`type == ""`) where an
-/// optional stage was left out.
+/// A selected stage with its parsed options: the value of a field such as `optimizer: {type: adam,
+/// lr: 0.001}`. Immutable after parsing; copies share the options. Empty (`type == ""`) if an
+/// optional stage was omitted.
 struct Stage {
   std::string kind;  // "optimizer"
   std::string type;  // "adam"
   std::shared_ptr<const void> options;
   std::type_index options_type = typeid(void);
   Position position;
-  std::shared_ptr<const Schema> schema;  // of the options, for writing them
+  std::shared_ptr<const Schema> schema;  // of the options, to write them
 
   explicit operator bool() const { return !type.empty(); }
 
@@ -121,7 +121,7 @@ struct Stage {
     return *static_cast<const Options*>(options.get());
   }
 
-  /// The options where they are of this type, else null.
+  /// Returns the options if they have this type, else null.
   template <class Options>
   [[nodiscard]] const Options* get_if() const {
     return options_type == typeid(Options) ? &as<Options>() : nullptr;

@@ -24,7 +24,7 @@ constexpr std::size_t kMaxText = std::size_t{1} << 16;
 constexpr std::string_view kSecret = "secret:";
 
 struct Piece {
-  std::string text;  // as it stands, or what is between the braces
+  std::string text;  // literal text, or the text between the braces
   bool is_reference = false;
 };
 
@@ -44,8 +44,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// The end of the reference that begins at `begin` ("${"), one past its brace; npos if it is not
-// closed.
+// Returns the end of the reference that starts at `begin` ("${"), after its brace, or npos.
 std::size_t end_of_reference(std::string_view text, std::size_t begin) {
   int open = 0;
   for (std::size_t i = begin; i < text.size(); ++i) {
@@ -55,7 +54,7 @@ std::size_t end_of_reference(std::string_view text, std::size_t begin) {
   return std::string_view::npos;
 }
 
-// Nothing where a reference is not closed.
+// Returns nothing if a reference is not closed.
 std::optional<std::vector<Piece>> split_pieces(std::string_view text) {
   std::vector<Piece> pieces;
   std::string literal;
@@ -116,15 +115,15 @@ class Resolver {
   }
 
  private:
-  // The first problem of a place is enough, and a runaway expansion must not report at every node.
+  // Reports only the first problem of a position, and a runaway expansion only once.
   Node fail(const Node& node, std::string message, std::string hint) {
     if (!exhausted_) diagnostics_.error(node.position, std::move(message), std::move(hint));
     exhausted_ = visited_ > kMaxNodes;
     return Node::broken_at(node.position);
   }
 
-  /// Returns the quoted reference, or '${...}' where its source line is covered or does not have
-  /// it: a secret may have been written into the braces.
+  /// Returns the quoted reference, or '${...}' if its source line is hidden or does not contain it,
+  /// since a secret may have been written in the braces.
   static std::string shown(const Node& node, const std::string& what) {
     const Position& at = node.position;
     const bool has_line =
@@ -241,7 +240,7 @@ class Resolver {
 
   Node lookup(const Node& node, const std::string& path, std::size_t depth) {
     const Node* at = &tree_;
-    Node resolved;  // where the way leads through another reference
+    Node resolved;  // value of another reference on the path
     bool is_resolved = false;
     for (const std::string& part : split_path(path)) {
       if (!is_resolved && at->type == Node::Type::scalar &&

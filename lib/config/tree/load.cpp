@@ -146,7 +146,7 @@ class Loader {
   std::size_t loaded_ = 0;
 };
 
-/// A short form below or above a map without the key that it stands for is a part of that map.
+/// A short form that meets a map without its key becomes part of that map.
 void expand_short_forms(Node& base, Node& overlay, const FieldType* type) {
   const std::string key = type == nullptr ? "type" : short_form_key(*type);
   if (key.empty()) return;
@@ -164,7 +164,7 @@ void expand_short_forms(Node& base, Node& overlay, const FieldType* type) {
 Node merge_maps(Node base, Node overlay, const std::optional<FieldsOfMap>& fields,
                 const Vocabulary* vocabulary);
 
-/// `type` is that of the values; null: not known.
+/// `type` is the type of the values; null if not known.
 Node merge_values(Node base, Node overlay, const FieldType* type, const Vocabulary* vocabulary) {
   expand_short_forms(base, overlay, type);
   const bool both_maps = base.type == Node::Type::map && overlay.type == Node::Type::map;

@@ -11,34 +11,34 @@
 
 namespace trainctl::config {
 
-/// What an override below a default finds there. Null: nothing.
+/// The schema, from which overrides take the defaults of missing keys. Null: not available.
 struct Grammar {
   const Schema* schema = nullptr;
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// Changes the tree as the command line says, in order: `a.b=c` sets, `+a.b=c` adds what must not
-/// be there, `++a.b=c` adds or sets, `~a.b` deletes what must be there, `a.0.b` goes into a list.
-/// The value is YAML. A stage in its short form becomes a map where an override goes below it; a
-/// new `type` drops the options that the file gave the old one. Where the way leads through a stage
-/// or a list that only the defaults name, it is written into the tree first. Whether a key exists
-/// is the schema's to say: the reader reports it at the override.
+/// Applies the overrides of the command line in order: `a.b=c` sets, `+a.b=c` adds a key that must
+/// not exist, `++a.b=c` adds or sets, `~a.b` deletes a key that must exist, `a.0.b` addresses a
+/// list. The value is YAML. A stage in short form becomes a map if an override sets one of its
+/// options; a new `type` drops the options that the file set for the old one. A stage or list that
+/// exists only in the defaults is first written into the tree. Unknown keys are reported later, by
+/// the reader, at the position of the override.
 void apply_overrides(Node& tree, const std::vector<std::string>& overrides,
                      Diagnostics& diagnostics, const Grammar& grammar = {});
 
 /// Replaces `${a.b}` (another value of the tree), `${env:NAME}` and `${env:NAME,default}`. A scalar
-/// that is nothing but one reference becomes what it refers to, with its type; within a text the
-/// value's text is put in. `$${` stands for a plain `${`. `${secret:NAME}` stays a reference, which
-/// the reader refuses where no field takes one. What cannot be resolved is reported and left
-/// broken. Values keep the place of the `${`.
+/// that consists of one reference gets the value and type of its target; within a text the text of
+/// the value is inserted. `$${` is a literal `${`. `${secret:NAME}` stays a reference, which the
+/// reader rejects for fields that accept no secret. Unresolved references are reported and become
+/// broken nodes. Values keep the position of the `${`.
 Node interpolate(const Node& tree, Diagnostics& diagnostics);
 
-// From files and overrides to one tree: extends, then overrides, then interpolation.
+// How files and overrides become one tree: extends, then overrides, then interpolation.
 //
-// `extends: base.yaml` or a list, relative to the file: maps merge, lists and scalars replace, `~`
-// deletes. Where a map with another `type` meets a stage, it replaces the stage with all its
-// options: those of one type mean nothing to another. The short form `optimizer: sgd` replaces too;
-// a map without `type` is merged into the stage, short or long.
+// `extends: base.yaml` (or a list) is relative to the file: maps merge, lists and scalars replace,
+// `~` deletes. A map with another `type` replaces a stage with all its options, since they do not
+// apply to another type. The short form `optimizer: sgd` replaces too; a map without `type` is
+// merged into a stage in short or long form.
 
 struct ConfigFile {
   std::filesystem::path path;
@@ -46,23 +46,23 @@ struct ConfigFile {
 };
 
 struct LoadedTree {
-  Node tree;                      // broken where a file could not be read; the diagnostics say why
-  std::vector<ConfigFile> files;  // as written: the file itself, then what it extends
+  Node tree;                      // broken if a file could not be read; see the diagnostics
+  std::vector<ConfigFile> files;  // as written: the file itself, then the files it extends
 };
 
-/// Reads a file and what it extends. Throws Error(config) where `file` cannot be read; all else
-/// goes into `diagnostics`.
+/// Reads a file and the files it extends. Throws Error(config) if `file` cannot be read; other
+/// problems are added to `diagnostics`.
 LoadedTree load_files(const std::filesystem::path& file, Diagnostics& diagnostics,
                       const Grammar& grammar = {});
-/// Reads a text that is in no file; `name` stands in its diagnostics.
+/// Reads a text that is not in a file; `name` is its name in diagnostics.
 Node load_text(const std::string& name, std::string_view text, Diagnostics& diagnostics);
-/// Applies overrides to what load_files() or load_text() gave, then interpolates.
+/// Applies overrides to the result of load_files() or load_text(), then interpolates.
 Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
                  const Grammar& grammar = {});
 
-/// `overlay` laid over `base`, as `extends` does. Short forms that the grammar describes count as
-/// long ones: a short form and a map without the key that it stands for (`path` of weights, `type`
-/// of a stage) are merged, whichever comes first.
+/// Merges `overlay` into `base` as `extends` does. Short forms that the grammar describes are
+/// equivalent to long ones: a short form and a map without the key it sets (`path` for weights,
+/// `type` for a stage) are merged in either order.
 Node merge(Node base, Node overlay, const Grammar& grammar = {});
 
 }  // namespace trainctl::config

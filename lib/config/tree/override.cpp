@@ -41,7 +41,7 @@ bool is_key(std::string_view part) {
   });
 }
 
-// `---` and `&a` are YAML for null too, but hardly meant.
+// `---` and `&a` are null in YAML too, but rarely intended.
 bool is_written_null(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
   if (begin == std::string_view::npos) return false;
@@ -143,13 +143,13 @@ class Applier {
   }
 
  private:
-  // Makes the way to the last part ready, as far as the schema describes it: short forms become
-  // long ones, and stages and lists of the defaults are written into the tree. Notes the type of
-  // the value that the last part names.
+  // Prepares the path to the last part as far as the schema describes it: short forms become long
+  // ones, and stages and lists of the defaults are written into the tree. Stores the type of the
+  // value that the last part names.
   void prepare(Node& tree) {
     if (grammar_.schema == nullptr) return;
     Node* at = &tree;
-    const FieldType* type = nullptr;  // of `at`; null: the whole file
+    const FieldType* type = nullptr;  // type of `at`; null: the whole file
     for (std::size_t i = 0; i < change_.parts.size(); ++i) {
       const Part& part = change_.parts[i];
       const bool is_last = i + 1 == change_.parts.size();
@@ -183,7 +183,7 @@ class Applier {
     map.entries.push_back({part.name, part.position, std::move(usual)});
   }
 
-  // Of a map only its `type`: its other defaults stay defaults.
+  // Returns the default; for a map only its `type`, so that its other options keep their defaults.
   static Node default_of(const FieldsOfMap& fields, const Part& part) {
     Node usual;
     fields.each([&](const Field& field, const Node& value) {
@@ -209,7 +209,7 @@ class Applier {
     return &node.entries.back().value;
   }
 
-  // The node that part `i` is looked up in must be a map or list, or able to become one.
+  // Makes the node that part `i` is looked up in a map or list, if possible.
   bool make_container(Node& node, std::size_t i) {
     const Part& part = change_.parts[i];
     if (node.type == Node::Type::null) {
@@ -248,8 +248,8 @@ class Applier {
     parent.entries.push_back({part.name, part.position, std::move(value)});
   }
 
-  // The value that is set; a short form keeps the keys below it that earlier overrides set, so that
-  // `weights.prefix=model. weights=file.ckpt` has the same effect in any order.
+  // Returns the value to set. A short form keeps the keys below it that earlier overrides set, so
+  // that `weights.prefix=model. weights=file.ckpt` has the same effect in any order.
   [[nodiscard]] Node completed(const Node& before) const {
     Node value = change_.value;
     if (last_type_ == nullptr || value.type != Node::Type::scalar ||
@@ -264,7 +264,7 @@ class Applier {
     return expanded.entries.size() > 1 ? expanded : value;
   }
 
-  // Whether an override named this key before its '=', and did not give it as part of a map.
+  // Returns whether an override set this key before its '=', and not as part of a map.
   static bool is_set_alone(const Position& key) {
     if (key.source == nullptr || !key.source->is_override || key.source->lines.empty())
       return false;
@@ -272,7 +272,7 @@ class Applier {
     return equals == std::string::npos || static_cast<std::size_t>(key.column) <= equals;
   }
 
-  // Another type has other options; those that earlier overrides gave are meant for it.
+  // Another type has other options. Those of earlier overrides are kept: they are for the new type.
   void drop_options(Node& stage, const Node* type) {
     if (type == nullptr || type->text == change_.value.text) return;
     std::erase_if(stage.entries, [](const Entry& entry) {
@@ -313,7 +313,7 @@ class Applier {
   const Override& change_;
   Diagnostics& diagnostics_;
   const Grammar& grammar_;
-  const FieldType* last_type_ = nullptr;  // of the value that is set; null: not known
+  const FieldType* last_type_ = nullptr;  // type of the value that is set; null: not known
 };
 
 }  // namespace

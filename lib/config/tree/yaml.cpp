@@ -16,17 +16,17 @@
 #include <utility>
 #include <vector>
 
-// The one source that sees yaml-cpp. Its events, unlike its nodes, show tags, aliases and anchors
-// with their places, and the handler may stop the parser before a hostile file costs anything.
+// Only this source uses yaml-cpp. Its event interface, unlike its node interface, reports tags,
+// aliases and anchors with positions, and the handler can stop the parser early on a hostile file.
 
 namespace trainctl::config {
 namespace {
 
-// yaml-cpp holds every open bracket of a line in memory before the first event.
+// yaml-cpp stores every open bracket of a line before it emits the first event.
 constexpr std::size_t kMaxOpenBrackets = 4096;
 
 struct Sentence {
-  std::string_view theirs;  // how yaml-cpp's message starts
+  std::string_view theirs;  // start of yaml-cpp's message
   std::string_view message;
   std::string_view hint;
 };
@@ -81,7 +81,7 @@ bool is_control(std::string_view character) {
          ((first < 0x20 && first != '\t' && first != '\n' && first != '\r') || first == 0x7F);
 }
 
-// "key:value" without the space is one text in YAML; the classic slip.
+// "key:value" without the space is one string in YAML, a common mistake.
 bool lacks_space_after_colon(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" -");
   if (begin == std::string_view::npos) return false;
@@ -99,7 +99,7 @@ bool has_tab_indent(std::string_view line) {
          line.substr(0, begin).find('\t') != std::string_view::npos;
 }
 
-// One past the quote that closes the one at the front.
+// Returns the position after the quote that closes the first one.
 std::size_t end_of_quote(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[0] == '"' && text[i] == '\\') {
@@ -112,7 +112,7 @@ std::size_t end_of_quote(std::string_view text) {
   return std::string_view::npos;
 }
 
-/// The raw text beside the parser's events: places, and what was written where.
+/// The raw text, which has what the parser's events lack: positions, and how a value was written.
 class YamlText {
  public:
   YamlText(std::shared_ptr<const Source> source, std::string_view text, int first_column)
@@ -122,12 +122,12 @@ class YamlText {
     }
   }
 
-  /// Lines and columns from 0, as yaml-cpp counts them; outside the text: its end.
+  /// Lines and columns count from 0, as in yaml-cpp. Positions outside the text refer to its end.
   [[nodiscard]] Position position(int line, int column, std::size_t length = 1) const {
     return at(offset_of(line, column), length);
   }
 
-  /// From a place to the end of its line.
+  /// Returns the text from a position to the end of its line.
   [[nodiscard]] std::string_view rest_of_line(int line, int column) const {
     const std::size_t begin = offset_of(line, column);
     const auto next = std::ranges::upper_bound(starts_, begin);
@@ -137,7 +137,7 @@ class YamlText {
     return rest;
   }
 
-  /// The same without the anchor in front of a value.
+  /// Returns the same without an anchor before the value.
   [[nodiscard]] std::string_view value_at(int line, int column) const {
     std::string_view rest = rest_of_line(line, column);
     if (rest.starts_with('&')) {
@@ -147,7 +147,7 @@ class YamlText {
     return rest;
   }
 
-  /// The place and extent of a scalar that yaml-cpp read as `value`.
+  /// Returns the position and length of a scalar that yaml-cpp parsed as `value`.
   [[nodiscard]] Position scalar(int line, int column, std::string_view value) const {
     const std::string_view rest = value_at(line, column);
     const auto skipped = static_cast<int>(rest_of_line(line, column).size() - rest.size());
@@ -157,7 +157,7 @@ class YamlText {
     return position(line, column + skipped, length);
   }
 
-  /// Whether a quoted text that begins there ends.
+  /// Returns whether a quoted text that starts there is closed.
   [[nodiscard]] bool is_closed(int line, int column) const {
     const std::string_view rest = value_at(line, column);
     if (!rest.starts_with('"') && !rest.starts_with('\'')) return true;
@@ -165,22 +165,22 @@ class YamlText {
            std::string_view::npos;
   }
 
-  /// The last `mark` at or before a place.
+  /// Returns the position of the last `mark` at or before a position.
   [[nodiscard]] Position last_before(int line, int column, char mark) const {
     const std::size_t offset = offset_of(line, column);
     const std::size_t found = text_.rfind(mark, offset);
     return at(found == std::string_view::npos ? offset : found);
   }
 
-  /// Whether a null is written there, not left out.
+  /// Returns whether a null is written there, as opposed to omitted.
   [[nodiscard]] bool has_null(int line, int column) const {
     const std::string_view rest = value_at(line, column);
     const std::string_view word = rest.substr(0, rest.find_first_of(" \t,]}#"));
     return word == "~" || word == "null" || word == "Null" || word == "NULL";
   }
 
-  /// Bytes no YAML parser should see: invalid UTF-8, control characters, thousands of open
-  /// brackets. False if any.
+  /// Reports bytes that a YAML parser should not get: invalid UTF-8, control characters, thousands
+  /// of open brackets. Returns false if there are any.
   bool check_bytes(Diagnostics& diagnostics) const {
     std::size_t open = 0;
     for (std::size_t i = 0; i < text_.size();) {
@@ -210,7 +210,7 @@ class YamlText {
     return true;
   }
 
-  /// A syntax error of yaml-cpp in words of ours.
+  /// Reports a syntax error of yaml-cpp with a clearer message.
   void report_syntax(int line, int column, std::string_view message,
                      Diagnostics& diagnostics) const {
     const Position where = position(line, column);
@@ -222,7 +222,7 @@ class YamlText {
       hint = sentence.hint;
       break;
     }
-    // The slip is often on the line before the one where yaml-cpp gives up.
+    // The mistake is often on the line before the one that yaml-cpp reports.
     for (const int candidate : {where.line - 1, where.line - 2}) {
       const std::string_view suspect = rest_of_line(candidate, 0);
       if (has_tab_indent(suspect)) {
@@ -261,7 +261,7 @@ class YamlText {
   std::vector<std::size_t> starts_;
 };
 
-struct Stop {};  // the problem is reported; nothing after it can be read
+struct Stop {};  // thrown after reporting a problem that ends parsing
 
 struct Anchored {
   Node node;
@@ -269,14 +269,14 @@ struct Anchored {
   std::size_t height = 0;
 };
 
-// A list or map that is not closed yet.
+// A list or map that is still open.
 struct Frame {
   Node node;
   YAML::anchor_t anchor = 0;
   std::size_t nodes = 1;
   std::size_t height = 1;
-  bool wants_key = false;   // map
-  bool keeps_value = true;  // map: the key was sound
+  bool wants_key = false;   // for map
+  bool keeps_value = true;  // for map: the key was valid
   std::string key;
   Position key_position;
   std::unordered_map<std::string, Position> seen;
@@ -376,7 +376,7 @@ class TreeBuilder final : public YAML::EventHandler {
            "flatten the tree");
   }
 
-  // True where there is a tag.
+  // Returns true if there is a tag.
   bool reject_tag(const YAML::Mark& mark, const std::string& tag) {
     const std::string_view rest = text_.value_at(mark.line, mark.column);
     if (!rest.starts_with('!') && (tag.empty() || tag == "?" || tag == "!")) return false;
@@ -497,7 +497,7 @@ Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view te
   const YamlText raw(source, text, column);
   const Node broken = Node::broken_at(raw.position(0, 0));
   if (!raw.check_bytes(diagnostics)) return broken;
-  Diagnostics found;  // a syntax error makes what was found before it doubtful
+  Diagnostics found;  // problems found before a syntax error are unreliable
   TreeBuilder builder(raw, found);
   const auto keep = [&] {
     for (const Diagnostic& one : found.sorted()) diagnostics.add(one);

@@ -12,7 +12,7 @@
 namespace trainctl::data {
 namespace {
 
-// Above the places of transforms in their list, which key the draws of samples.
+// RNG keys of sample transforms are their indices in the list; this key is above all of them.
 constexpr std::uint16_t kOperation = 0xff00;
 
 }  // namespace
@@ -78,7 +78,7 @@ void blend(std::uint16_t own, std::int64_t bytes, std::uint8_t* __restrict one,
            std::uint8_t* __restrict other) {
   const auto rest = static_cast<std::uint16_t>(kMixSteps - own);
   for (std::int64_t i = 0; i < bytes; ++i) {
-    // At most 255 * 256 + 128: 16 bits hold it.
+    // The sum is at most 255 * 256 + 128 and fits into 16 bits.
     const auto a = static_cast<std::uint16_t>(one[i] * own + other[i] * rest + kMixSteps / 2);
     const auto b = static_cast<std::uint16_t>(other[i] * own + one[i] * rest + kMixSteps / 2);
     one[i] = static_cast<std::uint8_t>(a / kMixSteps);
@@ -110,7 +110,8 @@ void mix_images(const Mix& mix, const ImageShape& image, std::uint8_t* one, std:
   }
 }
 
-// Best (1978), as in Devroye, "Random variate generation in one line of code" (1996): no rejection.
+// Best (1978), as in Devroye, "Random variate generation in one line of code" (1996), without
+// rejection.
 double draw_beta(CounterRng& rng, double alpha) {
   const double u = (static_cast<double>(rng.next_u32()) + 0.5) * 0x1p-32;  // never 0
   const double cos = sin_cos_degrees(360 * static_cast<double>(rng.uniform())).cos;
@@ -121,7 +122,7 @@ double draw_beta(CounterRng& rng, double alpha) {
 
 namespace {
 
-/// Draws: lambda, rounded to a 256th, which is what pixels and labels get.
+/// Draws lambda and rounds it to a multiple of 1/256. Pixels and labels both use the rounded value.
 class Mixup final : public BatchTransform {
  public:
   explicit Mixup(const spec::batch_transform::Mixup& options) : alpha_(options.alpha) {}
@@ -137,8 +138,8 @@ class Mixup final : public BatchTransform {
   double alpha_;
 };
 
-/// Draws: lambda; then the column and the row of the box's middle. The labels get the share that is
-/// left of the image.
+/// Draws lambda, then the column and the row of the box center. The label weight is the share of
+/// the image that remains after the box is clipped.
 class Cutmix final : public BatchTransform {
  public:
   explicit Cutmix(const spec::batch_transform::Cutmix& options) : alpha_(options.alpha) {}

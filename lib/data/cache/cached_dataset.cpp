@@ -79,7 +79,7 @@ void CachedDataset::fill(std::span<const std::int64_t> indices, Rows rows) const
 void CachedDataset::fill_images(std::span<const std::int64_t> indices,
                                 std::span<std::byte> images) const {
   const std::size_t bytes = layout_[image_].bytes();
-  std::vector<std::byte> scratch;  // stays empty once the images are kept
+  std::vector<std::byte> scratch;  // stays empty when all images are cached
   for (std::size_t i = 0; i < std::min(kRowsAhead, indices.size()); ++i) prefetch(indices[i]);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (i + kRowsAhead < indices.size()) prefetch(indices[i + kRowsAhead]);

@@ -13,20 +13,22 @@
 
 namespace trainctl::data {
 
-/// Memory for the images of a data set, filled as they come: each image once, by any thread, found
-/// without a lock. The memory is reserved at the start and taken as it is written.
+/// Holds the images of a data set in memory and is filled in any order. Any thread stores an image,
+/// once, and lookups take no lock. The address space is reserved at the start; pages are allocated
+/// when they are written.
 class ImageStash {
  public:
-  /// Images of one shape lie at their index; any others, or files, one behind the other up to
-  /// `capacity` bytes in all.
+  /// Places images of one fixed shape by index. Appends encoded files and images of other shapes,
+  /// up to `capacity` bytes in total.
   ImageStash(std::int64_t samples, const ImageShape& shape, std::uint64_t capacity);
 
-  /// Bytes for the states and places of so many images, without the images.
+  /// Returns the bytes of the states and positions of `samples` images, without the images.
   static std::uint64_t bookkeeping(std::int64_t samples, const ImageShape& shape);
 
-  /// Nothing where the image is not kept (yet).
+  /// Returns nothing when the image is not stored (yet).
   [[nodiscard]] std::optional<StoredImage> find(std::int64_t index) const;
-  /// Keeps a copy, unless another thread did or does, or there is no room left.
+  /// Stores a copy, unless another thread stores or has stored the image, or the capacity is used
+  /// up.
   void keep(std::int64_t index, const StoredImage& image);
   void prefetch(std::int64_t index) const;
 
@@ -34,37 +36,37 @@ class ImageStash {
   struct Place {
     std::uint64_t offset = 0;
     std::uint32_t bytes = 0;
-    std::uint32_t height = 0;  // of raw pixels
+    std::uint32_t height = 0;  // shape of raw pixels
     std::uint32_t width = 0;
     std::uint32_t channels = 0;
   };
-  /// An image stays claimed where there was no room for it.
+  /// An image that did not fit stays kClaimed, so that nobody tries again.
   enum State : std::uint8_t { kAbsent, kClaimed, kKept };
 
   [[nodiscard]] std::optional<std::uint64_t> room_for(std::int64_t index, std::uint64_t bytes);
 
-  ImageShape shape_;  // fixed, or not
+  ImageShape shape_;  // may have open height and width
   std::vector<std::atomic<std::uint8_t>> states_;
-  std::vector<Place> places_;  // empty where the shape is fixed
+  std::vector<Place> places_;  // empty when the shape is fixed
   std::atomic<std::uint64_t> used_{0};
   Arena bytes_;
 };
 
-/// Told how many of how many samples are done; may throw to stop.
+/// Called with the number of finished samples and the total. May throw to stop the work.
 using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-/// A data set whose images stay in memory once they have been read: as they are stored (encoded),
-/// or as pixels behind the fixed transforms (decoded). What does not fit is read again each time: a
-/// batch never changes.
+/// A data set whose images stay in memory after the first read: as they are stored (encoded), or as
+/// pixels after the fixed transforms (decoded). Images that do not fit are read again every time,
+/// so batches do not depend on the capacity.
 class CachedDataset final : public Dataset, public ImageStore, public Fetchable {
  public:
-  /// Encoded, up to `capacity` bytes.
+  /// Caches encoded images, up to `capacity` bytes.
   CachedDataset(std::shared_ptr<const Dataset> source, std::uint64_t capacity);
-  /// Decoded; `capacity` counts where the images differ in size.
+  /// Caches decoded images. `capacity` limits them only when the images differ in size.
   CachedDataset(std::unique_ptr<const Prefix> prefix, std::uint64_t capacity);
 
-  /// Reads every image once, in the order of the data set. One that cannot be read is left to the
-  /// loader.
+  /// Reads every image once, in the order of the data set. Skips unreadable images; the loader
+  /// reports them.
   void load(const Progress& progress = {}) const;
 
   [[nodiscard]] std::int64_t size() const override { return source_->size(); }
@@ -79,7 +81,7 @@ class CachedDataset final : public Dataset, public ImageStore, public Fetchable 
   [[nodiscard]] const Fetchable* fetchable() const override {
     return source_->fetchable() != nullptr ? this : nullptr;
   }
-  /// Brings nothing for an image that is kept.
+  /// Transfers nothing for a cached image and returns 0.
   std::uint64_t fetch(std::int64_t index) const override;
   [[nodiscard]] std::string object(std::int64_t index) const override {
     return source_->fetchable()->object(index);
@@ -96,9 +98,9 @@ class CachedDataset final : public Dataset, public ImageStore, public Fetchable 
   void fill_images(std::span<const std::int64_t> indices, std::span<std::byte> images) const;
 
   std::shared_ptr<const Dataset> source_;
-  std::unique_ptr<const Prefix> prefix_;  // null: encoded
+  std::unique_ptr<const Prefix> prefix_;  // null when the cache is encoded
   Layout layout_;
-  std::size_t image_ = 0;  // its field
+  std::size_t image_ = 0;  // index of the image field in layout_
   mutable ImageStash stash_;
 };
 

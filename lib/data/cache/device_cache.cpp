@@ -14,8 +14,8 @@
 namespace trainctl::data {
 namespace {
 
-/// A data set whose images are on a device: fill() gives all other fields. images() still reads
-/// them, so that a damaged one is reported.
+/// A data set whose images are on a device: fill() writes only the other fields. images() still
+/// reads the files, so that the loader reports damaged images.
 class HeldDataset final : public Dataset, public ImageStore {
  public:
   explicit HeldDataset(std::shared_ptr<const Prefix> prefix)
@@ -52,7 +52,7 @@ class HeldDataset final : public Dataset, public ImageStore {
   Layout layout_;
 };
 
-/// Makes the image of a sample, or zeros; returns whether it could be read.
+/// Writes the image of a sample to `to`, or zeros. Returns false when it could not be read.
 bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shape,
                 std::span<std::byte> to) {
   thread_local std::vector<std::byte> scratch;
@@ -70,18 +70,19 @@ bool make_image(const Prefix& prefix, std::int64_t index, const ImageShape& shap
   }
 }
 
-/// Sends all images, stage by stage: several threads fill one while the one before is on its way.
+/// Copies all images to the device, buffer by buffer: the threads fill one buffer while the
+/// previous one is in flight.
 void upload(const Prefix& prefix, HeldImages& held, int threads, const Progress& progress) {
   const std::int64_t samples = prefix.dataset()->size();
   const std::size_t bytes = held.shape.bytes();
-  FetchAhead ahead(prefix.dataset(), 1);  // of a remote data set
+  FetchAhead ahead(prefix.dataset(), 1);  // for a remote data set
   ahead.begin({.count = samples});
   for (std::int64_t first = 0; first < samples;) {
     const std::span<std::byte> stage = held.memory->stage();
     const std::int64_t count =
         std::min(static_cast<std::int64_t>(stage.size() / bytes), samples - first);
     ASSERT(count > 0);
-    // Bytes, because threads cannot write to neighbors in a vector<bool>.
+    // Bytes are used because threads cannot write to neighbors in a vector<bool>.
     std::vector<std::uint8_t> sound(static_cast<std::size_t>(count));
     run_in_order(
         {.end = count,
@@ -117,7 +118,7 @@ Bytes in_channels(const Fill& fill, std::int64_t channels) {
   return colors;
 }
 
-/// Adds what one more step paints. Returns why that is impossible, or an empty text.
+/// Adds the colors of one more step. Returns why that is impossible, or an empty string.
 std::string add(const Paint& paint, std::int64_t channels, PlanColors& colors) {
   if (paint.outside) {
     const Bytes fill = in_channels(*paint.outside, channels);

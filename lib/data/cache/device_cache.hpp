@@ -8,19 +8,20 @@
 
 namespace trainctl::data {
 
-/// The pipeline with its images on the device: each is made once, in the order of the data set, by
-/// `threads` threads; a damaged one is left to the loader. Only the random transforms are left.
-/// Throws Error(config) where they cannot be planned, Error(resource) where the images do not fit.
+/// Returns the pipeline with its images in device memory. `threads` threads make each image once,
+/// in the order of the data set; the loader reports damaged images. Only the random transforms
+/// remain in the pipeline. Throws Error(config) when the random transforms cannot be planned,
+/// Error(resource) when the images do not fit.
 Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress = {},
                      int threads = 1);
 
-/// What the transforms behind the fixed prefix are to a device that keeps the images: plans.
+/// Describes whether a device that holds the images can apply the random transforms as plans.
 struct PlannedTail {
-  std::string obstacle;  // why they cannot be planned, and what to do; empty: they can
+  std::string obstacle;  // why not, and what to do; empty when it can
   PlanColors colors;
 };
 
-/// `shape`: of the images behind the fixed prefix.
+/// Checks the transforms after the fixed prefix, whose output has the shape `shape`.
 PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape);
 
 }  // namespace trainctl::data

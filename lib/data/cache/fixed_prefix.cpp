@@ -49,7 +49,7 @@ ImageView Prefix::run(std::int64_t index, Workspace& work) const {
   ImageView image = looking_into(*dataset_, index, [&] { return work.reader.read(stored); });
   for (std::size_t operation = 0; operation < transforms_.size(); ++operation) {
     ImageTarget out(work.between[operation % 2]);
-    // None of them draws; each must have a generator all the same.
+    // Fixed transforms draw nothing, but the interface requires a generator.
     CounterRng rng(0, 0, 0, static_cast<std::uint16_t>(operation));
     transforms_[operation]->apply(image, out, rng);
     image = out.view();

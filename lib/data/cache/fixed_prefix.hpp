@@ -11,26 +11,26 @@
 
 namespace trainctl::data {
 
-/// Number of transforms before the first random one.
+/// Returns the number of transforms before the first random one.
 std::size_t fixed_prefix(const Pipeline& pipeline);
-/// Takes them out, as a data set in place of the pipeline's has done them; the draws of the others
-/// keep their numbers.
+/// Removes the fixed prefix, because a cache or pack has already applied it. The remaining
+/// transforms keep their RNG keys.
 void drop_fixed_prefix(Pipeline& pipeline);
 
-/// Makes the pixels of a sample behind the transforms of the fixed prefix: what decoded caches and
-/// packs keep. Called from several threads.
+/// Makes the pixels of a sample after the fixed prefix, which decoded caches and packs store.
+/// Called from several threads.
 class Prefix {
  public:
   explicit Prefix(const Pipeline& pipeline);
 
   [[nodiscard]] const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
-  /// Height and width are 0 where each sample has its own.
+  /// Height and width are 0 when samples differ in size.
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
-  /// Shape of one image as its head tells it. Throws Error(data).
+  /// Returns the shape that the header of the image states. Throws Error(data).
   [[nodiscard]] ImageShape shape_before(const StoredImage& image) const;
-  /// What the transforms make of it.
+  /// Returns the shape that the fixed prefix makes of `shape`.
   [[nodiscard]] ImageShape shape_behind(ImageShape shape) const;
-  /// The pixels lie in `out`. Throws Error(data).
+  /// Returns the pixels of a sample, stored in `out`. Throws Error(data).
   [[nodiscard]] StoredImage make(std::int64_t index, std::vector<std::byte>& out) const;
 
  private:

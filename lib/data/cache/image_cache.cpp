@@ -11,7 +11,8 @@ namespace {
 
 const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encoded" : "decoded"; }
 
-// The model and its gradients come later: mode auto leaves half of the free memory to them.
+// The model and its gradients are allocated later: mode auto leaves half of the free memory to
+// them.
 constexpr std::uint64_t kAutoShare = 2;
 constexpr std::uint64_t kNamedTenths = 9;
 

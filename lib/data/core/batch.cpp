@@ -44,7 +44,7 @@ std::optional<std::size_t> find(const Layout& layout, std::string_view name) {
   return found == layout.size() ? std::nullopt : std::optional(found);
 }
 
-/// A scalar is a row of one number.
+/// Returns {1} for a scalar.
 std::vector<std::int64_t> row_of(std::vector<std::int64_t> shape) {
   if (shape.empty()) shape.push_back(1);
   return shape;

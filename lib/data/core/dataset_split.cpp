@@ -17,7 +17,7 @@ const Field kClassLabel{"label", Dtype::i64, {}};
 
 struct DividedSet {
   std::shared_ptr<const Dataset> whole;
-  Parts parts;  // in the order of spec::Part
+  Parts parts;  // indexed by spec::Part
 };
 
 PartitionRequest partition_request(const spec::SplitOptions& options, std::int64_t samples) {
@@ -96,7 +96,7 @@ Parts divide(const spec::SplitOptions& options, std::int64_t samples,
 
 std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split, const Catalog& catalog) {
   const auto set = open_divided(split, catalog);
-  // The part keeps the whole set open, and with it what the other parts share.
+  // The part keeps the whole data set alive, and so the division that the other parts share.
   const std::shared_ptr<const Dataset> whole(set, set->whole.get());
   return subset(whole, set->parts[part_index(split.part->part)]);
 }
@@ -155,7 +155,8 @@ class Subset final : public Dataset, public ImageStore, public ImageRanges, publ
   }
   [[nodiscard]] std::int64_t tile_rows() const override { return dataset_->tile_rows(); }
   [[nodiscard]] bool in_memory() const override { return dataset_->in_memory(); }
-  /// Its share of the whole, so that the subsets of one data set add up to it.
+  /// Returns a proportional share, so that the footprints of all subsets of a data set add up to
+  /// the whole.
   [[nodiscard]] Footprint footprint() const override {
     const Footprint whole = dataset_->footprint();
     const double share = static_cast<double>(size()) / static_cast<double>(dataset_->size());

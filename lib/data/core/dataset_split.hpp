@@ -9,26 +9,28 @@
 #include <string_view>
 #include <utility>
 
-// `dataset.split`: one data set, divided into train, val and test.
+// Implements `dataset.split`, which divides one data set into train, val and test.
 
 namespace trainctl::data {
 
-/// The samples of the split, which has a part. The data set is opened once for all parts. Throws
-/// Error(config) when it cannot be divided as `dataset.split` says, or Error(data).
+/// Returns the samples of the split, which must have a part. The data set is opened once for all
+/// parts. Throws Error(data), or Error(config) when it cannot be divided as `dataset.split`
+/// requires.
 std::shared_ptr<const Dataset> part_of_set(const spec::DataSplit& split, const Catalog& catalog);
 
-/// Turns the facts of the whole data set into those of the part. Opens the data set only for
-/// classes and groups. Throws as part_of_set().
+/// Replaces the facts of the whole data set by the facts of the part. Opens the data set only when
+/// classes or groups matter. Throws like part_of_set().
 void keep_part(Facts& facts, const spec::DataSplit& split, const Catalog& catalog);
 
-/// What spec::kSplitFile holds: the settings, the number of samples of each part, and the samples
-/// of val and test by their index in the whole data set; all others are in train.
+/// Returns the content of spec::kSplitFile: the settings, the number of samples of each part, and
+/// the indices of the val and test samples in the whole data set. All other samples are in train.
 Json split_document(const spec::DataSplit& train);
 
-/// Digest of which samples are in which part. It does not depend on the times of image files.
+/// Returns a digest of which samples are in which part. It does not depend on the modification
+/// times of image files.
 std::string division_digest(const spec::DataSplit& train);
 
-/// The group of each sample, numbered by first appearance, from the text of its column.
+/// Collects the group of each sample, numbered by first appearance of its text in the column.
 class GroupColumn {
  public:
   void add(std::string_view text);
@@ -40,17 +42,19 @@ class GroupColumn {
   std::vector<std::uint32_t> groups_;
 };
 
-/// The parts of a data set with those labels, each a class, and groups; either may be empty. The
-/// same for the same arguments everywhere.
+/// Divides a data set by class labels and groups; either may be empty. Deterministic: the result
+/// depends only on the arguments.
 Parts divide(const spec::SplitOptions& options, std::int64_t samples,
              const std::vector<std::int64_t>& labels, const std::vector<std::uint32_t>& groups,
              const std::vector<std::string>& class_names);
 
-/// Some samples of a data set, in the order of `indices`. Throws Error(data) where one is missing.
+/// Returns a view of some samples, in the order of `indices`. Throws Error(data) for an index out
+/// of range.
 std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
                                       std::vector<std::int64_t> indices);
 
-/// A copy of an image, no side longer than `most`: means of whole blocks where it is larger.
+/// Returns a copy of the image with no side longer than `most`. Larger images are averaged over
+/// whole blocks.
 std::vector<std::uint8_t> shrunk(const ImageView& image, std::int64_t most, ImageShape& shape);
 
 }  // namespace trainctl::data

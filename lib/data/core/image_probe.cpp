@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::int64_t kMostLookedAt = 256;
 constexpr std::int64_t kMostProbed = 64;
-constexpr double kMargin = 1.1;  // on what was measured on some images only
+constexpr double kMargin = 1.1;  // added when only some images were measured
 
-/// The i-th of `wanted` indices that are spread over `size` samples, one from each stretch, at
-/// another place of it each time: sizes may repeat in the order.
+/// Returns the i-th of `wanted` indices that are spread over `size` samples, one per stretch. The
+/// offset within the stretch varies, because sizes may be periodic in the order of the data set.
 std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size) {
   return i * size / wanted + i * 7 % (size / wanted);
 }
@@ -40,7 +40,7 @@ ImageLook look_at_images(const Pipeline& pipeline) {
       if (input.bytes() > look.largest.bytes()) look.largest = input;
       ++look.images;
     } catch (const Error& error) {
-      // The loader reports an image that is damaged or does not suit a transform.
+      // The loader reports images that are damaged or do not suit a transform.
       if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;
     }
   }

@@ -5,13 +5,14 @@
 
 namespace trainctl::data {
 
-/// Labeled uint8 images, all of one shape, in memory. Layout: image u8 HWC, label i64.
+/// Labeled uint8 images of one shape, in memory. Layout: image u8 HWC, label i64.
 class MemoryDataset final : public Dataset, public ImageStore {
  public:
-  /// `images` holds facts.samples images in a row; `labels` a class below facts.classes for each.
+  /// `images` holds facts.samples contiguous images, `labels` one class below facts.classes for
+  /// each.
   MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels);
 
-  /// The facts of such a data set.
+  /// Returns the facts of such a data set.
   static Facts facts(std::int64_t samples, std::int64_t classes, const ImageShape& image);
 
   [[nodiscard]] std::int64_t size() const override { return facts_.samples; }
@@ -36,10 +37,12 @@ class MemoryDataset final : public Dataset, public ImageStore {
   std::vector<std::uint8_t> labels_;
 };
 
-/// Memory for facts.samples images. Throws Error(resource) beyond half of what is available.
+/// Reserves memory for facts.samples images. Throws Error(resource) when that takes more than half
+/// of the available memory.
 Arena image_memory(const Facts& facts);
 
-/// One field of all samples: a row-major matrix, in memory or a mapped file that `owner` keeps.
+/// One field of all samples as a row-major matrix, in memory or in a mapped file that `owner` keeps
+/// open.
 struct FieldRows {
   Field field;
   std::span<const std::byte> bytes;
@@ -47,14 +50,15 @@ struct FieldRows {
   bool mapped = false;
 };
 
-/// Rows of `field` that own their memory.
+/// Returns rows of `field` that own their memory.
 FieldRows owned_rows(Field field, std::vector<std::byte> bytes);
 FieldRows owned_rows(Field field, std::vector<float> values);
 
-/// A data set of plain rows: a batch is one gather per field. An image is the first field.
+/// A data set of plain rows, where a batch is one gather per field. An image must be the first
+/// field.
 class RowsDataset final : public Dataset, public ImageStore {
  public:
-  /// Every field holds the same number of rows, at least one.
+  /// All fields must have the same number of rows, at least one.
   RowsDataset(std::vector<FieldRows> fields, std::int64_t classes,
               std::vector<std::string> class_names = {});
 

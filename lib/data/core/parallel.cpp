@@ -19,12 +19,12 @@ namespace trainctl::data {
 void prepare_thread(const char* name, Priority priority) {
   sigset_t all;
   ::sigfillset(&all);
-  ::sigdelset(&all, SIGBUS);  // of a mapped file that became shorter: see lost_pages.hpp
+  ::sigdelset(&all, SIGBUS);  // raised when a mapped file shrinks: see mapped_file.hpp
   ::sigdelset(&all, stack_signal());
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), name);
-  // On Linux each thread has its own nice value. A refusal costs nothing but speed.
-  constexpr int kLower = 5;  // a third of the trainer's share of a core that both want
+  // On Linux each thread has a separate nice value. If the call fails, loading is only slower.
+  constexpr int kLower = 5;  // gives a third of the trainer's share on a contended core
   const auto thread = static_cast<id_t>(::gettid());
   if (priority == Priority::below_trainer)
     (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kLower);
@@ -32,7 +32,7 @@ void prepare_thread(const char* name, Priority priority) {
 
 namespace {
 
-/// What the workers and the caller of run_in_order() share.
+/// The state that workers and the caller of run_in_order() share.
 class Line {
  public:
   explicit Line(const InOrder& range)
@@ -41,7 +41,7 @@ class Line {
         taken_(range.first),
         made_(static_cast<std::size_t>(range.ahead)) {}
 
-  /// Worker: until nothing is left to make.
+  /// Runs in a worker until no items are left.
   void work(const std::function<void(std::int64_t)>& make) {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -62,7 +62,7 @@ class Line {
     }
   }
 
-  /// Caller.
+  /// Runs in the caller.
   void await(std::int64_t index) {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [&] { return made(index).done; });
@@ -97,7 +97,7 @@ class Line {
   bool closed_ = false;
 };
 
-/// Closes the line at the end of a scope, before the threads declared above it are joined.
+/// Closes the line at the end of the scope, before the threads declared above it are joined.
 struct Closing {
   Line& line;
   ~Closing() { line.close(); }
@@ -113,7 +113,7 @@ void run_in_order(const InOrder& range, const std::function<void(std::int64_t)>&
   try {
     for (int i = 0; i < range.workers; ++i) threads.emplace_back([&] { line.work(make); });
   } catch (const std::system_error&) {
-    if (threads.empty()) throw;  // some are enough
+    if (threads.empty()) throw;  // otherwise run with fewer threads
   }
   for (std::int64_t index = range.first; index < range.end; ++index) {
     line.await(index);
@@ -127,7 +127,7 @@ void run_in_threads(std::int64_t threads, const std::function<void()>& work) {
   try {
     for (std::int64_t i = 1; i < threads; ++i)
       helpers.push_back(std::async(std::launch::async, work));
-  } catch (const std::system_error&) {  // fewer are enough
+  } catch (const std::system_error&) {  // run with fewer threads
   }
   work();
   for (std::future<void>& helper : helpers) helper.get();

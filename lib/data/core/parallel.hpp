@@ -9,18 +9,19 @@
 
 namespace trainctl::data {
 
-/// Of the threads that load: below_trainer where they share cores with the training.
+/// Priority of loader threads: below_trainer when they share cores with the training.
 enum class Priority { normal, below_trainer };
 
-/// Called first in every thread that loads: blocks signals and sets its name (at most 15
-/// characters) and its share of the cores.
+/// Must be called first in every loader thread: blocks signals, sets the thread name (at most 15
+/// characters) and the nice value.
 void prepare_thread(const char* name, Priority priority);
 
-/// Workspaces for threads that come and go: as many as were ever in use at once.
+/// Reusable workspaces for short-lived threads. The pool grows to the largest number in use at the
+/// same time.
 template <class T>
 class Pool {
  public:
-  /// One workspace, given back at the end.
+  /// Borrows one workspace and returns it in the destructor.
   class Lease {
    public:
     explicit Lease(Pool& pool) : pool_(pool), work_(pool.take()) {}
@@ -53,10 +54,10 @@ class Pool {
   std::vector<std::unique_ptr<T>> idle_;
 };
 
-/// Runs make(i) for first <= i < end on `workers` threads, and take(i) for one after the other in
-/// the caller, at most `ahead` behind what is being made; make(i) may write to its slot i mod
-/// `ahead` until take(i) has returned. Where a make throws, everything before it is taken, and then
-/// its exception leaves.
+/// Runs make(i) for first <= i < end on `workers` threads, and take(i) in the caller, in ascending
+/// order. At most `ahead` items are made but not taken: make(i) may write to slot i mod `ahead`
+/// until take(i) returns. If a make() throws, all items before it are taken, then the exception is
+/// rethrown.
 struct InOrder {
   std::int64_t first = 0;
   std::int64_t end = 0;
@@ -66,8 +67,8 @@ struct InOrder {
 void run_in_order(const InOrder& range, const std::function<void(std::int64_t)>& make,
                   const std::function<void(std::int64_t)>& take);
 
-/// Runs `work` in `threads` threads, of which the caller is one, or in fewer where the system has
-/// no more. Returns once all have ended, or throws what one of them threw.
+/// Runs `work` in `threads` threads including the caller, or in fewer when the system cannot start
+/// more. Returns when all have finished; rethrows an exception of one of them.
 void run_in_threads(std::int64_t threads, const std::function<void()>& work);
 
 }  // namespace trainctl::data

@@ -23,7 +23,7 @@ std::int64_t whole_part(double exact) {
   return static_cast<std::int64_t>(std::floor(exact + kRounding));
 }
 
-/// The numbers 0 ... count - 1 in a stable order.
+/// Returns the numbers 0 ... count - 1 in stable order.
 template <class Less>
 std::vector<std::size_t> sorted_indices(std::size_t count, Less&& less) {
   std::vector<std::size_t> order(count);
@@ -32,7 +32,7 @@ std::vector<std::size_t> sorted_indices(std::size_t count, Less&& less) {
   return order;
 }
 
-/// Samples listed stratum by stratum.
+/// Returns the samples of each stratum.
 std::vector<std::vector<std::int64_t>> members_of_strata(const PartitionRequest& request) {
   std::vector<std::vector<std::int64_t>> members(1);
   if (request.strata.empty()) {
@@ -48,9 +48,9 @@ std::vector<std::vector<std::int64_t>> members_of_strata(const PartitionRequest&
   return members;
 }
 
-/// How many samples of a stratum each part gets beyond the whole part of its share: 0 or 1, as many
-/// as are left, to the parts that still lack most. This order of choices reaches the sizes of all
-/// parts exactly whenever that is possible (Gale 1957).
+/// Returns how many samples of a stratum each part gets: its share rounded down, plus 0 or 1. The
+/// remaining samples go to the parts that lack the most, a greedy order that reaches the sizes of
+/// all parts exactly whenever that is possible (Gale 1957).
 std::vector<std::int64_t> counts_of_stratum(const std::vector<double>& shares, std::int64_t samples,
                                             std::vector<std::int64_t>& lacking) {
   std::vector<std::int64_t> counts;
@@ -109,7 +109,7 @@ Parts partition_samples(const PartitionRequest& request) {
   return parts;
 }
 
-/// Whole groups, drawn so that each part comes close to its share of every stratum.
+/// Assigns whole groups so that each part comes close to its share of every stratum.
 class GroupPartition {
  public:
   explicit GroupPartition(const PartitionRequest& request)
@@ -148,7 +148,7 @@ class GroupPartition {
   using Counts = std::vector<std::pair<std::int64_t, std::int64_t>>;  // stratum, samples
   static constexpr std::int64_t kMostWork = 1 << 22;
 
-  /// One entry for each stratum.
+  /// Merges the entries of each stratum.
   static void add_up(Counts& counts) {
     std::sort(counts.begin(), counts.end());
     std::size_t last = 0;
@@ -165,7 +165,7 @@ class GroupPartition {
     return request_.shares[part] * static_cast<double>(totals_[stratum]);
   }
 
-  /// How much further from its target the part would be with these samples.
+  /// Returns how much further the part would be from its target with these samples.
   [[nodiscard]] double cost(std::size_t part, const Counts& counts) const {
     double cost = 0;
     for (const auto& [stratum, samples] : counts) {
@@ -187,7 +187,7 @@ class GroupPartition {
     std::int64_t unused = used_parts(request_);
     std::int64_t left = std::ssize(sizes_);
     for (const std::uint32_t group : order) {
-      const bool must_fill = left-- == unused;  // every part gets a group
+      const bool must_fill = left-- == unused;  // every part must get a group
       double least = std::numeric_limits<double>::infinity();
       for (std::size_t part = 0; part < request_.shares.size(); ++part) {
         if (request_.shares[part] == 0 || (must_fill && used[part])) continue;
@@ -233,17 +233,17 @@ class GroupPartition {
   }
 
   const PartitionRequest& request_;
-  std::vector<std::int64_t> sizes_;                // of the groups
+  std::vector<std::int64_t> sizes_;                // samples of each group
   std::vector<Counts> strata_;                     // of each group
-  std::vector<std::int64_t> totals_;               // of the strata
-  std::vector<std::vector<std::int64_t>> filled_;  // of each part, by stratum
+  std::vector<std::int64_t> totals_;               // samples of each stratum
+  std::vector<std::vector<std::int64_t>> filled_;  // samples of each part, by stratum
 };
 
 }  // namespace
 
 std::vector<std::int64_t> part_sizes(const PartitionRequest& request) {
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> remainders;  // in millionths: closer ones are ties
+  std::vector<std::int64_t> remainders;  // in millionths; closer values are ties
   for (const double share : request.shares) {
     const double exact = share * static_cast<double>(request.samples);
     sizes.push_back(whole_part(exact));

@@ -32,13 +32,13 @@ Normalization checked(Normalization normalization, const ImageShape& image) {
   return normalization;
 }
 
-/// The transforms of a split, built one after the other.
+/// The transforms of a split, added one after the other.
 struct TransformList {
-  ImageShape shape;   // of the image behind the last one; its height and width may be open
+  ImageShape shape;   // of the output of the last transform; height and width may be open
   Pipeline pipeline;  // without its data set
 
-  /// Throws Error(config) naming the transform, and stays as it was, where it does not fit or comes
-  /// after `normalize`.
+  /// Throws Error(config) that names the transform when it does not fit or follows `normalize`. The
+  /// list is then unchanged.
   void add(const config::Stage& stage, const Catalog& catalog) {
     in_context(named(stage), [&] {
       ENSURE(config, !pipeline.normalization,
@@ -56,8 +56,8 @@ struct TransformList {
   }
 };
 
-/// The transforms of the split behind a check that each image has the size `common`. Throws as
-/// TransformList::add().
+/// Returns the transforms of the split after a check that each image has the size `common`. Throws
+/// like TransformList::add().
 TransformList list_of_common_size(const ImageShape& common, const spec::DataSplit& split,
                                   const Catalog& catalog) {
   TransformList list{common, {.transforms = {same_size(common)}, .names = {"same_size"}}};
@@ -111,7 +111,7 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.num_workers = loader.num_workers.value_or(0);
   options.prefetch_factor = loader.prefetch_factor.value_or(options.prefetch_factor);
   options.read_ahead = loader.read_ahead.value;
-  // Training on this CPU computes on every core; a GPU leaves the launching thread's.
+  // Training on a CPU uses all cores. With a GPU, only the thread that launches kernels needs one.
   const bool shared = device == TrainsOn::cpu || options.num_workers >= usable_cores();
   options.priority = shared ? Priority::below_trainer : Priority::normal;
   options.seed = experiment.seed;
@@ -140,7 +140,7 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
 
 namespace {
 
-/// Runs `body`; an Error becomes a problem at the stage.
+/// Runs `body` and turns an Error into a problem of the stage.
 template <class Body>
 void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
   try {
@@ -150,7 +150,8 @@ void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
   }
 }
 
-/// Whether a device can keep images of the shape `image` for these transforms, which fit them.
+/// Checks whether a device can hold images of shape `image` for these transforms, which must fit
+/// them.
 void check_tail(const Pipeline& pipeline, ImageShape image, const spec::DataSplit& split,
                 SplitCheck& check) {
   for (std::size_t i = 0; i < fixed_prefix(pipeline); ++i)
@@ -161,7 +162,7 @@ void check_tail(const Pipeline& pipeline, ImageShape image, const spec::DataSpli
       {split.dataset.position, "dataset.cache.mode=device: " + obstacle, ErrorKind::config});
 }
 
-/// A part that has the transforms of train because the file names none for it.
+/// Rejects random transforms in a part that inherits the transforms of train.
 void check_copied_transforms(const spec::DataSplit& split, const Pipeline& pipeline,
                              SplitCheck& check) {
   if (!split.part || !split.part->copies_transforms) return;
@@ -224,7 +225,7 @@ SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache,
     }
     check.facts->layout = transformed(check.facts->layout, list.pipeline.transforms);
   });
-  // A missing size is no news where a transform was left out.
+  // After another problem a transform is left out, so a missing size is not reported.
   if (before > 0) check.problems.resize(before);
   if (cache == spec::CacheMode::device && check.problems.empty())
     check_tail(list.pipeline, stored, split, check);

@@ -7,50 +7,55 @@
 
 namespace trainctl::data {
 
+/// Whether a loader serves training, with shuffling, sampler and drop_last, or evaluation.
 enum class Role { train, evaluate };
+/// The device of the training, which decides the priority of loader threads.
 enum class TrainsOn { cpu, gpu };
 
-/// Opens the split's data set, or its part of one. Throws Error(data) or Error(config).
+/// Opens the data set of the split, or the part of it that the split uses. Throws Error(data) or
+/// Error(config).
 std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split, const Catalog& catalog);
 
-/// Builds the split's data set and transforms from the registry of data stages. Images that no
-/// transform gives a size keep theirs, if a probe finds only one. Throws Error(data) or
+/// Builds the data set and transforms of the split from the catalog. If no transform sets the image
+/// size, the images keep theirs, provided that a probe finds only one size. Throws Error(data) or
 /// Error(config).
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalog& catalog = catalog_in_use());
-/// The same with the split's batch transforms.
+/// Like the first overload, with the batch transforms of the split.
 Pipeline build_pipeline(const spec::TrainSplit& split, const Catalog& catalog = catalog_in_use());
 
-/// The loader options the experiment asks for. Threads that it leaves to `auto` are 0 until
-/// decide_loading() has measured.
+/// Returns the loader options of the experiment. `num_workers: auto` gives 0 until decide_loading()
+/// has measured.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
                              TrainsOn device);
-/// The same for a verb that trains nothing: by the GPUs that the machine shows.
+/// For commands that train nothing: detects the device from the visible GPUs.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
 
-/// One thing wrong with a split, with where the config names it.
+/// One error in a split, with its position in the config.
 struct Problem {
   config::Position position;
   std::string message;
-  ErrorKind kind = ErrorKind::data;  // data: a file is at fault; config: the experiment
+  ErrorKind kind = ErrorKind::data;  // data: a file is faulty; config: the experiment is
 };
 
+/// The result of checking a split.
 struct SplitCheck {
   std::vector<Problem> problems;
-  /// What the split holds; the image as it leaves the transforms, if they fit. Absent where the
+  /// The facts of the split, with the image shape after the transforms if they fit. Absent when the
   /// headers could not be read.
   std::optional<Facts> facts;
 };
 
-/// Looks at a split before anything is loaded: files, headers, counts, and whether the transforms
-/// fit; with the cache mode `device`, whether a device can keep the images. Reads headers only.
-/// Never throws an Error of kind data or config.
+/// Checks a split before anything is loaded: files, headers, counts, and whether the transforms
+/// fit. With the cache mode `device` also checks whether a device can hold the images. Reads
+/// headers only. Never throws Error(data) or Error(config).
 SplitCheck check_split(const spec::DataSplit& split,
                        spec::CacheMode cache = spec::CacheMode::automatic,
                        const Catalog& catalog = catalog_in_use());
-/// The data set alone, before its transforms: images may differ in size.
+/// Checks the data set without its transforms: images may differ in size.
 SplitCheck check_dataset(const spec::DataSplit& split, const Catalog& catalog = catalog_in_use());
 
-/// Whether batches of that size can be mixed as the split asks; `train` is what check_split found.
+/// Checks whether the split's batch transforms can mix batches of that size. `train` comes from
+/// check_split().
 std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train,
                                             std::int64_t batch_size);
 

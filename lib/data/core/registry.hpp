@@ -11,40 +11,41 @@
 
 namespace trainctl::data {
 
-/// The data stages by name, a value: tests build their own with fakes. Filled by plain register
-/// functions listed in data.def; nothing registers itself.
+/// The data stages by name. Register functions listed in data.def fill it explicitly; there is no
+/// static registration, so tests can build catalogs of fakes.
 struct Catalog {
   std::map<std::string, std::function<std::shared_ptr<const Dataset>(const config::Stage&)>>
       datasets;
-  /// What a data set holds, from its headers, for `validate`: under 10 ms.
+  /// Reads the facts of a data set from its headers, for `validate`, in less than 10 ms.
   std::map<std::string, std::function<Facts(const config::Stage&)>> facts;
-  /// The group of each sample, numbered from 0, by the column that dataset.split.group_by names;
-  /// for data sets that have columns.
+  /// Returns the group of each sample, numbered from 0, by the column in dataset.split.group_by.
+  /// Only data sets with columns have an entry.
   std::map<std::string, std::function<std::vector<std::uint32_t>(const config::Stage&)>> groups;
-  /// The feature columns of a table as they are stored, for `data stats`.
+  /// Reads statistics of the feature columns of a table as they are stored, for `data stats`.
   std::map<std::string, std::function<std::vector<ColumnStats>(const config::Stage&)>> columns;
   std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>>
       transforms;
   std::map<std::string, std::function<std::shared_ptr<const BatchTransform>(const config::Stage&)>>
       batch_transforms;
-  /// The transforms that are no step on pixels: they end the list, and the device applies them.
+  /// Transforms that are not pixel operations: they come last in the list, and the device applies
+  /// them.
   std::map<std::string, std::function<Normalization(const config::Stage&)>> normalizations;
   std::map<std::string, std::function<ClassSampling(const config::Stage&)>> samplers;
 
-  /// Takes over what has a name that is new here.
+  /// Moves the stages whose names are not in this catalog yet.
   void merge(Catalog other);
 };
 
-/// Makes a `Stage`, which takes its options, for a list of the catalog.
+/// Returns a factory that constructs `Stage` from its options.
 template <class Stage, class Options>
 auto maker() {
   return
       [](const config::Stage& stage) { return std::make_shared<const Stage>(stage.as<Options>()); };
 }
 
-/// The stages of data.def.
+/// Returns the stages of data.def.
 Catalog builtin_catalog();
-/// They, and those of the plug-ins in use.
+/// Returns the built-in stages and the stages of the loaded plug-ins.
 Catalog catalog_in_use();
 
 }  // namespace trainctl::data

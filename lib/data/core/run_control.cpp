@@ -11,7 +11,7 @@
 namespace trainctl::data {
 namespace {
 
-constexpr double kLook = 0.05;  // seconds; a signal's handler wakes nobody
+constexpr double kLook = 0.05;  // polling interval in seconds: signals wake no thread
 
 std::atomic<const volatile int*> watched_signal{nullptr};
 thread_local std::stop_token token_here;

@@ -6,10 +6,12 @@
 
 namespace trainctl::data {
 
-/// Transfers of this process end as soon as the number of the signal that asks for a stop is not 0.
+/// Makes all transfers of this process stop when `*signal`, the number of a received signal, is not
+/// 0.
 void watch_stop_signal(const volatile int* signal);
 
-/// While it lives, transfers of this thread end as soon as the token says so, too.
+/// Makes transfers of this thread also stop when the token requests it, for the lifetime of the
+/// scope.
 class StopScope {
  public:
   explicit StopScope(std::stop_token token);
@@ -21,15 +23,16 @@ class StopScope {
   std::stop_token before_;
 };
 
-/// Whether transfers of this thread should end.
+/// Returns whether transfers of this thread should stop.
 bool stop_wanted() noexcept;
-/// Throws Error(interrupted) or, for any other reason, Error(terminated) where they should.
+/// Throws Error(interrupted) for SIGINT or Error(terminated) for any other reason when transfers of
+/// this thread should stop.
 void throw_if_stopped();
-/// Sleeps; ends early where they should end.
+/// Sleeps, but returns early when a stop is requested.
 void sleep_unless_stopped(double seconds);
 
-/// While it lives, note_progress() counts, from 1 on, so that slow loading can be told from a hang.
-/// One at a time; the loaders end before it.
+/// Counts note_progress() calls during its lifetime, so that a watchdog can distinguish slow
+/// loading from a hang. Only one may exist at a time, and it must outlive the loaders.
 class ProgressCount {
  public:
   explicit ProgressCount(std::atomic<std::int64_t>* counter);
@@ -38,7 +41,7 @@ class ProgressCount {
   ProgressCount& operator=(const ProgressCount&) = delete;
 };
 
-/// Something was read or made. From any thread.
+/// Reports that something was read or made. Thread-safe.
 void note_progress() noexcept;
 
 }  // namespace trainctl::data

@@ -10,20 +10,22 @@
 
 namespace trainctl::data {
 
-/// An image that cheap transforms change without touching a pixel: they move, mirror and paint.
+/// Records the effect of transforms that only move, mirror and paint over pixels, without touching
+/// a pixel.
 class PlannedImage {
  public:
-  /// The source as it is; its height and width are known.
+  /// Starts with the unchanged source, whose height and width must be fixed.
   explicit PlannedImage(const ImageShape& source);
 
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
-  /// The part that `window` shows; what it shows outside of the image is filled.
+  /// Crops to `window`; the part of the window outside of the image is filled.
   void crop(const Box& window);
   void mirror_columns();
   void mirror_rows();
-  /// Paints over a box within the image; a plan holds one.
+  /// Paints over a box within the image. A plan holds at most one box.
   void erase(const Box& box);
 
+  /// Returns the recorded plan for the image `sample` on the device.
   [[nodiscard]] PixelPlan plan(std::int64_t sample) const;
 
  private:
@@ -31,57 +33,61 @@ class PlannedImage {
   PixelPlan plan_;
 };
 
-/// Per-channel scale that the device applies when it widens uint8: (x / 255 - mean) / std.
+/// Per-channel normalization that the device applies when it converts uint8: (x / 255 - mean) /
+/// std.
 struct Normalization {
   std::vector<float> mean;
   std::vector<float> std;
   bool operator==(const Normalization&) const = default;
 };
 
-/// The colors that a step paints whose whole work it is to move, mirror and paint over pixels.
+/// The fill colors of a step that only moves, mirrors and paints over pixels.
 struct Paint {
-  std::optional<Fill> outside;  // of the image, where the step shows what is there
+  std::optional<Fill> outside;  // fill outside of the image, if it can become visible
   std::optional<Fill> erased;
 };
 
-/// One step on one uint8 HWC image, with torchvision's semantics on uint8 tensors. Stateless;
-/// called from several threads at once. All its randomness comes from `rng`, which is keyed by
-/// (seed, epoch, global position, place in the list).
+/// One step on one uint8 HWC image, with torchvision's semantics for uint8 tensors. Stateless;
+/// called from several threads at once. All randomness comes from `rng`, which is keyed by (seed,
+/// epoch, global position, index in the list).
 class Transform {
  public:
   virtual ~Transform() = default;
-  /// Shape after the step, or Error(config) where it cannot take this shape. A height or width of 0
-  /// in the input means that each sample has its own; the same in the output. Called at start,
-  /// never per sample.
+  /// Returns the shape after the step, or throws Error(config) when it cannot take this shape. A
+  /// height or width of 0 means that samples differ in size, in the input and in the output. Called
+  /// at startup, never per sample.
   [[nodiscard]] virtual ImageShape output(const ImageShape& input) const { return input; }
-  /// Whether two calls with one input may differ. A cache keeps what the steps before make.
+  /// Returns whether two calls with the same input may differ. Caches store the output of the steps
+  /// before the first random one.
   [[nodiscard]] virtual bool random() const { return true; }
   /// Resizes `output` to the shape of this sample and writes all of it. Throws Error(data).
   virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
-  /// The largest shape that apply() may give for images up to the shape `input`, which is fixed.
+  /// Returns the largest shape that apply() may output for images up to `input`, which must be
+  /// fixed.
   [[nodiscard]] virtual ImageShape largest(const ImageShape& input) const { return output(input); }
-  /// Bytes that apply() keeps for each thread between calls, for images up to that shape.
+  /// Returns the bytes that apply() keeps per thread between calls, for images up to that shape.
   [[nodiscard]] virtual std::uint64_t scratch_bytes(const ImageShape& /*input*/) const { return 0; }
-  /// One cheaper step in place of this one and `next`, which do not draw; null: there is none.
+  /// Returns a cheaper step that replaces this one and `next`, if neither draws; otherwise null.
   [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const {
     return nullptr;
   }
-  /// Nothing where the step does more than to move, mirror and paint over the pixels of images of
-  /// that shape; else it has apply_to_plan().
+  /// Returns the fill colors if the step only moves, mirrors and paints over the pixels of images
+  /// of that shape; such a step implements apply_to_plan(). Otherwise returns nothing.
   [[nodiscard]] virtual std::optional<Paint> paints(const ImageShape& /*input*/) const {
     return std::nullopt;
   }
-  /// What apply() would make of the image, with the same draws.
+  /// Applies the step to the plan, with the same draws as apply().
   virtual void apply_to_plan(PlannedImage& image, CounterRng& rng) const;
 };
 
-/// A transform that reads no more than one box of its input: where it comes first, only that box is
+/// A transform that reads only one box of its input. If it is the first transform, only that box is
 /// decoded.
 class CropTransform : public Transform {
  public:
-  /// The part of an image of that shape which is needed; takes its draws from `rng`.
+  /// Returns the required box of an image of that shape. Draws from `rng`.
   [[nodiscard]] virtual Box box(const ImageShape& input, CounterRng& rng) const = 0;
-  /// The step on the pixels of that box of an image of shape `whole`; `rng` as box() left it.
+  /// Applies the step to the pixels of that box of an image of shape `whole`. `rng` must be in the
+  /// state in which box() left it.
   virtual void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
                             CounterRng& rng) const = 0;
 
@@ -92,14 +98,14 @@ class CropTransform : public Transform {
 
 constexpr int kMixSteps = 256;
 
-/// How each image of a batch and its partner become two others. Both are mixed in the same way.
+/// How an image of a batch and its partner are mixed. Both get the same treatment.
 struct Mix {
-  int own = kMixSteps;  // of each byte: own / 256 of itself, the rest of its partner's
-  Box swapped;          // pixels that the two exchange; none where its height or width is 0
-  float lambda = 1;     // share of the label that is the image's own, exactly what the pixels got
+  int own = kMixSteps;  // weight of the original pixel in units of 1/256; the partner has the rest
+  Box swapped;          // region that the two images exchange; empty if its height or width is 0
+  float lambda = 1;     // weight of the original label, equal to the pixel share
 };
 
-/// Decides how the rows of one batch are mixed. Stateless; `rng` is keyed by (seed, epoch, global
+/// Decides how the rows of a batch are mixed. Stateless; `rng` is keyed by (seed, epoch, global
 /// batch).
 class BatchTransform {
  public:
@@ -109,17 +115,19 @@ class BatchTransform {
 
 struct HeldImages;
 
-/// A data set with its transforms, ready to be loaded.
+/// A data set with its transforms, ready for a loader.
 struct Pipeline {
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::shared_ptr<const Transform>> transforms;
-  /// Index of the first of them in the config's list, which keys their draws; a cache did the
-  /// others.
+  /// Index of the first transform in the config's list, which keys its draws. It is above 0 when a
+  /// cache has already applied the transforms before it.
   std::size_t first_operation = 0;
   std::optional<Normalization> normalization;
-  std::vector<std::shared_ptr<const BatchTransform>> batch_transforms;  // one for each batch
-  std::vector<std::string> names;  // of the transforms, where they have any
-  /// The images where a device keeps them: the image field of a batch then has a PixelPlan a row.
+  std::vector<std::shared_ptr<const BatchTransform>>
+      batch_transforms;            // one of them is drawn for each batch
+  std::vector<std::string> names;  // names of the transforms, or empty
+  /// Set when a device holds the images: the image field of a batch then contains one PixelPlan per
+  /// row.
   std::shared_ptr<const HeldImages> held;
 };
 

@@ -22,7 +22,7 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
-/// The path on a line of a list; empty where there is none.
+/// Returns the path on a line of a list, or an empty string for an empty line.
 std::string path_on(std::string line, const std::string& place) {
   if (line.ends_with('\r')) line.pop_back();
   if (line.empty()) return line;
@@ -81,7 +81,7 @@ Pictures find_pictures(const fs::path& input) {
 
 Unlabeled unlabeled_split(const fs::path& input, const std::vector<config::Stage>& transforms) {
   Unlabeled out{{}, catalog_in_use()};
-  // As errors shall call it.
+  // Error messages use these names.
   out.split.dataset.kind = "--input";
   out.split.dataset.type = printable(input.string());
   out.split.transforms = transforms;

@@ -7,17 +7,17 @@
 
 namespace trainctl::data {
 
-/// Pictures that no experiment names, as a split, and the stages that open it. Their labels mean
-/// nothing: each is 0.
+/// A split of images without labels, and the catalog that opens it. Every label is 0 and
+/// meaningless.
 struct Unlabeled {
   spec::DataSplit split;
   Catalog catalog;
 };
 
-/// `input`: a folder, whose pictures are found by their suffix, at any depth, in the order of
-/// scan_pictures(); one picture; or a list with a path on each line, in its order, relative to the
-/// list's folder. Reads nothing yet: what opens the split throws Error(data) where there are no
-/// pictures, or Error(config) where there is no such input.
+/// `input` is a folder, searched recursively for image suffixes in the order of scan_pictures();
+/// one image; or a list with one path per line, in its order, relative to the list's folder. Reads
+/// nothing yet: opening the split throws Error(data) when there are no images, or Error(config)
+/// when `input` does not exist.
 Unlabeled unlabeled_split(const std::filesystem::path& input,
                           const std::vector<config::Stage>& transforms);
 

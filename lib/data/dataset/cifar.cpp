@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kCifarSide = 32;
 constexpr std::int64_t kCifarPlane = kCifarSide * kCifarSide;
 constexpr std::int64_t kCifarPixels = 3 * kCifarPlane;
-constexpr std::int64_t kBlockRecords = 64;  // read at once
+constexpr std::int64_t kBlockRecords = 64;  // read per call
 
 std::uint64_t record_bytes(const CifarSplit& split) {
   return static_cast<std::uint64_t>(split.label_bytes + kCifarPixels);
@@ -34,7 +34,7 @@ Facts facts_of(const CifarSplit& split) {
                               {kCifarSide, kCifarSide, 3});
 }
 
-/// Fills the memory of a split from its files, in whatever order they come.
+/// Fills the memory of a split from its files, in any order.
 class Filler {
  public:
   explicit Filler(const CifarSplit& split)
@@ -44,7 +44,8 @@ class Filler {
         labels_(static_cast<std::size_t>(facts_.samples)),
         block_(record_bytes(split) * kBlockRecords) {}
 
-  /// Reads file number `file`, called `name`, through `read`, which fills its span or throws.
+  /// Reads file number `file` through `read`, which fills its span or throws. `name` is for
+  /// messages.
   template <class Read>
   void fill(std::size_t file, const std::string& name, Read&& read) {
     const std::int64_t first = static_cast<std::int64_t>(file) * split_.records;
@@ -100,7 +101,8 @@ void read_files(Filler& filler, const std::vector<fs::path>& paths, const CifarS
     filler.fill(file, shown(paths[file]), [&](std::span<std::byte> out) {
       const std::size_t got = source->read(out);
       offset += got;
-      if (got < out.size()) expect_size(offset, shown(paths[file]), split);  // it shrank meanwhile
+      if (got < out.size())
+        expect_size(offset, shown(paths[file]), split);  // the file shrank during the read
     });
   }
 }
@@ -145,7 +147,7 @@ CifarFiles cifar100_files(const config::Stage& stage) {
   const auto& options = stage.as<spec::dataset::Cifar100>();
   const bool train = options.split == spec::Split::train;
   const bool fine = options.label == spec::dataset::CifarLabel::fine;
-  // A record begins with the coarse label, then the fine one.
+  // A record starts with the coarse label, then the fine label.
   return {options.root, CifarSplit{.type = "cifar100",
                                    .archive = "cifar-100-binary.tar.gz",
                                    .folder = "cifar-100-binary",

@@ -8,8 +8,8 @@
 
 namespace trainctl::data {
 
-/// Runs `body`; its data errors end with how to get sound files of the data set `type`. Nothing is
-/// fetched to a remote root.
+/// Runs `body` and appends to its data errors how to download intact files of the data set `type`.
+/// There is no such advice for a remote root.
 template <class Body>
 auto with_fetch_advice(const std::string& type, const std::filesystem::path& root, Body&& body) {
   try {

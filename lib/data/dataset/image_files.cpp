@@ -59,7 +59,7 @@ std::shared_ptr<const Dataset> load(const ImageFolder& options) {
 
 using spec::dataset::ImageList;
 
-constexpr std::size_t kLookedAt = 8;  // files, where only the list is to be checked
+constexpr std::size_t kLookedAt = 8;  // files that a check of the list examines
 
 fs::path root_of(const ImageList& options) {
   if (options.root) return *options.root;
@@ -87,7 +87,7 @@ char delimiter_of(const fs::path& path) {
   return suffix == ".csv" ? ',' : '\t';
 }
 
-/// Whether a first line names the columns. A line that may be a sample is not taken for one.
+/// Returns whether the first line is a header. A line that may be a sample is not a header.
 bool is_head(const std::vector<CsvField>& record) {
   double ignored = 0;
   return record[0].text.find_first_of("/\\.") == std::string_view::npos &&
@@ -101,7 +101,7 @@ struct Listing {
   std::vector<std::uint32_t> groups;  // of each file; empty without 'group_by'
 };
 
-/// Reads the list without a look at the files.
+/// Reads the list without accessing the files.
 class ListReader {
  public:
   explicit ListReader(const ImageList& options)
@@ -126,7 +126,7 @@ class ListReader {
   }
 
  private:
-  /// The first line must name the columns when samples are grouped by one of them.
+  /// Requires a header when samples are grouped by a column.
   void find_group(const std::vector<CsvField>& head) {
     const std::string& name = *options_.group_by;
     const auto found = std::ranges::find(head, name, &CsvField::text);
@@ -171,7 +171,7 @@ class ListReader {
   CsvReader reader_;
   ImageFiles files_;
   std::size_t width_ = 0;
-  std::optional<std::size_t> group_;  // the column of the groups
+  std::optional<std::size_t> group_;  // index of the group column
   GroupColumn groups_;
   std::vector<std::string> texts_;
   std::vector<float> numbers_;
@@ -185,7 +185,7 @@ FileStamp stamp_of_file(const Listing& listing, std::size_t i, const DataRoot& r
                     [&] { return root.open(name).stamp(); });
 }
 
-/// Looks at every file; adds the folders that hold them to the dependencies.
+/// Calls stat() on every file and adds their folders to the dependencies.
 void take_stamps(Listing& listing, const DataRoot& root, const ImageList& options,
                  std::vector<Dependency>& dependencies) {
   std::set<fs::path> folders;
@@ -218,7 +218,7 @@ Facts facts_of(const ImageList& options) {
   return listing.files.facts();
 }
 
-/// Does not look at remote files before they are used: the store detects changes.
+/// Does not stat remote files before they are used: the object store detects changes.
 std::shared_ptr<const Dataset> load_unlooked(const ImageList& options, ImageFiles files) {
   files.stamps.resize(files.files.size());
   check_rows(files, options);

@@ -34,7 +34,7 @@ fs::path find_file(const fs::path& root, const std::string& name) {
               fmt::format("{} holds neither {} nor {}.gz", shown(root), name, name));
 }
 
-/// One open IDX file whose header has been checked.
+/// An open IDX file whose header has been checked.
 class IdxReader {
  public:
   IdxReader(const fs::path& path, std::uint32_t magic) : path_(path), source_(open_source(path)) {
@@ -80,7 +80,7 @@ class IdxReader {
            where(), offset_ - 4, found, what, kMnistSide);
   }
 
-  // Before anything is allocated: a header may promise what no file of this length can hold.
+  // Checked before any allocation: a header may claim more samples than the file can hold.
   void expect_length() const {
     const std::uint64_t promised = offset_ + static_cast<std::uint64_t>(count_ * sample_bytes_);
     const bool packed = path_.extension() == ".gz";
@@ -104,7 +104,7 @@ class IdxReader {
   std::int64_t sample_bytes_ = 0;
 };
 
-/// Both open files of a split.
+/// The two open files of a split.
 struct IdxPair {
   IdxReader images;
   IdxReader labels;

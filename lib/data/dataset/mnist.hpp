@@ -10,16 +10,15 @@
 namespace trainctl::data {
 
 /// The two files of one split in MNIST's IDX format: {train,t10k}-images-idx3-ubyte and
-/// -labels-idx1-ubyte, plain or with .gz behind the name; 28x28 pixels, 10 classes. `type` is the
-/// data set's name, for the advice in errors. Every function throws Error(data) naming file,
-/// offset, what was found, what was expected and how to fix it.
+/// -labels-idx1-ubyte, plain or with the suffix .gz; 28x28 pixels, 10 classes. `type` is the data
+/// set name in error messages. All functions throw Error(data) with file, offset, found and
+/// expected value, and a hint.
 class IdxFiles {
  public:
   IdxFiles(const spec::dataset::Idx& options, std::string type);
 
-  /// Reads the two headers only.
+  /// Reads only the two headers.
   [[nodiscard]] Facts facts() const;
-  /// Reads everything.
   [[nodiscard]] std::shared_ptr<const Dataset> load() const;
 
  private:

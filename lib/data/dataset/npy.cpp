@@ -29,7 +29,7 @@ Field image_of(const NpyArray& array) {
   return {"image", Dtype::u8, std::move(shape)};
 }
 
-/// The arrays of the options, checked against one another.
+/// The arrays of the options. The constructor checks that their shapes agree.
 class Arrays {
  public:
   explicit Arrays(const Npy& options)

@@ -15,7 +15,7 @@ namespace {
 
 using spec::dataset::Pack;
 
-/// Without 'source', compares with what the pack remembers of it.
+/// Without the option 'source', compares with the source that the pack records.
 void check_origin(const PackHeader& header, const PackNotes& notes, const Pack& options) {
   if (options.source || options.on_stale == spec::dataset::OnStale::ignore) return;
   check_pack_origin(header, notes.origin, catalog_in_use(), shown(options.path));
@@ -25,7 +25,7 @@ Layout layout_of(const PackHeader& header) {
   return {image_field(header.shape()), {"label", Dtype::i64, {}}};
 }
 
-/// Fetches header, index and notes of a remote pack.
+/// Downloads the header, index and notes of a remote pack.
 PackView view_of(const MappedFile& file) {
   file.need(0, kPackPage);
   const std::uint64_t index = PackView::head(file.bytes(), file.name()).index_offset();
@@ -107,7 +107,7 @@ FileRange PackDataset::range(std::int64_t index) const {
 
 FileReader PackDataset::open(std::size_t) const {
   FileReader file(path_);
-  // Where it has become shorter, the read reports at which byte it ends.
+  // If the file has shrunk, the read reports the byte at which it ends.
   ENSURE(data, file.stamp() == file_.stamp() || file.size() < file_.stamp().size,
          "{} has changed while it was read; start again", file_.name());
   return file;
@@ -142,7 +142,7 @@ std::uint64_t PackDataset::fetch(std::int64_t index) const {
 
 std::string PackDataset::name(std::int64_t index) const { return printable(pack_.name(index)); }
 
-// The index holds the checksum, label and name of every image.
+// The index holds the checksum, label and name of every image, so its hash identifies the content.
 std::string PackDataset::fingerprint() const {
   Hasher hasher;
   hasher.add(pack_.header().index_hash);

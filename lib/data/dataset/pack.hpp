@@ -10,22 +10,22 @@
 
 namespace trainctl::data {
 
-/// A pack's header and notes, and nothing else of it.
+/// Reads only the header and notes of a pack.
 struct PackHead {
   PackHeader header;
   PackNotes notes;
 
-  /// Throws Error(data) naming file and offset.
+  /// Throws Error(data) with file and offset.
   explicit PackHead(const std::filesystem::path& path);
   [[nodiscard]] Facts facts() const;
 };
 
-/// The samples of a pack file, mapped: opening reads its header and index, and each image is
-/// checked the first time it is read. The file must not be written to while it is open; 'trainctl
-/// data pack' never does.
+/// The samples of a mapped pack file. Opening reads the header and index; each image is verified on
+/// first read. The file must not be modified while it is open; 'trainctl data pack' never does
+/// that.
 class PackDataset final : public Dataset, public ImageStore, public ImageRanges, public Fetchable {
  public:
-  /// Throws Error(data) naming file and offset.
+  /// Throws Error(data) with file and offset.
   explicit PackDataset(const std::filesystem::path& path);
 
   [[nodiscard]] const PackHeader& header() const { return pack_.header(); }
@@ -61,7 +61,7 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges,
                                   std::span<const std::byte> bytes) const override;
 
  private:
-  /// Compares the checksum the first time. Throws Error(data).
+  /// Verifies the checksum on the first call for an image. Throws Error(data).
   [[nodiscard]] StoredImage checked_image(std::int64_t index, const PackEntry& entry,
                                           std::span<const std::byte> bytes) const;
   void copy_image(std::int64_t index, std::span<std::byte> out) const;

@@ -16,8 +16,8 @@
 namespace trainctl::data {
 namespace {
 
-/// A connected stroke: straight lines from point to point, each x * 100 + y in a box of 100 x 100
-/// units, y downwards.
+/// A connected stroke: straight lines from point to point, each point encoded as x * 100 + y in a
+/// box of 100 x 100 units, with y pointing down.
 using Stroke = std::vector<int>;
 
 /// One way to write a digit.
@@ -52,7 +52,7 @@ using spec::dataset::SyntheticDigits;
 
 constexpr std::int64_t kTrainSamples = 60'000;
 constexpr std::int64_t kTestSamples = 10'000;
-constexpr std::int64_t kSamplesPerThread = 5'000;  // fewer are not worth starting one
+constexpr std::int64_t kSamplesPerThread = 5'000;  // fewer do not justify a thread
 constexpr std::int64_t kMostThreads = 16;
 constexpr std::size_t kDigitsAtOnce = 500;
 
@@ -64,18 +64,19 @@ Facts facts_of(const SyntheticDigits& options) {
 // Lengths are in 1/256 pixel, factors in 1/4096.
 constexpr std::int64_t kPixel = 256;
 constexpr std::int64_t kFixedOne = 4096;
-constexpr std::uint64_t kKey = 0x64696769747331ULL;  // "digits1"; changes with the digits' look
+constexpr std::uint64_t kKey = 0x64696769747331ULL;  // "digits1"; changes with the rendering
 constexpr std::uint16_t kShapeDraws = 0;
 constexpr std::uint16_t kNoiseDraws = 1;
 
-// How much the digits vary: a small perceptron learns them in two epochs, a linear model does not.
+// These ranges are chosen so that a small perceptron learns the digits in two epochs and a linear
+// model does not.
 constexpr std::int64_t kUnit = 60;  // of the glyph's box, in 1/256 pixel
-constexpr int kJitter = 8;          // of each point, in units of the box
-constexpr int kTurn = 1100;         // radians
+constexpr int kJitter = 8;          // of each point, in box units
+constexpr int kTurn = 1100;         // in 1/4096 radian
 constexpr int kShear = 900;
 constexpr int kStretch = 700;
 constexpr int kShift = 640;
-constexpr int kThin = 170;  // half the width of a stroke
+constexpr int kThin = 170;  // half of the stroke width
 constexpr int kThick = 400;
 constexpr int kFaint = 120;  // peak brightness
 constexpr int kNoise = 56;
@@ -103,7 +104,7 @@ class Draws {
   CounterRng rng_;
 };
 
-/// Turn, shear, stretch and shift of a glyph's box onto the picture.
+/// The affine map of a glyph's box onto the image: rotation, shear, scale and shift.
 struct Placement {
   std::int64_t xx, xy, yx, yy;
   Point shift;
@@ -111,7 +112,7 @@ struct Placement {
   explicit Placement(Draws& draws) {
     const std::int64_t turn = draws.within(kTurn);
     const std::int64_t cosine =
-        kFixedOne - turn * turn / (2 * kFixedOne);  // as good as the range of angles needs
+        kFixedOne - turn * turn / (2 * kFixedOne);  // accurate enough for this range of angles
     const std::int64_t shear = draws.within(kShear);
     const std::int64_t wide = kFixedOne + draws.within(kStretch);
     const std::int64_t high = kFixedOne + draws.within(kStretch);
@@ -149,8 +150,8 @@ class Canvas {
     std::fill(pixels_.begin(), pixels_.end(), std::uint8_t{0});
   }
 
-  /// A line with round ends whose edge fades over one pixel; where lines cross, the brighter one
-  /// shows.
+  /// Draws a line with round ends and an edge that fades over one pixel. Where lines cross, the
+  /// brighter value wins.
   void line(Point a, Point b, const Pen& pen) {
     const Point along{b.x - a.x, b.y - a.y};
     const std::int64_t square = along.x * along.x + along.y * along.y;
@@ -194,7 +195,7 @@ class Canvas {
   }
 
  private:
-  /// First and last pixel that a line from `a` to `b` can touch.
+  /// Returns the first and last pixel that a line from `a` to `b` can touch.
   static std::array<int, 2> covered(std::int64_t a, std::int64_t b, std::int64_t reach) {
     const std::int64_t first = (std::min(a, b) - reach) / kPixel;
     const std::int64_t last = (std::max(a, b) + reach) / kPixel;
@@ -211,7 +212,8 @@ void draw_glyph(Canvas& canvas, const Glyph& glyph, Draws& draws) {
   for (const Stroke& stroke : glyph) {
     Point last;
     for (std::size_t i = 0; i < stroke.size(); ++i) {
-      // Two statements: the order of a call's arguments is the compiler's choice.
+      // These are two statements because C++ does not define the evaluation order of call
+      // arguments.
       const std::int64_t x = stroke[i] / 100 + draws.within(kJitter);
       const std::int64_t y = stroke[i] % 100 + draws.within(kJitter);
       const Point point = placement.of(x, y);
@@ -221,7 +223,7 @@ void draw_glyph(Canvas& canvas, const Glyph& glyph, Draws& draws) {
   }
 }
 
-/// A short faint line that belongs to no digit.
+/// Draws a short faint line as background clutter.
 void draw_clutter(Canvas& canvas, Draws& draws) {
   const auto anywhere = [&] {
     return std::int64_t{draws.below(kDigitSide * static_cast<int>(kPixel))};

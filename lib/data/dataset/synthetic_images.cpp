@@ -12,7 +12,7 @@ namespace {
 
 using spec::dataset::SyntheticImages;
 
-constexpr std::int64_t kTilePixels = 1 << 20;  // of one thread in one go: about a millisecond
+constexpr std::int64_t kTilePixels = 1 << 20;  // per work item of a thread: about a millisecond
 
 Facts facts_of(const SyntheticImages& options) {
   const ImageShape shape{options.height, options.width, options.channels};
@@ -63,7 +63,7 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
   }
 
  private:
-  /// Block 0 of a sample's counters is its label, the others are its pixels.
+  /// Block 0 of a sample's counters holds its label, the other blocks its pixels.
   [[nodiscard]] PhiloxBlock block(std::int64_t index, std::uint32_t number) const {
     const auto sample = static_cast<std::uint64_t>(index);
     return philox(options_.seed,

@@ -33,7 +33,8 @@ using spec::dataset::SyntheticPhotographs;
 constexpr int kQuality = 90;
 constexpr std::int64_t kMaxThreads = 16;
 
-/// Where the files lie. The name has the version of the drawing: another version draws others.
+/// Returns the folder of the files. Its name contains the version of the drawing code, because
+/// another version draws other images.
 fs::path folder_of(const SyntheticPhotographs& options) {
   const fs::path cache = cache_root();
   ENSURE(config, options.folder || !cache.empty(),
@@ -50,7 +51,8 @@ Facts facts_of(const SyntheticPhotographs& options) {
   return {options.samples, classes, ImageFiles{}.facts().layout, photograph_classes()};
 }
 
-/// The files below `folder`; nothing where some are missing or empty, as after a power cut.
+/// Returns the files below `folder`, or nothing when some are missing or empty, as after a power
+/// failure.
 std::optional<ImageFiles> complete_files(const fs::path& folder,
                                          const SyntheticPhotographs& options) {
   std::error_code ignored;
@@ -74,7 +76,7 @@ void write_photograph(const fs::path& folder, const PhotographKey& key) {
   write_all(fd.get(), {reinterpret_cast<const char*>(file.data()), file.size()}, path.string());
 }
 
-/// Writes all files into an existing folder, with as many threads as there are cores.
+/// Writes all files into an existing folder, with one thread per core.
 void write_photographs(const fs::path& folder, const SyntheticPhotographs& options) {
   for (const std::string& name : photograph_classes()) make_folder(folder / name);
   std::atomic<std::int64_t> next = 0;
@@ -87,8 +89,8 @@ void write_photographs(const fs::path& folder, const SyntheticPhotographs& optio
   });
 }
 
-/// Draws the files unless another process did so meanwhile. They appear under their name at once
-/// and complete.
+/// Draws the files unless another process has done so meanwhile. The complete folder appears
+/// atomically under its final name.
 ImageFiles make_files(const fs::path& folder, const SyntheticPhotographs& options) {
   make_folder(folder.parent_path());
   const fs::path lock_path = folder.string() + ".lock";
@@ -144,7 +146,7 @@ constexpr std::array<Palette, 8> kPalettes{{
     {"sunset", {235, 140, 80}, {80, 50, 60}, {50, 35, 45}},
 }};
 
-/// SplitMix64 (Steele et al. 2014).
+/// The SplitMix64 generator (Steele et al. 2014).
 class RandomBits {
  public:
   explicit RandomBits(const PhotographKey& key)
@@ -166,7 +168,7 @@ class RandomBits {
   std::uint64_t state_;
 };
 
-/// One value for each pixel, or for each node of a coarser grid.
+/// One value per pixel, or per node of a coarser grid.
 struct Plane {
   int height = 0;
   int width = 0;
@@ -180,7 +182,7 @@ struct Plane {
   }
 };
 
-/// The plane at twice the resolution: the old nodes and the means between them.
+/// Returns the plane at twice the resolution, with averages between the old nodes.
 Plane doubled(const Plane& coarse, int height, int width) {
   Plane fine(height, width);
   for (int y = 0; y < height; ++y) {
@@ -197,8 +199,8 @@ Plane doubled(const Plane& coarse, int height, int width) {
   return fine;
 }
 
-/// Noise whose amplitude is proportional to its wavelength, as in photographs of nature. The values
-/// lie around 0; `amplitude` is that of the finest detail.
+/// Returns noise whose amplitude is proportional to its wavelength, as in photographs of nature.
+/// The mean is 0; `amplitude` applies to the finest detail.
 Plane fractal_noise(RandomBits& random, int amplitude) {
   constexpr int kLevels = 6;
   Plane plane((kHeight >> kLevels) + 1, (kWidth >> kLevels) + 1);
@@ -210,7 +212,7 @@ Plane fractal_noise(RandomBits& random, int amplitude) {
   return plane;
 }
 
-/// An ellipse lit from above left.
+/// An ellipse that is lit from the upper left.
 struct Ellipse {
   int y = 0;
   int x = 0;

@@ -25,7 +25,7 @@ char delimiter_of(const Csv& options) {
   return text[0];
 }
 
-/// Read rather than mapped, so that a file that becomes shorter is an ordinary error.
+/// Reads the file instead of mapping it, so that a file that shrinks raises an ordinary error.
 std::string text_of(const FileReader& file, const std::string& name) {
   const std::uint64_t most = available_memory() / 2;
   ENSURE(resource, file.size() <= most,

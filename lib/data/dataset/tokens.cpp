@@ -62,7 +62,7 @@ class TokenDataset final : public Dataset {
   }
 
  private:
-  /// Refuses a .npy file, whose header would be read as tokens.
+  /// Rejects a .npy file, whose header would otherwise be read as tokens.
   void check_magic() const {
     constexpr std::string_view kNumpy = "\x93NUMPY";
     const auto bytes = file_.bytes();

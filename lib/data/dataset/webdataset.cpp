@@ -21,10 +21,10 @@ namespace {
 
 using spec::dataset::Webdataset;
 
-constexpr std::uint64_t kMostLabel = 16 << 20;  // a json member may hold more than the label
+constexpr std::uint64_t kMostLabel = 16 << 20;  // a JSON member may hold more than the label
 constexpr std::int64_t kMostShards = 1'000'000;
 
-/// "dir/cat.1.jpg" is the key "dir/cat" with the suffix "1.jpg"; webdataset's rule.
+/// Splits a name as WebDataset does: "dir/cat.1.jpg" has the key "dir/cat" and the suffix "1.jpg".
 struct MemberName {
   std::string_view key;
   std::string suffix;
@@ -33,7 +33,7 @@ struct MemberName {
     const std::size_t base = name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1;
     const std::size_t dot = name.find('.', base);
     if (dot == std::string_view::npos || dot == base || name.substr(base, 2) == "__")
-      return;  // no sample's
+      return;  // the member belongs to no sample
     key = name.substr(0, dot);
     suffix = name.substr(dot + 1);
     for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -143,7 +143,7 @@ CacheFile cache_of(const fs::path& shard, const Webdataset& options) {
   return CacheFile(identity);
 }
 
-/// A range of numbers, or what a list of the folder matches.
+/// Returns the shards of a brace range, or of a glob pattern within one folder.
 std::vector<fs::path> shards_of(const fs::path& pattern) {
   if (pattern.filename().string().find_first_of("*?") != std::string::npos)
     return matching_paths(pattern);
@@ -218,8 +218,8 @@ ShardIndex index_shard(const fs::path& shard, const Webdataset& options) {
 
 void register_dataset_webdataset(Catalog& catalog) {
   catalog.datasets["webdataset"] = [](const config::Stage& stage) {
-    // The shards are the user's own paths; the names within them are never opened. An index is as
-    // old as its shard, so there is nothing to forget.
+    // The user names the shards, and no path inside them is opened, so links may be followed. An
+    // index expires with its shard, so there is no cache to drop.
     return image_file_dataset(DataRoot("/", DataRoot::Links::follow),
                               read_indices(stage.as<Webdataset>()), {});
   };

@@ -12,7 +12,7 @@
 
 namespace trainctl::data {
 
-/// Where the samples of one tar shard lie within it.
+/// The positions of the samples in one tar shard.
 struct ShardIndex {
   FileStamp stamp;
   NameList keys;  // with the suffix of the image
@@ -20,20 +20,20 @@ struct ShardIndex {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> sizes;
 
-  /// What the cache keeps behind the stamp.
+  /// Returns the members that the cache file stores after the stamp.
   static auto parts(auto& self) {
     return std::tie(self.keys, self.labels, self.offsets, self.sizes);
   }
 };
 
-/// "a-{08..10}.tar" stands for a-08.tar, a-09.tar and a-10.tar. Throws Error(config) for a bad or
-/// too long range.
+/// Expands "a-{08..10}.tar" to a-08.tar, a-09.tar and a-10.tar. Throws Error(config) when a range
+/// is malformed or too long.
 std::vector<std::filesystem::path> expand_braces(const std::string& pattern);
 
-/// The index of the shard, from the cache where one is kept and the shard has not changed. Members
-/// with one key, that is the name up to its last folder's first dot, stand next to each other and
-/// make a sample, by the suffixes and the label's key in `options`. Throws Error(data) where the
-/// archive is unsound, or a sample lacks its image or label or has two.
+/// Returns the index of the shard, from the cache if the shard has not changed since. As in
+/// WebDataset, adjacent members with the same key (the path up to the first dot of the file name)
+/// form a sample. `options` gives the suffixes and the label key. Throws Error(data) when the
+/// archive is damaged, or a sample lacks an image or label or has two.
 ShardIndex index_shard(const std::filesystem::path& shard,
                        const spec::dataset::Webdataset& options);
 

@@ -17,7 +17,7 @@
 namespace trainctl::data {
 namespace {
 
-/// A plain file; for a remote path, its local copy.
+/// Reads a plain file; for a remote path, its local copy.
 class FileSource final : public ByteSource {
  public:
   explicit FileSource(const fs::path& path) : file_(path) {}
@@ -42,7 +42,7 @@ class FileSource final : public ByteSource {
   std::uint64_t offset_ = 0;
 };
 
-// One gzip member (RFC 1952), as gzip(1) writes it.
+// Reads one gzip member (RFC 1952), as gzip(1) writes it.
 class GzipSource final : public ByteSource {
  public:
   explicit GzipSource(const fs::path& path) : path_(path), packed_(path) {
@@ -58,7 +58,7 @@ class GzipSource final : public ByteSource {
     std::size_t done = 0;
     while (done < out.size() && !ended_) {
       if (stream_.avail_in == 0) refill();
-      // zlib counts in 32 bits.
+      // The counters of zlib have 32 bits.
       const std::size_t piece = std::min<std::size_t>(out.size() - done, std::size_t{1} << 30);
       stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
       stream_.avail_out = static_cast<uInt>(piece);
@@ -68,7 +68,7 @@ class GzipSource final : public ByteSource {
     return done;
   }
 
-  // Deflate's densest code: 258 bytes for two bits.
+  // The densest deflate code emits 258 bytes for two bits.
   [[nodiscard]] std::uint64_t most() const override { return packed_.most() * 1032; }
 
  private:
@@ -106,19 +106,20 @@ class GzipSource final : public ByteSource {
 };
 
 constexpr std::uint64_t kBlock = 512;
-constexpr std::uint64_t kMostExtension = std::uint64_t{1} << 20;  // of a pax header or a long name
+constexpr std::uint64_t kMostExtension = std::uint64_t{1}
+                                         << 20;  // limit of a pax header or a long name
 constexpr std::uint64_t kMostSize = std::uint64_t{1} << 62;
 
 using Block = std::array<std::byte, kBlock>;
 
 std::string_view until_zero(std::string_view field) { return field.substr(0, field.find('\0')); }
 
-/// Octal digits between blanks, or base-256 where the first bit is set.
+/// Parses octal digits between blanks, or base-256 if the first bit is set.
 std::optional<std::uint64_t> number(std::string_view field) {
   std::uint64_t value = 0;
   if ((static_cast<unsigned char>(field[0]) & 0x80U) != 0) {
     if (static_cast<unsigned char>(field[0]) != 0x80U)
-      return std::nullopt;  // negative, or beyond 88 bits
+      return std::nullopt;  // negative, or more than 88 bits
     for (const char c : field.substr(1)) {
       if (value > kMostSize >> 8U) return std::nullopt;
       value = value << 8U | static_cast<unsigned char>(c);
@@ -134,7 +135,7 @@ std::optional<std::uint64_t> number(std::string_view field) {
 }
 
 std::uint64_t checksum(std::string_view block) {
-  std::uint64_t sum = 8 * std::uint64_t{' '};  // the checksum's own field counts as blanks
+  std::uint64_t sum = 8 * std::uint64_t{' '};  // the checksum field itself counts as blanks
   for (std::size_t i = 0; i < block.size(); ++i) {
     if (i < 148 || i >= 156) sum += static_cast<unsigned char>(block[i]);
   }
@@ -163,11 +164,11 @@ std::unique_ptr<ByteSource> open_source(const fs::path& path) {
   return std::make_unique<FileSource>(path);
 }
 
-/// One header block, whose checksum and size are valid.
+/// A header block with a valid checksum and size.
 struct TarReader::Header {
   std::string name;
   std::uint64_t size = 0;
-  std::uint64_t at = 0;  // where the block begins
+  std::uint64_t at = 0;  // offset of the block
   char type = '0';
 
   Header(std::string_view block, std::uint64_t offset, const std::string& archive)
@@ -189,11 +190,12 @@ struct TarReader::Header {
     return type == 'x' || type == 'g' || type == 'L' || type == 'K';
   }
   [[nodiscard]] bool is_file() const { return type == '0' || type == '\0' || type == '7'; }
-  // Links, devices, folders and pipes have no content, whatever their size field says (POSIX).
+  // By POSIX, links, devices, folders and pipes have no content, whatever their size field
+  // contains.
   [[nodiscard]] bool has_content() const { return type < '1' || type > '6'; }
 };
 
-/// The name and size that extension headers give the next member.
+/// The name and size that extension headers set for the next member.
 struct TarReader::Overrides {
   std::optional<std::string> name;
   std::optional<std::uint64_t> size;
@@ -225,7 +227,7 @@ bool TarReader::next(TarMember& member) {
            name_, at, size);
     left_ = size;
     padding_ = padding_of(size);
-    // In an old archive a slash at the end of the name marks a folder.
+    // In old archives a trailing slash marks a folder.
     std::string name = overrides.name ? *std::move(overrides.name) : header.name;
     overrides = {};
     if (!header.is_file() || name.ends_with('/')) continue;
@@ -303,10 +305,10 @@ void TarReader::extend(const Header& header, Overrides& overrides) {
   } else if (header.type == 'L') {
     overrides.name = std::string(until_zero(read_text(kMostExtension)));
   }
-  // 'K', the target of a link, and 'g', defaults for all members, do not matter here.
+  // 'K' (a link target) and 'g' (defaults for all members) are not needed here.
 }
 
-/// Records "<length> <key>=<value>\n".
+/// Parses records of the form "<length> <key>=<value>\n".
 void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides& overrides) const {
   std::string_view rest = records;
   while (!rest.empty()) {

@@ -9,43 +9,43 @@
 
 namespace trainctl::data {
 
-/// Reads a plain or gzipped file from its start to its end. All errors are Error(data) that name
-/// file and byte offset.
+/// Reads a plain or gzip-compressed file sequentially. All errors are Error(data) with file and
+/// byte offset.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Reads up to the size of `out`; fewer bytes only at the end. For gzip the end has passed its
-  /// checksum.
+  /// Reads up to the size of `out`, and fewer bytes only at the end. At the end of a gzip file the
+  /// checksum has been verified.
   virtual std::size_t read(std::span<std::byte> out) = 0;
-  /// Passes over `count` bytes; returns fewer only at the end.
+  /// Skips `count` bytes; returns fewer only at the end.
   virtual std::uint64_t skip(std::uint64_t count);
-  /// Most bytes that can come out of this file, known before reading.
+  /// Returns an upper bound of the (decompressed) size, known before reading.
   [[nodiscard]] virtual std::uint64_t most() const = 0;
 };
 
-/// Opens `path`; a name that ends in .gz is unpacked on the way.
+/// Opens `path` and decompresses it if the name ends in .gz.
 std::unique_ptr<ByteSource> open_source(const std::filesystem::path& path);
 
-/// A regular file within an archive. The name is a label: nothing is ever opened or created by it.
+/// A regular file in an archive. The name is only a label: no file is opened or created by it.
 struct TarMember {
   std::string name;
-  std::uint64_t offset = 0;  // of its content within the (unpacked) archive
+  std::uint64_t offset = 0;  // of the content in the (decompressed) archive
   std::uint64_t size = 0;
 };
 
-/// Walks through a tar archive: ustar, GNU long names and pax, base-256 sizes. Folders, links and
-/// devices are passed over. Checksums, sizes and the end mark are checked; every fault is an
-/// Error(data) with file and offset.
+/// Iterates over the regular files of a tar archive: ustar, GNU long names, pax and base-256 sizes.
+/// Skips folders, links and devices. Verifies checksums, sizes and the end marker; every violation
+/// is an Error(data) with file and offset.
 class TarReader {
  public:
-  /// `name` is what errors call the archive.
+  /// `name` is the archive name in errors.
   TarReader(ByteSource& source, std::string name);
 
-  /// The next regular file; false behind the end mark.
+  /// Advances to the next regular file. Returns false at the end marker.
   bool next(TarMember& member);
-  /// Fills `out` with the next bytes of the member's content, which must have as many left.
+  /// Fills `out` with the next bytes of the member, which must have that many left.
   void read_part(std::span<std::byte> out);
-  /// The content of a small member as text.
+  /// Returns the content of a member of at most `most` bytes as text.
   std::string read_text(std::uint64_t most);
 
  private:
@@ -62,8 +62,8 @@ class TarReader {
   ByteSource& source_;
   std::string name_;
   std::uint64_t offset_ = 0;
-  std::uint64_t left_ = 0;     // of the current member's content
-  std::uint64_t padding_ = 0;  // behind it, up to a whole block
+  std::uint64_t left_ = 0;     // unread bytes of the current member
+  std::uint64_t padding_ = 0;  // bytes after the member, up to the next block
 };
 
 }  // namespace trainctl::data

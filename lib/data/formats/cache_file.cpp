@@ -39,7 +39,7 @@ std::optional<std::string> read_record(const FileReader& file, std::uint64_t off
 
 enum class ReadScope { head, all };
 
-/// Whatever is wrong with the file means that it is absent.
+/// Returns nothing for any fault of the file.
 std::optional<CacheFile::Content> read_parts(const fs::path& path, ReadScope parts) {
   if (path.empty()) return std::nullopt;
   try {

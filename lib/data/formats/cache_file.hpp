@@ -11,15 +11,17 @@
 
 namespace trainctl::data {
 
-/// ${XDG_CACHE_HOME:-~/.cache}/trainctl; empty where neither variable is an absolute path.
+/// Returns ${XDG_CACHE_HOME:-~/.cache}/trainctl, or an empty path when neither variable is an
+/// absolute path.
 std::filesystem::path cache_root();
 
-/// A file that saves work and may vanish at any time: a short head that tells whether it is still
-/// right, and a body. Both carry a digest; what is damaged, cut off or of another version reads as
-/// absent.
+/// A cache file that may be deleted at any time: a short head, which shows whether the cache is
+/// still valid, and a body. Both carry a digest; a file that is damaged, truncated or of another
+/// version reads as absent.
 class CacheFile {
  public:
-  /// In cache_root()/manifests. `identity` says what is cached, as "image_folder\0/data/train".
+  /// Uses the folder cache_root()/manifests. `identity` names the cached object, for example
+  /// "image_folder\0/data/train".
   explicit CacheFile(std::string_view identity);
   CacheFile(const std::filesystem::path& folder, std::string_view identity);
 
@@ -30,16 +32,16 @@ class CacheFile {
 
   [[nodiscard]] std::optional<std::string> head() const;
   [[nodiscard]] std::optional<Content> read() const;
-  /// Atomic. A folder that cannot be written, or a full disk, only means that nothing is saved.
+  /// Writes atomically. Does nothing when the folder is read-only or the disk is full.
   void write(std::string_view head, std::string_view body) const;
   void remove() const;
 
  private:
-  std::filesystem::path path_;  // empty: there is no home for it
+  std::filesystem::path path_;  // empty without a cache folder
 };
 
-// Values as bytes in this machine's byte order: plain values as they lie in memory, strings and
-// vectors behind their 64-bit length, and a struct part by part, as its static function parts()
+// Serializes values in native byte order: trivially copyable values as their memory, strings and
+// vectors after their 64-bit length, and structs member by member, as the static function parts()
 // lists them for both directions.
 
 template <class T>
@@ -58,8 +60,8 @@ void put_bytes(const T& value, std::string& bytes) {
   }
 }
 
-/// Takes an empty value off the front of `bytes`. False where they are too few; nothing is
-/// allocated that they could not fill.
+/// Reads a value from the front of `bytes` into `value`, which must be empty. Returns false when
+/// there are too few bytes; never allocates more than the bytes could fill.
 template <class T>
 bool get_bytes(T& value, std::string_view& bytes) {
   if constexpr (std::is_trivially_copyable_v<T>) {
@@ -96,7 +98,7 @@ std::string encode(const Values&... values) {
   return bytes;
 }
 
-/// Reads empty values back. False where the bytes are not exactly those of such values.
+/// Reads into empty values. Returns false when the bytes do not match them exactly.
 template <class... Values>
 bool decode(std::string_view bytes, Values&... values) {
   return (get_bytes(values, bytes) && ...) && bytes.empty();

@@ -8,27 +8,27 @@
 
 namespace trainctl::data {
 
-/// One field of a record, with where it begins: line and column count from 1, the column in bytes.
+/// One field of a record and its position: line and column count from 1, the column in bytes.
 struct CsvField {
   std::string_view text;
   std::int64_t line = 0;
   std::int64_t column = 0;
 };
 
-/// Records of comma- or tab-separated text as RFC 4180 says: quotes, doubled quotes, line breaks
-/// within quotes, LF or CRLF, and a byte-order mark in front. Blank lines are passed over. The last
-/// line needs no line break. Throws Error(data) naming file, line and column.
+/// Parses comma- or tab-separated text by RFC 4180: quotes, doubled quotes, line breaks within
+/// quotes, LF or CRLF, and a leading byte order mark. Skips blank lines. The last line needs no
+/// line break. Throws Error(data) with file, line and column.
 class CsvReader {
  public:
-  /// `text` must outlive the reader; `name` is what errors call the file.
+  /// `text` must outlive the reader; `name` is the file name in errors.
   CsvReader(std::string_view text, std::string name, char delimiter);
 
-  /// The next record, or false behind the last. The texts are valid until the call after.
+  /// Reads the next record, or returns false at the end. The texts are valid until the next call.
   bool next(std::vector<CsvField>& record);
 
-  /// "data.csv:3:14", for errors about a field's content.
+  /// Returns "data.csv:3:14", for errors about the content of a field.
   [[nodiscard]] std::string place(const CsvField& field) const;
-  /// Line of the next record.
+  /// Returns the line of the next record.
   [[nodiscard]] std::int64_t line() const { return line_; }
 
  private:
@@ -47,7 +47,8 @@ class CsvReader {
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
   std::size_t line_start_ = 0;
-  std::deque<std::string> unescaped_;  // of this record: a view stays valid when another is added
+  std::deque<std::string>
+      unescaped_;  // of this record; a deque keeps the views valid when it grows
 };
 
 }  // namespace trainctl::data

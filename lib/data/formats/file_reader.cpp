@@ -20,7 +20,7 @@
 namespace trainctl::data {
 namespace {
 
-// O_NONBLOCK: a pipe in the place of a file must not hang the open.
+// O_NONBLOCK keeps open() from hanging on a pipe.
 constexpr int kReadOnly = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 int open_beneath(int folder, const char* name) {
@@ -30,7 +30,8 @@ int open_beneath(int folder, const char* name) {
   return static_cast<int>(::syscall(SYS_openat2, folder, name, &how, sizeof how));
 }
 
-/// The file is at fault, and may be skipped as damaged, unless the machine is.
+/// Throws Error(resource) for errors of the machine, otherwise Error(data), after which the file
+/// may be skipped as damaged.
 [[noreturn]] void fail(int error, const std::string& action) {
   const bool machine = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
   const char* advice = error == EMFILE ? "; raise the limit of open files (ulimit -n)" : "";
@@ -38,7 +39,7 @@ int open_beneath(int folder, const char* name) {
               fmt::format("{}: {}{}", action, std::strerror(error), advice));
 }
 
-/// Calls `bring` again, for up to 20 seconds, while the local copies leave no room.
+/// Retries `bring` for up to 20 seconds while local copies in use leave no room.
 template <class Bring>
 auto patiently(Bring&& bring) {
   constexpr std::chrono::milliseconds kMostWait{20'000};
@@ -134,7 +135,7 @@ DataRoot::DataRoot(fs::path folder, fs::path list, Links links)
   if (!fd_.valid()) fail(cause, "cannot look into " + shown(folder_));
 }
 
-/// A remote list must not choose what this machine reads or which servers it asks.
+/// A remote list must not decide what this machine reads or which servers it contacts.
 void DataRoot::check_url(const std::string& name) const {
   if (links_ == Links::follow || !is_remote(list_)) return;
   ENSURE(data, !name.starts_with("file:") && (same_host(name, list_) || same_host(name, folder_)),
@@ -155,7 +156,8 @@ FileReader DataRoot::open(const std::string& name) const {
   ENSURE(data, !leads_out(name), "{} leads out of the folder {}; only files beneath it are read",
          printable(name), shown(folder_));
   Fd fd(open_beneath(fd_.get(), name.c_str()));
-  // An old kernel or a container refuses openat2: at least the last step must not be a link.
+  // Old kernels and some containers reject openat2(). Then at least the last component must not be
+  // a link.
   if (!fd.valid() && (errno == ENOSYS || errno == EPERM)) {
     fd = Fd(::openat(fd_.get(), name.c_str(), kReadOnly | O_NOFOLLOW));
   }

@@ -17,16 +17,17 @@ struct stat;
 
 namespace trainctl::data {
 
-/// Length and time of the last change: equal stamps mean an unchanged file, as make(1) sees it.
+/// Length and modification time. As for make(1), equal stamps mean an unchanged file.
 struct FileStamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
 
+/// Returns the stamp of a file from the result of stat().
 FileStamp stamp_of(const struct stat& info);
 
-/// A file or folder that something was made from, as it was then.
+/// The state of a file or folder when something was derived from it.
 struct PathMark {
   std::string path;
   std::int64_t mtime_ns = 0;
@@ -35,75 +36,76 @@ struct PathMark {
   bool operator==(const PathMark&) const = default;
 };
 
-/// The path as messages show it.
+/// Returns the path escaped for messages.
 inline std::string shown(const fs::path& path) { return printable(path.string()); }
 
-/// Where the local copies that others read just now leave no room for more: wait some seconds for
-/// them, or fail at once.
+/// What to do when the local copies that are being read leave no room for another one: wait some
+/// seconds, or fail immediately.
 enum class WhenFull { wait, fail };
 
 class CachedObject;
 
-/// A regular file read at any offset, by any thread; of a remote path its local copy, which comes
-/// as it is read. Every function throws an Error that names the file: of kind data where the file
-/// is at fault, resource where the machine is.
+/// Reads a regular file at any offset; thread-safe. For a remote path it reads a local copy, which
+/// is downloaded on demand. All functions throw an Error that names the file: Error(data) when the
+/// file is at fault, Error(resource) when the machine is.
 class FileReader {
  public:
   explicit FileReader(const fs::path& path);
-  /// `name` is what errors call the file.
+  /// `name` is the file name in errors.
   FileReader(Fd fd, std::string name);
 
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
   [[nodiscard]] int fd() const;
   [[nodiscard]] bool reads_remote() const { return remote_ != nullptr; }
-  /// Where only a part of a remote file may be here: brings those bytes; read() does so itself.
+  /// Downloads those bytes of a remote file if they are not local yet. read() calls it.
   void need(std::uint64_t offset, std::uint64_t size, WhenFull full = WhenFull::wait) const;
-  /// The same of all bytes, several blocks at a time.
+  /// Downloads all bytes, several blocks at a time.
   void need_all() const;
-  /// Fills all of `out`, or says at which byte the file ends.
+  /// Fills all of `out`, or throws an error with the byte at which the file ends.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
-  /// Of a remote file: the local copy is not to be used again.
+  /// Discards the local copy of a remote file.
   void forget() const;
 
  private:
   std::string name_;
   Fd fd_;
-  std::shared_ptr<CachedObject> remote_;  // in place of fd_
+  std::shared_ptr<CachedObject> remote_;  // set instead of fd_
   FileStamp stamp_;
 };
 
-/// A folder whose files are opened beneath it only: no `..`, no absolute path and no symbolic link
-/// leads out of it. With Links::follow, links lead anywhere. It may be remote.
+/// Opens files below a folder only: no `..`, absolute path or symbolic link can leave it. With
+/// Links::follow, links may lead anywhere. The folder may be remote.
 class DataRoot {
  public:
+  /// Whether symbolic links are rejected or followed.
   enum class Links { refuse, follow };
   explicit DataRoot(fs::path folder, Links links = Links::refuse);
-  /// Of files that a list names, which may name URLs, too; a remote list only those of its own host
-  /// or of the folder's, and never file://, unless links are followed.
+  /// For files that a list names, possibly as URLs. A remote list may name only URLs on the host of
+  /// the list or of the folder, and never file://, unless links are followed.
   DataRoot(fs::path folder, fs::path list, Links links);
 
   [[nodiscard]] const fs::path& folder() const { return folder_; }
-  /// Throws as FileReader does.
+  /// Throws like FileReader.
   [[nodiscard]] FileReader open(const std::string& name) const;
 
  private:
   void check_url(const std::string& name) const;
 
   fs::path folder_;
-  fs::path list_;  // whose word the names are
+  fs::path list_;  // the list that contains the names
   Links links_;
   Fd fd_;
 };
 
-/// A file of the data set is another than it was when the run began. Error(data), and yet no damage
-/// of one sample: to replace it would make the batches depend on when the file was changed.
+/// A file of the data set has changed since the run started. This is Error(data) but not a damaged
+/// sample: replacing the sample would make batches depend on the time of the change.
 class ChangedFile final : public Error {
  public:
   explicit ChangedFile(std::string message) : Error(ErrorKind::data, std::move(message)) {}
 };
 
-/// Whether `error` says that a sample is damaged, for which another may take its place.
+/// Returns whether `error` means that a sample is damaged, so that another sample may replace it.
 inline bool is_damage(const Error& error) {
   return error.kind() == ErrorKind::data && dynamic_cast<const ChangedFile*>(&error) == nullptr;
 }

@@ -56,7 +56,7 @@ class Scanner {
   void add_files(const std::string& name) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
     walk(name, folders);
-    // In the order of sorted(os.walk(...)): by the folder's whole path.
+    // This is the order of sorted(os.walk(...)): by the full path of the folder.
     std::sort(folders.begin(), folders.end());
     for (const auto& [folder, images] : folders) {
       for (const std::string& image : images) add_image(folder + "/" + image);
@@ -84,10 +84,10 @@ class Scanner {
     open_.pop_back();
   }
 
-  /// The entries of a folder, sorted by name.
+  /// Returns the entries of a folder, sorted by name.
   Entries look_into(const std::string& folder) {
     const fs::path path = folder.empty() ? root_ : root_ / folder;
-    // The time is taken before the entries are read: what is added later makes the manifest stale.
+    // The time is read before the entries, so that a file added later makes the manifest stale.
     struct stat info {};
     ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
            std::strerror(errno));
@@ -144,18 +144,18 @@ class Scanner {
   ScanOptions options_;
   FolderScan scan_;
   std::vector<std::int64_t> labels_;
-  std::vector<std::pair<dev_t, ino_t>> open_;  // the folders that walk() is in
+  std::vector<std::pair<dev_t, ino_t>> open_;  // the folders on the current path of walk()
   std::int64_t classes_ = 0;
-  bool top_images_ = false;  // those that lie in no folder count
+  bool top_images_ = false;  // include images directly in the root
 };
 
 struct FoundImage {
   std::string class_name;
-  std::string folder;  // with the class
+  std::string folder;  // includes the class
   ObjectInfo object;
 };
 
-/// The images in class folders, sorted by class, folder and name.
+/// Returns the images in class folders, sorted by class, folder and name.
 std::vector<FoundImage> images_of(std::vector<ObjectInfo> objects) {
   std::vector<FoundImage> images;
   for (ObjectInfo& object : objects) {

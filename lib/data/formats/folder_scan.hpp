@@ -8,33 +8,37 @@
 
 namespace trainctl::data {
 
+/// Whether a class folder without images is an error.
 enum class EmptyClasses { refuse, allow };
+/// Whether a scan reads the stamp of each file.
 enum class Stamps { take, leave };
 
 struct ScanOptions {
   DataRoot::Links links = DataRoot::Links::refuse;
   EmptyClasses empty = EmptyClasses::refuse;
-  Stamps stamps = Stamps::take;  // leave: names only, which costs no look at each file
+  Stamps stamps = Stamps::take;  // `leave` lists names only and skips the stat() of each file
 };
 
+/// The images of a folder, and the folders that a cached manifest depends on.
 struct FolderScan {
   ImageFiles files;
   std::vector<Dependency> folders;
 };
 
-/// Images in class folders, classes and files in the order of torchvision's ImageFolder: a class is
-/// a folder right in `root`, classes are sorted by name, its files by folder and name. Throws
-/// Error(data).
+/// Lists the images in class folders, with torchvision ImageFolder's order of classes and files: a
+/// class is a direct subfolder of `root`; classes are sorted by name, files by folder and name.
+/// Throws Error(data).
 FolderScan scan_class_folders(const std::filesystem::path& root, const ScanOptions& options);
 
-/// All images beneath `root`, in the same order: those right in it first, then folder by folder.
-/// They have no labels, and their links are followed. Throws Error(data).
+/// Lists all images below `root` in the same order: those directly in `root` first, then folder by
+/// folder. They have no labels, and links are followed. Throws Error(data).
 ImageFiles scan_pictures(const std::filesystem::path& root);
 
-/// scan_class_folders() of a remote folder, by its list: the same classes and files in the same
-/// order. Throws Error(data), and Error(config) where the storage has no list.
+/// Like scan_class_folders() for a remote folder, from the listing of the object store: the same
+/// classes and files in the same order. Throws Error(data), or Error(config) when the store cannot
+/// list.
 ImageFiles scan_remote_classes(const std::filesystem::path& root);
-/// The next scan asks for the list again.
+/// Makes the next scan request the listing again.
 void forget_remote_classes(const std::filesystem::path& root);
 
 }  // namespace trainctl::data

@@ -14,8 +14,8 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::int64_t kTileRows = 8;                         // a decoded image takes a millisecond
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of one image file
+constexpr std::int64_t kTileRows = 8;  // decoding an image takes about a millisecond
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // limit of one image file
 
 std::uint64_t bytes_of(const ImageFiles& files) {
   if (!files.file_of.empty())
@@ -46,7 +46,7 @@ class ImageFileDataset final : public Dataset,
   [[nodiscard]] Footprint footprint() const override { return {files_.bytes(), 0}; }
 
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
-    ASSERT(rows[0].empty());  // files differ in size: a transform makes the pixels
+    ASSERT(rows[0].empty());  // files differ in size, so a transform makes the pixels
     const std::size_t bytes = files_.labels.field.bytes();
     const std::byte* labels = files_.labels.rows.data();
     for (std::size_t i = 0; i < indices.size(); ++i)
@@ -89,9 +89,10 @@ class ImageFileDataset final : public Dataset,
   std::uint64_t fetch(std::int64_t index) const override {
     const FileReader reader = open(file_of(index));
     const FileRange where = range_in(index, reader.size());
-    // A reader of a sample may be waiting for the room that this one would take.
+    // Waiting for room could deadlock with the reader of a sample that waits for room, too.
     reader.need(where.offset, where.bytes, WhenFull::fail);
-    return files_.file_of.empty() ? on_disk(where.bytes) + on_disk(1) : where.bytes;  // its notes
+    return files_.file_of.empty() ? on_disk(where.bytes) + on_disk(1)
+                                  : where.bytes;  // plus the notes file of the copy
   }
 
   [[nodiscard]] std::string object(std::int64_t index) const override {
@@ -107,7 +108,7 @@ class ImageFileDataset final : public Dataset,
 
   [[nodiscard]] std::string fingerprint() const override { return digest(files_.stamps); }
 
-  /// The fingerprint without the files' times of change.
+  /// Returns the fingerprint without modification times.
   [[nodiscard]] std::string membership() const {
     std::vector<FileStamp> stamps = files_.stamps;
     for (FileStamp& stamp : stamps) stamp.mtime_ns = 0;
@@ -137,7 +138,7 @@ class ImageFileDataset final : public Dataset,
     return files_.file_of.empty() ? i : files_.file_of[i];
   }
 
-  /// Where the sample lies in its file of `size` bytes.
+  /// Returns the byte range of the sample in its file of `size` bytes.
   [[nodiscard]] FileRange range_in(std::int64_t index, std::uint64_t size) const {
     const auto i = static_cast<std::size_t>(index);
     if (files_.file_of.empty()) return {i, 0, size};
@@ -146,7 +147,7 @@ class ImageFileDataset final : public Dataset,
 
   [[noreturn]] void fail_as_changed(const FileReader& reader, std::size_t file) const {
     if (forget_) forget_();
-    reader.forget();  // the list may be right, and the copy old
+    reader.forget();  // the list may be right and the local copy outdated
     const FileStamp& listed = files_.stamps[file];
     const bool resized = reader.size() != listed.size;
     throw ChangedFile(

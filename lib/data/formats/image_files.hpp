@@ -15,7 +15,7 @@
 
 namespace trainctl::data {
 
-/// Many names in one piece of memory: a million strings would cost an allocation each.
+/// Many names in one buffer, because a million strings would cost one allocation each.
 class NameList {
  public:
   void add(std::string_view name) {
@@ -27,7 +27,8 @@ class NameList {
     const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
     return std::string_view(blob_).substr(begin, ends_[i] - begin);
   }
-  /// What encode() writes. Decoded bytes need not make a list: is_valid() tells.
+  /// Returns the members that encode() writes. Decoded members may be inconsistent: check
+  /// is_valid().
   static auto parts(auto& self) { return std::tie(self.blob_, self.ends_); }
   [[nodiscard]] bool is_valid() const {
     return std::ranges::is_sorted(ends_) && blob_.size() == (ends_.empty() ? 0 : ends_.back());
@@ -40,19 +41,20 @@ class NameList {
   std::vector<std::uint64_t> ends_;
 };
 
-/// Images that are pieces of files beneath one folder: whole files, or members of archives. The
-/// manifest of such a set.
+/// The manifest of a set of images that are parts of files below one folder: whole files, or
+/// members of archives.
 struct ImageFiles {
   NameList files;                 // relative to the folder
-  std::vector<FileStamp> stamps;  // of each file; an empty one: unknown until it is fetched
+  std::vector<FileStamp> stamps;  // of each file; empty stamp: unknown until downloaded
   NameList names;                 // of each sample
-  /// Each sample's file; empty: sample i is the whole of file i, and has its name.
+  /// The file of each sample. If empty, sample i is the whole of file i and has its name.
   std::vector<std::uint32_t> file_of;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> sizes;
   Labels labels;
 
-  /// What encode() writes; of the labels their rows, as the others are among the facts.
+  /// Returns the members that encode() writes. Only the rows of the labels are included, because
+  /// the facts hold the other members.
   static auto parts(auto& self) {
     return std::tie(self.files, self.stamps, self.names, self.file_of, self.offsets, self.sizes,
                     self.labels.rows);
@@ -61,24 +63,23 @@ struct ImageFiles {
     return std::ssize(labels.rows) / static_cast<std::int64_t>(labels.field.bytes());
   }
   [[nodiscard]] Facts facts() const;
-  [[nodiscard]] std::uint64_t bytes() const;  // that the lists take
+  [[nodiscard]] std::uint64_t bytes() const;  // memory of the lists
 };
 
-/// Whether some of the files are remote, wherever the folder lies.
+/// Returns whether some of the files are remote, wherever the folder is.
 bool names_remote(const ImageFiles& files);
 
-/// True where the name ends as an image that trainctl can decode: .jpg .jpeg .png .webp .bmp .tif
-/// .tiff, in any case.
+/// Returns whether the suffix is an image format that trainctl decodes: .jpg .jpeg .png .webp .bmp
+/// .tif .tiff, in any case.
 bool has_image_suffix(std::string_view name);
 
-/// The data set over those files. Layout: image u8 {0, 0, 3}, then the label. A file that has
-/// changed since it was listed ends the run with ChangedFile, after `forget` has dropped what was
-/// cached.
+/// Returns the data set of those files. Layout: image u8 {0, 0, 3}, then the label. When a file has
+/// changed since it was listed, calls `forget` to drop cached manifests and throws ChangedFile.
 std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
                                                   std::function<void()> forget);
 
-/// Digest of the samples and their order that does not depend on the times of files: copying or
-/// touching image files leaves it the same. For data sets without image files, their fingerprint.
+/// Returns a digest of the samples and their order that ignores modification times, so that copying
+/// or touching image files keeps it. For data sets without image files, the fingerprint.
 std::string membership_digest(const Dataset& dataset);
 
 }  // namespace trainctl::data

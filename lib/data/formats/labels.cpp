@@ -14,7 +14,7 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::size_t kMostNames = 100'000;  // more are texts that are no classes
+constexpr std::size_t kMostNames = 100'000;  // more distinct texts are not class names
 
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -23,7 +23,8 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-/// Whether the labels are class numbers. Throws where they are numbers, but not of classes.
+/// Returns whether the labels are class numbers. Throws when they are numbers but not valid
+/// classes.
 bool are_numbers(const std::vector<std::string>& texts,
                  const std::function<std::string(std::size_t)>& place) {
   if (!std::all_of(texts.begin(), texts.end(), looks_numeric)) return false;

@@ -44,7 +44,7 @@ bool holds(const Dependency& dependency, Depth depth) {
   return depth == Depth::times || count_entries(dependency.path) == dependency.size;
 }
 
-/// The part of a manifest that tells whether it is fresh, and the facts.
+/// The part of a manifest that shows whether it is valid, with the facts.
 struct Head {
   std::vector<Dependency> dependencies;
   Facts facts = ImageFiles{}.facts();
@@ -65,7 +65,7 @@ std::optional<Head> fresh_head(std::string_view bytes, Depth depth) {
 }
 
 constexpr std::int64_t kThreads = 8;
-constexpr std::size_t kAtOnce = 1024;  // neighbors, which lie in one folder mostly
+constexpr std::size_t kAtOnce = 1024;  // neighbors are mostly in the same folder
 
 bool is_as_listed(int folder, const std::string& name, const FileStamp& listed) {
   struct stat info {};

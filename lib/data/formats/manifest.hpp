@@ -11,27 +11,27 @@
 
 namespace trainctl::data {
 
-/// A folder or file that a manifest was made from. As long as it has this mark (the size of a
-/// folder being the number of its entries), the manifest holds.
+/// A folder or file that a manifest was made from. The manifest is valid while this state is
+/// unchanged. The size of a folder is the number of its entries.
 using Dependency = PathMark;
 
-/// `path` as it is now. Throws Error(data) where it cannot be read.
+/// Returns the current state of `path`. Throws Error(data) when it cannot be read.
 Dependency dependency_on(const std::filesystem::path& path);
 
-/// Whether a change at that time lies so far back that another would carry another time. What
-/// changed within the last two seconds is not cached: old file systems tick no finer.
+/// Returns whether the time is old enough that a later change would get another time. Changes of
+/// the last two seconds are not cached, because old file systems have a resolution of two seconds.
 bool is_settled(std::int64_t mtime_ns);
 
-/// The manifest of one set of image files, kept between runs.
+/// The manifest of one set of image files, cached between runs.
 class ManifestCache {
  public:
   explicit ManifestCache(std::string_view identity) : file_(identity) {}
 
-  /// Quick: looks at the times of change only.
+  /// Fast: compares only modification times.
   [[nodiscard]] std::optional<Facts> facts() const;
-  /// Thorough: counts the entries of folders, too.
+  /// Thorough: also counts the entries of folders.
   [[nodiscard]] std::optional<ImageFiles> load() const;
-  /// Not where a dependency is_settled() is false of.
+  /// Does nothing when is_settled() is false for a dependency.
   void save(const std::vector<Dependency>& dependencies, const ImageFiles& files) const;
   void forget() const { file_.remove(); }
 
@@ -39,8 +39,8 @@ class ManifestCache {
   CacheFile file_;
 };
 
-/// Whether every file beneath `root` has the length and time of change that it was listed with.
-/// Looks at many files at once: each look at a file of a distant disk waits for it.
+/// Returns whether every file below `root` still has its listed length and modification time.
+/// Checks many files concurrently, because each stat() on a network file system has latency.
 bool is_as_listed(const std::filesystem::path& root, const ImageFiles& files);
 
 }  // namespace trainctl::data

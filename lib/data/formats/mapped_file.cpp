@@ -21,7 +21,7 @@
 
 namespace trainctl::data {
 
-// The signal handler reads these without a lock: entries stay linked and are used again.
+// The signal handler reads these without a lock, so entries are never unlinked, only reused.
 struct WatchedRange {
   std::atomic<const std::byte*> begin{nullptr};  // null: free
   std::size_t size = 0;
@@ -42,7 +42,7 @@ struct sigaction g_before {};
 LostPagesReport g_report;
 std::atomic<bool> g_has_report{false};
 
-/// Builds a text in a fixed buffer, since a signal handler must not allocate.
+/// Builds text in a fixed buffer, because a signal handler must not allocate.
 class SignalSafeText {
  public:
   SignalSafeText& add(std::string_view text) {
@@ -56,7 +56,7 @@ class SignalSafeText {
     const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
     return add({digits.data(), static_cast<std::size_t>(end - digits.data())});
   }
-  /// Names hold no control bytes: printable() has escaped them.
+  /// Escapes only quotes and backslashes: printable() has already escaped control bytes.
   SignalSafeText& add_json(std::string_view text) {
     for (const char& c : text) {
       if (c == '"' || c == '\\') add("\\");
@@ -111,7 +111,7 @@ void report(std::string_view message) {
 
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto* const at = static_cast<const std::byte*>(info->si_addr);
-  // A positive code means that the kernel sent the signal and gave the address.
+  // A positive code means that the kernel sent the signal and set the address.
   for (WatchedRange* entry = info->si_code > 0 ? g_entries.load(std::memory_order_acquire)
                                                : nullptr;
        entry != nullptr; entry = entry->next) {
@@ -119,7 +119,7 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     if (begin == nullptr || at < begin || at >= begin + entry->size) continue;
     end_process(*entry, static_cast<std::uint64_t>(at - begin));
   }
-  // The address belongs to nobody here: the earlier handler gets the signal at the next access.
+  // The address is not in a watched range: the previous handler gets the signal at the next access.
   ::sigaction(SIGBUS, &g_before, nullptr);
   if (info->si_code <= 0) (void)::raise(signal);
 }
@@ -148,7 +148,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, Fetch fetch)
     : name_(shown(path)), file_(path) {
   if (fetch == Fetch::whole) file_.need_all();
   const auto size = static_cast<std::size_t>(file_.size());
-  if (size == 0) return;  // mmap refuses it
+  if (size == 0) return;  // mmap() rejects empty files
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.fd(), 0);
   ENSURE(data, mapping != MAP_FAILED, "cannot map {}: {}", name_, std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(mapping), size};

@@ -11,13 +11,13 @@
 
 namespace trainctl::data {
 
-/// A mapped file while it may be read. Where the file becomes shorter meanwhile, or its disk fails,
-/// touching a page raises SIGBUS, which no caller can turn into an error: a handler ends the
-/// process as a data error does, with exit code 9 and a line on stderr that names file and byte. A
-/// SIGBUS from elsewhere goes to the handler that was there before.
+/// Registers a mapped file for its lifetime. If the file shrinks or its disk fails, accessing a
+/// page raises SIGBUS, which no caller can turn into an exception. A handler then ends the process
+/// like a data error, with exit code 9 and a line on stderr with file and byte. Any other SIGBUS
+/// goes to the previous handler.
 class WatchedPages {
  public:
-  /// `fd` stays open as long; `name` is what the line calls the file.
+  /// `fd` must stay open for the lifetime of this object; `name` is the file name in the message.
   WatchedPages(std::span<const std::byte> bytes, int fd, const std::string& name);
   ~WatchedPages();
   WatchedPages(const WatchedPages&) = delete;
@@ -27,22 +27,21 @@ class WatchedPages {
   struct WatchedRange* entry_;
 };
 
-/// A JSON document for the same end: `before`, the message, `after`. It goes to `file`, or to
-/// stdout where that is empty.
+/// A JSON document for that case: `before`, the message, `after`. It is written to `file`, or to
+/// stdout if that is empty.
 struct LostPagesReport {
   std::filesystem::path file;
   std::string before;
   std::string after;
 };
-/// Of this process. Call it before threads start.
+/// Sets the report of this process. Must be called before threads start.
 void report_lost_pages(LostPagesReport report);
 
-/// Of a remote file: `as_needed` leaves it to need() to bring what is touched.
+/// For a remote file: `as_needed` downloads only the bytes that are requested by need().
 enum class Fetch { whole, as_needed };
 
-/// A whole regular file in memory, read-only; its pages come when they are touched. Throws
-/// Error(data) where it cannot be read; where it becomes shorter later, the process ends as
-/// lost_pages.hpp says.
+/// A read-only mapping of a whole regular file. Throws Error(data) when it cannot be read. If the
+/// file shrinks later, WatchedPages ends the process.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path, Fetch fetch = Fetch::whole);
@@ -51,21 +50,21 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  /// As errors name it.
+  /// Returns the file name for errors.
   [[nodiscard]] const std::string& name() const { return name_; }
   void need(std::uint64_t offset, std::uint64_t size) const { file_.need(offset, size); }
-  /// As it was when it was opened.
+  /// Returns the stamp at the time of opening.
   [[nodiscard]] const FileStamp& stamp() const { return file_.stamp(); }
 
  private:
   std::string name_;
-  FileReader file_;  // a local copy that is in use is not removed
+  FileReader file_;  // keeps a local copy from being evicted
   std::span<const std::byte> bytes_;
   std::optional<WatchedPages> watched_;
 };
 
-/// Digest of `bytes` for a manifest: of all of them up to 256 MiB, beyond that of their number and
-/// of 4,096 pages spread evenly, so that a start does not read a set of many gigabytes.
+/// Returns a digest of `bytes` for a manifest. Above 256 MiB it covers only the size and 4,096
+/// evenly spaced pages, so that startup does not read many gigabytes.
 std::string content_digest(std::span<const std::byte> bytes);
 
 }  // namespace trainctl::data

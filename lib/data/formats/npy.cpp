@@ -15,9 +15,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
-constexpr std::size_t kMostHeader = 1 << 16;  // numpy itself refuses to read more than 10,000
+constexpr std::size_t kMostHeader = 1 << 16;  // numpy itself rejects more than 10,000
 
-/// Parses the header's text, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }".
+/// Parses the text of the header, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }".
 class DictParser {
  public:
   DictParser(std::string_view text, std::size_t at, const std::string& name)
@@ -134,7 +134,7 @@ void expect_length(const NpyHeader& header, std::uint64_t file_bytes, const std:
   for (const std::int64_t extent : header.shape) {
     ENSURE(data, extent > 0, "{} has an extent of 0", name);
     const auto factor = static_cast<std::uint64_t>(extent);
-    // Multiplication stops above the file's size, so it cannot overflow.
+    // The product stops growing above the file size, so it cannot overflow.
     if (bytes <= file_bytes) bytes *= factor;
   }
   ENSURE(data, header.data_at + bytes == file_bytes || bytes > file_bytes,

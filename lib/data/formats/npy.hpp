@@ -13,9 +13,9 @@
 
 namespace trainctl::data {
 
-/// What the header of a .npy file says: format versions 1 to 3, C order, this machine's byte order.
+/// The header of a .npy file: format versions 1 to 3, C order, native byte order.
 struct NpyHeader {
-  char kind = 'f';  // as numpy's: b bool, i and u whole numbers, f floats
+  char kind = 'f';  // as in numpy: b bool, i and u integers, f floats
   std::size_t item_bytes = 0;
   std::vector<std::int64_t> shape;
   std::size_t data_at = 0;
@@ -23,12 +23,12 @@ struct NpyHeader {
   [[nodiscard]] std::string type() const { return kind + std::to_string(item_bytes); }
 };
 
-/// Throws Error(data), with the byte where that is known; `name` is what errors call the file. The
-/// data must end where the file of `file_bytes` ends.
+/// Parses the header. Throws Error(data), with the byte offset if known; `name` is the file name in
+/// errors. The data must end exactly at `file_bytes`.
 NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes,
                            const std::string& name);
 
-/// A whole array, mapped.
+/// A whole array, mapped into memory.
 class NpyArray {
  public:
   explicit NpyArray(const std::filesystem::path& path);
@@ -39,8 +39,8 @@ class NpyArray {
     return file_->bytes().subspan(header_.data_at);
   }
   [[nodiscard]] const std::shared_ptr<const MappedFile>& file() const { return file_; }
-  /// All items as T; throws Error(data) for a type that has no such meaning, or for floats that are
-  /// not finite.
+  /// Converts all items. Throws Error(data) for a type that cannot be converted, or for floats that
+  /// are not finite.
   [[nodiscard]] std::vector<std::byte> as_f32() const;
   [[nodiscard]] std::vector<std::byte> as_i64() const;
 
@@ -49,7 +49,7 @@ class NpyArray {
   NpyHeader header_;
 };
 
-/// The value of an IEEE half.
+/// Converts an IEEE half-precision number.
 inline float half_to_float(std::uint16_t half) {
   const int exponent = half >> 10 & 31;
   const int mantissa = half & 1023;

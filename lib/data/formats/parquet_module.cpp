@@ -15,7 +15,7 @@
 namespace trainctl::data {
 namespace {
 
-/// Runs `body`; an exception of Arrow becomes an Error.
+/// Runs `body` and converts exceptions of Arrow to Error.
 template <class Body>
 auto guarded(const std::string& name, Body&& body) {
   try {
@@ -47,7 +47,7 @@ double value_at(const arrow::Array& array, std::int64_t row) {
   return static_cast<double>(static_cast<const ArrayType&>(array).Value(row));
 }
 
-/// The number, or nothing where the column's type is not numeric.
+/// Returns the number, or nothing when the column type is not numeric.
 std::optional<double> number_at(const arrow::Array& array, std::int64_t row) {
   switch (array.type_id()) {
     case arrow::Type::BOOL: return value_at<arrow::BooleanArray>(array, row);
@@ -79,7 +79,7 @@ class ParquetRows final : public TableRows {
         pool_(arrow::default_memory_pool(), static_cast<std::int64_t>(available_memory() / 2)) {
     guarded(name_, [&] {
       auto file = checked(arrow::io::ReadableFile::Open(::dup(fd), &pool_), name_);
-      // Read ahead in Arrow's own threads may outlive this object, and its pool with it.
+      // Arrow's read-ahead threads could outlive this object and its memory pool.
       parquet::ArrowReaderProperties in_this_thread;
       in_this_thread.set_pre_buffer(false);
       in_this_thread.set_use_threads(false);
@@ -119,7 +119,7 @@ class ParquetRows final : public TableRows {
            array.type()->ToString(),
            holds_texts(array) ? ". If it holds names, list it under 'categorical'"
                               : ": leave it out of 'features', or write it as one of them");
-    if (std::isnan(*value)) return std::nullopt;  // what pandas writes for a missing value
+    if (std::isnan(*value)) return std::nullopt;  // pandas writes NaN for a missing value
     ENSURE(data, std::isfinite(*value), "{} is {}; expected a finite number", place(column),
            *value);
     return value;
@@ -130,7 +130,7 @@ class ParquetRows final : public TableRows {
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
     if (value && std::isnan(*value)) return std::nullopt;
-    // Arrow prints a half-precision number as its bits.
+    // Arrow prints the bits of a half-precision number.
     if (value && array.type_id() == arrow::Type::HALF_FLOAT) return fmt::format("{}", *value);
     auto scalar = checked(array.GetScalar(row_), name_);
     if (scalar->type->id() == arrow::Type::DICTIONARY) {

@@ -24,7 +24,7 @@ using spec::dataset::Table;
 
 constexpr std::int64_t kBudgetEvery = 65'536;  // rows
 
-/// Class names from the options or the training table; empty where labels are numbers.
+/// Returns class names from the options or the training table; empty when labels are numbers.
 std::vector<std::string> fixed_classes(const Table& options, const TableColumns& columns) {
   if (!options.classes.empty()) return options.classes;
   std::vector<std::string> names;
@@ -36,7 +36,7 @@ std::vector<std::string> fixed_classes(const Table& options, const TableColumns&
   return numbers ? std::vector<std::string>() : names;
 }
 
-/// Checks that numbered classes are within those of the training table.
+/// Checks that numbered classes do not exceed those of the training table.
 void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows& rows) {
   std::int64_t highest = -1;
   for (const auto& [name, ignored] : columns.labels()) {
@@ -50,7 +50,7 @@ void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows
   labels.classes = highest + 1;
 }
 
-/// The label of each row; each distinct text is stored once.
+/// The label of each row. Each distinct text is stored once.
 class LabelColumn {
  public:
   void add(const std::string& text, const TableRows& rows, std::size_t column) {
@@ -64,13 +64,13 @@ class LabelColumn {
   }
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// The first place of the text.
+  /// Returns the first position of the text.
   [[nodiscard]] const TablePlace& place(std::size_t text) const { return places_[text]; }
   [[nodiscard]] std::int64_t size() const { return std::ssize(of_row_); }
   [[nodiscard]] std::uint64_t bytes() const {
     return text_bytes_ + of_row_.capacity() * sizeof(std::int32_t);
   }
-  /// The labels of all rows, from those of the distinct texts.
+  /// Returns the labels of all rows, given the labels of the distinct texts.
   [[nodiscard]] std::vector<std::byte> rows(const Labels& labels) const {
     constexpr std::size_t kEach = sizeof(std::int64_t);
     std::vector<std::byte> rows(of_row_.size() * kEach);
@@ -81,7 +81,7 @@ class LabelColumn {
   }
 
  private:
-  // With both strings, a node of the map and the place.
+  // This is the size of both strings, a map node and the position.
   static constexpr std::uint64_t kEachText = 2 * sizeof(std::string) + 64 + sizeof(TablePlace);
 
   std::unordered_map<std::string, std::int32_t> numbers_;
@@ -93,9 +93,9 @@ class LabelColumn {
 
 struct Gathered {
   std::vector<float> features;
-  LabelColumn labels;  // of classes
+  LabelColumn labels;  // for classification
   std::vector<float> targets;
-  std::int64_t read = 0;  // with the rows that are dropped
+  std::int64_t read = 0;  // includes dropped rows
 
   [[nodiscard]] std::int64_t samples() const {
     return std::max<std::int64_t>(labels.size(), std::ssize(targets));
@@ -157,7 +157,7 @@ std::vector<std::uint32_t> read_groups(const TableColumns& columns, TableRows& r
   return groups.take();
 }
 
-/// The class of each row that is a sample, without a look at its features.
+/// Returns the class of each row that is kept, without reading its features.
 std::vector<std::int64_t> read_classes(const Table& options, const TableColumns& columns,
                                        TableRows& rows, std::vector<std::string>& names) {
   Gathered gathered;
@@ -181,8 +181,8 @@ std::int64_t count_samples(const TableColumns& columns, TableRows& rows) {
   return samples;
 }
 
-/// Whether each sample of a table that dataset.split divides is in train, as in the finished data
-/// set: statistics are learned from these samples alone.
+/// Returns for each sample whether dataset.split puts it into train. Statistics are learned from
+/// these samples only.
 std::vector<bool> training_samples(const Table& options, const TableColumns& columns,
                                    const OpenTable& open) {
   const spec::SplitOptions& split = *options.split;
@@ -202,7 +202,7 @@ std::vector<bool> training_samples(const Table& options, const TableColumns& col
   return learned;
 }
 
-/// The data set and the names of its features.
+/// Returns the data set and its feature names.
 std::pair<std::shared_ptr<const Dataset>, std::vector<std::string>> load(const Table& options,
                                                                          const OpenTable& open) {
   const std::unique_ptr<TableRows> rows = open(options.path);
@@ -229,7 +229,7 @@ std::pair<std::shared_ptr<const Dataset>, std::vector<std::string>> load(const T
 
 struct ParquetModule {
   ParquetOpen open = nullptr;
-  const char* cause = nullptr;  // why it is missing
+  const char* cause = nullptr;  // why the library cannot be loaded
 };
 
 const ParquetModule& parquet_module() {

@@ -13,63 +13,64 @@
 
 namespace trainctl::data {
 
-/// Where a field stands in its file: line and byte of a text, row and column of another.
+/// The position of a field: line and byte in a text file, row and column in other formats.
 struct TablePlace {
   std::int64_t row = 0;
   std::int64_t column = 0;
 };
 
-/// A table read row by row, whatever it is stored as. Every function throws Error(data).
+/// Reads a table row by row, independent of the file format. All functions throw Error(data).
 class TableRows {
  public:
   virtual ~TableRows() = default;
   [[nodiscard]] virtual const std::vector<std::string>& columns() const = 0;
-  /// Goes on to the next row; false behind the last.
+  /// Advances to the next row. Returns false at the end.
   virtual bool next() = 0;
-  /// A finite number of this row, or nothing where it is missing.
+  /// Returns a finite number of this row, or nothing if the value is missing.
   [[nodiscard]] virtual std::optional<double> number(std::size_t column) const = 0;
-  /// As text, or nothing where it is missing.
+  /// Returns the value as text, or nothing if it is missing.
   [[nodiscard]] virtual std::optional<std::string> text(std::size_t column) const = 0;
-  /// Where in the file that stands; as errors say it, "train.csv:3:14".
+  /// Returns the position of a value. describe() formats a position for messages: "train.csv:3:14".
   [[nodiscard]] virtual TablePlace where(std::size_t column) const = 0;
   [[nodiscard]] virtual std::string describe(const TablePlace& place) const = 0;
   [[nodiscard]] std::string place(std::size_t column) const { return describe(where(column)); }
-  /// As errors name the table.
+  /// Returns the table name for errors.
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Where the file ends: "ends at byte 812 (line 40)".
+  /// Returns where the file ends: "ends at byte 812 (line 40)".
   [[nodiscard]] virtual std::string end() const { return "ends"; }
-  /// For the error that a column is missing: how the names were read; may be empty.
+  /// For the error about a missing column: explains where the names come from. May be empty.
   [[nodiscard]] virtual std::string how_named() const { return {}; }
 };
 
-// The one door of libtrainctl_parquet.so, which builds with Arrow have.
+// The entry points of libtrainctl_parquet.so, which builds with Arrow contain.
 constexpr const char* kParquetLibrary = "libtrainctl_parquet.so";
 constexpr const char* kParquetSymbol = "trainctl_parquet_open_3";
 constexpr const char* kParquetVersionSymbol = "trainctl_parquet_version";
-/// The rows of an open file, which the caller owns; `name` is what errors call it. Throws Error.
+/// Reads the rows of an open file, which the caller owns; `name` is the file name in errors. Throws
+/// Error.
 using ParquetOpen = TableRows* (*)(int fd, const char* name);
 
-/// Whether Parquet can be read, which loads the library: linked, Arrow would make every start some
-/// 10 ms longer.
+/// Returns whether Parquet can be read. Loads the library on the first call, because linking Arrow
+/// would make every start about 10 ms longer.
 bool has_parquet();
-/// A Parquet file, row group by row group. Throws Error(data); where Parquet cannot be read,
-/// Error(config) that says what to do.
+/// Reads a Parquet file by row groups. Throws Error(data), or Error(config) with a hint when this
+/// build cannot read Parquet.
 std::unique_ptr<TableRows> open_parquet(const std::filesystem::path& path);
 
 using OpenTable = std::function<std::unique_ptr<TableRows>(const std::filesystem::path&)>;
 
-/// The table as a data set: features f32 {n}, label i64 or f32. What is learned - means,
-/// deviations, categories, class names - comes from `statistics_from`, read first. Throws
+/// Returns the table as a data set: features f32 {n}, label i64 or f32. Means, deviations,
+/// categories and class names are learned from `statistics_from`, which is read first. Throws
 /// Error(data) or Error(config).
 std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options,
                                           const OpenTable& open);
-/// The facts of the same. Rows are known once every one has been read; a table that fits memory
-/// takes a moment.
+/// Returns the facts of that data set. Reads every row to count them, which is fast for a table
+/// that fits into memory.
 Facts table_facts(const spec::dataset::Table& options, const OpenTable& open);
-/// The group of each sample, by the column that dataset.split.group_by names.
+/// Returns the group of each sample, by the column that dataset.split.group_by names.
 std::vector<std::uint32_t> table_groups(const spec::dataset::Table& options, const OpenTable& open);
-/// The feature columns of all rows as they are stored: before anything is standardized, filled in
-/// or dropped.
+/// Returns statistics of the feature columns of all rows as they are stored, before values are
+/// standardized, filled in or dropped.
 std::vector<ColumnStats> table_columns(const spec::dataset::Table& options, const OpenTable& open);
 
 }  // namespace trainctl::data

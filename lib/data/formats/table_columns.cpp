@@ -17,9 +17,9 @@ using spec::dataset::LabelType;
 using spec::dataset::Missing;
 using spec::dataset::Table;
 
-constexpr std::size_t kMostCategories = 10'000;  // of one column; more is a column of texts
+constexpr std::size_t kMostCategories = 10'000;  // of one column; more means free text
 
-using NameSet = std::unordered_set<std::string_view>;  // of names that outlive it
+using NameSet = std::unordered_set<std::string_view>;  // the strings must outlive the set
 
 NameSet set_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
@@ -199,7 +199,7 @@ void TableColumns::take_number(const FeatureColumn& column, const TableRows& row
          *value);
 }
 
-/// A missing name sets none of the features.
+/// A missing name leaves all one-hot features at 0.
 void TableColumns::take_category(const FeatureColumn& column, const TableRows& rows, std::size_t at,
                                  std::vector<float>& out) const {
   const std::optional<std::string> text = rows.text(at);

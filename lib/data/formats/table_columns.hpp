@@ -10,52 +10,50 @@
 
 namespace trainctl::data {
 
-/// Whether the samples of a data set depend on means, deviations or categories that are learned
+/// Returns whether samples of a data set depend on means, deviations or categories that are learned
 /// from a table of training data.
 bool learns_from_data(const config::Stage& dataset);
 
-/// One feature column of a table and what has been learned of it.
+/// One feature column of a table with its learned statistics.
 struct FeatureColumn : ColumnStats {
-  std::map<std::string, std::size_t> categories;  // and the feature each one sets
+  std::map<std::string, std::size_t> categories;  // maps a name to the index of its one-hot feature
 
   [[nodiscard]] std::size_t width() const { return categorical ? categories.size() : 1; }
-  /// The divisor of standardized values, as scikit-learn's StandardScaler has it: 1 for a constant
-  /// column.
+  /// Returns the divisor of standardized values, as in scikit-learn's StandardScaler: 1 for a
+  /// constant column.
   [[nodiscard]] double scale() const { return deviation() > 0 ? deviation() : 1; }
 };
 
-/// The columns a data set takes from its table, the rules for what is missing, and what was
-/// learned.
+/// The columns that a data set uses, the rules for missing values, and the learned statistics.
 class TableColumns {
  public:
-  /// Finds the columns by name. Throws Error(config) for options that contradict each other,
-  /// Error(data) for a column that is not there.
+  /// Finds the columns by name. Throws Error(config) for contradictory options, Error(data) for a
+  /// missing column.
   TableColumns(const spec::dataset::Table& options, const TableRows& rows);
 
-  /// Passes over the whole table, which must have the same columns.
+  /// Learns from all rows of a table, which must have the same columns.
   void learn(TableRows& rows);
-  /// The same, but numbers are learned only from the kept rows whose entry in `learned` is true,
-  /// and labels not at all.
+  /// Learns numbers only from the kept rows whose entry in `learned` is true, and learns no labels.
   void learn(TableRows& rows, const std::vector<bool>& learned);
-  /// Whether options such as `standardize` need learn().
+  /// Returns whether options such as `standardize` require learn().
   [[nodiscard]] bool learns() const;
-  /// Whether this row is left out, because it lacks a value.
+  /// Returns whether this row is dropped because a value is missing.
   [[nodiscard]] bool dropped(const TableRows& rows) const;
   [[nodiscard]] std::size_t label_column() const { return label_; }
-  /// The column that dataset.split.group_by names.
+  /// Returns the column that dataset.split.group_by names.
   [[nodiscard]] std::size_t group_column(const TableRows& rows) const;
 
   [[nodiscard]] const std::vector<FeatureColumn>& features() const { return features_; }
-  /// Where a feature column stands in the table.
+  /// Returns the table column of a feature column.
   [[nodiscard]] std::size_t place(std::size_t feature) const { return at_[feature]; }
-  /// Features of one sample.
+  /// Returns the number of features of a sample.
   [[nodiscard]] std::size_t width() const;
-  /// Of each feature: its column's, with the category where it is one: "district=north".
+  /// Returns the column name of each feature, with the category for a one-hot feature:
+  /// "district=north".
   [[nodiscard]] std::vector<std::string> feature_names() const;
-  /// Appends the features of this row and returns its label's text; nothing where the row is
-  /// dropped.
+  /// Appends the features of this row and returns its label text, or nothing if the row is dropped.
   std::optional<std::string> take(const TableRows& rows, std::vector<float>& features) const;
-  /// The class names of the table that was learned from; empty if none was.
+  /// Returns the class names of the table that was learned from, or an empty map.
   [[nodiscard]] const std::map<std::string, std::size_t>& labels() const { return labels_; }
 
  private:
@@ -68,9 +66,9 @@ class TableColumns {
                      std::vector<float>& out) const;
 
   const spec::dataset::Table& options_;
-  std::vector<std::string> names_;  // of all columns, which every table must share
+  std::vector<std::string> names_;  // of all columns; every table must have the same
   std::vector<FeatureColumn> features_;
-  std::vector<std::size_t> at_;  // the table's column of each
+  std::vector<std::size_t> at_;  // table column of each feature column
   std::size_t label_ = 0;
   std::map<std::string, std::size_t> labels_;
 };

@@ -9,10 +9,10 @@
 namespace trainctl::data {
 namespace {
 
-/// What becomes of each value of a byte.
+/// A lookup table from byte to byte.
 using Table = std::array<std::uint8_t, 256>;
 
-/// A table whose entries are `value_of(0)` ... `value_of(255)`.
+/// Returns a table with the entries `value_of(0)` ... `value_of(255)`.
 template <class Function>
 Table make_table(Function&& value_of) {
   Table table;
@@ -22,7 +22,7 @@ Table make_table(Function&& value_of) {
   return table;
 }
 
-/// Looks every byte up; works in place.
+/// Applies a lookup table to every byte; may run in place.
 void apply_table(const ImageView& input, const Table& table, ImageTarget& output) {
   output.resize(input.shape);
   const auto bytes = static_cast<std::int64_t>(input.row_bytes());
@@ -33,7 +33,7 @@ void apply_table(const ImageView& input, const Table& table, ImageTarget& output
   }
 }
 
-/// The same with a table for each channel.
+/// Applies a separate table to each channel.
 void apply_tables(const ImageView& input, std::span<const Table> tables, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
   ASSERT(std::ssize(tables) == channels);
@@ -83,7 +83,7 @@ Hsv to_hsv(const std::uint8_t* pixel) {
   const float gc = (most - g) / range;
   const float bc = (most - b) / range;
   const float sixths = most == r ? bc - gc : most == g ? (rc + 2.0F) - bc : (gc + 4.0F) - rc;
-  const float turns = sixths * static_cast<float>(1.0 / 6) + 1.0F;  // from 5/6 to 11/6
+  const float turns = sixths * static_cast<float>(1.0 / 6) + 1.0F;  // between 5/6 and 11/6
   return {turns < 1 ? turns : turns - 1, range / most, most};
 }
 
@@ -188,7 +188,7 @@ Histogram histogram_of(const ImageView& input, std::int64_t channel) {
   return counts;
 }
 
-/// Applies to each channel the table that `table_of` makes of its histogram.
+/// Applies to each channel the table that `table_of` makes from the histogram of the channel.
 template <class TableOf>
 void by_histogram(const ImageView& input, ImageTarget& output, TableOf&& table_of) {
   const auto channels = static_cast<std::size_t>(input.shape.channels);
@@ -220,7 +220,8 @@ Table stretched(const Histogram& counts) {
   });
 }
 
-// Pillow's rule: entry k counts what is darker than k, in steps that leave out the brightest value.
+// Follows Pillow: entry k is the number of darker pixels in units of `step`, which excludes the
+// brightest value.
 Table evened(const Histogram& counts) {
   std::int64_t pixels = 0;
   for (const std::int64_t count : counts) pixels += count;

@@ -10,7 +10,7 @@ namespace {
 
 using spec::transform::PaddingMode;
 
-/// Where the pixel `at` comes from, along one axis; -1: from the fill.
+/// Returns the source index of pixel `at` along one axis, or -1 for the fill color.
 std::int64_t source_of(std::int64_t at, std::int64_t extent, PaddingMode mode) {
   if (at >= 0 && at < extent) return at;
   switch (mode) {
@@ -54,14 +54,14 @@ void crop_padded(const ImageView& input, const Box& window, const Outside& outsi
   const auto [height, width, channels] = input.shape;
   output.resize({window.height, window.width, channels});
   const std::int64_t begin =
-      std::clamp<std::int64_t>(-window.left, 0, window.width);  // columns before the image
+      std::clamp<std::int64_t>(-window.left, 0, window.width);  // first image column
   const std::int64_t end =
-      std::clamp<std::int64_t>(width - window.left, begin, window.width);  // and where it ends
+      std::clamp<std::int64_t>(width - window.left, begin, window.width);  // and its end
   const auto inner = static_cast<std::size_t>((end - begin) * channels);
   const bool paints = outside.mode == PaddingMode::constant;
   const bool sticks_out =
       window.top < 0 || window.top + window.height > height || begin > 0 || end < window.width;
-  // At once: cheaper than the margins of each row, for images of the size that is padded.
+  // Filling all of it is faster than filling the margins of each row at common image sizes.
   if (paints && sticks_out)
     outside.fill.paint(output.pixels(), window.height * window.width, channels);
   for (std::int64_t y = 0; y < window.height; ++y) {
@@ -135,7 +135,7 @@ void vertical_flip(const ImageView& input, ImageTarget& output) {
 
 namespace {
 
-/// Where the upright image's first row and first column lie in the stored one.
+/// The position of the upright image's first row and column in the stored image.
 struct Turn {
   bool from_right;
   bool from_below;

@@ -4,7 +4,7 @@
 
 namespace trainctl::data {
 
-/// Most pixels of an image, whether a file claims it or a transform makes it.
+/// The pixel limit of an image, whether a file claims it or a transform makes it.
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
 
 /// Height and width of one image.
@@ -14,7 +14,8 @@ struct Extents {
   bool operator==(const Extents&) const = default;
 };
 
-/// Shape of a uint8 HWC image. A height or width of 0 in a layout: each sample has its own.
+/// Shape of a uint8 HWC image. A height or width of 0 in a layout means that samples differ in
+/// size.
 struct ImageShape {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -27,7 +28,7 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// The shape of an image field, and the field of a shape.
+/// Converts between the field and the shape of an image.
 ImageShape image_shape(const Field& image);
 Field image_field(const ImageShape& shape);
 
@@ -40,7 +41,7 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Pixels somewhere in memory, with rows `stride` bytes apart: also a window of an image.
+/// A view of pixels with rows `stride` bytes apart; may be a window of a larger image.
 struct ImageView {
   const std::uint8_t* pixels = nullptr;
   ImageShape shape;
@@ -58,16 +59,15 @@ struct ImageView {
   [[nodiscard]] ImageView window(const Box& box) const;
 };
 
-/// Where a transform writes: a scratch buffer that grows to any shape, or a row of a batch slot,
-/// whose shape is fixed. The rows lie without gaps.
+/// The destination of a transform: a scratch buffer that grows to any shape, or a row of a batch
+/// slot with a fixed shape. Rows are contiguous.
 class ImageTarget {
  public:
   explicit ImageTarget(std::vector<std::uint8_t>& scratch) : scratch_(&scratch) {}
   ImageTarget(std::span<std::byte> row, const ImageShape& fixed);
 
-  /// Memory for an image of that shape; what was there is lost.
+  /// Returns memory for an image of that shape and discards the previous content.
   std::uint8_t* resize(const ImageShape& shape);
-  /// Copies the image into place.
   void copy(const ImageView& image);
 
   [[nodiscard]] ImageView view() const { return {pixels_, shape_}; }
@@ -78,7 +78,7 @@ class ImageTarget {
   [[nodiscard]] std::uint8_t* pixels() { return pixels_; }
 
  private:
-  std::vector<std::uint8_t>* scratch_ = nullptr;  // null: a slot's row
+  std::vector<std::uint8_t>* scratch_ = nullptr;  // null for a row of a slot
   std::uint8_t* pixels_ = nullptr;
   ImageShape shape_;
 };

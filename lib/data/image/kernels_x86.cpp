@@ -37,8 +37,8 @@ std::span<const BlendKernels> blend_kernels() {
   return all;
 }
 
-// Rows are read from their end. No kernel touches a byte outside its two rows: the next one may be
-// another thread's.
+// Rows are read backwards. Kernels must not access bytes outside of their two rows, because the
+// next row may belong to another thread.
 
 namespace {
 
@@ -63,15 +63,15 @@ AVX2 void mirror_one_avx2(const std::uint8_t* from, std::int64_t width, std::uin
   for (; left >= 16; left -= 16, to += 16)
     store(to, _mm_shuffle_epi8(load(from + left - 16), reversed));
   if (left > 0 && width >= 16) {
-    // The last 16 bytes once more, over some that are there already.
+    // Rewrites the last 16 bytes, which overlap bytes that are already written.
     store(to + left - 16, _mm_shuffle_epi8(load(from), reversed));
   } else {
     while (left > 0) *to++ = from[--left];
   }
 }
 
-// Five pixels at a time: 16 bytes are read and written, one of them too many, which the next step
-// overwrites. The last five are written as two halves that overlap.
+// Processes five pixels per step: 16 bytes are read and written, and the next step overwrites the
+// extra byte. The last five pixels are written as two overlapping halves.
 AVX2 void mirror_three_avx2(const std::uint8_t* from, std::int64_t width, std::uint8_t* to) {
   const __m128i after_one = _mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
   const __m128i first_five = _mm_setr_epi8(12, 13, 14, 9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2, 15);

@@ -8,7 +8,7 @@
 
 namespace trainctl::data {
 
-/// Weights of a blend between an image and what it is blended with.
+/// The weights of a blend of an image with another image.
 struct Blend {
   explicit Blend(double factor)
       : own(static_cast<float>(factor)), other(static_cast<float>(1.0 - factor)) {}
@@ -16,7 +16,7 @@ struct Blend {
   float other;
 };
 
-/// Three rows of values, the middle one of which is sharpened; neighbors lie `step` apart.
+/// Three rows of values; the middle one is sharpened. Horizontal neighbors are `step` values apart.
 struct RowsToSharpen {
   const std::uint8_t* above;
   const std::uint8_t* here;
@@ -24,28 +24,29 @@ struct RowsToSharpen {
   std::int64_t step;
 };
 
-/// Rows in torch's arithmetic, in which a multiply and an add are rounded once: std::fma(), which
-/// is a call unless the compiler may count on the instruction. All write in place too.
+/// Row functions in torch's arithmetic, where a multiply-add rounds once. std::fma() does that, but
+/// is a library call unless the target has the instruction. All may run in place.
 struct BlendKernels {
   const char* name;
-  /// RGB pixels, blended with their luma.
+  /// Blends RGB pixels with their luma.
   void (*saturate)(const std::uint8_t* from, std::int64_t pixels, const Blend& blend,
                    std::uint8_t* to);
-  /// The luma of RGB pixels in all channels.
+  /// Writes the luma of RGB pixels to all channels.
   void (*gray)(const std::uint8_t* from, std::int64_t pixels, std::uint8_t* to);
+  /// Returns the sum of the luma of RGB pixels.
   std::int64_t (*sum_of_luma)(const std::uint8_t* from, std::int64_t pixels);
-  /// `count` values, blended with their surroundings.
+  /// Blends `count` values with the smoothed values around them.
   void (*sharpen)(const RowsToSharpen& rows, std::int64_t count, float other, std::uint8_t* to);
 };
 
-/// Those that this CPU can run, the reference first and the fastest last. Every one gives the same
-/// bytes.
+/// Returns the kernels that this CPU supports: the reference first, the fastest last. All give the
+/// same bytes.
 std::span<const BlendKernels> blend_kernels();
 
-/// The reference, for any CPU.
+/// Returns the reference, which runs on any CPU.
 const BlendKernels& portable_blend();
 
-// The loops of the blend kernels, to be inlined into functions for one instruction set each.
+// The loops of the blend kernels. They are inlined into one function per instruction set.
 
 #define TRAINCTL_ROW __attribute__((always_inline)) inline
 
@@ -53,7 +54,7 @@ TRAINCTL_ROW std::uint8_t clamped(float value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));
 }
 
-/// The whole part of the luma of an RGB pixel.
+/// Returns the luma of an RGB pixel, truncated to an integer.
 TRAINCTL_ROW int luma(const std::uint8_t* pixel) {
   const float red = static_cast<float>(pixel[0]) * 0.2989F;
   const float more = std::fma(static_cast<float>(pixel[1]), 0.587F, red);
@@ -64,7 +65,7 @@ TRAINCTL_ROW std::uint8_t blended(std::uint8_t value, float with, const Blend& b
   return clamped(std::fma(with, blend.other, static_cast<float>(value) * blend.own));
 }
 
-/// Calls `work(from, pixels, to)` with parts of a row that never lie in each other.
+/// Calls `work(from, pixels, to)` for parts of a row; `from` and `to` never overlap.
 template <class Work>
 TRAINCTL_ROW void in_parts(const std::uint8_t* from, std::int64_t pixels, std::uint8_t* to,
                            Work&& work) {
@@ -112,8 +113,8 @@ TRAINCTL_ROW std::int64_t sum_of_luma_row(const std::uint8_t* from, std::int64_t
   return sum;
 }
 
-/// The weights are 1 around a 5, over 13. No sum lies halfway between two levels, so rounding is
-/// unambiguous.
+/// Smooths with weight 5 at the center and 1 around it, divided by 13. No sum lies halfway between
+/// two levels, so rounding is unambiguous.
 TRAINCTL_ROW int smoothed(const RowsToSharpen& rows, std::int64_t i) {
   const std::int64_t step = rows.step;
   const int around = rows.above[i - step] + rows.above[i] + rows.above[i + step] +
@@ -131,8 +132,8 @@ TRAINCTL_ROW void sharpen_row(const RowsToSharpen& given, std::int64_t count, fl
   }
 }
 
-/// To the nearest whole number, halves to the even one, as torch's round(): for |x| below 2^22.
-/// Additions alone, so that loops become vectors.
+/// Rounds half to even, like torch's round(), for |x| below 2^22. Uses only additions, so that
+/// loops vectorize.
 inline float round_half_even(float x) {
   constexpr float kShift = 0x1.8p23F;
   return (x + kShift) - kShift;

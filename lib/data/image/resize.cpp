@@ -10,7 +10,7 @@
 namespace trainctl::data {
 namespace {
 
-// A load reads up to 16 bytes behind the last value that counts.
+// A load reads up to 16 bytes past the last value in use.
 constexpr std::int64_t kRowSlack = 16;
 
 }  // namespace
@@ -37,7 +37,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
   const auto make_row = [&](std::int64_t y, std::int16_t* to) {
     const auto index = static_cast<std::size_t>(y);
     for (std::size_t k = 0; k < rows.size(); ++k) {
-      // The weights behind the last row are 0.
+      // The weights after the last row are 0.
       const std::int64_t row = vertical->start[index] + static_cast<std::int64_t>(k);
       rows[k] = window.row(std::min(row, window.shape.height - 1));
     }
@@ -50,7 +50,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
   job.rows = static_cast<std::size_t>(kernels.rows);
   for (std::int64_t y = 0; y < plan.vertical.count; y += kernels.rows) {
     for (std::int64_t r = 0; r < kernels.rows; ++r) {
-      // Where the last group is not full, its last row is made twice.
+      // An incomplete last group repeats its last row.
       const std::int64_t row = std::min(y + r, plan.vertical.count - 1);
       std::int16_t* values = middle.data() + r * stride;
       make_row(row, values);
@@ -62,7 +62,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
 }
 
 std::uint64_t resize_scratch_bytes(const ImageShape& input) {
-  // Behind each row come weights for as many pixels as one output pixel is made of.
+  // Each row is followed by padding for as many pixels as one output pixel depends on.
   const std::int64_t row = 2 * input.width * input.channels + 8 * input.channels + kRowSlack;
   const std::int64_t rows = resize_kernels().back().rows;
   return static_cast<std::uint64_t>(row * rows) * sizeof(std::int16_t) + kMostWeightsBytes;
@@ -78,17 +78,17 @@ void resize_whole(const ImageView& image, const Extents& size,
 
 namespace {
 
-// 255 << kMiddleBits times 2^16 is the most that a sum of 32 bits holds.
+// The largest sum, 255 << kMiddleBits times 2^16, still fits into 32 bits.
 constexpr int kMostPrecision = 16;
-constexpr std::size_t kWeightSlack = 8;  // a load of 16 bytes may begin at the last weight
+constexpr std::size_t kWeightSlack = 8;  // a 16-byte load may start at the last weight
 
-/// The triangle filter over the inputs [first, first + weights.size()), as ATen places it.
+/// The triangle filter over the inputs [first, first + weights.size()), positioned as in ATen.
 struct Window {
   std::int64_t first = 0;
   std::vector<double> weights;
 };
 
-/// In ATen's float32.
+/// Uses float32, as ATen does.
 std::int64_t nearest_of(const ResizeAxis& axis, std::int64_t output) {
   const float scale = static_cast<float>(axis.input) / static_cast<float>(axis.output);
   const auto at = static_cast<std::int64_t>(static_cast<float>(output) * scale);
@@ -121,7 +121,7 @@ int precision_of(double most) {
   return precision;
 }
 
-/// Rounds the running sum instead of each weight, so that they add up to exactly 1.
+/// Rounds the running sum instead of each weight, so that the weights sum to exactly 1.
 void quantize(const std::vector<double>& weights, int precision, std::int16_t* out) {
   const double one = static_cast<double>(1 << precision);
   double sum = 0;
@@ -137,7 +137,7 @@ void quantize(const std::vector<double>& weights, int precision, std::int16_t* o
 AxisWeights make_weights(const ResizeAxis& axis) {
   AxisWeights made;
   std::vector<Window> windows;
-  double most = 0;  // of all outputs, so that a part has the bytes of the whole
+  double most = 0;  // over all outputs, so that a partial resize gives the same bytes as a full one
   std::size_t taps = 0;
   for (std::int64_t i = 0; i < axis.output; ++i) {
     Window window = window_of(axis, i);

@@ -52,7 +52,7 @@ INLINE Vector broadcast(__m128i lane) { return _mm256_broadcastsi128_si256(lane)
 INLINE Vector multiply_add(Vector sum, Vector a, Vector b) {
   return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }
-// Unpacking and packing work within the lanes of a vector: the lanes change places at the end.
+// AVX2 unpacks and packs within 128-bit lanes, so the lanes are exchanged at the end.
 INLINE void store_words(std::int16_t* out, Vector ab, Vector cd) {
   auto* to = reinterpret_cast<Vector*>(out);
   _mm256_storeu_si256(to, _mm256_permute2x128_si256(ab, cd, 0x20));

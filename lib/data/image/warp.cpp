@@ -9,25 +9,25 @@
 namespace trainctl::data {
 namespace {
 
-// torch's grid_sample with zeros outside and align_corners=False, for one image, in its float32
-// arithmetic. A grid is a function (x, y) -> Place in -1 ... 1 across the input.
+// torch's grid_sample with zero padding and align_corners=False for one image, in float32. A grid
+// is a function (x, y) -> Place, in -1 ... 1 across the input.
 
 struct Place {
   float x = 0;
   float y = 0;
 };
 
-/// From a place of the grid to pixels.
+/// Converts a grid coordinate to pixels.
 inline float to_pixels(float place, float extent) { return (place + 1.0F) * (extent / 2) - 0.5F; }
 
-/// The coordinate, or one that is outside too but small enough to be rounded; also for what is not
-/// a number.
+/// Clamps a coordinate outside of the image to a value that is safe to round; also maps NaN to such
+/// a value.
 inline float near_image(float at, std::int64_t extent) {
   const auto beyond = static_cast<float>(extent + 9);
   return at > -9.0F ? (at < beyond ? at : beyond) : -9.0F;
 }
 
-/// The largest whole number that is not above a coordinate near the image.
+/// Returns the floor of a coordinate near the image.
 inline std::int64_t floor_of(float near) {
   const auto towards_zero = static_cast<std::int64_t>(near);
   return near < static_cast<float>(towards_zero) ? towards_zero - 1 : towards_zero;
@@ -64,7 +64,7 @@ inline void sample_bilinear(const ImageView& input, const Place& at, const Sampl
   const float weights[4] = {west * north * inside(0, 0), east * north * inside(1, 0),
                             west * south * inside(0, 1), east * south * inside(1, 1)};
   const float mask = weights[0] + weights[1] + weights[2] + weights[3];
-  // A pixel from outside has no weight; any one from inside stands for it.
+  // A pixel outside has weight 0, so any pixel inside may replace it.
   const auto column = [&, last = width - 1](std::int64_t i) {
     return std::clamp<std::int64_t>(i, 0, last) * channels;
   };
@@ -77,7 +77,7 @@ inline void sample_bilinear(const ImageView& input, const Place& at, const Sampl
                   static_cast<float>(pixels[1][c]) * weights[1] +
                   static_cast<float>(pixels[2][c]) * weights[2] +
                   static_cast<float>(pixels[3][c]) * weights[3];
-    // Edges fade into black first and into the fill then: torchvision's own order.
+    // Edges are blended with black first and with the fill afterwards, as in torchvision.
     if (sampling.fill) {
       const auto fill = static_cast<float>((*sampling.fill)[c]);
       value = (value - fill) * mask + fill;
@@ -163,9 +163,9 @@ void warp_affine(const ImageView& input, const AffineMatrix& matrix, const Image
 
 namespace {
 
-using Row = std::array<double, 9>;  // coefficients and the right side
+using Row = std::array<double, 9>;  // coefficients and the right-hand side
 
-/// Gauss's elimination with the largest pivot, in one order of operations on every machine.
+/// Gaussian elimination with partial pivoting, with the same order of operations on every machine.
 std::array<double, 8> solve(std::array<Row, 8> rows) {
   for (std::size_t k = 0; k < 8; ++k) {
     const auto larger = [&](const Row& a, const Row& b) { return std::abs(a[k]) < std::abs(b[k]); };
@@ -185,7 +185,7 @@ std::array<double, 8> solve(std::array<Row, 8> rows) {
   return solution;
 }
 
-/// Whether three of the four lie on one line.
+/// Returns whether three of the four points are collinear.
 bool in_line(const std::array<Point, 4>& points) {
   for (std::size_t i = 0; i < 4; ++i) {
     const Point& a = points[i];
@@ -237,7 +237,7 @@ void warp_perspective(const ImageView& input, const Perspective& perspective,
 
 namespace {
 
-/// Moves the pixels as an EXIF orientation says.
+/// Rotates or mirrors the pixels by an EXIF orientation.
 void turn(const ImageView& input, int orientation, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
   const Extents upright = upright_extents({height, width}, orientation);

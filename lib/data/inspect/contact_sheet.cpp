@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 45> kLetters{
 };
 constexpr std::string_view kUnknown = "?71202";
 
-/// Five rows of three dots each, the left one the highest bit. Small letters look like capitals; a
-/// letter without a glyph is a question mark.
+/// Returns five rows of three dots; the left dot is the highest bit. Lowercase letters are drawn as
+/// capitals, unknown letters as a question mark.
 std::array<std::uint8_t, kLetterHeight> letter_dots(char letter) {
   if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
   const auto found = std::ranges::find(kLetters, letter, [](auto text) { return text[0]; });
@@ -35,9 +35,9 @@ std::array<std::uint8_t, kLetterHeight> letter_dots(char letter) {
   return rows;
 }
 
-constexpr std::int64_t kSmallest = 96;  // pixels of a tile's longer side
+constexpr std::int64_t kSmallest = 96;  // minimum pixels of a tile's longer side
 constexpr std::int64_t kGap = 8;
-constexpr std::int64_t kDot = 2;  // pixels of a dot of the captions
+constexpr std::int64_t kDot = 2;  // pixels per dot of a caption
 constexpr std::int64_t kCaption = (kLetterHeight + 2) * kDot;
 constexpr std::uint8_t kPaper = 255;
 constexpr std::uint8_t kInk = 32;
@@ -72,7 +72,8 @@ class Canvas {
   void write(const std::string& text, std::int64_t top, std::int64_t left, std::int64_t right) {
     right = std::min(right, sheet_.shape.width);
     for (const char letter : text) {
-      if ((static_cast<unsigned char>(letter) & 0xC0) == 0x80) continue;  // within a UTF-8 letter
+      if ((static_cast<unsigned char>(letter) & 0xC0) == 0x80)
+        continue;  // a UTF-8 continuation byte
       const auto dots = letter_dots(letter);
       for (std::int64_t y = 0; y < kLetterHeight * kDot; ++y) {
         const int row = dots.at(static_cast<std::size_t>(y / kDot));

@@ -9,8 +9,8 @@
 
 namespace trainctl::data {
 
-/// An image and what is written below it, as far as there is room: letters as capitals, digits and
-/// a few signs.
+/// An image with a caption, which is cut off at the image width. The font has capital letters,
+/// digits and a few signs.
 struct Exhibit {
   ImageView image;  // 1 or 3 channels
   std::string caption;
@@ -24,12 +24,12 @@ struct Sheet {
   [[nodiscard]] ImageView view() const { return {pixels.data(), shape}; }
 };
 
-/// The sheet of `count` images of one shape. Throws Error(config) where it would be too large to be
-/// of use.
+/// Returns the shape of a sheet of `count` images of one shape. Throws Error(config) when the sheet
+/// would be too large.
 ImageShape sheet_shape(std::int64_t count, const ImageShape& image);
 
-/// The images, all of one shape, in a grid that is about as wide as high; small ones enlarged by a
-/// whole factor. Row by row from the top left.
+/// Arranges images of one shape in a grid that is about square, row by row from the top left. Small
+/// images are enlarged by an integer factor.
 Sheet contact_sheet(std::span<const Exhibit> exhibits);
 
 }  // namespace trainctl::data

@@ -26,7 +26,7 @@ constexpr const char* kJpegVersion = "of unknown version";
 
 constexpr std::size_t kPage = 4096;
 
-/// Asks one of our modules for the version of the library that it is linked with.
+/// Reads the version of the library that one of our modules is linked with.
 Library module_of(const char* name, const char* file, const char* symbol) {
   const char* cause = nullptr;
   void* found = find_in_module(file, symbol, cause);
@@ -39,7 +39,7 @@ Library curl() {
   const char* cause = library == nullptr ? ::dlerror() : nullptr;
   void* symbol = library == nullptr ? nullptr : ::dlsym(library, "curl_version");
   if (symbol == nullptr) return {"libcurl", "", cause == nullptr ? "unknown cause" : cause};
-  // "libcurl/7.88.1 OpenSSL/3.0.11 ..."
+  // The version string looks like "libcurl/7.88.1 OpenSSL/3.0.11 ...".
   const std::string all = reinterpret_cast<const char* (*)()>(symbol)();
   const std::size_t begin = all.find('/') + 1;
   return {"libcurl", all.substr(begin, all.find(' ') - begin), ""};

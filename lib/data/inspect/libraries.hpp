@@ -5,21 +5,21 @@
 
 namespace trainctl::data {
 
-/// A library that the data pipeline reads with.
+/// A library that reads data.
 struct Library {
   std::string name;
-  std::string version;  // empty: it is not there
-  std::string cause;    // why not
+  std::string version;  // empty if the library is missing
+  std::string cause;    // why the library is missing
 };
 
-/// Those that the program is linked with.
+/// Returns the libraries that the program is linked with.
 std::vector<Library> linked_libraries();
-/// Those that are loaded when they are first needed, and are loaded now, which takes a moment:
-/// OpenCV, Arrow, libcurl.
+/// Returns the libraries that are loaded on demand: OpenCV, Arrow, libcurl. Loads all of them,
+/// which takes a moment.
 std::vector<Library> loaded_libraries();
 
-/// Whether files are read through io_uring: the build has it, and the kernel or a container's
-/// policy does not refuse it.
+/// Returns whether files are read through io_uring: the build includes it, and neither the kernel
+/// nor a container policy forbids it.
 bool reads_through_uring();
 
 }  // namespace trainctl::data

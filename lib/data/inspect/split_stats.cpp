@@ -11,7 +11,7 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::int64_t kBlock = 64;  // samples that one worker takes at once
+constexpr std::int64_t kBlock = 64;  // samples per work item
 constexpr std::int64_t kAheadOfEach = 4;
 
 struct ChannelSums {
@@ -19,7 +19,7 @@ struct ChannelSums {
   std::uint64_t squares = 0;
 };
 
-/// Sums over images, in integers, so that their order does not matter.
+/// Sums over images, in integers, so that the order of addition does not matter.
 struct ImageSums {
   std::vector<ChannelSums> channels;
   std::int64_t pixels = 0;
@@ -54,9 +54,9 @@ struct ImageSums {
 /// The rows, image sums and damaged samples of one block.
 struct Block {
   std::int64_t first = 0;
-  std::vector<std::vector<std::byte>> fields;  // of the rows; empty: the images
+  std::vector<std::vector<std::byte>> fields;  // one buffer per field; empty for the images
   ImageSums images;
-  std::map<std::int64_t, SkippedSample> damaged;  // by their row
+  std::map<std::int64_t, SkippedSample> damaged;  // by row
 };
 
 class Reader {
@@ -124,7 +124,7 @@ std::vector<ColumnStats> columns_of(const Field& field) {
   return columns;
 }
 
-/// Adds up the blocks in their order.
+/// Adds up the blocks in order.
 class Totals {
  public:
   Totals(const Dataset& dataset, SplitStats& stats) : layout_(dataset.layout()), stats_(stats) {

@@ -13,13 +13,13 @@
 namespace trainctl::data {
 namespace {
 
-// Samples that pass through a thread's scratch at once: small enough to stay in its cache.
+// Samples per pass through a thread's scratch buffers: few enough to stay in its CPU cache.
 constexpr std::int64_t kBlockRows = 16;
-// Samples to a tile where each is decoded: few, so that threads share a batch evenly.
+// Samples per tile if each is decoded: few, so that threads share a batch evenly.
 constexpr std::int64_t kDecodedTileRows = 16;
-// Draws of a sample in place of a damaged one; so many damaged ones in a row are no accident.
+// Attempts to replace a damaged sample. So many damaged samples in a row are not a coincidence.
 constexpr int kMostDraws = 100;
-// No place in a list of transforms, so these draws are nobody else's.
+// No transform has this index, so these draws are independent of all others.
 constexpr std::size_t kReplacementDraws = 0xFFFF;
 
 std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options) {
@@ -27,7 +27,7 @@ std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options
   const Facts facts{.layout = pipeline.dataset->layout()};
   const bool decodes = facts.image() != nullptr && !image_shape(*facts.image()).fixed();
   if (wanted == 0 && decodes) wanted = kDecodedTileRows;
-  if (!pipeline.batch_transforms.empty()) wanted += wanted % 2;  // pairs
+  if (!pipeline.batch_transforms.empty()) wanted += wanted % 2;  // a tile consists of pairs
   return wanted > 0 ? std::min(wanted, options.batch_size) : options.batch_size;
 }
 
@@ -99,7 +99,7 @@ BatchAssembler::BatchAssembler(Pipeline pipeline, const LoaderOptions& options)
   crop_ = dynamic_cast<const CropTransform*>(steps_.front().transform.get());
 }
 
-/// Neighbors that can be had as one become one; the draws of the others keep their numbers.
+/// Merges adjacent steps where possible; the other steps keep the indices that key their draws.
 void BatchAssembler::join_steps() {
   for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
     const auto& transform = pipeline_.transforms[i];
@@ -121,7 +121,7 @@ BatchAssembler::Scratch BatchAssembler::scratch() const {
 
 void BatchAssembler::make(const TileJob& job, Scratch& scratch) const {
   if (!mixer_) return make_rows(job, job.tile * tile_rows_, tile_rows_, scratch);
-  // A tile makes rows and their partners, so that mixing needs no other tile's pixels.
+  // A tile makes rows and their partners, so that mixing needs no pixels of other tiles.
   const std::int64_t half = batch_size_ / 2;
   const std::int64_t first = job.tile * (tile_rows_ / 2);
   const std::int64_t count = std::min(tile_rows_ / 2, half - first);
@@ -151,7 +151,7 @@ void BatchAssembler::fill_block(const TileJob& job, std::int64_t first, std::int
     fill_fields(job, first, indices, scratch);
   } catch (const Error& error) {
     if (on_error_ == OnError::fail || !is_damage(error)) throw;
-    filled = false;  // then one by one
+    filled = false;  // then read the samples one by one
   }
   if (filled && !makes_images(job)) return;
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -168,7 +168,7 @@ void BatchAssembler::fill_block(const TileJob& job, std::int64_t first, std::int
   }
 }
 
-/// All but the image, where that is made of transforms.
+/// Fills all fields except images that are made by transforms.
 void BatchAssembler::fill_fields(const TileJob& job, std::int64_t first,
                                  std::span<const std::int64_t> indices, Scratch& scratch) const {
   for (std::size_t field = 0; field < slot_layout_.size(); ++field) {
@@ -181,8 +181,8 @@ void BatchAssembler::fill_fields(const TileJob& job, std::int64_t first,
   pipeline_.dataset->fill(indices, Rows(scratch.rows).first(pipeline_.dataset->layout().size()));
 }
 
-/// Another sample takes the place of a damaged one: drawn by the row's position alone, so any
-/// worker draws the same.
+/// Replaces a damaged sample. The draw depends only on the row's position, so every worker draws
+/// the same replacement.
 void BatchAssembler::replace_row(const RowJob& job, std::int64_t index, Error error,
                                  Scratch& scratch) const {
   CounterRng rng = draws(job, kReplacementDraws);
@@ -221,7 +221,7 @@ void BatchAssembler::make_image(const RowJob& job, std::int64_t index, Scratch& 
   }
 }
 
-/// The bytes of a row's image, or of its plan.
+/// Returns the bytes of a row's image or plan.
 std::span<std::byte> BatchAssembler::image_slot(const RowJob& job) const {
   return job.tile.slot.subspan(
       slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * image_bytes_, image_bytes_);
@@ -230,7 +230,7 @@ std::span<std::byte> BatchAssembler::image_slot(const RowJob& job) const {
 void BatchAssembler::make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const {
   const HeldImages& held = *pipeline_.held;
   if (!held.sound[static_cast<std::size_t>(index)]) {
-    (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws what ails it
+    (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws the actual error
     throw Error(ErrorKind::data,
                 "it could not be read when the data set was sent to the device, and can be now; "
                 "start again");
@@ -265,7 +265,7 @@ CounterRng BatchAssembler::draws(const RowJob& job, std::size_t operation) const
           static_cast<std::uint16_t>(operation)};
 }
 
-/// Where a step writes: the last one into the slot.
+/// Returns the output of a step; the last step writes to the slot.
 ImageTarget BatchAssembler::target(const RowJob& job, std::size_t step, Scratch& scratch) const {
   if (step + 1 < steps_.size()) return ImageTarget(scratch.between[step % 2]);
   return {image_slot(job), shape_};

@@ -15,7 +15,7 @@ namespace trainctl::data {
 
 class AheadTile;
 
-/// The bytes of one slot: where each field begins.
+/// The layout of a slot in bytes: the offset of each field and the total size.
 struct SlotShape {
   std::vector<std::size_t> offsets;
   std::size_t bytes = 0;
@@ -23,36 +23,37 @@ struct SlotShape {
   SlotShape(const Layout& layout, std::int64_t rows);
 };
 
-/// One batch to be made, as a worker sees it.
+/// One tile of a batch for a worker to fill.
 struct TileJob {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
   Extent extent;
   int tile = 0;
   std::span<std::byte> slot;
-  const AheadTile* ahead = nullptr;  // images that were read before, if any
+  const AheadTile* ahead = nullptr;  // images that were read ahead, or null
 };
 
-/// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a
-/// Scratch is each thread's own. The same code runs in workers and in the caller.
+/// Fills tiles: reads samples of the data set, then applies the transforms. Holds the state shared
+/// by all threads; each thread uses a separate Scratch. Workers and the consumer run the same code.
 class BatchAssembler {
  public:
+  /// The reusable buffers of one thread, and its current epoch's order.
   struct Scratch {
     std::int64_t epoch = -1;
     std::shared_ptr<const Permutation> order;  // of that epoch
     std::vector<std::int64_t> indices;
     std::vector<std::span<std::byte>> rows;
-    std::vector<std::byte> stored;  // an image as the data set keeps it
+    std::vector<std::byte> stored;  // an image as the data set stores it
     ImageDecoder decoder;
-    std::vector<std::uint8_t> decoded;                 // the part of it that is needed
+    std::vector<std::uint8_t> decoded;                 // its decoded part
     std::array<std::vector<std::uint8_t>, 2> between;  // images between transforms
   };
 
-  /// Throws Error(config) where a transform cannot take its input.
+  /// Throws Error(config) when a transform cannot take its input.
   BatchAssembler(Pipeline pipeline, const LoaderOptions& options);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
-  /// The same with plans in place of images that a device keeps.
+  /// Returns the layout with image plans instead of images if a device holds the images.
   [[nodiscard]] const Layout& slot_layout() const { return slot_layout_; }
   [[nodiscard]] const SlotShape& slot_shape() const { return slot_shape_; }
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
@@ -62,15 +63,16 @@ class BatchAssembler {
 
   [[nodiscard]] SkippedSamples& skipped() const { return *skipped_; }
 
+  /// Fills the tile of the job in its slot. Throws Error(data) that names the sample.
   void make(const TileJob& job, Scratch& scratch) const;
 
  private:
-  /// A transform with the number that its draws are keyed by.
+  /// A transform with the index that keys its draws.
   struct Step {
     std::shared_ptr<const Transform> transform;
     std::size_t operation = 0;
   };
-  /// One row of a batch, to be made of some sample.
+  /// One row of a batch.
   struct RowJob {
     const TileJob& tile;
     std::int64_t row = 0;
@@ -97,22 +99,22 @@ class BatchAssembler {
   [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
   [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
   [[nodiscard]] bool transforms() const { return pipeline_.held || !pipeline_.transforms.empty(); }
-  /// Images come from the store one by one, and not from the data set's fill().
+  /// Returns whether images come one by one from the store instead of from Dataset::fill().
   [[nodiscard]] bool makes_images(const TileJob& job) const {
     return transforms() || job.ahead != nullptr;
   }
 
   Pipeline pipeline_;
   std::vector<Step> steps_;
-  const CropTransform* crop_ = nullptr;  // the first step, if it is one
+  const CropTransform* crop_ = nullptr;  // the first step, if it is a crop
   OnError on_error_;
   std::unique_ptr<SkippedSamples> skipped_;
   std::unique_ptr<SoundSamples> sound_;
   std::uint64_t seed_;
   Layout layout_;
   Layout slot_layout_;
-  std::size_t image_ = 0;        // its field
-  std::size_t image_bytes_ = 0;  // of a row in the slot
+  std::size_t image_ = 0;        // index of the image field
+  std::size_t image_bytes_ = 0;  // per row of the slot
   ImageShape shape_;             // after the transforms
   SlotShape slot_shape_;
   std::optional<Mixer> mixer_;
@@ -122,10 +124,11 @@ class BatchAssembler {
   int tiles_;
 };
 
-/// The layout after the transforms. Throws Error(config) where one does not fit or sizes differ.
+/// Returns the layout after the transforms. Throws Error(config) when a transform does not fit or
+/// sizes differ.
 Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
 
-/// The layout of the batches, after the transforms of samples and of batches.
+/// Returns the layout of batches, after the transforms of samples and batches.
 Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options);
 
 }  // namespace trainctl::data

@@ -12,6 +12,7 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kFieldAlignment - 1) / kFieldAlignment * kFieldAlignment;
 }
 
+/// Whether pages are allocated immediately or when they are first written.
 enum class Touch { now, on_use };
 
 struct Unmap {
@@ -19,11 +20,11 @@ struct Unmap {
   void operator()(void* mapping) const;
 };
 
-/// Zeroed memory, aligned to 2 MiB and on huge pages where the kernel gives them.
+/// Zero-initialized memory, aligned to 2 MiB and backed by huge pages if the kernel provides them.
 class Arena {
  public:
   Arena() = default;
-  /// Throws Error(resource) where there is not enough memory.
+  /// Throws Error(resource) when there is not enough memory.
   explicit Arena(std::size_t bytes, Touch touch = Touch::now);
 
   [[nodiscard]] std::span<std::byte> bytes() { return bytes_; }
@@ -34,10 +35,10 @@ class Arena {
   std::span<std::byte> bytes_;
 };
 
-/// Rows to prefetch ahead of a copy: enough to hide a miss in memory behind small copies.
+/// The number of rows to prefetch ahead of a copy, which hides the cache misses of small copies.
 constexpr std::size_t kRowsAhead = 6;
 
-/// Asks for the first cache lines of a row; the hardware prefetches the rest of a large one.
+/// Prefetches the first cache lines of a row; the hardware prefetches the rest of a large row.
 inline void prefetch_row(const std::byte* row, std::size_t bytes) {
   constexpr std::size_t kCacheLine = 64;
   constexpr std::size_t kMostPrefetched = 4096;

@@ -14,13 +14,14 @@
 namespace trainctl::data {
 namespace {
 
-/// Memory near options.cores: the kernel takes it where the thread runs that touches it first.
+/// Allocates memory near options.cores: the kernel uses the NUMA node of the thread that first
+/// touches a page.
 Arena near_arena(std::size_t bytes, const LoaderOptions& options) {
   const CoreGuard guard(options.cores);
   return Arena(bytes);
 }
 
-/// The batch size is no larger than the largest batch.
+/// Limits the batch size to the largest batch of an epoch.
 LoaderOptions fitted(LoaderOptions options, const Dataset& dataset) {
   if (options.last_batch == LastBatch::keep && !options.sampling)
     options.batch_size =
@@ -78,7 +79,7 @@ void Loader::make_threads() {
 }
 
 void Loader::join_threads() {
-  // Those that fetch hold locks that the workers may wait for.
+  // The download threads stop first, because they hold locks that workers may wait for.
   fetches_.stop();
   stop_.request_stop();
   ring_.close();
@@ -112,7 +113,7 @@ void Loader::run_worker(BatchAssembler::Scratch& scratch) {
 void Loader::finish_tile(const Ring::Ticket& ticket, BatchAssembler::Scratch& scratch) {
   std::exception_ptr error;
   try {
-    const AheadTile ahead(ahead_.get(), ticket.batch);  // it may wait, until the loader stops
+    const AheadTile ahead(ahead_.get(), ticket.batch);  // may wait until the loader stops
     if (!ring_.closed()) run_tile(ticket, ahead, scratch);
   } catch (...) {
     error = std::current_exception();
@@ -121,7 +122,7 @@ void Loader::finish_tile(const Ring::Ticket& ticket, BatchAssembler::Scratch& sc
 }
 
 void Loader::help(std::uint64_t number) {
-  // A tile that waits for the disk may be later than the batch that is wanted.
+  // A tile that waits for the disk could finish later than the requested batch.
   while (!ring_.published(number) && !(ahead_ && ahead_->reads())) {
     const auto ticket = ring_.try_take();
     if (!ticket) return;
@@ -148,7 +149,7 @@ void Loader::run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
     error.add_frame(frame_of(job.epoch, batch));
     throw;
   }
-  // One worker makes the next epoch's order while the others go on with this epoch.
+  // One worker prepares the next epoch's order while the others load this epoch.
   if (ticket.tile == 0 && batch == plan_.batches() / 2 && !threads_.empty())
     orders_.get(job.epoch + 1);
 }
@@ -182,7 +183,7 @@ void Loader::restart(std::int64_t epoch, std::int64_t first_batch) {
 void Loader::rest() {
   stop_workers();
   lent_.reset();
-  base_epoch_ = -1;  // whatever epoch comes, it does not follow
+  base_epoch_ = -1;  // makes any epoch restart the ring
 }
 
 void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
@@ -200,7 +201,7 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   epoch_end_ = next_ + static_cast<std::uint64_t>(plan_.batches() - first_batch);
 }
 
-/// The part of the epoch's order that this rank uses.
+/// Returns this rank's part of the epoch's order.
 Sequence Loader::sequence_from(std::int64_t epoch, std::int64_t first_batch) {
   const Extent from = plan_.extent(first_batch);
   const Extent last = plan_.extent(plan_.batches() - 1);

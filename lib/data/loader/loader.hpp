@@ -12,28 +12,28 @@
 
 namespace trainctl::data {
 
-/// What a row of a batch was made of.
+/// The sample that a row of a batch was made from.
 struct RowSample {
   std::int64_t index = 0;  // in the data set
-  std::string name;        // a path, an entry of an archive, "sample 7"
+  std::string name;        // a path, an archive entry, or "sample 7"
 };
 
-/// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and
-/// prefetch depth. Owns the ring of slots and the threads, which live as long as the loader; one
-/// consumer. Workers expect epoch e + 1 behind epoch e and start on it early; any other epoch
-/// restarts the ring.
+/// Yields batches in an order that depends only on (seed, epoch): the same bytes for any number of
+/// workers and prefetch depth. Owns the ring of slots and the threads, which live as long as the
+/// loader. There is one consumer. After epoch e the workers start on epoch e + 1 early; starting
+/// any other epoch restarts the ring.
 class Loader {
  public:
-  /// Throws Error(config) where no batch comes out or a transform does not fit, Error(resource)
-  /// where the ring would exceed its memory budget.
+  /// Throws Error(config) when there would be no batch or a transform does not fit, Error(resource)
+  /// when the ring would exceed its memory budget.
   Loader(Pipeline pipeline, LoaderOptions options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// After the transforms: of the samples, even where a batch has plans in place of their images.
+  /// Returns the layout after the transforms, with images even if batches contain image plans.
   [[nodiscard]] const Layout& layout() const { return assembler_.layout(); }
-  /// Null where the batches have the pixels themselves.
+  /// Null when the batches contain pixels.
   [[nodiscard]] const std::shared_ptr<const HeldImages>& held() const {
     return assembler_.pipeline().held;
   }
@@ -41,32 +41,34 @@ class Loader {
     return assembler_.pipeline().normalization;
   }
   [[nodiscard]] std::int64_t classes() const { return assembler_.pipeline().dataset->classes(); }
-  /// Of an epoch.
+  /// Samples per epoch.
   [[nodiscard]] std::int64_t samples() const { return orders_.positions(); }
-  /// The same on every rank.
+  /// Returns the number of batches, which is the same on every rank.
   [[nodiscard]] std::int64_t batches_per_epoch() const { return plan_.batches(); }
-  /// The damaged samples of the batches that next() has given, each once.
+  /// Returns the damaged samples of all batches that next() has returned, each once.
   [[nodiscard]] std::vector<SkippedSample> skipped() const { return assembler_.skipped().list(); }
-  /// Which samples count as damaged; those of an earlier process are not among skipped().
+  /// Saves or restores which samples count as damaged. Samples from an earlier process are not in
+  /// skipped().
   void serialize(StateArchive& archive);
 
-  /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the
-  /// epoch resumes there, with the same bytes as if it had begun at 0: (epoch, batch) is all the
-  /// state there is.
+  /// Starts `epoch`; workers may have prepared its first batches already. With `first_batch` the
+  /// epoch resumes there, with the same bytes as if it had started at 0: (epoch, batch) is the
+  /// complete state.
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
-  /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the
-  /// sample's name; the call after that goes on with the next batch.
+  /// Returns the next batch of the epoch, or nullptr at its end. Rethrows an error of a worker with
+  /// the sample's name; the next call then continues with the next batch.
   const Batch* next();
 
-  /// No batch is wanted for now: the workers end the tiles under way and take no others. The batch
-  /// that next() gave is no longer held; start_epoch() restarts the ring.
+  /// Pauses loading: workers finish their current tiles and take no others. Releases the batch that
+  /// next() returned. start_epoch() restarts the ring.
   void rest();
 
-  /// The samples of the rows of a batch that count. One that could not be read is named though
-  /// another stands in its place.
+  /// Returns the samples of the valid rows of a batch. For a row with a replacement, names the
+  /// original sample that could not be read.
   [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch) const;
 
-  /// The whole ring, for a layer above that page-locks it; every batch's fields lie in it.
+  /// Returns the memory of the whole ring, which holds every batch, so that the engine can
+  /// page-lock it.
   [[nodiscard]] std::span<const std::byte> memory() const { return arena_.bytes(); }
 
  private:
@@ -103,16 +105,17 @@ class Loader {
   BatchAssembler assembler_;
   Orders orders_;
   BatchPlan plan_;
-  FetchAhead fetches_;  // of a remote data set
+  FetchAhead fetches_;  // downloads of a remote data set
   Ring ring_;
   Arena arena_;
-  std::unique_ptr<ReadAhead> ahead_;  // null: nothing is read ahead
-  // The caller makes batches rather than wait, where a tile is a whole batch of rows that are
-  // merely copied (a decoded tile may take longer than the wait), and the workers leave it a core
-  // (else it may be put to sleep in the middle of a batch, and all would wait for that one).
+  std::unique_ptr<ReadAhead> ahead_;  // null: no read-ahead
+  // Whether the consumer makes batches instead of waiting. This pays off when a tile is a whole
+  // batch of copied rows (decoding a tile may take longer than the wait), and when the workers
+  // leave a core to the consumer (otherwise it may be preempted in the middle of a batch that all
+  // wait for).
   const bool helps_;
 
-  // The consumer's: batches are numbered from base_batch_ of base_epoch_, across epochs.
+  // The state of the consumer: batches are numbered from base_batch_ of base_epoch_, across epochs.
   std::int64_t base_epoch_ = -1;
   std::int64_t base_batch_ = 0;
   std::uint64_t epoch_end_ = 0;
@@ -121,8 +124,8 @@ class Loader {
   Batch batch_;
   BatchAssembler::Scratch inline_scratch_;
 
-  std::stop_source stop_;  // of transfers that a worker waits for
-  // Starting and parking the threads; never touched while batches flow.
+  std::stop_source stop_;  // cancels transfers that a worker waits for
+  // Starts and pauses the threads. Not used while batches are being made.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t round_ = 0;

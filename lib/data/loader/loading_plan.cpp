@@ -18,9 +18,9 @@
 namespace trainctl::data {
 namespace {
 
-constexpr double kAhead = 1.15;       // of the rate at which the training uses batches
-constexpr double kLeastShare = 0.05;  // of the time that loading in the trainer's thread would take
-constexpr double kHandover = 50e-6;   // seconds of a batch below which another thread gains nothing
+constexpr double kAhead = 1.15;       // times the rate at which the training consumes batches
+constexpr double kLeastShare = 0.05;  // no threads below this share of the time
+constexpr double kHandover = 50e-6;   // seconds per batch below which another thread is not faster
 constexpr double kMostWanted = 1e6;
 constexpr int kLeastSlots = 2;  // of a ring with threads
 
@@ -36,7 +36,7 @@ struct Workers {
   std::string why;
 };
 
-/// Why no thread is taken, whatever a step takes; empty where one may be.
+/// Returns why no threads are used for any step time, or an empty string.
 std::string never(double batch_s, const LoadingLimits& limits, std::uint64_t slot_bytes) {
   if (batch_s < kHandover) return "too little for another thread";
   if (limits.ring_bytes / std::uint64_t{kLeastSlots} < slot_bytes)
@@ -104,10 +104,10 @@ std::vector<AutoWorkers> auto_workers_by_step(double batch_s, const LoadingLimit
 
 namespace {
 
-constexpr double kSeconds = 0.25;  // after which no new tile begins
+constexpr double kSeconds = 0.25;  // no new tile starts after this time
 constexpr std::size_t kMostTiles = 2000;
 
-/// Seconds for a row of each of the first tiles of epoch 0.
+/// Returns the seconds per row of each of the first tiles of epoch 0.
 std::vector<double> time_tiles(const BatchAssembler& maker, const LoaderOptions& options,
                                const Clock& clock) {
   const Orders orders(*maker.pipeline().dataset, options);
@@ -132,7 +132,7 @@ std::vector<double> time_tiles(const BatchAssembler& maker, const LoaderOptions&
         if (clock.now() - begin > kSeconds || seconds.size() == kMostTiles) return seconds;
       }
     }
-  } catch (const Error&) {  // the loader meets it too, and knows what is to be done
+  } catch (const Error&) {  // the loader gets the same error and handles it
   }
   return seconds;
 }
@@ -144,12 +144,12 @@ std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOpti
   const BatchAssembler maker(pipeline, options);
   std::vector<double> rows = time_tiles(maker, options, clock);
   if (rows.empty()) return std::nullopt;
-  if (rows.size() > 1) rows.erase(rows.begin());  // tables and memory are made in the first
+  if (rows.size() > 1) rows.erase(rows.begin());  // the first tile initializes tables and memory
   BatchCost cost;
   cost.whole = maker.tiles() == 1;
   cost.seconds = median(rows) * static_cast<double>(options.batch_size);
   const double average = mean(rows);
-  // A batch is the mean of its tiles, and so much the steadier.
+  // A batch averages over its tiles, so its time varies less.
   if (average > 0)
     cost.spread = 1 + (quantile(rows, 0.99) / average - 1) / std::sqrt(maker.tiles());
   return cost;
@@ -190,7 +190,7 @@ int wanted_slots(const LoaderOptions& options) {
   return std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
 }
 
-/// Two epochs are in use at a time; samplers hold their samples by class.
+/// Two epochs are in use at the same time; samplers also group all samples by class.
 std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
   constexpr std::uint64_t kEach = sizeof(Permutation::value_type);
   const auto all = static_cast<std::uint64_t>(samples);
@@ -201,8 +201,8 @@ std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
   return options.order == Order::sequential ? 0 : kEach * 2 * all;
 }
 
-/// The stored image, its pixels where it must be decoded, what lies between the transforms, and
-/// what those keep. Neighbors may be joined: then this is more than is taken.
+/// Returns the size of the stored image, its pixels if it is decoded, the buffers between
+/// transforms, and the scratch of the transforms. If steps are merged, the actual use is lower.
 std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
   std::array<std::uint64_t, 2> between{};
   std::uint64_t kept = 0;
@@ -210,7 +210,7 @@ std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
   for (std::size_t op = 0; op < pipeline.transforms.size() && shape.fixed(); ++op) {
     kept += pipeline.transforms[op]->scratch_bytes(shape);
     shape = pipeline.transforms[op]->largest(shape);
-    if (op + 1 < pipeline.transforms.size())  // the last one writes into the slot
+    if (op + 1 < pipeline.transforms.size())  // the last one writes to the slot
       between[op % 2] = std::max<std::uint64_t>(between[op % 2], shape.bytes());
   }
   return look.largest_stored + (look.files ? look.largest.bytes() : 0) + between[0] + between[1] +
@@ -267,7 +267,7 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
   plan.slot = SlotShape(layout, options.batch_size).bytes;
   attempt([&] { plan.slots = ring_slots(options, plan.slot); });
   budget.left -= plan.cache.host_bytes();
-  // A cache has the images at hand, in the place of the files.
+  // With a cache, files are not read ahead.
   if (plan.cache.tier == CacheTier::none)
     plan.ahead = ahead_memory(*pipeline.dataset, options, plan.ring());
   return plan;

@@ -7,88 +7,88 @@
 
 namespace trainctl::data {
 
-/// What was measured at the start of a run.
+/// Measurements at the start of a run.
 struct LoadingFigures {
-  double batch_s = 0;  // to make a batch on one thread
-  double spread = 1;   // of that time from batch to batch: its 99th percentile over its mean
-  double step_s = 0;  // of the training; 0: nothing trains, batches are wanted as fast as they come
+  double batch_s = 0;  // seconds to make a batch on one thread
+  double spread = 1;   // 99th percentile of batch_s over its mean
+  double step_s = 0;   // seconds per training step; 0: batches are consumed at full speed
 };
 
-/// What one process may use.
+/// Resources of one process.
 struct LoadingLimits {
   int cores = 1;
-  bool trains_on_them = false;   // the cores are the device; else one is left to launch the work
-  std::uint64_t ring_bytes = 0;  // of all slots together
-  bool helped = false;  // the consumer makes batches, too, rather than wait, on a core left to it
+  bool trains_on_them = false;   // the cores train, too; otherwise one core launches kernels
+  std::uint64_t ring_bytes = 0;  // memory limit of all slots
+  bool helped = false;  // the consumer makes batches instead of waiting, on a core reserved for it
 };
 
-/// How many threads load, and how many batches ahead.
+/// The number of loader threads and of batches loaded ahead.
 struct LoadingChoice {
   int num_workers = 0;
   int prefetch_factor = kUsualPrefetch;
   std::string why = "asked";  // "probe: a batch takes 71.2 ms to make and a step 20.1 ms; ..."
 
   static constexpr int kUsualPrefetch = 2;
-  static constexpr int kMostPrefetch = 4;  // that auto takes
+  static constexpr int kMostPrefetch = 4;  // limit of auto
 };
 
-/// Most threads that `auto` takes.
+/// Returns the limit of threads for `auto`.
 int most_auto_workers(const LoadingLimits& limits);
 
-/// Decides what the options leave to `auto`. Threads: as many as make batches 1.15 times as fast as
-/// steps use them, within the cores; none where making batches takes a twentieth of the time or
-/// less, where a batch is made sooner than it is handed to another thread, or where the ring may
-/// hold one batch only. Batches ahead: so many that a slow one is ready in time, within the bytes
-/// of the ring. A batch never depends on either.
+/// Chooses the values of options set to `auto`. num_workers is enough to make batches 1.15 times as
+/// fast as the steps consume them, within the cores. It is 0 when making batches takes at most a
+/// twentieth of the time, when making a batch takes less time than handing it to another thread, or
+/// when the ring has memory for only one batch. prefetch_factor is high enough that slow batches
+/// are ready in time, within the ring's memory. Batches never depend on either value.
 LoadingChoice choose_loading(const spec::Loader& wish, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes);
 
-/// The number of threads for steps of `least_step_s` or longer.
+/// The number of threads for steps of at least `least_step_s`.
 struct AutoWorkers {
   double least_step_s = 0;
   int num_workers = 0;
 };
-/// The threads that choose_loading() takes by the step, from long steps to short ones.
+/// Returns the threads that choose_loading() selects by step time, from long to short steps.
 std::vector<AutoWorkers> auto_workers_by_step(double batch_s, const LoadingLimits& limits,
                                               std::uint64_t slot_bytes);
 
-/// What making batches takes on one thread.
+/// The cost of making batches on one thread.
 struct BatchCost {
-  double seconds = 0;  // of a full batch: its samples times the median of the tiles
+  double seconds = 0;  // per full batch: its samples times the median over tiles
   double spread = 1;   // 99th percentile over mean, for whole batches
-  bool whole = false;  // a batch is one tile: a consumer that would wait makes some itself
+  bool whole = false;  // a batch is one tile, so a waiting consumer makes some itself
 };
 
-/// Times the first tiles of epoch 0 in the calling thread, for about a quarter of a second and at
-/// least one tile. Loaders are not affected. Nothing where no sample could be made; the loader
-/// reports why.
+/// Times the first tiles of epoch 0 in the calling thread, for about 0.25 s and at least one tile.
+/// Does not affect loaders. Returns nothing when no sample could be made; the loader reports why.
 std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOptions& options,
                                       const Clock& clock);
 
-/// Decides what the experiment leaves to `auto`, with a probe where it leaves something. `step_s`
-/// is what a training step takes; 0 where nothing trains.
+/// Chooses the values of options set to `auto`, with a probe if there are any. `step_s` is the time
+/// of a training step, or 0 without training.
 LoadingChoice decide_loading(const spec::Loader& wish, const Pipeline& pipeline,
                              const LoaderOptions& options, LoadingLimits limits, double step_s,
                              const Clock& clock);
 
-/// The options with the choice in them. Threads give way to the training where they need its cores.
+/// Returns the options with the choice applied. Loader threads get a lower priority if the training
+/// needs their cores.
 LoaderOptions with_choice(LoaderOptions options, const LoadingChoice& choice,
                           const LoadingLimits& limits);
 
-/// The memory that loading a split takes, in bytes.
+/// The memory, in bytes, that loading a split needs.
 struct MemoryPlan {
   int slots = 0;
-  int slots_wanted = 0;    // more than `slots` where memory is short
+  int slots_wanted = 0;    // above `slots` when memory is short
   std::uint64_t slot = 0;  // one batch
   std::uint64_t orders = 0;
   CacheNeed cache_need;
   CacheChoice cache;
   int threads = 1;
-  std::uint64_t scratch = 0;    // of one thread, for the largest image that was seen
-  std::uint64_t ahead = 0;      // images read before their turn
+  std::uint64_t scratch = 0;    // per thread, for the largest probed image
+  std::uint64_t ahead = 0;      // images that are read ahead
   std::uint64_t transfers = 0;  // of a remote data set
   Footprint dataset;
-  std::string refusal;  // why a loader of this split would not start: Error(resource)
+  std::string refusal;  // the Error(resource) with which a loader would fail, or empty
 
   [[nodiscard]] std::uint64_t ring() const { return static_cast<std::uint64_t>(slots) * slot; }
   [[nodiscard]] std::uint64_t total() const {
@@ -97,17 +97,18 @@ struct MemoryPlan {
   }
 };
 
-/// `pipeline` has no cache yet; what the cache takes is subtracted from the budget.
+/// `pipeline` must not have a cache yet. Subtracts the cache from the budget.
 MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options, CacheBudget& budget);
 
-/// Bytes that the ring of these options may take.
+/// Returns the memory limit of the ring for these options.
 std::uint64_t ring_budget(const LoaderOptions& options);
 
-/// Slots of the ring: those that the options ask for, or fewer where memory is short. Throws
-/// Error(resource) where not even the least would fit.
+/// Returns the number of slots: as many as the options request, or fewer when memory is short.
+/// Throws Error(resource) when not even the minimum fits.
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes);
 
-/// Bytes for images that are read ahead, out of what the ring leaves of the budget; 0: none are.
+/// Returns the bytes for images that are read ahead, from the budget that the ring leaves; 0
+/// without read-ahead.
 std::uint64_t ahead_memory(const Dataset& dataset, const LoaderOptions& options,
                            std::uint64_t ring_bytes);
 

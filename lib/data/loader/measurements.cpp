@@ -73,7 +73,7 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
 
 namespace {
 
-/// Decodes what the pipeline's first step would be given, with the same draws, and drops it.
+/// Decodes the input of the pipeline's first step, with the same draws, and discards it.
 class DecodeOnly final : public CropTransform {
  public:
   explicit DecodeOnly(const Pipeline& pipeline) {
@@ -97,7 +97,7 @@ class DecodeOnly final : public CropTransform {
   const CropTransform* crop_ = nullptr;
 };
 
-/// The first few images of a data set in the place of all.
+/// Presents the first few images of a data set as if they were all images.
 class FewImages final : public Dataset, public ImageStore {
  public:
   explicit FewImages(const Dataset& all)
@@ -123,11 +123,11 @@ class FewImages final : public Dataset, public ImageStore {
   std::int64_t count_;
 };
 
-/// Samples as rows of bytes, in the order in which they are to be copied.
+/// Samples as rows of bytes, in the order in which they are copied.
 struct StoredRows {
   std::vector<const std::byte*> rows;
-  std::size_t bytes = 0;  // of each
-  Arena copy;             // where they lie, unless the data set has them in one piece each
+  std::size_t bytes = 0;  // per row
+  Arena copy;             // the rows, unless the data set has each one contiguous
 };
 
 double gather_rate(const StoredRows& stored, std::int64_t batch_size, double seconds,
@@ -160,7 +160,7 @@ std::vector<std::int64_t> positions(std::int64_t samples, const LoaderOptions& o
   return order;
 }
 
-/// Nothing where the image is damaged and may be skipped.
+/// Returns nothing when the image is damaged and may be skipped.
 std::optional<StoredImage> read_sound(const ImageStore& images, std::int64_t index,
                                       const LoaderOptions& options,
                                       std::vector<std::byte>& scratch) {
@@ -172,7 +172,7 @@ std::optional<StoredImage> read_sound(const ImageStore& images, std::int64_t ind
   }
 }
 
-/// Of the first image that can be read.
+/// Returns the raw shape of the first readable image.
 ImageShape raw_shape(const Pipeline& pipeline, const LoaderOptions& options) {
   std::vector<std::byte> scratch;
   for (std::int64_t index = 0; index < pipeline.dataset->size(); ++index) {
@@ -182,7 +182,8 @@ ImageShape raw_shape(const Pipeline& pipeline, const LoaderOptions& options) {
   return {};
 }
 
-/// The images where they lie; nothing where the store makes them, or they differ in size.
+/// Returns pointers to the images, or nothing when the store creates them on demand or they differ
+/// in size.
 std::optional<StoredRows> images_in_memory(const Pipeline& pipeline, const LoaderOptions& options) {
   const Dataset& dataset = *pipeline.dataset;
   std::vector<std::byte> scratch;
@@ -200,8 +201,8 @@ std::optional<StoredRows> images_in_memory(const Pipeline& pipeline, const Loade
   return stored;
 }
 
-/// A copy of samples that are no images: each row one behind the other; as many as a quarter of the
-/// memory holds.
+/// Copies samples that are not images to contiguous rows, at most as many as fit into a quarter of
+/// the available memory.
 StoredRows copied_rows(const Pipeline& pipeline, const LoaderOptions& options) {
   const Dataset& dataset = *pipeline.dataset;
   StoredRows stored;
@@ -242,7 +243,7 @@ bool resizes(const Pipeline& pipeline, ImageShape shape) {
   return false;
 }
 
-/// A cache is full behind the first epoch, and the limit is that of the ones that follow.
+/// Fills the cache, because the limit applies to the epochs after the first.
 void fill_cache(const Pipeline& pipeline, std::int64_t batch_size) {
   if (dynamic_cast<const CachedDataset*>(pipeline.dataset.get()) == nullptr) return;
   Loader loader(pipeline, {.batch_size = batch_size,
@@ -258,7 +259,7 @@ void fill_cache(const Pipeline& pipeline, std::int64_t batch_size) {
 double loader_rate(const Pipeline& pipeline, LoaderOptions options, double seconds,
                    const Clock& clock) {
   options.num_workers = 0;
-  options.max_skipped = pipeline.dataset->size();  // few images may stand for all
+  options.max_skipped = pipeline.dataset->size();  // few images are repeated instead of all
   return measure_loader(pipeline, options, {.seconds = seconds}, clock).samples_per_s;
 }
 

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kSpins = 200;
 
-// libstdc++'s notify first looks whether anybody waits: with a weaker store that look might come
-// before the store, miss a waiter that has not seen it, and leave it asleep.
+// libstdc++'s notify checks for waiters first. With a weaker store, this check could be reordered
+// before the store and miss a waiter, which would then sleep forever.
 constexpr std::memory_order kBeforeNotify = std::memory_order_seq_cst;
 
 void relax() {
@@ -19,7 +19,7 @@ void relax() {
 
 std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 
-/// Waits, first spinning and then asleep, until `done(value)`.
+/// Spins first, then sleeps, until `done(value)`.
 template <class Done>
 void wait_for(const std::atomic<std::uint32_t>& value, Done done) {
   for (int spin = 0; spin < kSpins; ++spin) {
@@ -40,8 +40,8 @@ Ring::Ring(int slots, int tiles) : tiles_(tiles), slots_(static_cast<std::size_t
 std::optional<Ring::Ticket> Ring::take() {
   const Ticket ticket = this->ticket(next_ticket_.fetch_add(1, std::memory_order_relaxed));
   Slot& slot = slots_[ticket.batch % slots_.size()];
-  // close() sets the flag before it changes free_for, so a value that will not change again shows
-  // the flag, too.
+  // close() sets the flag before it changes free_for, so a thread that sees the final value also
+  // sees the flag.
   bool closed = false;
   wait_for(slot.free_for, [&](std::uint32_t free_for) {
     closed = closed_.load(std::memory_order_acquire);
@@ -71,7 +71,7 @@ void Ring::finish(const Ticket& ticket, std::exception_ptr error) {
       slot.error = std::move(error);
       slot.error_tile = ticket.tile;
     }
-    error = nullptr;  // the consumer holds the last reference
+    error = nullptr;  // the consumer must hold the last reference
   }
   if (slot.tiles_left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   slot.published.store(low(ticket.batch + 1), kBeforeNotify);

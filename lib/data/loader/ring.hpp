@@ -9,10 +9,10 @@
 
 namespace trainctl::data {
 
-/// The protocol of the batch slots, without their bytes. Batches are numbered 0, 1, 2 ... from
-/// open(); batch s lives in slot s mod K. Workers take tickets (batch, tile), which go out in the
-/// order of the batches; one for batch s waits until its slot is free. The last tile of a batch
-/// publishes it. One consumer.
+/// Synchronizes the batch slots, without their bytes. Batches are numbered 0, 1, 2 ... from open();
+/// batch s uses slot s mod K. Workers take tickets (batch, tile) in the order of the batches; a
+/// ticket for batch s waits until its slot is free. The last finished tile publishes the batch.
+/// There is one consumer.
 class Ring {
  public:
   struct Ticket {
@@ -20,6 +20,7 @@ class Ring {
     int tile = 0;
   };
 
+  /// `slots` is K, the number of slots; `tiles` is the number of tiles per batch.
   Ring(int slots, int tiles);
 
   [[nodiscard]] int slots() const { return static_cast<int>(slots_.size()); }
@@ -27,26 +28,27 @@ class Ring {
     return static_cast<int>(batch % slots_.size());
   }
 
-  /// Worker: the next tile once its slot is free; nothing after close().
+  /// Worker: returns the next tile once its slot is free, or nothing after close().
   std::optional<Ticket> take();
-  /// The same, but nothing at once where the slot is not free. For a consumer with nothing to read.
+  /// Like take(), but returns nothing if the slot is not free. For a consumer that would otherwise
+  /// wait.
   std::optional<Ticket> try_take();
-  /// Worker: the tile is done, or has failed with `error`.
+  /// Worker: marks the tile as finished, or as failed with `error`.
   void finish(const Ticket& ticket, std::exception_ptr error);
 
-  /// Consumer: whether await() would return at once.
+  /// Consumer: returns whether await() would return without blocking.
   [[nodiscard]] bool published(std::uint64_t batch) const;
-  /// Consumer: waits until the batch is published. Returns the error of its first tile that failed,
-  /// if any.
+  /// Consumer: waits until the batch is published. Returns the error of its first failed tile, if
+  /// any.
   std::exception_ptr await(std::uint64_t batch);
-  /// Consumer: its slot may be overwritten.
+  /// Consumer: allows its slot to be overwritten.
   void release(std::uint64_t batch);
 
-  /// Wakes every worker and lets none take a further ticket.
+  /// Wakes all workers; take() returns nothing from now on.
   void close();
-  /// What is made now, nobody will take.
+  /// After close() the consumer discards unfinished batches, so workers may stop early.
   [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
-  /// Begins again at batch 0. No worker may be between take() and finish().
+  /// Restarts at batch 0. No worker may be between take() and finish().
   void open();
 
  private:
@@ -55,8 +57,8 @@ class Ring {
     return {number / tiles, static_cast<int>(number % tiles)};
   }
 
-  // 32 bits, the width of a futex. Both hold the lower bits of a batch number, so a stale value
-  // never matches.
+  // Futexes have 32 bits. Both fields hold the lower bits of a batch number, so stale values never
+  // match.
   struct alignas(64) Slot {
     std::atomic<std::uint32_t> free_for{0};   // the batch that may be written
     std::atomic<std::uint32_t> published{0};  // the batch that may be read, plus 1

@@ -79,8 +79,8 @@ void ClassSampler::weigh(const std::vector<double>& weights) {
 Permutation ClassSampler::draw(std::uint64_t seed, std::int64_t epoch) const {
   Permutation order(static_cast<std::size_t>(size_));
   WordStream words(seed, epoch, EpochStream::sampling);
-  // The first class whose sum lies above the draw has a share above 0; rounding up to the whole sum
-  // finds the last one.
+  // The first class with a cumulative share above the draw has a share above 0. If the draw is
+  // rounded up to the total, the last such class is used.
   const auto last = std::lower_bound(cumulative_.begin(), cumulative_.end(), cumulative_.back());
   for (std::uint32_t& sample : order) {
     const auto found =

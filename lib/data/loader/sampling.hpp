@@ -8,44 +8,45 @@
 
 namespace trainctl::data {
 
-/// Sample numbers in the order of one epoch: position -> sample.
+/// The order of one epoch: position -> sample.
 using Permutation = std::vector<std::uint32_t>;
 
-/// Draws with replacement, by the classes of the samples.
+/// Draws samples with replacement, weighted by class.
 struct ClassSampling {
-  std::vector<double> weights;  // of a sample, by its class; empty: every class is equally likely
-  std::optional<std::int64_t> num_samples;  // of an epoch; absent: as many as the data set has
+  std::vector<double>
+      weights;  // weight of a sample by its class; empty: every class is equally likely
+  std::optional<std::int64_t> num_samples;  // per epoch; default: the size of the data set
 };
 
-/// Draws the orders of such epochs. Holds 4 bytes for each sample.
+/// Draws epoch orders by class. Holds 4 bytes per sample.
 class ClassSampler {
  public:
-  /// Reads all labels. Throws Error(config) where the samples have no classes, the weights do not
-  /// fit them, or there is nothing to draw.
+  /// Reads all labels. Throws Error(config) when the samples have no classes, the number of weights
+  /// is wrong, or nothing can be drawn.
   ClassSampler(const Dataset& dataset, const ClassSampling& options);
 
-  /// Positions of an epoch.
+  /// Positions per epoch.
   [[nodiscard]] std::int64_t size() const { return size_; }
-  /// A pure function of seed and epoch, the same on every machine.
+  /// Draws the order of an epoch: a pure function of seed and epoch, the same on every machine.
   [[nodiscard]] Permutation draw(std::uint64_t seed, std::int64_t epoch) const;
 
  private:
   void weigh(const std::vector<double>& weights);
 
   std::int64_t size_;
-  std::vector<std::uint32_t> members_;  // the samples, class by class
-  std::vector<std::uint32_t> ends_;     // of each class in members_
-  std::vector<double> cumulative_;      // shares of the classes, summed up
+  std::vector<std::uint32_t> members_;  // the samples, grouped by class
+  std::vector<std::uint32_t> ends_;     // end of each class in members_
+  std::vector<double> cumulative_;      // cumulative shares of the classes
 };
 
-/// The labels of all samples, each one number, read without their images.
+/// Reads the labels of all samples, without images; each label must be one number.
 std::vector<std::int64_t> read_labels(const Dataset& dataset);
 
 /// The purposes of draws for a whole epoch; each has a separate stream.
 enum class EpochStream : std::uint32_t { shuffle = 0, sampling = 1, split = 2 };
 
-/// Random words of one (seed, epoch), one after the other. No sample has this upper half of a
-/// position, so they are nobody else's.
+/// The random words of one (seed, epoch, stream). The upper half of the counter is not a valid
+/// sample position, so the words are independent of all draws for samples.
 class WordStream {
  public:
   WordStream(std::uint64_t seed, std::int64_t epoch, EpochStream stream)
@@ -53,6 +54,7 @@ class WordStream {
         counter_{0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(stream),
                  0xFFFFFFFF} {}
 
+  /// Returns the next 32 random bits.
   std::uint32_t next() {
     if (used_ == kWords) {
       blocks_ = philox_blocks(seed_, counter_);
@@ -63,7 +65,8 @@ class WordStream {
     return blocks_[word / 4][word % 4];
   }
 
-  /// Unbiased, in [0, bound): Lemire, "Fast random integer generation in an interval", 2019.
+  /// Returns an unbiased integer in [0, bound): Lemire, "Fast random integer generation in an
+  /// interval", 2019.
   std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{next()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
@@ -74,7 +77,7 @@ class WordStream {
     return static_cast<std::uint32_t>(product >> 32);
   }
 
-  /// In [0, 1), 53 bits.
+  /// Returns a value in [0, 1) with 53 random bits.
   double uniform() {
     const std::uint64_t upper = next();
     return static_cast<double>(((upper << 32) | next()) >> 11) * 0x1.0p-53;
@@ -89,7 +92,7 @@ class WordStream {
   std::uint32_t used_ = kWords;
 };
 
-/// Brings the values into a random order: Fisher-Yates. It is the same on every machine.
+/// Fisher-Yates shuffle with the same result on every machine.
 template <class T>
 void shuffle_with(std::vector<T>& values, WordStream& words) {
   for (auto left = static_cast<std::uint32_t>(values.size()); left > 1; --left)

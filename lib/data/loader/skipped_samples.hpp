@@ -25,7 +25,7 @@ struct SkippedSample {
   static auto parts(auto& self) { return std::tie(self.name, self.reason); }  // for encode()
 };
 
-/// Who met a sample that cannot be read: a row of a batch, made in a tile.
+/// The row of a batch for which an unreadable sample was found.
 struct SkipPlace {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
@@ -34,26 +34,26 @@ struct SkipPlace {
   std::int64_t index = 0;  // of the sample
 };
 
-/// The samples that cannot be read, each once, within a budget. Threads note what they meet, in any
-/// order and ahead of time; the consumer charges the budget batch by batch, so it is always the
-/// same batch that exceeds it. Called from several threads at once.
+/// Counts unreadable samples, each once, against a limit. Threads record them ahead of time and in
+/// any order. The consumer counts them batch by batch, so that the same batch always exceeds the
+/// limit. Called from several threads at once.
 class SkippedSamples {
  public:
   explicit SkippedSamples(std::int64_t most) : most_(most) {}
 
-  /// Throws Error(data) where its tile alone has met more than the budget allows.
+  /// Records a sample. Throws Error(data) when the samples of its tile alone exceed the limit.
   void note(const SkipPlace& place, SkippedSample sample);
-  /// What that batch has met counts. Throws Error(data) where it is more than the budget allows.
+  /// Counts the samples recorded for that batch. Throws Error(data) when they exceed the limit.
   void charge(std::int64_t epoch, std::int64_t batch);
-  /// Of one who reads in order: counts at once, and throws as `charge` does.
+  /// Counts a sample immediately and throws like charge(), for callers that read in order.
   void add(std::int64_t index, SkippedSample sample);
-  /// What batches have met that nobody will take is forgotten.
+  /// Discards samples recorded for batches that will not be consumed.
   void forget();
-  /// Those that count, in the order of their numbers, without those of an earlier process.
+  /// Returns the counted samples by index, without those of an earlier process.
   [[nodiscard]] std::vector<SkippedSample> list() const;
-  /// The numbers of all that count.
+  /// Returns the indices of all counted samples.
   [[nodiscard]] std::vector<std::uint64_t> counted() const;
-  /// Those of an earlier process, which has named them, count from the beginning.
+  /// Counts samples of an earlier process, which has already reported them.
   void count_before(const std::vector<std::uint64_t>& indices);
 
  private:
@@ -68,13 +68,13 @@ class SkippedSamples {
   mutable std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Met>> met_;  // by epoch and batch
   std::map<std::int64_t, SkippedSample> samples_;
-  std::set<std::int64_t> before_;  // none of samples_
+  std::set<std::int64_t> before_;  // disjoint from samples_
 };
 
-/// A thousandth of the samples, at least 1 and at most 100.
+/// Returns a thousandth of the samples, at least 1 and at most 100.
 std::int64_t default_max_skipped(std::int64_t samples);
 
-/// Which samples have been read to their end and found sound, so that a later read may stop early.
+/// Remembers which samples have been fully read without damage, so that later reads may stop early.
 /// Called from several threads at once.
 class SoundSamples {
  public:

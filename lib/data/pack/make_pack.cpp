@@ -17,7 +17,7 @@
 namespace trainctl::data {
 namespace {
 
-/// The shape that torchvision's Resize(size) gives, but never larger than the image.
+/// Returns the shape of torchvision's Resize(size), but never enlarges the image.
 ImageShape shrunk(const ImageShape& shape, std::optional<std::int64_t> size) {
   const std::int64_t shorter = std::min(shape.height, shape.width);
   if (!size || shorter <= *size) return shape;
@@ -33,7 +33,7 @@ ImageView resized(const ImageView& image, const ImageShape& to, std::vector<std:
   return {out.data(), to};
 }
 
-/// The shape in the file's header; empty where no decoder can read it.
+/// Returns the shape in the file's header, or an empty shape when no decoder can read it.
 ImageShape header_shape(const StoredImage& stored, PixelReader& reader) {
   try {
     return reader.shape(stored);
@@ -42,10 +42,10 @@ ImageShape header_shape(const StoredImage& stored, PixelReader& reader) {
   }
 }
 
-/// Turns the images of a data set into what a pack holds. Called from several threads.
+/// Converts the images of a data set to the form that a pack stores. Called from several threads.
 class ImagePacker {
  public:
-  /// Throws Error(config) where the images do not suit the mode.
+  /// Throws Error(config) when the images do not suit the mode.
   ImagePacker(const Dataset& dataset, const PackOptions& options)
       : dataset_(dataset), options_(options) {
     const Facts facts{.layout = dataset.layout()};
@@ -56,7 +56,7 @@ class ImagePacker {
            channels);
   }
 
-  /// Fills all of `out` but the label. Throws Error(data) naming the image.
+  /// Fills all of `out` except the label. Throws Error(data) that names the image.
   void make(std::int64_t index, PackedImage& out) const {
     const ImageStore& images = *dataset_.images();
     Pool<Workspace>::Lease work(pool_);
@@ -77,7 +77,8 @@ class ImagePacker {
 
   void keep(const StoredImage& stored, Workspace& work, PackedImage& out) const {
     const bool file = !stored.raw.fixed();
-    if (options_.on_error == OnError::skip) (void)work.reader.read(stored);  // else it is as it is
+    if (options_.on_error == OnError::skip)
+      (void)work.reader.read(stored);  // otherwise the file is not verified
     out.shape = header_shape(stored, work.reader);
     out.format = file ? PackFormat::file : PackFormat::raw;
     out.bytes.clear();
@@ -89,7 +90,7 @@ class ImagePacker {
   void convert(const StoredImage& stored, Workspace& work, PackedImage& out) const {
     const ImageShape shape = work.reader.shape(stored);
     const ImageShape to = shrunk(shape, options_.size);
-    // A second lossy compression would only lose quality.
+    // A second lossy compression would reduce the quality without making the image smaller.
     if (options_.mode == PackMode::resize && to == shape && !stored.raw.fixed())
       return keep(stored, work, out);
     const ImageView image = resized(work.reader.read(stored), to, work.resized);
@@ -111,7 +112,7 @@ class ImagePacker {
 
 constexpr std::int64_t kAheadOfEach = 8;
 
-/// "features (8 numbers) and label (one number)", with the type where it is what does not fit.
+/// Returns "features (8 numbers) and label (one number)", with the type if the type does not fit.
 std::string described(const Layout& layout) {
   std::vector<std::string> fields;
   for (const Field& field : layout) {
@@ -125,7 +126,7 @@ std::string described(const Layout& layout) {
   return fmt::format("{}", fmt::join(fields, " and "));
 }
 
-/// The header before anything is written.
+/// Returns the initial header.
 PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   const Layout& layout = dataset.layout();
   const Facts facts{.layout = layout};
@@ -151,7 +152,7 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   return head;
 }
 
-/// Reports the pack that exists already, if any. Another file in its place is not overwritten.
+/// Reports an existing pack, if any. Refuses to overwrite any other file at that path.
 std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key, OnError on_error) {
   if (!fs::exists(path)) return std::nullopt;
   const std::string name = shown(path);

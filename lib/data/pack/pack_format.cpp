@@ -25,7 +25,7 @@ std::uint64_t hash_of(std::span<const std::byte> page) {
   return hash_bytes(copy);
 }
 
-/// Checks that header and index fill the file exactly, without an addition that could wrap.
+/// Checks that the sections fill the file exactly; the additions cannot wrap.
 void check_length(const PackHeader& header, std::uint64_t size, const std::string& name) {
   const std::uint64_t behind_header = size - kPackPage;
   const auto samples = static_cast<std::uint64_t>(header.samples);

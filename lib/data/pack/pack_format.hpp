@@ -17,16 +17,17 @@
 
 namespace trainctl::data {
 
-/// What a pack was made from.
+/// The source of a pack.
 struct PackOrigin {
-  std::string stage;  // the data set's options, as YAML
-  /// The paths it names come first; the size of a folder is 0. Empty: nothing can be compared.
+  std::string stage;  // the data set options, as YAML
+  /// The paths that the options name come first; folders have size 0. Empty: the source cannot be
+  /// compared.
   std::vector<PathMark> marks;
 };
 
-/// What a pack holds next to its samples.
+/// The metadata of a pack.
 struct PackNotes {
-  std::vector<std::string> class_names;  // empty where nobody named them
+  std::vector<std::string> class_names;  // empty when the data set does not name them
   std::vector<SkippedSample> left_out;   // samples of the source that could not be read
   PackOrigin origin;
 
@@ -35,13 +36,13 @@ struct PackNotes {
   }
 };
 
-/// Reads what encode() wrote. Throws Error(data) where the bytes are damaged; `name` is what errors
-/// call the file.
+/// Decodes notes that encode() wrote. Throws Error(data) if the bytes are damaged; the message
+/// calls the file `name`.
 PackNotes decode_notes(std::string_view bytes, const std::string& name);
 
-// A pack file: one page of header; the images one behind the other; one entry for each; their names
-// one behind the other; the notes. No holes, so every byte belongs to a checksum: the header's own,
-// the index's, the notes', or an image's. Numbers are little-endian.
+// Layout of a pack file: one page of header, the images, one entry per image, their names, the
+// notes. There are no gaps, so a checksum covers every byte: that of the header, the index, the
+// notes, or an image. Numbers are little-endian.
 
 static_assert(std::endian::native == std::endian::little, "packs are read in place");
 
@@ -49,30 +50,33 @@ constexpr std::array<char, 8> kPackMagic{'\x89', 'T', 'C', 'P', '\r', '\n', '\x1
 constexpr std::uint32_t kPackVersion = 2;
 constexpr std::int64_t kMostSide = 1 << 20;
 constexpr std::int64_t kMostChannels = 4;
-constexpr std::size_t kPackPage = 4096;  // the header's page; the data begins behind it
+constexpr std::size_t kPackPage = 4096;  // size of the header; the data starts after it
 
+/// How an image is stored: as an encoded file or as raw pixels.
 enum class PackFormat : std::uint16_t { file = 0, raw = 1 };
 
+/// The index entry of one image. `offset` counts from the start of the file.
 struct PackEntry {
   std::uint64_t offset = 0;
   std::uint64_t hash = 0;
   std::int64_t label = 0;
-  std::uint64_t name_end = 0;  // of all names; a name begins where the one before it ends
+  std::uint64_t name_end = 0;  // cumulative; a name starts where the previous one ends
   std::uint32_t bytes = 0;
-  std::uint32_t height = 0;  // 0: not known
+  std::uint32_t height = 0;  // 0: unknown
   std::uint32_t width = 0;
   std::uint16_t channels = 0;
   PackFormat format = PackFormat::file;
 };
 static_assert(sizeof(PackEntry) == 48);
 
+/// The start of the header page.
 struct PackHeader {
   std::array<char, 8> magic = kPackMagic;
   std::uint32_t version = kPackVersion;
   std::uint32_t channels = 0;
-  std::uint32_t height = 0;  // of every image, all raw; 0: each has its own
+  std::uint32_t height = 0;  // common size, if all images are raw; 0: sizes differ
   std::uint32_t width = 0;
-  std::uint64_t key = 0;     // of the source and of how the images were made
+  std::uint64_t key = 0;     // pack_key() of the source and the recipe
   std::uint64_t source = 0;  // hash of the source's fingerprint
   std::int64_t samples = 0;
   std::int64_t classes = 0;
@@ -81,12 +85,12 @@ struct PackHeader {
   std::uint64_t index_hash = 0;  // of entries and names
   std::uint64_t notes_bytes = 0;
   std::uint64_t notes_hash = 0;
-  std::array<char, 128> recipe{};  // how the images were made, for people
-  std::uint64_t header_hash = 0;   // of the page with this field 0
+  std::array<char, 128> recipe{};  // how the images were made, as text
+  std::uint64_t header_hash = 0;   // of the page with this field set to 0
 
   [[nodiscard]] ImageShape shape() const { return {height, width, channels}; }
   [[nodiscard]] std::uint64_t index_offset() const { return kPackPage + data_bytes; }
-  [[nodiscard]] std::uint64_t index_bytes() const {  // of entries and names
+  [[nodiscard]] std::uint64_t index_bytes() const {  // entries and names
     return static_cast<std::uint64_t>(samples) * sizeof(PackEntry) + names_bytes;
   }
   [[nodiscard]] std::uint64_t notes_offset() const { return index_offset() + index_bytes(); }
@@ -96,33 +100,32 @@ struct PackHeader {
 };
 static_assert(sizeof(PackHeader) == 232);
 
-/// Whether a pack can hold such a raw image beside others of so many channels.
+/// Returns whether a pack of images with `channels` channels can hold a raw image of that shape.
 inline bool fits_pack(const ImageShape& shape, std::int64_t channels) {
   return shape.fixed() && shape.height <= kMostSide && shape.width <= kMostSide &&
          shape.channels == channels;
 }
 
-/// The header's page as it is written; sets header_hash.
+/// Returns the header page as it is written; sets header_hash.
 std::string header_page(PackHeader header);
 
-/// What a pack of this source made in this way is known by.
+/// Returns the key that identifies a pack of this source and recipe.
 std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe);
 
-/// A pack in memory whose header and index have been found sound; its images are checked by whoever
-/// reads them.
+/// A pack in memory with a verified header and index. Readers verify the images.
 class PackView {
  public:
-  /// Reads and checks the header and the length only. `name` is what errors call the file. Throws
+  /// Reads and verifies only the header and file length. `name` is the file name in errors. Throws
   /// Error(data).
   static PackHeader head(std::span<const std::byte> file, const std::string& name);
 
-  /// The notes behind the index of a file whose header is `header`. Throws Error(data).
+  /// Reads the notes after the index of a file with that header. Throws Error(data).
   static PackNotes notes(std::span<const std::byte> file, const PackHeader& header,
                          const std::string& name);
 
   PackView() = default;
-  /// Checks header, index, names and notes before anything is allocated. Throws Error(data) naming
-  /// file and byte offset.
+  /// Verifies header, index, names and notes before any allocation. Throws Error(data) with file
+  /// and byte offset.
   PackView(std::span<const std::byte> file, const std::string& name);
 
   [[nodiscard]] const PackHeader& header() const { return header_; }

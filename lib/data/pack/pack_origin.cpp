@@ -19,7 +19,7 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::size_t kMostMarks = 4096;  // each costs a look whenever the pack is opened
+constexpr std::size_t kMostMarks = 4096;  // each costs a stat() whenever the pack is opened
 
 std::optional<PathMark> mark_of(const fs::path& path) {
   struct stat info {};
@@ -44,9 +44,9 @@ std::vector<fs::path> paths_of(const config::Stage& stage) {
   return paths;
 }
 
-/// The marks of the named paths and of what lies beneath them.
+/// The marks of the named paths and of everything below them.
 struct Found {
-  std::vector<PathMark> named;  // by the options themselves
+  std::vector<PathMark> named;  // named by the options
   std::vector<PathMark> folders;
   std::vector<PathMark> files;
   bool many_files = false;
@@ -72,7 +72,7 @@ struct Found {
   }
 };
 
-/// The source's current fingerprint, if the source can be opened.
+/// Returns the source's current fingerprint, or nothing when it cannot be opened.
 std::optional<std::string> fingerprint_now(const std::string& stage, const Catalog& catalog) {
   config::Diagnostics problems;
   const config::Node tree =
@@ -104,7 +104,7 @@ PackOrigin record_origin(const config::Stage& source) {
   if (std::ranges::any_of(paths, is_remote)) return origin;
   Found found;
   for (const fs::path& path : paths) {
-    const bool pattern = !fs::exists(path);  // of shards
+    const bool pattern = !fs::exists(path);  // a pattern of shards
     const auto mark = mark_of(pattern ? path.parent_path() : path);
     if (!mark) continue;
     found.named.push_back(*mark);
@@ -121,9 +121,9 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const
   for (const PathMark& mark : origin.marks) {
     const auto now = mark_of(mark.path);
     if (now) ++left;
-    if (now != mark) changed = &mark;  // the last: files stand behind their folders
+    if (now != mark) changed = &mark;  // prefers the last mark: files come after their folders
   }
-  // A folder that alone is left may be the mount point of another disk.
+  // If only the root folder is left, it may be the mount point of an unmounted disk.
   const bool gone = left == 0 || (left == 1 && origin.marks.size() > 1);
   if (changed == nullptr || gone) return;
   const auto fingerprint = fingerprint_now(origin.stage, catalog);

@@ -7,13 +7,13 @@
 
 namespace trainctl::data {
 
-/// What a pack remembers of the data set it is made from: its options, and the times and sizes of
-/// what they name: every folder, and every file where they are few. Call it before the data set is
-/// opened. Of a remote source, or one without files, no marks.
+/// Records the source of a pack: the options of the data set, and the times and sizes of all
+/// folders that they name and, if there are few, of all files. Must be called before the data set
+/// is opened. A remote source, or one without files, has no marks.
 PackOrigin record_origin(const config::Stage& source);
 
-/// Throws Error(data) where the source is still in its place and has other samples now. Cheap while
-/// nothing has changed: one look at each mark; else the source is opened and compared.
+/// Throws Error(data) when the source exists and now has other samples. Cheap for an unchanged
+/// source: one stat() per mark. Otherwise opens the source and compares fingerprints.
 void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const Catalog& catalog,
                        const std::string& file);
 

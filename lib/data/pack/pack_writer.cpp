@@ -32,7 +32,7 @@ std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// An entry of the journal: the index entry, the name and a hash of both.
+/// Returns a journal record: the index entry, the name and a hash of both.
 std::string record_of(const PackEntry& entry, std::string_view name) {
   std::string record(bytes_of(entry));
   record += name;
@@ -52,7 +52,7 @@ void sync_data(const Fd& fd, const fs::path& path) {
          std::strerror(errno));
 }
 
-/// Marks the record of a sample that is left out: no bytes, and the reason behind the name.
+/// Marks the record of an omitted sample, which has no bytes; the reason follows the name.
 constexpr auto kLeftOut = static_cast<PackFormat>(0xFFFF);
 
 SkippedSample skipped_of(std::string_view text) {
@@ -81,7 +81,7 @@ PackWriter::PackWriter(fs::path path, const PackHeader& head, const Progress& ch
 }
 
 PackWriter::~PackWriter() {
-  // A disk reports lost bytes to each descriptor once: a second try would seem to succeed.
+  // The kernel reports a write error once per descriptor: a second fsync() would seem to succeed.
   if (failed_ || !partial_.valid()) return;
   try {
     save();
@@ -90,7 +90,7 @@ PackWriter::~PackWriter() {
   }
 }
 
-/// Writes nothing again that is valid, so a crash here loses nothing.
+/// Never rewrites valid data, so a crash in this function loses nothing.
 void PackWriter::resume(const Progress& checked) {
   read_journal();
   const auto on_disk =
@@ -126,7 +126,7 @@ void PackWriter::read_journal() {
     continue;
 }
 
-/// Takes the next record; returns false where it does not follow the ones before it.
+/// Reads the next record. Returns false when it does not continue the previous ones.
 bool PackWriter::take_record(std::string_view journal) {
   if (journal.size() < sizeof(PackEntry)) return false;
   PackEntry entry;
@@ -149,7 +149,7 @@ bool PackWriter::take_record(std::string_view journal) {
   return true;
 }
 
-/// The number of leading entries whose bytes match the journal.
+/// Returns the number of leading entries whose bytes match the journal.
 std::size_t PackWriter::sound_entries(std::uint64_t on_disk, const Progress& checked) const {
   std::vector<std::byte> bytes;
   const FileReader file(partial_path_);
@@ -164,7 +164,7 @@ std::size_t PackWriter::sound_entries(std::uint64_t on_disk, const Progress& che
   return entries_.size();
 }
 
-/// Forgets the entries behind the first `entries`, and what was left out behind them.
+/// Drops all entries and omitted samples after the first `entries` entries.
 void PackWriter::keep(std::size_t entries) {
   if (entries == entries_.size()) return;
   end_ = entries_[entries].offset;
@@ -258,7 +258,7 @@ PackHeader PackWriter::finish(PackNotes notes) {
   const std::string encoded = encode(notes);
   head_.notes_bytes = encoded.size();
   head_.notes_hash = hash_bytes(std::as_bytes(std::span(encoded)));
-  failed_ = true;  // what follows is no image
+  failed_ = true;  // what follows is not image data, so the destructor must not save
   write_all(partial_.get(), index + encoded, partial_path_.string());
   const std::string page = header_page(head_);
   ENSURE(resource, ::lseek(partial_.get(), 0, SEEK_SET) == 0, "cannot write {}",

@@ -12,51 +12,52 @@
 
 namespace trainctl::data {
 
-/// One image as it goes into a pack.
+/// One image for a pack.
 struct PackedImage {
   std::vector<std::byte> bytes;
-  ImageShape shape;  // 0 where not known
+  ImageShape shape;  // 0 if unknown
   PackFormat format = PackFormat::file;
   std::string name;
   std::int64_t label = 0;
 };
 
-/// Writes a pack: images into FILE.partial and what they are into FILE.journal, which names an
-/// image only once its bytes are on the disk. Started again after an interruption, it checks what
-/// is there and goes on behind the last image that is whole, and the file comes out the same. One
-/// writer a file; another gets Error(resource).
+/// Writes a pack: images to FILE.partial and their entries to FILE.journal, which lists an image
+/// only after its bytes are on disk. When restarted after an interruption, it verifies the existing
+/// data and continues after the last intact image; the resulting file is the same. A second writer
+/// of the same file gets Error(resource).
 class PackWriter {
  public:
-  /// `head` has key, source, classes, channels and recipe; its samples are those of the source.
-  /// `checked` is told how far the check of what is there has come. Throws Error(config) where a
-  /// journal of another key is in the way.
+  /// `head` contains key, source, classes, channels and recipe; its samples are those of the
+  /// source. `checked` reports the progress of verifying existing data. Throws Error(config) when a
+  /// journal with another key exists.
   PackWriter(fs::path path, const PackHeader& head, const Progress& checked = {});
-  /// Saves what was appended, as far as it can.
+  /// Saves the appended images if possible.
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 
-  /// Samples of the source that need not be read again.
+  /// Returns the number of source samples that need not be read again.
   [[nodiscard]] std::int64_t done() const {
     return static_cast<std::int64_t>(entries_.size() + left_out_.size());
   }
-  /// Images that are there.
+  /// Images found by the constructor.
   [[nodiscard]] std::int64_t found() const { return std::ssize(entries_); }
-  /// Images that the journal named and that were not as it said: they are made again.
+  /// Images listed in the journal whose bytes did not match; they must be made again.
   [[nodiscard]] std::int64_t damaged() const { return damaged_; }
-  /// What has been left out so far, in the order of the source.
+  /// Samples that have been left out so far, in source order.
   [[nodiscard]] std::vector<SkippedSample> left_out() const;
 
-  /// Throws Error(data) naming the image where a pack cannot hold it.
+  /// Throws Error(data) that names the image when a pack cannot hold it.
   void append(const PackedImage& image);
-  /// A sample of the source that the pack will not have.
+  /// Records a sample of the source that the pack omits.
   void leave_out(const SkippedSample& sample);
-  /// Once all samples are there: index, notes, header, and the file's final name.
+  /// Must be called after the last sample. Writes index, notes and header, and renames the file to
+  /// its final name.
   PackHeader finish(PackNotes notes);
 
  private:
   struct LeftOut {
-    std::size_t entries = 0;  // that stand before it
+    std::size_t entries = 0;  // entries before it
     SkippedSample sample;
   };
 
@@ -75,21 +76,21 @@ class PackWriter {
   Fd partial_;
   Fd journal_;
   std::vector<PackEntry> entries_;
-  std::vector<std::uint64_t> record_ends_;  // of each entry, in the journal
+  std::vector<std::uint64_t> record_ends_;  // end of each entry in the journal
   std::vector<LeftOut> left_out_;
   std::string names_;
-  std::uint64_t end_ = kPackPage;  // of the data
-  std::uint64_t journal_end_ = 0;  // of its sound records, when it was opened
+  std::uint64_t end_ = kPackPage;  // end of the data
+  std::uint64_t journal_end_ = 0;  // end of its valid records when it was opened
   std::int64_t damaged_ = 0;
   std::string data_;     // not yet written
-  std::string records_;  // not yet written; of images whose data may not be on the disk
-  bool failed_ = false;  // a save did: what is on the disk is not known
+  std::string records_;  // not yet written; their images may not be on disk yet
+  bool failed_ = false;  // a save failed, so the state on disk is unknown
 };
 
-/// Opens the file for reading and writing, making it where there is none, and locks it for this
-/// descriptor. The file it locked is the one of that name: not one that another process renamed or
-/// removed meanwhile. `opened` is called between opening and locking: tests put such a change
-/// there. Throws Error(resource), also where another process has the lock.
+/// Opens the file for reading and writing, creates it if necessary, and locks it for this
+/// descriptor. Ensures that the locked file still has that name, in case another process renamed or
+/// removed it meanwhile. Tests use `opened`, which is called between open and lock, to make such a
+/// change. Throws Error(resource), also when another process holds the lock.
 Fd open_locked(const fs::path& path, const std::function<void()>& opened = {});
 
 }  // namespace trainctl::data

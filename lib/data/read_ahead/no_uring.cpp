@@ -1,6 +1,6 @@
 #include "data/read_ahead/read_queue.hpp"
 
-// The twin of uring_queue.cpp for a build without liburing.
+// Replaces uring_queue.cpp in a build without liburing.
 
 namespace trainctl::data {
 

@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::uint64_t kWindowBytes = 64 << 20;
 constexpr std::int64_t kWindowRows = 16'384;
-constexpr std::int64_t kLooks = 32;                           // into the page cache
-constexpr std::uint64_t kLeastBytes = 1 << 20;                // less is not worth a thread
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of one image
+constexpr std::int64_t kLooks = 32;                           // page cache probes per window
+constexpr std::uint64_t kLeastBytes = 1 << 20;                // less does not justify a thread
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // limit of one image
 
-/// Leaves room for batches that are larger than others.
+/// Returns an estimate with a margin for batches of larger images.
 std::uint64_t batch_bytes(const ImageRanges& ranges, std::int64_t samples, std::int64_t rows) {
   const std::uint64_t each = ranges.bytes() / static_cast<std::uint64_t>(samples) + kReadPage;
   return each * static_cast<std::uint64_t>(rows) / 8 * 9;
@@ -30,7 +30,8 @@ const ImageRanges* ranges_of(const Dataset& dataset) {
   return dataset.images() != nullptr ? dataset.images()->ranges() : nullptr;
 }
 
-constexpr std::uint64_t kLargeSample = 64 << 10;  // the disk reads those as fast at any place
+constexpr std::uint64_t kLargeSample = 64
+                                       << 10;  // larger samples are read at full speed in any order
 constexpr std::size_t kMostFiles = 64;
 constexpr std::uint64_t kChunk = 1 << 20;
 
@@ -71,7 +72,7 @@ std::optional<StoredImage> AheadTile::image(std::int64_t row, std::int64_t index
   state.wait(ReadState::pending, std::memory_order_acquire);
   if (state.load(std::memory_order_acquire) == ReadState::done)
     return owner_->ranges_.image(index, window_->memory.subspan(range_place.at, range.bytes));
-  // Several samples may share the read that failed: this one alone may well be sound.
+  // Several samples may share the failed read, and this one may be intact.
   if (scratch.size() < range.bytes) scratch.resize(range.bytes);
   const auto bytes = std::span(scratch).first(range.bytes);
   owner_->ranges_.open(range.file).read(range.offset, bytes);
@@ -93,16 +94,16 @@ ReadAhead::ReadAhead(const Shared& shared, const LoaderOptions& options, std::ui
 ReadAhead::~ReadAhead() {
   stop();
   stream_.reset();
-  // Pending reads must not write into memory that is reused: it is leaked.
+  // The memory is leaked on purpose, because pending reads may still write to it.
   if (broken_) (void)new Arena(std::move(arena_));
 }
 
 void ReadAhead::start(std::int64_t epoch, std::int64_t first_batch) {
   base_epoch_ = epoch;
   base_batch_ = first_batch;
-  next_batches_ = 1;  // the first batch is waited for: it comes alone
+  next_batches_ = 1;  // the trainer waits for the first batch, so it gets a small window
   planned_ = 0;
-  if (broken_) return;  // every tile reads for itself
+  if (broken_) return;  // tiles read without it
   stopped_ = false;
   for (Window& window : windows_) {
     window.used = false;
@@ -111,7 +112,7 @@ void ReadAhead::start(std::int64_t epoch, std::int64_t first_batch) {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    stopped_ = true;  // then every tile reads for itself
+    stopped_ = true;  // tiles read without it
   }
 }
 
@@ -147,7 +148,7 @@ void ReadAhead::run() {
   try {
     read_windows();
   } catch (const std::exception&) {
-    // Every tile then reads for itself, and reports the error.
+    // Tiles then read without it and report the error.
   }
   broken_ = reader_ && !reader_->drain();
   reader_.reset();
@@ -173,7 +174,7 @@ void ReadAhead::read_windows() {
   }
 }
 
-/// Returns false where there is no window to fill, or no more to do.
+/// Returns false when there is no free window or nothing left to read.
 bool ReadAhead::plan_next(Wait wait) {
   Window* window = free_window(wait);
   if (window == nullptr) return false;
@@ -217,7 +218,7 @@ void ReadAhead::choose_batches(Window& window) {
   next_batches_ = std::min(most, 2 * next_batches_);
 }
 
-/// Looks at some of the rows: where all are cached, even listing all of them would cost time.
+/// Probes some of the rows. If all are cached, even listing all rows would take too long.
 bool ReadAhead::is_cached(const Window& window) {
   const std::int64_t batches = shared_.plan.batches();
   const std::int64_t rows = static_cast<std::int64_t>(window.end - window.first) * batch_size_;
@@ -251,8 +252,8 @@ void ReadAhead::choose_rows(Window& window) {
   }
 }
 
-/// Returns false where the batch does not fit the window. Rows of a first batch that do not fit are
-/// left to its tiles.
+/// Returns false when the batch does not fit into the window. Tiles read the rows of a first batch
+/// that do not fit.
 bool ReadAhead::add_batch(Window& window, const Extent& extent, const Permutation* order) {
   const std::size_t rows = window.samples.size();
   const std::size_t ranges = window.ranges.size();
@@ -288,7 +289,7 @@ FileStream::FileStream(const ImageRanges& ranges, std::vector<FileRange> parts)
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    // Every sample is then read at its turn.
+    // Every sample is then read on demand.
   }
 }
 
@@ -339,8 +340,9 @@ std::vector<FileRange> parts_to_stream(const ImageRanges& ranges, std::int64_t s
     parts.push_back({file, span.first, span.second - span.first});
     all += parts.back().bytes;
   }
-  return all <= 2 * bytes ? parts
-                          : std::vector<FileRange>();  // else much would be read for nothing
+  return all <= 2 * bytes
+             ? parts
+             : std::vector<FileRange>();  // otherwise most of the bytes read would be unused
 }
 
 }  // namespace trainctl::data

@@ -16,14 +16,14 @@
 
 namespace trainctl::data {
 
-/// Reads files from front to back into the page cache, in a thread of its own: where an epoch takes
-/// many small samples from few files, and memory holds them all, that is sooner done than reading
-/// each sample at its turn. Who needs a sample before it has come reads it as ever.
+/// Reads files sequentially into the page cache, in a separate thread. This is faster than reading
+/// each sample on demand when an epoch uses many small samples of few files and all fit into
+/// memory. A sample that is needed earlier is read normally.
 class FileStream {
  public:
-  /// `part`: of each file, what is read of it.
+  /// `parts`: the range to read of each file.
   FileStream(const ImageRanges& ranges, std::vector<FileRange> parts);
-  /// Ends the thread after the read it is at.
+  /// Stops the thread after its current read.
   ~FileStream();
   FileStream(const FileStream&) = delete;
   FileStream& operator=(const FileStream&) = delete;
@@ -38,60 +38,61 @@ class FileStream {
   std::thread thread_;
 };
 
-/// What of each file the samples lie in, by file, where streaming is worth it: small samples that
-/// fill few local files, which fit a quarter of `memory`. Else empty.
+/// Returns the used range of each file if streaming pays off: small samples that fill few local
+/// files and fit into a quarter of `memory`. Otherwise returns an empty list.
 std::vector<FileRange> parts_to_stream(const ImageRanges& ranges, std::int64_t samples,
                                        std::uint64_t memory);
 
 class ReadAhead;
 
-/// What was read ahead of one batch, lent to one of its tiles.
+/// Gives one tile access to the data that was read ahead for its batch.
 class AheadTile {
  public:
-  /// Waits until the batch has its window. Without an owner nothing is read ahead.
+  /// Waits until the batch has a window. Without an owner, nothing is read ahead.
   AheadTile(ReadAhead* owner, std::uint64_t batch);
   ~AheadTile();
   AheadTile(const AheadTile&) = delete;
   AheadTile& operator=(const AheadTile&) = delete;
 
-  /// Whether any of it was; if not, the page cache has it.
+  /// Returns whether any row was read ahead; otherwise the page cache has all of them.
   [[nodiscard]] bool reads() const { return window_ != nullptr && !window_->plan.reads.empty(); }
-  /// The image of a row; waits for it. Nothing where the sample `index` was not read ahead for that
-  /// row. Throws Error(data) naming file and offset.
+  /// Waits for the image of a row and returns it, or nothing if the sample `index` was not read
+  /// ahead for that row. Throws Error(data) with file and offset.
   [[nodiscard]] std::optional<StoredImage> image(std::int64_t row, std::int64_t index,
                                                  std::vector<std::byte>& scratch) const;
 
  private:
   ReadAhead* owner_;
   std::uint64_t batch_;
-  Window* window_;  // null where nothing is read ahead, or no more
+  Window* window_;  // null if nothing is read ahead (any more)
 };
 
-/// Reads the images of a loader ahead of the tiles, since the order of an epoch is known: some
-/// batches at a time, a window, sorted by where they lie on disk. One window is filled while
-/// another is used. What it could not read is left to the tile, which tries again and tells the
-/// error. Owned by the loader; never changes a byte of a batch.
+/// Reads the images of a loader ahead of the tiles; this is possible because the order of an epoch
+/// is known. It works on windows of several batches, sorted by position on disk, and fills one
+/// window while another is in use. The tile retries a failed read and reports the error. Owned by
+/// the loader; never changes the bytes of a batch.
 class ReadAhead {
  public:
-  /// What it shares with its loader.
+  /// The state that it shares with its loader.
   struct Shared {
     const Dataset& dataset;
     Orders& orders;
     const BatchPlan& plan;
-    int tiles = 1;  // of a batch: AheadTiles that are taken of each
+    int tiles = 1;  // AheadTiles per batch
   };
 
-  /// `bytes` as ahead_bytes() tells them.
+  /// `bytes` comes from ahead_bytes().
   ReadAhead(const Shared& shared, const LoaderOptions& options, std::uint64_t bytes);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Begins with a batch of an epoch, which has the number 0; stopped before.
+  /// Starts at a batch of an epoch, which becomes batch 0. Must be stopped.
   void start(std::int64_t epoch, std::int64_t first_batch);
-  /// Ends; who waits gets nothing.
+  /// Stops reading; waiting tiles get nothing.
   void stop();
-  /// Whether tiles may have to wait for the disk, as the latest window tells. From any thread.
+  /// Returns whether tiles may have to wait for the disk, according to the latest window.
+  /// Thread-safe.
   [[nodiscard]] bool reads() const { return reads_.load(std::memory_order_relaxed); }
 
   static constexpr std::size_t kWindows = 2;
@@ -117,16 +118,16 @@ class ReadAhead {
   const ImageRanges& ranges_;
   std::int64_t batch_size_;
   std::optional<int> requested_batches_;
-  bool takes_most_;  // of the samples, all ranks of an epoch together
+  bool takes_most_;  // all ranks together use most samples in an epoch
   std::optional<FileStream> stream_;
   Arena arena_;
   std::array<Window, kWindows> windows_;
-  std::unique_ptr<WindowReader> reader_;  // of the thread
-  bool broken_ = false;                   // reads may be under way that nobody can wait for
+  std::unique_ptr<WindowReader> reader_;  // owned by the thread
+  bool broken_ = false;                   // reads may be in flight that cannot be waited for
 
   std::int64_t base_epoch_ = 0;
   std::int64_t base_batch_ = 0;
-  std::int64_t next_batches_ = 1;  // of the next window, at most
+  std::int64_t next_batches_ = 1;  // limit of the next window
   std::atomic<bool> reads_{false};
 
   std::mutex mutex_;
@@ -136,8 +137,8 @@ class ReadAhead {
   std::thread thread_;
 };
 
-/// Memory that reading ahead takes, at most `left`; 0 where it is off, or the data set has no files
-/// to read.
+/// Returns the memory for reading ahead, at most `left`; 0 if it is disabled or the data set has no
+/// files to read.
 std::uint64_t ahead_bytes(const Dataset& dataset, const LoaderOptions& options, std::uint64_t left);
 
 }  // namespace trainctl::data

@@ -29,7 +29,7 @@ class ThreadQueue final : public ReadQueue {
     try {
       for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
     } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // some are enough
+      if (threads_.empty()) throw;  // fewer threads are enough
     }
   }
   ~ThreadQueue() override {

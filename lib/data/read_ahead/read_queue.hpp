@@ -8,34 +8,34 @@
 
 namespace trainctl::data {
 
-/// Bytes of an open file that are to come into memory.
+/// A range of an open file to read into memory.
 struct ReadRequest {
   int fd = -1;
   std::uint64_t offset = 0;
   std::span<std::byte> out;
-  std::uint32_t tag = 0;  // whose it is; comes back with the result
+  std::uint32_t tag = 0;  // chosen by the caller and returned with the result
 };
 
 struct ReadResult {
   std::uint32_t tag = 0;
-  std::int64_t result = 0;  // bytes, perhaps fewer than were asked for; below 0: -errno
+  std::int64_t result = 0;  // bytes, possibly fewer than requested; negative: -errno
 };
 
-/// Reads of files, many at the same time. Used by one thread.
+/// Reads files with many requests in flight. Used by one thread.
 class ReadQueue {
  public:
   virtual ~ReadQueue() = default;
-  /// Takes a request; the queue may put off its start to the next collect().
+  /// Adds a request; the queue may defer it to the next collect().
   virtual void submit(const ReadRequest& request) = 0;
-  /// Waits until `least` requests have ended, and appends all that have to `results`.
+  /// Waits until `least` requests have completed, and appends all completed ones to `results`.
   virtual void collect(unsigned least, std::vector<ReadResult>& results) = 0;
 };
 
-/// Reads through io_uring into `memory`, of which every request is a part. Null where the kernel,
-/// or a container's policy, refuses it, and in a build without liburing.
+/// Returns a queue that reads through io_uring; every request must lie in `memory`. Returns null
+/// when the kernel or a container policy forbids io_uring, or in a build without liburing.
 std::unique_ptr<ReadQueue> uring_queue(unsigned depth, std::span<std::byte> memory);
 
-/// Reads by up to `threads` threads that block in preadv.
+/// Returns a queue of up to `threads` threads that block in preadv().
 std::unique_ptr<ReadQueue> thread_queue(unsigned threads);
 
 }  // namespace trainctl::data

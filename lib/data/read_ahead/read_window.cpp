@@ -16,9 +16,9 @@ namespace trainctl::data {
 namespace {
 
 constexpr unsigned kDepth = 64;
-constexpr unsigned kThreads = 32;         // in the place of io_uring
-constexpr std::size_t kProbedPages = 32;  // into the page cache
-constexpr std::size_t kMostCold = 1;      // of them in what counts as warm
+constexpr unsigned kThreads = 32;         // instead of io_uring
+constexpr std::size_t kProbedPages = 32;  // pages to test for the page cache
+constexpr std::size_t kMostCold = 1;      // pages that may be missing in a cached range set
 
 bool is_cached(const FileReader& file, std::uint64_t offset) {
   std::byte byte{};
@@ -26,13 +26,14 @@ bool is_cached(const FileReader& file, std::uint64_t offset) {
   return ::preadv2(file.fd(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
 }
 
-/// Turns the kernel's read-ahead off: the bytes after a range belong to an unrelated sample.
+/// Disables the kernel's read-ahead: the bytes after a range belong to an unrelated sample.
 void expect_random_reads(const FileReader& file) {
   (void)::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_RANDOM);
 }
 
 constexpr std::uint64_t kGap = 64 << 10;
-constexpr std::uint64_t kMostJoined = 1 << 20;  // so that the first samples of it need not wait
+constexpr std::uint64_t kMostJoined =
+    1 << 20;  // limits the wait for the first sample of a merged read
 
 }  // namespace
 
@@ -56,7 +57,7 @@ void Window::plan_reads() {
 }
 
 void Window::settle(std::size_t read, ReadState state) {
-  states[read].store(state, std::memory_order_seq_cst);  // as in ring.cpp
+  states[read].store(state, std::memory_order_seq_cst);  // see kBeforeNotify in ring.cpp
   states[read].notify_all();
   --reads_left;
 }
@@ -112,7 +113,8 @@ bool WindowReader::drain() {
 void WindowReader::step() {
   begin_some();
   if (in_flight_ == 0) return;
-  // Waits for several reads while there is more to do: a wake-up costs as much as several reads.
+  // Waits for several reads while more are to be submitted, because a wake-up costs as much as
+  // several reads.
   const std::size_t least = all_begun() ? 1 : std::max<std::size_t>(1, in_flight_ / 4);
   results_.clear();
   queue_->collect(static_cast<unsigned>(least), results_);
@@ -166,7 +168,8 @@ void WindowReader::finish(const ReadResult& result) {
   if (result.result > 0) flight.done += static_cast<std::uint64_t>(result.result);
   const bool done = flight.done >= read.needed;
   const bool again = result.result > 0 || result.result == -EINTR || result.result == -EAGAIN;
-  if (!done && again) return submit(result.tag);  // a short read; at the end of the file 0 comes
+  if (!done && again)
+    return submit(result.tag);  // after a short read; the end of the file returns 0
   flight.window->settle(flight.read, done ? ReadState::done : ReadState::failed);
   flight = {};
   idle_.push_back(result.tag);

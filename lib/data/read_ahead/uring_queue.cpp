@@ -12,8 +12,8 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::size_t kMostRegistered = std::size_t{1} << 30;  // of one buffer, by the kernel
-constexpr std::size_t kMostRead = std::size_t{1} << 30;        // lengths have 32 bits
+constexpr std::size_t kMostRegistered = std::size_t{1} << 30;  // the kernel's limit of one buffer
+constexpr std::size_t kMostRead = std::size_t{1} << 30;        // io_uring lengths have 32 bits
 
 class UringQueue final : public ReadQueue {
  public:
@@ -60,8 +60,8 @@ class UringQueue final : public ReadQueue {
   }
 
  private:
-  /// Spares the kernel the look-up of the pages at each read. A small limit on locked memory
-  /// refuses it; reads go on all the same.
+  /// Registered buffers save the kernel a page lookup per read. Registration fails under a low
+  /// limit of locked memory; reads work without it.
   void register_memory() {
     std::vector<iovec> buffers;
     for (std::size_t at = 0; at < memory_.size(); at += kMostRegistered) {

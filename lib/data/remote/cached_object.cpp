@@ -31,7 +31,7 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
   return hash_bytes(std::as_bytes(std::span(text)), seed);
 }
 
-/// Never 0, which stands for a missing block.
+/// Never returns 0, which marks a missing block.
 std::uint64_t checksum_of(std::uint64_t hash) { return std::max<std::uint64_t>(hash, 1); }
 
 bool write_at(int fd, std::string_view bytes, std::uint64_t offset) {
@@ -57,7 +57,7 @@ bool read_at(int fd, void* out, std::size_t size, std::uint64_t offset) {
   return true;
 }
 
-/// A file that is removed again unless it is published.
+/// A file that is removed by the destructor unless it is published.
 class NewFile {
  public:
   explicit NewFile(const fs::path& path)
@@ -86,7 +86,7 @@ class NewFile {
   bool published_ = false;
 };
 
-/// Bytes that are counted against the budget, and given back unless they are written.
+/// Bytes reserved in the budget, which are released unless they are written.
 class CountedBytes {
  public:
   CountedBytes(TierFolder& folder, std::uint64_t bytes) : folder_(folder), bytes_(bytes) {
@@ -95,7 +95,7 @@ class CountedBytes {
   ~CountedBytes() {
     try {
       written_ ? folder_.settle(bytes_) : folder_.give_back(bytes_);
-    } catch (const Error&) {  // then the count is too high until the next eviction
+    } catch (const Error&) {  // the count stays too high until the next eviction
     }
   }
   CountedBytes(const CountedBytes&) = delete;
@@ -116,8 +116,7 @@ void remove_files(const ObjectFiles& files) {
 
 }  // namespace
 
-/// The head of the file beside the content; behind it stand the URL and the etag, then a checksum
-/// for each block.
+/// The header of the notes file; the URL, the etag and one checksum per block follow.
 struct CachedObject::Notes {
   std::uint64_t size = 0;
   std::string url;
@@ -157,7 +156,8 @@ struct CachedObject::Notes {
 };
 
 std::int64_t time_of_etag(const std::string& etag) {
-  return static_cast<std::int64_t>(hash_of(etag) >> 4U);  // long past, for is_settled()
+  return static_cast<std::int64_t>(hash_of(etag) >>
+                                   4U);  // a time in the past, so that is_settled() holds
 }
 
 CachedObject::CachedObject(const Place& place, Url url, Fd data, Fd notes, const Notes& content)
@@ -175,8 +175,8 @@ CachedObject::CachedObject(const Place& place, Url url, Fd data, Fd notes, const
   note_use();
 }
 
-/// Sets the time of use for the eviction. The kernel's own time moves in steps of milliseconds, in
-/// which many objects are used; only the owner of a file may set a finer one.
+/// Sets the time of last use for the eviction. The kernel's clock ticks in milliseconds, in which
+/// many objects may be used; only the owner of a file may set a more precise time.
 void CachedObject::note_use() const {
   std::array<timespec, 2> times{};
   ::clock_gettime(CLOCK_REALTIME, times.data());
@@ -188,14 +188,14 @@ std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& 
   if (auto found = find(place, url); found && found->goes_on()) return found;
   const Fd guard = place.folder->lock(hash_of(url.text));
   if (auto found = find(place, url); found && found->goes_on()) return found;
-  remove_files(place.folder->files(url.text));  // damaged, or the copy of what is no more
+  remove_files(place.folder->files(url.text));  // damaged, or a copy of an old version
   const std::optional<Piece> first = place.store->read(url, {0, kBlock});
   if (!first) return nullptr;
   place.folder->note_fetch();
   return create(place, url, *first);
 }
 
-/// Returns null for a damaged copy, too, which only the holder of the object's lock removes.
+/// Also returns null for a damaged copy, which only the holder of the object's lock may remove.
 std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& url) {
   const ObjectFiles files = place.folder->files(url.text);
   const auto open_existing = [](const fs::path& path) {
@@ -211,7 +211,8 @@ std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& 
            std::strerror(errno));
     Fd notes = open_existing(files.notes);
     struct stat info {};
-    if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0) continue;  // it was just removed
+    if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0)
+      continue;  // just removed by another process
     const auto content = notes.valid() ? Notes::read(notes.get()) : std::nullopt;
     if (!content || content->url != url.text ||
         content->size != static_cast<std::uint64_t>(info.st_size))
@@ -221,7 +222,7 @@ std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& 
   }
 }
 
-/// Publishes the notes first, so that whoever finds the content finds them, too.
+/// Publishes the notes first, so that they exist whenever the content exists.
 std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url& url,
                                                    const Piece& first) {
   const ObjectFiles files = place.folder->files(url.text);
@@ -240,7 +241,7 @@ std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url
   std::shared_ptr<CachedObject> made(
       new CachedObject(place, url, std::move(data), std::move(notes), content));
   if (first.total > 0) made->store_block(0, first.bytes);
-  made->note_use();  // writing has set the time back to the kernel's step
+  made->note_use();  // writing has changed the time
   new_notes.publish();
   new_data.publish();
   space.written();
@@ -318,7 +319,7 @@ bool CachedObject::is_sound(std::size_t block) const {
 }
 
 bool CachedObject::download(std::size_t block) {
-  std::optional<CountedBytes> space;  // of a damaged block it is counted already
+  std::optional<CountedBytes> space;  // a damaged block is already counted
   if (noted(block) == 0) space.emplace(*place_.folder, block_bytes(block));
   const auto piece = place_.store->read(url_, {block * kBlock, block_bytes(block)});
   if (!piece || piece->etag != etag_ || piece->total != size()) return false;

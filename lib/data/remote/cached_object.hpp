@@ -13,21 +13,21 @@
 
 namespace trainctl::data {
 
-/// The local copy of one object. It comes in blocks of 8 MiB as they are needed; each is fetched
-/// once, by one thread of one process, and checked against its checksum when a process first uses
-/// it. Called from several threads.
+/// The local copy of one object. Blocks of 8 MiB are downloaded on demand, each once by one thread
+/// of one process, and verified by checksum when a process first uses them. Called from several
+/// threads.
 class CachedObject {
  public:
   static constexpr std::uint64_t kBlock = std::uint64_t{8} << 20;
 
-  /// Where it comes from and where it is kept.
+  /// The local folder and the remote store of the object.
   struct Place {
     std::shared_ptr<TierFolder> folder;
     std::shared_ptr<ObjectStore> store;
   };
 
-  /// The copy, begun if there is none yet; null where the store has no such object. A copy that was
-  /// left unfinished goes on with the next block, or begins again where the object has changed.
+  /// Opens the copy, or creates it. Returns null when the store has no such object. An incomplete
+  /// copy continues with the missing blocks, or restarts if the object has changed.
   static std::shared_ptr<CachedObject> open(const Place& place, const Url& url);
 
   ~CachedObject() = default;
@@ -35,16 +35,16 @@ class CachedObject {
   CachedObject& operator=(const CachedObject&) = delete;
 
   [[nodiscard]] int fd() const { return data_.get(); }
-  /// Its second half stands for the etag.
+  /// Returns the size and, as modification time, a hash of the etag.
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
 
-  /// Makes those bytes readable through fd(). Throws ChangedFile where the object has changed
-  /// meanwhile, and what stores and TierFolder throw.
+  /// Makes those bytes readable through fd(). Throws ChangedFile when the object has changed
+  /// meanwhile, and all errors of ObjectStore and TierFolder.
   void need(std::uint64_t offset, std::uint64_t size);
-  /// All of it, several blocks at a time.
+  /// Downloads all blocks, several at a time.
   void fetch();
-  /// Takes this copy away, so that the next open() begins again.
+  /// Removes this copy, so that the next open() starts over.
   void forget() const;
 
  private:
@@ -58,7 +58,7 @@ class CachedObject {
   [[nodiscard]] std::uint64_t block_bytes(std::size_t block) const;
   [[nodiscard]] std::uint64_t mark_of(std::size_t block) const;
   void bring(std::size_t block);
-  /// False where the object is another by now.
+  /// Returns false when the object has changed.
   bool try_to_bring(std::size_t block);
   void note_sound(std::size_t block);
   [[nodiscard]] std::uint64_t noted(std::size_t block) const;
@@ -66,7 +66,8 @@ class CachedObject {
   bool download(std::size_t block);
   void store_block(std::size_t block, const std::string& bytes);
   void note_use() const;
-  /// Asks the store for a missing block, once a process; false where the object is another by now.
+  /// Requests a missing block from the store, once per process. Returns false when the object has
+  /// changed.
   bool goes_on();
 
   Place place_;
@@ -75,13 +76,13 @@ class CachedObject {
   Fd notes_;
   std::string etag_;
   FileStamp stamp_;
-  std::uint64_t key_ = 0;    // of its locks
+  std::uint64_t key_ = 0;    // key of its locks
   std::uint64_t inode_ = 0;  // of this copy
   std::uint64_t noted_at_ = 0;
   std::vector<std::atomic<bool>> ready_;
 };
 
-/// The time of change that stands for an etag.
+/// Returns the modification time that represents an etag.
 std::int64_t time_of_etag(const std::string& etag);
 
 }  // namespace trainctl::data

@@ -11,7 +11,7 @@
 namespace trainctl::data {
 namespace {
 
-constexpr int kThreads = 8;                  // they wait for answers
+constexpr int kThreads = 8;                  // they mostly wait for responses
 constexpr std::int64_t kMostAhead = 16'384;  // samples
 // A quarter of the budget is for samples that are not used yet.
 constexpr std::uint64_t kShare = 4;
@@ -27,7 +27,7 @@ FetchAhead::FetchAhead(std::shared_ptr<const Dataset> dataset, int readers)
   try {
     for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
   } catch (const std::exception&) {
-    // Fewer are enough; without any, the reader of a sample fetches it.
+    // Fewer threads are enough; without any, the reader of a sample downloads it.
   }
 }
 
@@ -78,7 +78,7 @@ void FetchAhead::used(std::int64_t count) {
 }
 
 bool FetchAhead::has_work() const {
-  if (latest_ == 0 && under_way_ > 0) return false;  // the first tells how large they are
+  if (latest_ == 0 && under_way_ > 0) return false;  // the first sample provides the size estimate
   return next_ < sequence_.count && next_ - used_ < kMostAhead && bytes_ < most_bytes_;
 }
 
@@ -106,14 +106,14 @@ void FetchAhead::run() {
       std::uint64_t& size = sizes_[number];
       bytes_ += bytes - std::exchange(size, bytes);
     }
-  } catch (const std::exception&) {  // no memory for its books: samples are fetched when needed
+  } catch (const std::exception&) {  // out of memory: samples are then downloaded when needed
   }
 }
 
 std::uint64_t FetchAhead::fetch(std::int64_t sample) const {
   try {
     return source_->fetch(sample);
-  } catch (const std::exception&) {  // whoever needs the sample meets it, and says which
+  } catch (const std::exception&) {  // the reader of the sample gets the same error and reports it
     return 0;
   }
 }

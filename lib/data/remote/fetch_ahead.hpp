@@ -14,9 +14,9 @@
 
 namespace trainctl::data {
 
-/// Samples in the order of their use: sample number i is the one at position `first + i * step`.
+/// Samples in the order of use: sample i is at position `first + i * step`.
 struct Sequence {
-  std::shared_ptr<const Permutation> order;  // null: positions are samples
+  std::shared_ptr<const Permutation> order;  // null: the position is the sample
   std::int64_t first = 0;
   std::int64_t step = 1;
   std::int64_t count = 0;
@@ -27,26 +27,26 @@ struct Sequence {
   }
 };
 
-/// Brings the samples of a remote data set to this machine ahead of their use, in threads of its
-/// own; without a remote data set it does nothing. What fails is left to whoever needs the sample.
+/// Downloads samples of a remote data set ahead of their use, in separate threads. Does nothing for
+/// a local data set. Errors are ignored: the reader of the sample gets them again.
 class FetchAhead {
  public:
-  /// `readers`: processes that share the budget of the local copies.
+  /// `readers`: processes that share the budget of local copies.
   FetchAhead(std::shared_ptr<const Dataset> dataset, int readers);
   ~FetchAhead();
   FetchAhead(const FetchAhead&) = delete;
   FetchAhead& operator=(const FetchAhead&) = delete;
 
-  /// False where nothing is remote.
+  /// Returns false when nothing is remote.
   [[nodiscard]] bool is_active() const { return source_ != nullptr; }
-  /// From now on these. Nothing is done where the sequence before needed nothing fetched.
+  /// Replaces the sequence. Does nothing when no sample of the previous sequence needed a download.
   void begin(Sequence sequence);
-  /// So many more of them have been used: as many others may come.
+  /// Reports that `count` more samples were used, so that as many others may be downloaded.
   void used(std::int64_t count);
-  /// Ends what is under way, for good, and does not wait for that.
+  /// Cancels all downloads permanently, without waiting for them.
   void stop();
 
-  /// Bytes that transfers of the data set may hold, where so many threads read beside this one's.
+  /// Returns the bytes that transfers may hold when `readers` other threads read the data set.
   static std::uint64_t memory(const Dataset& dataset, int readers);
 
  private:
@@ -66,11 +66,11 @@ class FetchAhead {
   Sequence sequence_;
   std::int64_t next_ = 0;
   std::int64_t used_ = 0;
-  std::uint64_t bytes_ = 0;                                // fetched or under way, and not used
-  std::unordered_map<std::int64_t, std::uint64_t> sizes_;  // of those
-  std::uint64_t latest_ = 0;                               // size, for those that are under way
-  int under_way_ = 0;                                      // of any round
-  std::uint64_t fetches_ = 0;                              // when the sequence began
+  std::uint64_t bytes_ = 0;  // of samples downloaded or in flight, and not used yet
+  std::unordered_map<std::int64_t, std::uint64_t> sizes_;  // of those samples
+  std::uint64_t latest_ = 0;                               // size estimate for samples in flight
+  int under_way_ = 0;                                      // samples in flight, of any round
+  std::uint64_t fetches_ = 0;                              // fetch count when the sequence began
   std::vector<std::thread> threads_;
 };
 

@@ -16,7 +16,7 @@
 #include <new>
 #include <string_view>
 
-// The header's type-checking macros would hide our pointers of the same names.
+// The type-checking macros of curl.h conflict with the function pointers of the same names.
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
@@ -26,9 +26,9 @@ namespace {
 constexpr const char* kLibrary = "libcurl.so.4";
 constexpr long kConnectTimeoutMs = 15'000;
 constexpr long kMostRedirects = 5;
-constexpr std::size_t kMostOfAPage = std::size_t{64} << 10;  // of words about an error
+constexpr std::size_t kMostOfAPage = std::size_t{64} << 10;  // bytes of an error page
 
-/// A function of libcurl, which is looked up when its pointer is set.
+/// A function of libcurl, which is looked up on conversion to a function pointer.
 struct CurlSymbol {
   void* library;
   const char* name;
@@ -78,13 +78,13 @@ struct CurlDeleter {
   void operator()(curl_slist* list) const { curl().free_list(list); }
 };
 
-/// One easy handle: it keeps its connection between requests.
+/// One easy handle, which keeps its connection between requests.
 struct Handle {
   std::unique_ptr<CURL, CurlDeleter> easy{curl().init()};
   Handle() { ENSURE(resource, easy, "libcurl cannot start: out of memory"); }
 };
 
-/// Why our own functions broke off; none may throw through libcurl.
+/// Why our callbacks aborted a transfer. They must not throw through libcurl.
 enum class BrokenOff { no, content_too_long, error_page, no_memory };
 
 struct Answer {
@@ -120,7 +120,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-/// "HTTP/1.1 200 OK", of a redirection several times: only the last answer counts.
+/// Parses a status line such as "HTTP/1.1 200 OK". With redirects there are several; only the last
+/// response counts.
 void begin_answer(std::string_view line, HttpResponse& response) {
   response.headers.clear();
   response.framed = !line.starts_with("HTTP/1");
@@ -139,7 +140,7 @@ void add_header(std::string_view line, Answer& answer) {
   answer.response.headers[name] = trimmed(line.substr(colon + 1));
 }
 
-/// The callback of libcurl, which breaks off where not all bytes are taken.
+/// A libcurl callback. Returning fewer bytes than given aborts the transfer.
 template <void (*kAdd)(std::string_view, Answer&)>
 std::size_t take(char* bytes, std::size_t, std::size_t count, void* user) noexcept {
   auto& answer = *static_cast<Answer*>(user);
@@ -164,19 +165,19 @@ void add(const std::string& line, HeaderList& headers) {
   headers.reset(longer);
 }
 
-/// Clears a handle before it goes back to its pool, since it points into the request.
+/// Resets a handle before it returns to its pool, because it points into the request.
 struct Reset {
   CURL* easy;
   ~Reset() { curl().reset(easy); }
 };
 
-/// Of the code's two meanings; the other is an answer that does not begin as one of HTTP does, as
-/// where the one before it on the same connection was longer than announced.
+/// The code has two meanings. The other one is a response that does not start like HTTP, for
+/// example when the previous response on the connection was longer than announced.
 bool is_refused_redirect(CURLcode code, std::string_view text) {
   return code == CURLE_UNSUPPORTED_PROTOCOL && text.find("HTTP/0.9") == std::string_view::npos;
 }
 
-/// Whether another try would fail again.
+/// Returns whether a retry would fail again.
 bool is_lasting(CURLcode code, std::string_view text) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL: return is_refused_redirect(code, text);
@@ -196,7 +197,7 @@ std::string words_of(CURLcode code, const char* text) {
   return *text != '\0' ? text : curl().text(code);
 }
 
-/// First and last byte; a header "Range" has "bytes=" before it.
+/// Returns the first and the last byte, as the `Range` header needs them after "bytes=".
 std::string range_text(const ByteRange& range) {
   return fmt::format("{}-{}", range.offset, range.offset + range.size - 1);
 }
@@ -245,7 +246,7 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_USERAGENT, "trainctl");
     api.set(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
     api.set(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout_s * 1000) + 1);
-    // Does not wait for a name that is being looked up either.
+    // Does not wait for a pending DNS lookup either.
     api.set(easy, CURLOPT_QUICK_EXIT, 1L);
     api.set(easy, CURLOPT_NOPROGRESS, 0L);
     api.set(easy, CURLOPT_XFERINFOFUNCTION, look_for_stop);
@@ -275,9 +276,9 @@ std::string utc(std::time_t time, const char* format) {
   return text;
 }
 
-/// A URL as the signature takes it apart.
+/// The parts of a URL that the signature needs.
 struct Target {
-  std::string_view host;  // with its port
+  std::string_view host;  // with port
   std::string_view path = "/";
   std::string_view query;
 
@@ -309,7 +310,7 @@ std::vector<std::string> sigv4_headers(const HttpRequest& request, std::time_t n
   const Target target(request.url);
   const std::string time = utc(now, "%Y%m%dT%H%M%SZ");
   const std::string day = time.substr(0, 8);
-  const std::string nothing = to_hex(sha256(""));  // the body of a GET
+  const std::string nothing = to_hex(sha256(""));  // the body of a GET is empty
 
   std::map<std::string, std::string> headers{
       {"host", std::string(target.host)}, {"x-amz-content-sha256", nothing}, {"x-amz-date", time}};
@@ -328,7 +329,7 @@ std::vector<std::string> sigv4_headers(const HttpRequest& request, std::time_t n
       fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, scope, to_hex(sha256(canonical)));
   const Sha256 signature = hmac_sha256(as_text(signing_key(signing, day)), to_sign);
 
-  headers.erase("range");  // whoever sends the request adds it
+  headers.erase("range");  // the sender of the request adds it
   std::vector<std::string> signed_headers;
   for (const auto& [name, value] : headers) signed_headers.push_back(name + ": " + value);
   signed_headers.push_back(

@@ -16,31 +16,33 @@ struct ByteRange {
   std::uint64_t size = 0;
 };
 
-/// AWS Signature Version 4.
+/// Credentials for AWS Signature Version 4.
 struct Signing {
   std::string region;
   std::string access_key;
   std::string secret_key;
-  std::string session_token;  // empty: none
+  std::string session_token;  // empty: no token
 };
 
-/// A GET.
+/// A GET request.
 struct HttpRequest {
   std::string url;
   std::optional<ByteRange> range;
   std::optional<Signing> signing;
   double timeout_s = 60;
-  std::uint64_t most = 0;  // bytes of the content (200, 206); more is broken off
+  std::uint64_t most =
+      0;  // limit of the body in bytes (status 200 and 206); longer bodies are aborted
 };
 
+/// The response to a request, or the error that prevented a response.
 struct HttpResponse {
-  int status = 0;                              // 0: none came
+  int status = 0;                              // 0: no response
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
-  std::string failure;    // what went wrong on the way; empty: nothing
-  bool too_long = false;  // it was: the body went beyond HttpRequest::most
-  bool lasting = false;   // it will fail again: a redirection in a circle, say
-  bool framed = false;    // HTTP/2 or later, which tells where any body ends
+  std::string failure;    // transport error, or empty
+  bool too_long = false;  // aborted: the body exceeded HttpRequest::most
+  bool lasting = false;   // permanent: a retry would fail again, as in a redirect loop
+  bool framed = false;    // HTTP/2 or later, which marks the end of every body
 
   [[nodiscard]] std::string header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -48,24 +50,24 @@ struct HttpResponse {
   }
 };
 
-/// Sends one request and waits for the answer. Called from several threads at once.
+/// Sends one request and waits for the response. Called from several threads at once.
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
-  /// Never throws for what the network or the server does; Error(resource) where memory is short.
-  /// Fails within a second or so where stop_wanted().
+  /// Never throws for errors of the network or server; throws Error(resource) when memory is short.
+  /// Fails within about a second after stop_wanted() becomes true.
   virtual HttpResponse perform(const HttpRequest& request) = 0;
 };
 
-/// Through libcurl, which follows redirections, though never from https to http, and trusts the
-/// certificates of the system or of the file in SSL_CERT_FILE. It is loaded by the first call: most
-/// runs need no network, and it brings thirty libraries along. Throws Error(resource) where it
-/// cannot be loaded.
+/// Returns a client on libcurl. It follows redirects except from https to http, and trusts the
+/// certificates of the system or of the file in SSL_CERT_FILE. The first call loads libcurl,
+/// because most runs need no network and libcurl depends on thirty libraries. Throws
+/// Error(resource) when it cannot be loaded.
 std::unique_ptr<HttpClient> curl_client();
 
-/// The headers, "Name: value", that sign a GET with AWS Signature Version 4: `Host` and those of
-/// the signature itself. Its URL must be percent-encoded, with its query in alphabetical order; of
-/// its other headers, `Range` is signed.
+/// Returns the headers, as "Name: value", that sign a GET with AWS Signature Version 4: `Host` and
+/// the signature headers. The URL must be percent-encoded, with an alphabetically sorted query. If
+/// the request has a range, the `Range` header is signed, too.
 std::vector<std::string> sigv4_headers(const HttpRequest& request, std::time_t now);
 
 }  // namespace trainctl::data

@@ -69,11 +69,12 @@ namespace {
 struct Mount {
   std::mutex mutex;
   spec::Dataset options;
-  std::shared_ptr<LocalTier> tier;  // null until it is needed
+  std::shared_ptr<LocalTier> tier;  // null until first use
 };
 
 Mount& mount() {
-  // Never destroyed: at the end of the program, what libcurl uses may be gone before it.
+  // The object is never destroyed, because at program exit the state of libcurl may be destroyed
+  // before it.
   static Mount& one = *new Mount;
   return one;
 }
@@ -86,7 +87,7 @@ fs::path default_folder() {
   return cache / "remote";
 }
 
-/// Makes its store at the first request: a tier that holds everything needs no libcurl.
+/// Creates its store for the first request: a tier with complete copies does not need libcurl.
 class LateStore final : public ObjectStore {
  public:
   using Make = std::function<std::unique_ptr<ObjectStore>()>;

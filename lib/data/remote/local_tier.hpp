@@ -19,22 +19,24 @@
 
 namespace trainctl::data {
 
-/// The way from remote paths to files of this machine. Called from several threads.
+/// Maps remote paths to local files. Called from several threads.
 class LocalTier {
  public:
   using Stores = std::map<std::string, std::shared_ptr<ObjectStore>>;  // by scheme
 
   LocalTier(fs::path folder, const spec::Budget& budget, Stores stores);
 
-  /// The local copy, begun where there is none. Throws Error(data) where there is no such object.
+  /// Opens the local copy and creates it if necessary. Throws Error(data) when there is no such
+  /// object.
   std::shared_ptr<CachedObject> open(const fs::path& path);
-  /// The same; null where there is no such object.
+  /// Like open(), but returns null when there is no such object.
   std::shared_ptr<CachedObject> find(const fs::path& path);
-  /// Whether a copy of it has been begun; asks nobody.
+  /// Returns whether a local copy has been created; needs no network.
   [[nodiscard]] bool is_begun(const fs::path& path) const;
-  /// The objects whose path begins so, sorted by name; asked for once and kept.
+  /// Returns the objects whose path starts with `prefix`, sorted by name. The list is requested
+  /// once and cached.
   std::vector<ObjectInfo> list(const std::string& prefix);
-  /// The next list() asks again.
+  /// Makes the next list() request the list again.
   void forget_list(const std::string& prefix) const;
 
   [[nodiscard]] TierFolder& folder() const { return *folder_; }
@@ -47,30 +49,30 @@ class LocalTier {
   Stores stores_;
 };
 
-/// Sets what remote paths of this process are opened through, as a mount does for the paths of a
-/// folder: sources open paths and need not know where they lead. Nothing happens on disk or in the
-/// network until a remote path is opened.
+/// Sets the options for remote paths in this process, like a mount: code that opens paths need not
+/// know whether they are remote. Accesses neither disk nor network until a remote path is opened.
 void mount_remote(const spec::Dataset& options);
-/// The same with a tier made elsewhere; for tests.
+/// For tests: uses an existing tier.
 void mount_remote(std::shared_ptr<LocalTier> tier);
 
-/// Through which remote paths are opened; what mount_remote() said, or the defaults.
+/// Returns the tier for remote paths, with the options of mount_remote() or the defaults.
 std::shared_ptr<LocalTier> remote_tier();
 
-/// The first of the paths that there is. Of remote ones, those with a local copy are tried first,
-/// so that nobody is asked for a name that is known to be absent.
+/// Returns the first existing path. Remote paths with a local copy are tried first, which avoids
+/// requests for names that are known to be absent.
 std::optional<std::filesystem::path> first_existing(
     const std::vector<std::filesystem::path>& paths);
 
-/// The paths that match the last part of a pattern with * and ?; throws Error(data) where there are
-/// none. Remote ones are listed.
+/// Returns the paths that match a pattern with * and ? in its last component. Throws Error(data)
+/// when there are none. Remote folders are listed.
 std::vector<std::filesystem::path> matching_paths(const std::filesystem::path& pattern);
 
-/// The error, which met a sample's bytes; where they are a local copy, its words say of what, and
-/// how to have it fetched anew.
+/// Returns an error about a sample's bytes with the name of the local copy, if there is one, and a
+/// hint how to download the copy again.
 Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t index);
 
-/// Runs `body`, which looks into the bytes of a sample; an Error(data) that leaves it is as above.
+/// Runs `body`, which reads the bytes of a sample, and applies with_copy_named() to its
+/// Error(data).
 template <class Body>
 decltype(auto) looking_into(const Dataset& dataset, std::int64_t index, Body&& body) {
   try {

@@ -58,7 +58,8 @@ std::string etag_of(const FileStamp& stamp) {
   return fmt::format("{}-{}", stamp.size, stamp.mtime_ns);
 }
 
-/// Nothing for a folder. Links are errors, since a list without their targets would be incomplete.
+/// Returns nothing for a folder. Broken links and links to folders are errors, because a list
+/// without their targets would be incomplete.
 std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
   std::error_code ignored;
   const bool link = entry.is_symlink(ignored);
@@ -111,7 +112,7 @@ class HttpStore final : public ObjectStore {
 
   std::optional<Piece> read(const Url& url, const ByteRange& range) override {
     HttpRequest request;
-    // Keeps what is encoded already; a name from a list may need encoding.
+    // Keeps existing percent-encoding; names from a list may need encoding.
     request.url = url.scheme + "://" + url.host + percent_encoded(url.path, "/%:@!$&'()*+,;=");
     return transfers_->read(std::move(request), range, url.text);
   }
@@ -180,7 +181,7 @@ class S3Store final : public ObjectStore {
 
   S3Page read_page(const Url& prefix, const std::string& token) {
     HttpRequest request = request_of(prefix);
-    // The signature needs alphabetical order.
+    // The signature requires alphabetical order.
     request.url += token.empty() ? "?" : "?continuation-token=" + percent_encoded(token, "") + "&";
     request.url += "list-type=2&prefix=" + percent_encoded(prefix.key(), "");
     const auto answer = transfers_->get(std::move(request), prefix.text);
@@ -224,7 +225,7 @@ std::string plain_etag(std::string text) {
 
 std::optional<S3Page> parse_s3_page(std::string_view xml) {
   pugi::xml_document document;
-  // By default pugixml drops text of blanks alone, but a key may consist of them.
+  // By default pugixml drops text that consists only of blanks, but a key may be such text.
   constexpr unsigned kOptions = pugi::parse_default | pugi::parse_ws_pcdata_single;
   if (!document.load_buffer(xml.data(), xml.size(), kOptions)) return std::nullopt;
   const pugi::xml_node list = document.child("ListBucketResult");

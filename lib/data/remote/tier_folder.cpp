@@ -17,10 +17,10 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::uint64_t kCountLock = 0;  // keys of objects are hashes: never so small
-constexpr std::size_t kMostName = 100;   // of the readable part of a file name
-constexpr std::uint64_t kSpare = 10;     // a tenth of the budget is freed at once
-constexpr const char* kData = ".data";   // objects have suffixes of their own before it
+constexpr std::uint64_t kCountLock = 0;  // keys of objects are hashes, which are never this small
+constexpr std::size_t kMostName = 100;   // bytes of the readable part of a file name
+constexpr std::uint64_t kSpare = 10;     // an eviction frees a tenth of the budget
+constexpr const char* kData = ".data";   // objects may have other suffixes before it
 constexpr const char* kNotes = ".notes";
 constexpr std::int64_t kAbandonedAfter = 3600;  // seconds
 constexpr std::size_t kMostKnown = 1 << 19;     // marks: 16 MB
@@ -35,7 +35,7 @@ std::uint64_t disk_bytes(const struct stat& info) {
   return static_cast<std::uint64_t>(info.st_blocks) * 512;
 }
 
-/// Lists the objects of the folder, and removes what killed processes left unfinished.
+/// Lists the objects of the folder and removes unfinished files of killed processes.
 std::vector<Kept> look_through(const fs::path& folder) {
   std::vector<Kept> found;
   std::error_code failure;
@@ -58,13 +58,14 @@ std::vector<Kept> look_through(const fs::path& folder) {
   return found;
 }
 
-/// Returns false where a reader has it open.
+/// Returns false if a reader has the file open.
 bool remove_unused(const fs::path& data) {
   const Fd fd(::open(data.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return errno == ENOENT;
   if (!lock_file(fd.get(), LOCK_EX | LOCK_NB)) return false;
   struct stat info {};
-  if (::fstat(fd.get(), &info) == 0 && info.st_nlink == 0) return true;  // another was quicker
+  if (::fstat(fd.get(), &info) == 0 && info.st_nlink == 0)
+    return true;  // removed by another process
   ::unlink(data.c_str());
   ::unlink((data.string() + kNotes).c_str());
   return true;
@@ -111,7 +112,7 @@ Fd TierFolder::lock(std::uint64_t key) const {
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(key >> 2U);  // one byte of a file that stays empty
+  range.l_start = static_cast<off_t>(key >> 2U);  // locks one byte of an empty file
   range.l_len = 1;
   while (::fcntl(fd.get(), F_OFD_SETLKW, &range) != 0) {
     ENSURE(resource, errno == EINTR,
@@ -167,7 +168,7 @@ void TierFolder::remember(std::uint64_t mark) {
   known_.insert(mark);
 }
 
-/// May be too high after a process was killed; evict_to() counts again.
+/// The count may be too high after a process was killed; evict_to() counts again.
 std::uint64_t TierFolder::counted() const {
   std::uint64_t bytes = 0;
   const Fd fd(::open((folder_ / "used").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -183,7 +184,8 @@ void TierFolder::count(std::uint64_t bytes) const {
 }
 
 std::uint64_t TierFolder::evict_to(std::uint64_t most) const {
-  const std::uint64_t pending = pending_;  // before: what is settled meanwhile counts twice at most
+  const std::uint64_t pending =
+      pending_;  // read first, so that bytes settled meanwhile are at most counted twice
   std::vector<Kept> kept = look_through(folder_);
   std::ranges::sort(kept, {}, &Kept::used_ns);
   std::uint64_t held = sum_of(kept) + pending;

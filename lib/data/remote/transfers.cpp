@@ -24,14 +24,14 @@ bool is_absent(const HttpResponse& response) {
   return response.status == 404 || response.status == 410;
 }
 
-/// The extent of an answer: where its body begins, and the size of the object.
+/// The offset of a response body and the size of the object.
 struct ContentRange {
   std::uint64_t first = 0;
   std::uint64_t total = 0;
 };
 
-/// Reads "bytes 0-99/1234", or "bytes */1234" where nothing of the range is there. Nothing where
-/// the answer does not tell.
+/// Parses "bytes 0-99/1234", or "bytes */1234" for a range after the end. Returns nothing when the
+/// response has no valid range.
 std::optional<ContentRange> extent_of(const HttpResponse& response) {
   if (response.status == 200) return ContentRange{0, response.body.size()};
   const std::string header = response.header("content-range");
@@ -46,7 +46,7 @@ std::optional<ContentRange> extent_of(const HttpResponse& response) {
   return ContentRange{*first, *total};
 }
 
-/// HTTP/1 may end a body by ending the connection: then nothing tells whether it was cut off.
+/// In HTTP/1 the end of a connection may end a body, so truncation cannot be detected.
 std::string fault_of_end(const HttpResponse& response) {
   const bool has_end = response.framed || !response.header("content-length").empty() ||
                        response.header("transfer-encoding").find("chunked") != std::string::npos;
@@ -72,7 +72,8 @@ std::string etag_of(const HttpResponse& response) {
   return tag.empty() ? response.header("last-modified") : tag;
 }
 
-/// Whether the file itself is compressed, so that a Content-Encoding only repeats its name.
+/// Returns whether the file itself is compressed, so that a Content-Encoding only repeats its
+/// suffix.
 bool is_packed_file(const std::string& name) {
   constexpr std::array<const char*, 6> kSuffixes{".gz", ".tgz", ".Z", ".bz2", ".xz", ".zst"};
   return std::any_of(kSuffixes.begin(), kSuffixes.end(),
@@ -105,7 +106,7 @@ void expect_answered(const HttpResponse& response, const std::string& name) {
   if (response.status == 200 || response.status == 206) expect_unpacked(response, name);
 }
 
-/// The failure of the connection, or of a server that may recover; empty: none.
+/// Returns the error of the connection, or of a server that may recover; otherwise an empty string.
 std::string fault_of_way(const HttpResponse& response) {
   if (!response.failure.empty() && !response.too_long) return response.failure;
   if (is_transient(response.status)) return fmt::format("the server answers {}", response.status);
@@ -163,7 +164,7 @@ HttpResponse Transfers::send(const HttpRequest& request, const std::string& name
 }
 
 void Transfers::pause(int attempt, const HttpResponse& response) const {
-  // Clients that failed together must not retry together.
+  // Jitter keeps clients that failed together from retrying together.
   thread_local std::minstd_rand random{std::random_device{}()};
   const double longest =
       std::min(kLongestPause, kFirstPause * static_cast<double>(1 << std::min(attempt, 16)));

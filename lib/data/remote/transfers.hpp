@@ -10,23 +10,26 @@
 
 namespace trainctl::data {
 
+/// The retry policy of transfers.
 struct TransferOptions {
   int retries = 6;
-  double timeout_s = 60;                                     // of one try
+  double timeout_s = 60;                                     // per attempt
   std::function<void(double)> sleep = sleep_unless_stopped;  // takes seconds
 };
 
-/// Requests that are sent again, after pauses that double and vary, where the network or the server
-/// fails: no answer, a broken connection, 5xx, 429, 408, an answer cut off, or perhaps, or of other
-/// bytes than asked. They end early, with what throw_if_stopped() throws.
+/// Sends requests with retries, after exponential pauses with jitter. Network and server errors are
+/// retried: no response, a broken connection, 5xx, 429, 408, and responses that are truncated,
+/// possibly truncated or contain other bytes than requested. A stop request ends a transfer early
+/// with the error of throw_if_stopped().
 class Transfers {
  public:
   Transfers(std::unique_ptr<HttpClient> client, TransferOptions options);
 
-  /// The bytes of `range`, fewer only where the object `name` ends; nothing where there is none
-  /// (404). Throws Error(data) where the server refuses, Error(resource) where every try failed.
+  /// Returns the bytes of `range`, fewer only at the end of the object `name`; nothing when there
+  /// is no such object (404). Throws Error(data) when the server rejects the request,
+  /// Error(resource) when all attempts failed.
   std::optional<Piece> read(HttpRequest request, const ByteRange& range, const std::string& name);
-  /// A whole answer of at most 64 MiB.
+  /// Returns a complete response body of at most 64 MiB.
   std::optional<std::string> get(HttpRequest request, const std::string& name);
 
  private:

@@ -9,8 +9,8 @@
 namespace trainctl::data {
 namespace {
 
-/// torch.linspace in float32: from both ends to the middle, each product and sum rounded once,
-/// which doubles give.
+/// torch.linspace in float32. It computes from both ends to the middle and rounds each multiply-add
+/// once, which double arithmetic reproduces.
 float linspace(double first, double last, std::int64_t bin, std::int64_t bins) {
   const auto begin = static_cast<float>(first);
   const auto end = static_cast<float>(last);
@@ -19,7 +19,7 @@ float linspace(double first, double last, std::int64_t bin, std::int64_t bins) {
   return static_cast<float>(bin < bins / 2 ? begin + step * static_cast<double>(bin) : from_end);
 }
 
-/// The largest magnitude of an operation whose magnitudes begin at 0.
+/// Returns the largest magnitude of an operation whose magnitudes start at 0.
 double largest(AugmentSpace space, AugmentOp op, const ImageShape& image) {
   const bool wide = space == AugmentSpace::wide;
   switch (op) {
@@ -39,7 +39,7 @@ void move(const ImageView& input, const AffineMotion& motion, const Sampling& sa
   warp_affine(input, inverse_of(motion), input.shape, sampling, output);
 }
 
-/// Shears leave the upper left corner where it is.
+/// The upper left corner is the fixed point of a shear.
 AffineMotion shear(const ImageShape& image, double x, double y) {
   return {.shear_x = x,
           .shear_y = y,
@@ -67,7 +67,8 @@ double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> b
   ASSERT(bin >= 0 && bin < bins && bins >= 2);
   if (op == AugmentOp::solarize) return linspace(1.0, 0.0, bin, bins);
   if (op == AugmentOp::posterize) {
-    const double lost = space == AugmentSpace::wide ? 6 : 4;  // bits, at the end of the table
+    const double lost =
+        space == AugmentSpace::wide ? 6 : 4;  // bits dropped at the end of the table
     const auto each = static_cast<float>(static_cast<double>(bins - 1) / lost);
     return round_half_even(8.0F - static_cast<float>(bin) / each);
   }
@@ -101,8 +102,8 @@ namespace {
 
 using Op = AugmentOp;
 
-// Tables of "AutoAugment: Learning Augmentation Policies from Data" (Cubuk et al. 2019), as
-// torchvision numbers them.
+// Policies of "AutoAugment: Learning Augmentation Policies from Data" (Cubuk et al. 2019), in
+// torchvision's order.
 // clang-format off
 constexpr AutoPolicy kImageNet[] = {
     {{{Op::posterize, 0.4, 8}, {Op::rotate, 0.6, 9}}},
@@ -202,7 +203,7 @@ std::span<const AutoPolicy> auto_policies(spec::transform::AutoAugmentPolicy pol
 
 namespace {
 
-/// What the stages of the AutoAugment family share: images of 1 or 3 channels, whose shape stays.
+/// The base class of the AutoAugment family, for images of 1 or 3 channels; keeps the shape.
 class AugmentStage : public Transform {
  public:
   AugmentStage(spec::transform::Interpolation interpolation,
@@ -216,7 +217,7 @@ class AugmentStage : public Transform {
   }
 
  protected:
-  /// Draws the sign where the operation has one; `bin_of_bins` as magnitude() takes it.
+  /// Draws the sign if the operation has one. `bin_of_bins` is passed to magnitude().
   void run(const ImageView& input, AugmentSpace space, AugmentOp op,
            std::array<std::int64_t, 2> bin_of_bins, ImageTarget& output, CounterRng& rng) const {
     const MagnitudeKind kind = magnitude_kind(op);
@@ -230,13 +231,13 @@ class AugmentStage : public Transform {
   Sampling sampling_;
 };
 
-/// Bytes that run_chain() keeps after so many steps on images of that shape.
+/// Returns the bytes that run_chain() keeps for that many steps on images of that shape.
 std::uint64_t chain_bytes(const ImageShape& shape, std::int64_t steps) {
   return shape.bytes() * static_cast<std::uint64_t>(std::clamp<std::int64_t>(steps - 1, 0, 2));
 }
 
-/// Calls `step(k, input, output)` for k = 0 ... steps - 1, each on what the one before made. The
-/// images between them lie in two buffers of the thread.
+/// Calls `step(k, input, output)` for k = 0 ... steps - 1, each with the output of the previous
+/// step. The intermediate images alternate between two thread-local buffers.
 template <class Step>
 void run_chain(ImageView input, std::int64_t steps, ImageTarget& output, Step&& step) {
   thread_local std::array<std::vector<std::uint8_t>, 2> buffers;
@@ -249,8 +250,8 @@ void run_chain(ImageView input, std::int64_t steps, ImageTarget& output, Step&& 
   step(steps - 1, input, output);
 }
 
-/// Draws: the pair; then, for each of its two operations, the coin and, where it is made and has
-/// one, the sign.
+/// Draws the pair; then, for each of its two operations, the coin and, if the operation is applied
+/// and has a sign, the sign.
 class AutoAugment final : public AugmentStage {
  public:
   explicit AutoAugment(const spec::transform::AutoAugment& options)
@@ -275,7 +276,7 @@ class AutoAugment final : public AugmentStage {
   std::span<const AutoPolicy> policies_;
 };
 
-/// Draws, for each operation: which one; then, where it has one, the sign.
+/// Draws, for each operation, which one; then the sign if it has one.
 class RandAugment final : public AugmentStage {
  public:
   explicit RandAugment(const spec::transform::RandAugment& options)
@@ -302,7 +303,7 @@ class RandAugment final : public AugmentStage {
   spec::transform::RandAugment options_;
 };
 
-/// Draws: the operation; then, where it has a magnitude, its bin and its sign.
+/// Draws the operation; then, if it has a magnitude, the bin and the sign.
 class TrivialAugmentWide final : public AugmentStage {
  public:
   explicit TrivialAugmentWide(const spec::transform::TrivialAugmentWide& options)

@@ -25,27 +25,28 @@ enum class AugmentOp {
   equalize,
   invert
 };
-/// Those that TrivialAugmentWide and RandAugment choose from: all but invert.
+/// Number of operations that TrivialAugmentWide and RandAugment draw from: all except invert.
 constexpr std::int64_t kChosenOps = 14;
 
-/// Whether an operation has a magnitude, and whether that goes both ways.
+/// Whether an operation has a magnitude, and whether the magnitude may be negative.
 enum class MagnitudeKind { none, plain, either_sign };
 MagnitudeKind magnitude_kind(AugmentOp op);
 
-/// Which of torchvision's tables of magnitudes: that of AutoAugment and RandAugment, or that of
+/// The magnitude tables of torchvision: `standard` for AutoAugment and RandAugment, `wide` for
 /// TrivialAugmentWide.
 enum class AugmentSpace { standard, wide };
 
-/// Entry `bin` of `bins` (2 or more), in torchvision's float32.
+/// Returns entry `bin` of `bins` (at least 2), computed in float32 as in torchvision.
 double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> bin_of_bins,
                  const ImageShape& image);
 
-/// One operation, with its magnitude where it has one. `output` must lie elsewhere.
+/// Applies one operation, with its magnitude if it has one. `output` must not alias `input`.
 void augment(const ImageView& input, AugmentOp op, double magnitude, const Sampling& sampling,
              ImageTarget& output);
 
 constexpr std::int64_t kAutoAugmentBins = 10;
 
+/// One operation of an AutoAugment policy.
 struct PolicyStep {
   AugmentOp op;
   double probability;
@@ -53,7 +54,7 @@ struct PolicyStep {
 };
 using AutoPolicy = std::array<PolicyStep, 2>;
 
-/// One of them is drawn for each image.
+/// Returns the policies, of which one is drawn per image.
 std::span<const AutoPolicy> auto_policies(spec::transform::AutoAugmentPolicy policy);
 
 }  // namespace trainctl::data

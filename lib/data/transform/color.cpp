@@ -28,8 +28,8 @@ Range range_of(const char* name, const std::vector<double>& values, double cente
   return {center == 1 ? std::max(low, 0.0) : low, center + values[0]};
 }
 
-/// Draws: the order, by Fisher-Yates over brightness, contrast, saturation, hue; then the four
-/// factors in that list's order, each drawn whether or not it is used.
+/// Draws the order, by Fisher-Yates over brightness, contrast, saturation, hue; then the four
+/// factors in the order of that list, whether or not they are used.
 class ColorJitter final : public Transform {
  public:
   explicit ColorJitter(const spec::transform::ColorJitter& options)
@@ -54,7 +54,7 @@ class ColorJitter final : public Transform {
       const double center = i == 3 ? 0 : 1;
       if (ranges_[i].low == center && ranges_[i].high == center) continue;
       kAdjust[i](image, factors[i], output);
-      image = output.view();  // from here on in place
+      image = output.view();  // in place from here on
     }
     if (image.pixels == input.pixels) output.copy(input);
   }
@@ -63,7 +63,7 @@ class ColorJitter final : public Transform {
   std::array<Range, 4> ranges_;
 };
 
-/// Draws: one coin.
+/// Draws one coin.
 class RandomGrayscale final : public Transform {
  public:
   explicit RandomGrayscale(const spec::transform::RandomGrayscale& options)

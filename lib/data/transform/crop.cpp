@@ -18,14 +18,13 @@ namespace {
 
 using spec::transform::PaddingMode;
 
-/// Pixels added at the two ends of one axis.
+/// Pixels added at both ends of an axis.
 struct Added {
   std::int64_t before = 0;
   std::int64_t after = 0;
 };
 
-/// Draws: top, then left, in places of the padded image; where there is one place only, they are
-/// drawn all the same.
+/// Draws top, then left, in the padded image, even if there is only one position.
 class PaddedCrop final : public Transform {
  public:
   explicit PaddedCrop(const spec::transform::RandomCrop& options)
@@ -62,7 +61,7 @@ class PaddedCrop final : public Transform {
   }
 
  private:
-  /// An image with what is added to it.
+  /// The padding and padded size of an image.
   struct Padded {
     Added rows;
     Added columns;
@@ -118,7 +117,7 @@ class PaddedCrop final : public Transform {
   Outside outside_;
 };
 
-/// Without padding only the crop itself is read. The draws are those of PaddedCrop.
+/// Reads only the crop, because there is no padding. The draws are the same as in PaddedCrop.
 class PlainCrop final : public CropTransform {
  public:
   explicit PlainCrop(const spec::transform::RandomCrop& options)
@@ -153,10 +152,10 @@ class PlainCrop final : public CropTransform {
 
 constexpr int kCropAttempts = 10;
 
-/// Halves go to the even number, as Python's round().
+/// Rounds half to even, like Python's round().
 std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
 
-/// Draws, in each of ten attempts: area, then ratio; where the part fits into the image: top, then
+/// Draws area, then ratio, in each of ten attempts; when the crop fits into the image, top, then
 /// left.
 class RandomResizedCrop final : public CropTransform {
  public:
@@ -199,7 +198,7 @@ class RandomResizedCrop final : public CropTransform {
   }
 
  private:
-  /// The largest part in the middle whose ratio is allowed.
+  /// Returns the largest centered box with an allowed ratio.
   [[nodiscard]] Box middle(const ImageShape& input) const {
     const auto height = static_cast<double>(input.height);
     const auto width = static_cast<double>(input.width);

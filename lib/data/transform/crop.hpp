@@ -6,15 +6,15 @@
 
 namespace trainctl::data {
 
-/// The middle of one axis: the pixels [first, first + count), behind `before` pixels of margin.
+/// The center of one axis: the pixels [first, first + count), after `before` pixels of padding.
 struct Middle {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t before = 0;
 };
 
-/// torchvision's arithmetic: the crop begins at the half of what is left over, rounded to even; a
-/// margin that is odd is wider behind.
+/// Computes like torchvision: the crop starts at half of the excess, rounded to even; if the
+/// padding is odd, the end gets the extra pixel.
 inline Middle middle_of(std::int64_t extent, std::int64_t crop) {
   if (crop > extent) return {0, extent, (crop - extent) / 2};
   const std::int64_t over = extent - crop;
@@ -22,6 +22,7 @@ inline Middle middle_of(std::int64_t extent, std::int64_t crop) {
   return {half + (over % 2) * (half % 2), crop, 0};
 }
 
+/// torchvision's CenterCrop: pads with 0 when the image is smaller than `size`.
 class CenterCrop final : public CropTransform {
  public:
   explicit CenterCrop(const Extents& size) : size_(size) {}

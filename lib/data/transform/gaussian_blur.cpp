@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostTaps = 511;
 
-/// Draws: sigma.
+/// Draws sigma.
 class GaussianBlur final : public Transform {
  public:
   explicit GaussianBlur(const spec::transform::GaussianBlur& options) {
@@ -88,7 +88,7 @@ std::int64_t mirrored(std::int64_t at, std::int64_t extent) {
   return at < extent ? at : 2 * (extent - 1) - at;
 }
 
-/// A row as floats, with `radius` mirrored pixels before and behind it.
+/// Converts a row to float, with `radius` mirrored pixels on each side.
 void widen_row(const std::uint8_t* from, const ImageShape& shape, std::int64_t radius, float* to) {
   const std::int64_t channels = shape.channels;
   for (std::int64_t x = -radius; x < shape.width + radius; ++x) {
@@ -97,13 +97,14 @@ void widen_row(const std::uint8_t* from, const ImageShape& shape, std::int64_t r
   }
 }
 
-/// sums += weight * from. The caller sets the order of additions: the bits are always the same.
+/// Computes sums += weight * from. The caller fixes the order of additions, so results are
+/// bit-identical everywhere.
 void add_scaled(const float* __restrict from, float weight, float* __restrict sums,
                 std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] += weight * from[i];
 }
 
-/// The sum of `row_of(k)` times weight k, for all k.
+/// Computes the sum over k of `row_of(k)` times weight k.
 template <class RowOf>
 void weighted_sum(std::span<const float> weights, std::int64_t count, float* sums, RowOf&& row_of) {
   std::fill_n(sums, count, 0.0F);
@@ -139,7 +140,7 @@ void gaussian_blur(const ImageView& input, std::span<const float> across,
   ASSERT(radius < width && reach < height);
   const std::int64_t row = width * channels;
   const std::int64_t wide = row + 2 * radius * channels;
-  const std::int64_t kept = std::ssize(down);  // rows that are smooth across: as many as count
+  const std::int64_t kept = std::ssize(down);  // horizontally blurred rows in the buffer
   scratch.resize(static_cast<std::size_t>(wide + (kept + 1) * row));
   float* const widened = scratch.data();
   float* const sums = widened + wide;

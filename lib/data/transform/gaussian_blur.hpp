@@ -4,15 +4,15 @@
 
 namespace trainctl::data {
 
-/// Weights of a Gauss curve over `size` pixels (odd), which add up to 1.
+/// Fills `weights` (an odd number) with a Gaussian that sums to 1.
 void gaussian_weights(double sigma, std::span<float> weights);
 
-/// torchvision's gaussian_blur; the border is mirrored, so each kernel is shorter than twice the
-/// image. `scratch` keeps rows between calls. `output` must lie elsewhere.
+/// torchvision's gaussian_blur. The border is mirrored, so each kernel must be shorter than twice
+/// the image. `scratch` is reused between calls. `output` must not alias `input`.
 void gaussian_blur(const ImageView& input, std::span<const float> across,
                    std::span<const float> down, std::vector<float>& scratch, ImageTarget& output);
 
-/// Bytes of `scratch` behind a blur with so many weights across and down.
+/// Returns the bytes of `scratch` for a blur with that many weights.
 std::uint64_t gaussian_blur_bytes(const ImageShape& shape, std::size_t taps_across,
                                   std::size_t taps_down);
 

@@ -23,8 +23,7 @@ Range shear_down(const std::vector<double>& values) {
   return values.size() == 4 ? angles("shear", values, 2) : Range{};
 }
 
-/// Draws: angle, move along x and along y, scale, shear along x and along y; each whether or not it
-/// is asked for.
+/// Draws angle, translation in x and y, scale, shear in x and y, each whether or not it is used.
 class RandomAffine final : public Transform {
  public:
   explicit RandomAffine(const spec::transform::RandomAffine& options)
@@ -69,7 +68,7 @@ class RandomAffine final : public Transform {
   Sampling sampling_;
 };
 
-/// Draws: the angle.
+/// Draws the angle.
 class RandomRotation final : public Transform {
  public:
   explicit RandomRotation(const spec::transform::RandomRotation& options)
@@ -84,7 +83,7 @@ class RandomRotation final : public Transform {
     return {0, 0, input.channels};
   }
 
-  /// The diagonal is the longest that an image can become.
+  /// The diagonal is the upper bound of both sides.
   [[nodiscard]] ImageShape largest(const ImageShape& input) const override {
     if (frame_ == Frame::kept) return input;
     const double diagonal =
@@ -107,8 +106,8 @@ class RandomRotation final : public Transform {
 
 constexpr int kPerspectiveAttempts = 100;
 
-/// Draws: the coin; then how far each corner moves in, x before y, clockwise from the upper left;
-/// these again, up to a hundred times, where three corners come to lie on one line.
+/// Draws the coin; then the displacement of each corner, x before y, clockwise from the upper left.
+/// Repeats this up to a hundred times while three corners are collinear.
 class RandomPerspective final : public Transform {
  public:
   explicit RandomPerspective(const spec::transform::RandomPerspective& options)
@@ -155,7 +154,7 @@ class RandomPerspective final : public Transform {
 
 enum class Flip { horizontal, vertical };
 
-/// Draws: one coin.
+/// Draws one coin.
 template <Flip kFlip>
 class RandomFlip final : public Transform {
  public:

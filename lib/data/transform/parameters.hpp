@@ -6,13 +6,14 @@
 
 namespace trainctl::data {
 
-/// The range a number is drawn from.
+/// A range from which a number is drawn.
 struct Range {
   double low = 0;
   double high = 0;
 };
 
-/// torchvision's angles: x for -x to x, or the smallest and the largest, from `first` on.
+/// Parses angles like torchvision: x for -x to x, or minimum and maximum, starting at index
+/// `first`.
 inline Range angles(const char* name, const std::vector<double>& values, std::size_t first = 0) {
   if (values.size() == 1) {
     ENSURE(config, values[0] >= 0,
@@ -27,7 +28,7 @@ inline Range angles(const char* name, const std::vector<double>& values, std::si
   return {values[first], values[first + 1]};
 }
 
-/// Reads `size: 224` or `size: [height, width]`. Throws Error(config).
+/// Parses `size: 224` or `size: [height, width]`. Throws Error(config).
 inline Extents size_of_options(const std::vector<int>& values) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
          "size has {} values; write size: 224 for a square, or size: [height, width]",
@@ -35,12 +36,12 @@ inline Extents size_of_options(const std::vector<int>& values) {
   return {values.front(), values.back()};
 }
 
-/// One draw in [low, high), or `low` where the two are equal.
+/// Returns a draw from [low, high), or `low` if both are equal.
 inline double draw_between(CounterRng& rng, double low, double high) {
   return low + static_cast<double>(rng.uniform()) * (high - low);
 }
 
-/// Draws where a part of `size` pixels begins along an axis of `extent` pixels.
+/// Draws the start of a part of `size` pixels on an axis of `extent` pixels.
 inline std::int64_t draw_place(std::int64_t extent, std::int64_t size, CounterRng& rng) {
   return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(extent - size + 1)));
 }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kAttempts = 10;
 
-/// Draws: the coin; then up to ten times the area and the ratio, until the rectangle fits; then its
-/// top and its left.
+/// Draws the coin; then area and ratio, up to ten times, until the rectangle fits; then top and
+/// left.
 class RandomErasing final : public Transform {
  public:
   explicit RandomErasing(const spec::transform::RandomErasing& options)

@@ -12,7 +12,7 @@
 namespace trainctl::data {
 namespace {
 
-/// What a resize makes of an image's extents, and how.
+/// Computes the size of a resized image.
 class ResizedSize {
  public:
   explicit ResizedSize(const spec::transform::Resize& options)
@@ -27,7 +27,7 @@ class ResizedSize {
            *longest_, size_.height);
   }
 
-  /// Whether all images come out alike, whatever their shape.
+  /// Returns whether all images get the same size.
   [[nodiscard]] bool fixed() const { return !keeps_shape_; }
 
   [[nodiscard]] Extents of(const ImageShape& input) const {
@@ -56,7 +56,7 @@ class ResizedSize {
   std::optional<std::int64_t> longest_;
 };
 
-/// A resize of which only the middle is wanted, so only that is computed, and decoded.
+/// A resize followed by a center crop. It decodes and computes only the cropped region.
 class ResizeCenterCrop final : public CropTransform {
  public:
   ResizeCenterCrop(const ResizedSize& size, const CenterCrop& crop) : size_(size), crop_(crop) {}
@@ -65,7 +65,7 @@ class ResizeCenterCrop final : public CropTransform {
     return crop_.output(input);
   }
   [[nodiscard]] bool random() const override { return false; }
-  /// With the resized part where the crop wants more than there is.
+  /// Includes the resized part, which is needed when the crop pads the image.
   [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
     return resize_scratch_bytes(input) + output(input).bytes();
   }

@@ -15,7 +15,7 @@ namespace {
 
 using spec::ActivationCheckpointing;
 
-constexpr std::int64_t kFewRows = 2;  // normalization over a batch needs two
+constexpr std::int64_t kFewRows = 2;  // batch normalization needs two
 
 std::int64_t free_bytes(const RecomputeContext& context) {
   if (const auto bytes = device::cuda_available_memory(context.setup.device)) return *bytes;
@@ -24,14 +24,14 @@ std::int64_t free_bytes(const RecomputeContext& context) {
   return static_cast<std::int64_t>(share - std::min(context.still_taken, share));
 }
 
-/// The whole batch is what may not fit: it is extrapolated from two small ones.
+/// The full batch may not fit, so its cost is extrapolated from two small ones.
 StepCost cost_of_batch(ModelMeter& meter, std::int64_t rows) {
   if (rows <= 2 * kFewRows) return meter.step(rows);
   const StepCost less = meter.stacked_step(kFewRows);
   return meter.extrapolated(less, meter.stacked_step(2 * kFewRows), rows);
 }
 
-/// What stays from step to step, the averaged and the best weights among it.
+/// Returns the bytes that are allocated permanently, including averaged and best weights.
 std::int64_t kept_bytes(const KeptBytes& kept, const spec::Experiment& experiment,
                         at::Device device) {
   std::int64_t copies = train::averaging_of(experiment.trainer) ? 1 : 0;
@@ -42,7 +42,7 @@ std::int64_t kept_bytes(const KeptBytes& kept, const spec::Experiment& experimen
 train::RecomputeChoice measured(const RecomputeContext& context, std::int64_t free) {
   const spec::Experiment& experiment = context.setup.experiment;
   data::Pipeline pipeline = context.train;
-  pipeline.batch_transforms.clear();  // they mix batches, and need more than one sample
+  pipeline.batch_transforms.clear();  // they mix batches and need more than one sample
   ModelMeter meter(context.setup, pipeline);
   if (!meter.model().has_blocks()) return {false, "the model is not made of blocks"};
   const StepCost cost = cost_of_batch(meter, experiment.loader.batch_size);

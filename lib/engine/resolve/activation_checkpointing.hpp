@@ -7,21 +7,21 @@
 
 namespace trainctl::engine {
 
-/// What decides whether this process computes the blocks of its model again.
+/// The input for resolving trainer.activation_checkpointing in this process.
 struct RecomputeContext {
   const TaskSetup& setup;
   const data::Pipeline& train;
-  int ranks_here = 1;             // that share the memory of the host
-  std::uint64_t still_taken = 0;  // bytes of the host that loading is going to take
+  int ranks_here = 1;             // ranks that share the host's memory
+  std::uint64_t still_taken = 0;  // bytes of host memory that the loaders will allocate
 };
 
-/// Returns trainer.activation_checkpointing; for `auto` what steps with few samples tell, which
-/// only a model of blocks takes, and why. Rank 0 measures for all, against the least memory that
-/// one has. Draws random numbers: seed afterwards.
+/// Returns trainer.activation_checkpointing and a reason. For `auto`, measures steps with few
+/// samples if the model has blocks. Rank 0 measures for all, against the smallest free memory of
+/// any rank. Draws random numbers: set the seed afterward.
 train::RecomputeChoice decide_recompute(const RecomputeContext& context,
                                         dist::Communicator& communicator);
 
-/// What `auto` has become.
+/// Returns the value that replaces `auto`.
 spec::ActivationCheckpointing mode_of(const train::RecomputeChoice& choice);
 
 }  // namespace trainctl::engine

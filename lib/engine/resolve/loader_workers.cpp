@@ -17,7 +17,7 @@
 namespace trainctl::engine {
 namespace {
 
-/// The cores of the rank's node, where there are several nodes.
+/// Returns the cores of the rank's NUMA node, if there are several nodes.
 std::vector<int> own_cores(const LoadingContext& context) {
   RankPlace place{context.local_rank, context.run.local_world_size, {}};
   if (!context.run.device.is_cpu()) {
@@ -47,7 +47,7 @@ std::uint64_t ring_bytes(const LoadingContext& context) {
   return available_memory() / 2 / static_cast<std::uint64_t>(context.run.local_world_size);
 }
 
-/// Training says better than a probe that the memory does not suffice.
+/// If the memory does not suffice, training reports it better than a probe.
 double time_of_step(const LoadingContext& context) {
   try {
     return train::time_steps(throwaway_step(context.run), steady_clock());

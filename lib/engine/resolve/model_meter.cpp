@@ -33,7 +33,7 @@ std::int64_t gradient_bytes(const stage::Model& model) {
 RunStages stages_of(const TaskSetup& setup, const stage::Catalog& catalog,
                     const data::Pipeline& pipeline, dist::Communicator& communicator) {
   spec::Experiment experiment = setup.experiment;
-  experiment.weights.reset();  // their values change nothing
+  experiment.weights.reset();  // their values do not change the cost
   at::manual_seed(experiment.seed);
   const std::int64_t samples = pipeline.dataset->size();
   return build_stages({experiment, catalog, model_context_of(pipeline), setup.device,
@@ -41,7 +41,7 @@ RunStages stages_of(const TaskSetup& setup, const stage::Catalog& catalog,
                        &communicator});
 }
 
-/// Each step stands for itself: one that is recorded holds its memory.
+/// A captured step would keep its memory, so steps run eagerly.
 train::Options options_of(const TaskSetup& setup) {
   train::Options options = train::options_from(setup.experiment, setup.device);
   options.cuda_graphs = {false};
@@ -105,7 +105,7 @@ void ModelMeter::run(const device::DeviceBatch& batch, Window window) {
   }
   micro.closes = window != Window::left_open;
   run_one(micro);
-  (void)runner_.meter().total();  // behind all work of the step
+  (void)runner_.meter().total();  // waits for all work of the step
   runner_.meter().reset();
 }
 
@@ -116,7 +116,7 @@ std::int64_t ModelMeter::peak_of(const device::DeviceBatch& batch, Window window
   return memory_->peak() - memory_->live();
 }
 
-// One that looks at the flag on the host needs no copies.
+// An optimizer that checks the flag on the host needs no copies.
 std::int64_t ModelMeter::copies_on_gpu() const {
   const stage::Optimizer& optimizer = *stages_.optimizer;
   if (!may_leave_out_ || !optimizer.skips_on_device() || optimizer.skips_for_nothing()) return 0;
@@ -129,7 +129,7 @@ std::int64_t ModelMeter::copies_on_gpu() const {
 StepCost ModelMeter::step(std::int64_t rows) {
   const device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   const Window window = gradients_stay_ ? Window::stacked : Window::single;
-  (void)peak_of(batch, window);  // makes the optimizer's state
+  (void)peak_of(batch, window);  // allocates the optimizer's state
   StepCost cost;
   cost.rows = rows;
   cost.batch_bytes = static_cast<std::int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
@@ -176,7 +176,7 @@ SampleFlops ModelMeter::flops(std::int64_t rows) {
     flops.forward = counter.count() / rows;
   }
   const train::FlopCounter counter;
-  run(batch, Window::left_open);  // without the optimizer, which may multiply, too
+  run(batch, Window::left_open);  // without the optimizer, which may multiply matrices, too
   flops.step = counter.count() / rows;
   return flops;
 }
@@ -194,7 +194,7 @@ double ModelMeter::mean_step_s(const train::MicroBatch& micro, std::int64_t step
 }
 
 TimedStep ModelMeter::time(std::int64_t rows) {
-  constexpr double kRoundS = 0.2;  // of a round, if a step is shorter
+  constexpr double kRoundS = 0.2;  // minimum duration of a round
   constexpr double kMostSteps = 50;
   constexpr double kLongStepS = 1;
   memory_.reset();  // its reports take time
@@ -202,7 +202,7 @@ TimedStep ModelMeter::time(std::int64_t rows) {
   device::DeviceBatch batch = made_up_batch(shape_, rows, device_);
   batch.global_valid = global_rows;
   const train::MicroBatch micro{.batch = batch, .window_rows = global_rows};
-  (void)mean_step_s(micro, 1);  // allocates
+  (void)mean_step_s(micro, 1);  // warms up the allocator
   const double last_s = mean_step_s(micro, 1);
   const int rounds = last_s > kLongStepS ? 3 : 5;
   const auto steps =

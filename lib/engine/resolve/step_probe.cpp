@@ -26,8 +26,8 @@ train::ThreadChoice fixed(int threads, std::string why, double step_s = 0) {
   return {threads, std::move(why), step_s};
 }
 
-/// Probes up to three times, until no other process took the cores meanwhile. Returns the last
-/// choice and the share of the cores that others took.
+/// Probes up to three times, until no other process uses the cores during the probe. Returns the
+/// last choice and the share of the cores that others used.
 template <class Probe>
 auto probe_when_quiet(const Probe& probe) {
   constexpr int kMostProbes = 3;
@@ -41,7 +41,7 @@ auto probe_when_quiet(const Probe& probe) {
 
 train::ThreadChoice probe(const ProbeContext& context) {
   const int cores = cores_of_rank(context.local_world_size);
-  // Another number would change the order of additions, and so the numbers.
+  // Another number of threads would change the order of additions, and so the results.
   const std::optional<int> before = context.before.threads;
   if (before && *before <= cores) return {*before, "as the run began"};
   if (cores == 1) return {1, "one core for each process"};
@@ -55,7 +55,7 @@ train::ThreadChoice probe(const ProbeContext& context) {
   return choice;
 }
 
-/// Training says better than a probe that the memory does not suffice.
+/// If the memory does not suffice, training reports it better than a probe.
 train::ThreadChoice probe_that_fits(const ProbeContext& context) {
   try {
     return probe(context);
@@ -102,7 +102,7 @@ std::function<void()> throwaway_step(const ProbeContext& context) {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
     const at::Tensor value = loss->forward(train::forward(*model, inputs, options), targets).value;
     value.backward();
-    (void)value.item<float>();  // behind all work of the step
+    (void)value.item<float>();  // waits for all work of the step
     data::note_progress();
   };
 }
@@ -124,7 +124,7 @@ train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicat
 
 namespace {
 
-/// Counts on the CPU, whatever the device: the shapes are the same.
+/// Counts on the CPU for any device, because the shapes are the same.
 train::LayoutFacts count_operations(const ProbeContext& context) {
   const at::NoGradGuard guard;
   const std::unique_ptr<stage::Model> model =
@@ -143,7 +143,8 @@ std::function<void()> step_in(const ProbeContext& context, bool channels_last, s
   return throwaway_step({experiment, context.catalog, context.model, context.device});
 }
 
-/// Rows of the run's batch that a step of about 0.1 seconds holds: of long steps a part tells, too.
+/// Returns how many rows of the run's batch fit in a step of about 0.1 seconds; part of a batch is
+/// representative for long steps.
 std::int64_t probed_rows(const ProbeContext& context) {
   constexpr double kStepS = 0.1;
   constexpr std::int64_t kFewRows = 8;
@@ -157,8 +158,8 @@ std::int64_t probed_rows(const ProbeContext& context) {
   return std::clamp(static_cast<std::int64_t>(kStepS / row_s), kFewRows, batch);
 }
 
-/// A choice on a busy machine would be chance, and part of the run for as long as it lasts: the
-/// format stays as it is instead.
+/// On a busy machine the measurement would be random, but the choice would hold for the whole run,
+/// so the format stays unchanged.
 train::LayoutChoice choose_on_cpu(const ProbeContext& context) {
   if (context.experiment.trainer.deterministic) return {false, "deterministic"};
   if (!context.trains) return {false, "a CPU, and nothing is trained"};
@@ -184,7 +185,7 @@ train::LayoutChoice choose(const ProbeContext& context) {
   return train::choose_layout(count_operations(context));
 }
 
-/// The same failure in training is reported with its step and its cause.
+/// If the model fails in training, too, that error is reported with its step and cause.
 train::LayoutChoice choose_if_it_computes(const ProbeContext& context) {
   try {
     return choose(context);

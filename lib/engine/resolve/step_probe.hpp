@@ -12,14 +12,14 @@
 
 namespace trainctl::engine {
 
-/// The choices of the run that is resumed or evaluated. They decide the order of additions, and so
-/// the bits of its numbers.
+/// The choices of the run that is resumed or evaluated. They determine the order of additions, and
+/// so the exact results.
 struct EarlierChoices {
   std::optional<int> threads;
   std::optional<bool> channels_last;
 };
 
-/// The inputs of the choices of this process: its number of CPU threads and a memory format.
+/// The input for choosing the number of CPU threads and the memory format in this process.
 struct ProbeContext {
   const spec::Experiment& experiment;
   const stage::Catalog& catalog;
@@ -27,25 +27,25 @@ struct ProbeContext {
   at::Device device = at::kCPU;
   int local_world_size = 1;
   EarlierChoices before = {};
-  bool trains = true;  // else a CPU is not probed for its memory format
+  bool trains = true;  // false: a CPU is not probed for its memory format
 };
 
-/// Samples that the model takes, and targets that its loss does, of random numbers.
+/// Returns random samples and targets that fit the model and the loss.
 device::DeviceBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows,
                                   at::Device device);
 
-/// Forward and backward of a throwaway model on made-up data of the run's shape, to be timed; ends
-/// when the device is done. Draws random numbers: seed afterwards.
+/// Returns a function that runs forward and backward pass of a throwaway model on random data of
+/// the run's shape, and waits for the device. Draws random numbers: set the seed afterward.
 std::function<void()> throwaway_step(const ProbeContext& context);
 
-/// Sets and returns trainer.num_threads, or for `auto` what the run had before where the cores
-/// suffice, else what a short probe with a throwaway model finds. Rank 0 probes for all, since the
-/// number decides the order of additions. Draws random numbers, too.
+/// Sets and returns trainer.num_threads. For `auto` it is the number of the resumed run if there
+/// are enough cores, else the result of a short probe with a throwaway model. Rank 0 probes for
+/// all, because the number determines the order of additions. Draws random numbers, too.
 train::ThreadChoice choose_threads(const ProbeContext& context, dist::Communicator& communicator);
 
-/// Returns trainer.channels_last; for `auto` the choice of the run that is resumed, else that of
-/// train::choose_layout() on a GPU and of train::probe_layout() on a CPU, with the number of
-/// threads that is set. Rank 0 chooses for all. Draws random numbers: seed afterwards.
+/// Returns trainer.channels_last. For `auto` it is the choice of the resumed run, else that of
+/// train::choose_layout() on a GPU or train::probe_layout() on a CPU with the current number of
+/// threads. Rank 0 chooses for all. Draws random numbers: set the seed afterward.
 train::LayoutChoice choose_layout(const ProbeContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

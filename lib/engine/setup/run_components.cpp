@@ -41,7 +41,7 @@ void check_same_samples(const data::Pipeline& train, const data::Pipeline& valid
          train.dataset->classes());
 }
 
-/// A line in the rank's log now and then, while a cache reads a data set at the start.
+/// Returns a callback that logs the progress of filling a cache every 10 seconds.
 data::Progress logged(const char* split) {
   constexpr double kEveryS = 10;
   return [split, next = steady_clock().now() + kEveryS](std::int64_t done,
@@ -52,7 +52,7 @@ data::Progress logged(const char* split) {
   };
 }
 
-/// From the file itself, or from what the supervisor has made of it.
+/// Loads the weights from the file itself, or from the supervisor's converted copy.
 void load_weights(const StageSetup& setup, const spec::Weights& asked, const stage::Model& model,
                   events::WeightsSet& told) {
   const std::filesystem::path imported = setup.run_dir / weights::kImportedName;
@@ -85,7 +85,7 @@ std::optional<events::WeightsSet> start_model(const StageSetup& setup, const sta
   return told;
 }
 
-/// With zero1 this rank's share of it.
+/// Builds the optimizer; with zero1 for this rank's share of the parameters.
 std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
                                                   const stage::Model& model) {
   const spec::Experiment& experiment = setup.experiment;
@@ -108,8 +108,8 @@ data::Pipeline build_unlabeled(const spec::Experiment& experiment,
   return data::build_pipeline(found.split, found.catalog);
 }
 
-/// Throws if `dataset.split` no longer gives the training samples that the weights were trained on:
-/// then other parts may hold some of them.
+/// Throws if `dataset.split` now selects other training samples than those that the weights were
+/// trained on, because the other parts may contain some of these.
 void expect_same_division(const spec::Experiment& experiment, const spec::Task& task) {
   const spec::DataSplit& train = experiment.dataset.train;
   if (task.division.empty() || !train.part || !task.input.empty()) return;

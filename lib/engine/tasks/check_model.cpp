@@ -12,7 +12,7 @@
 namespace trainctl::engine {
 namespace {
 
-/// The tensors of the file of weights, as the front half read them from its header.
+/// Returns the tensors of the weights file, which the command-line program read from the header.
 std::vector<weights::Entry> offered_in(const std::filesystem::path& run_dir) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
   const Json list =

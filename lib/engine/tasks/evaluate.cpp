@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-// What a worker does for `eval` and `predict`: one split through one checkpoint.
+// The worker's part of `eval` and `predict`: runs one split through the model of a checkpoint.
 
 namespace trainctl::engine {
 namespace {
@@ -29,19 +29,19 @@ namespace fs = std::filesystem;
 
 struct Predicted {
   const data::Dataset& dataset;
-  const data::Layout& layout;  // of its batches
-  std::int64_t outputs = 0;    // of the model, for each sample
-  bool labeled = true;         // its targets are written, too
+  const data::Layout& layout;  // of the data set's batches
+  std::int64_t outputs = 0;    // of the model for each sample
+  bool labeled = true;         // targets are written, too
 };
 
-/// Data sets that lie in arrays call their samples "sample 0", ...
+/// Data sets in arrays name their samples "sample 0", ...
 bool has_names(const data::Dataset& dataset) {
   return dataset.images() != nullptr && dataset.size() > 0 &&
          dataset.images()->name(0) != "sample 0";
 }
 
-/// Writes what one rank predicts into its part files of the run folder (spec::part_file): the rows
-/// of its batches that count, in their order.
+/// Writes the predictions of one rank into its part files in the run folder (spec::part_file): the
+/// valid rows of its batches in order.
 class PartWriter {
  public:
   PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted)
@@ -55,11 +55,11 @@ class PartWriter {
     if (has_names(dataset_)) names_ = open(spec::part_file(run_dir, "names", rank));
   }
 
-  /// Whether the samples have names of their own, not their numbers alone.
+  /// Returns whether the samples have names and not just numbers.
   [[nodiscard]] bool named() const { return names_.file.valid(); }
 
-  /// `logits`: [rows, outputs], of the batch. Throws Error(config) for a model of another shape,
-  /// Error(resource) where the disk is full.
+  /// Appends the rows of a batch; `logits` is [rows, outputs]. Throws Error(config) if the model's
+  /// output has another shape, Error(resource) if the disk is full.
   void add(const data::Batch& batch, const at::Tensor& logits) {
     ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
            "predict writes a row of {} numbers for each sample, as dataset.train has it: "
@@ -78,7 +78,7 @@ class PartWriter {
     }
   }
 
-  /// Writes what is left; once, at the end.
+  /// Writes the remaining text. Call it once at the end.
   void close() {
     flush(logits_);
     if (targets_.file.valid()) flush(targets_);
@@ -116,12 +116,13 @@ class PartWriter {
   std::int64_t outputs_;
   std::size_t target_bytes_;
   Part logits_;
-  Part targets_;  // not open: there are none
-  Part names_;    // the same
+  Part targets_;  // not open: there are no labels
+  Part names_;    // not open: the samples have no names
 };
 
-/// Each sample of the split once, in its order: limits, samplers and the like are those of
-/// training. A prediction is of the sample in its place or of none.
+/// Returns an experiment that reads each sample of the split once and in order: limits, samplers
+/// and the like are for training. An unreadable sample must fail, because a replacement would get
+/// its prediction.
 spec::Experiment for_whole_split(spec::Experiment experiment, const spec::Task& task) {
   experiment.trainer.limit_train_batches = {};
   experiment.trainer.limit_val_batches = {};
@@ -158,7 +159,7 @@ RunStages build_evaluated(const ProbeContext& run, const fs::path& run_dir,
   return stages;
 }
 
-/// The memory format in which a checkpoint of the program was trained; none of other files.
+/// Returns whether the checkpoint was trained with channels-last images; nullopt for other files.
 std::optional<bool> recorded_layout(const fs::path& weights) {
   if (!fs::exists(weights / checkpoint::kManifestName)) return std::nullopt;
   return channels_last_of(checkpoint::read_manifest(weights));

@@ -25,7 +25,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// A model whose trace depends on more than its input.
+/// Throws for a model whose trace depends on more than its input.
 [[noreturn]] void refuse(const std::string& cause) {
   throw Error(ErrorKind::config,
               fmt::format("cannot export the model as TorchScript: {}; export its weights as "
@@ -33,7 +33,7 @@ namespace jit = torch::jit;
                           cause));
 }
 
-/// The modules of a script by their dotted names: "layer1.0" of "layer1.0.conv1.weight".
+/// The modules of a script by their dotted names: "layer1.0" for "layer1.0.conv1.weight".
 class ModuleTree {
  public:
   explicit ModuleTree(const stage::Model& model) {
@@ -47,7 +47,7 @@ class ModuleTree {
  private:
   [[nodiscard]] jit::Module make(const char* name) const {
     jit::Module module(c10::QualifiedName(name), unit_, /*shouldMangle=*/true);
-    // Python's `eval()` and `training` read it.
+    // Python's `eval()` and `training` use this attribute.
     module.register_attribute("training", c10::BoolType::get(), /*v=*/false);
     return module;
   }
@@ -112,8 +112,8 @@ jit::Value* batch_size_in(jit::Graph& graph, jit::Value* input) {
   return graph.insert(c10::Symbol::fromQualString("aten::size"), {input, dimension});
 }
 
-/// Replaces the numbers of a trace that are multiples of its rows, as a second trace with other
-/// rows shows, with the same multiples of the batch size.
+/// Replaces constants in a trace that are multiples of its number of rows by the same multiples of
+/// the batch size. A second trace with another number of rows identifies these constants.
 void follow_batch_size(const Trace& trace, const Trace& other) {
   const std::vector<jit::Node*> nodes = trace.nodes();
   const std::vector<jit::Node*> others = other.nodes();
@@ -141,7 +141,7 @@ void follow_batch_size(const Trace& trace, const Trace& other) {
   }
 }
 
-/// Outputs for batches of other sizes than those that were traced.
+/// Compares the outputs for batch sizes that were not traced.
 void check_script(stage::Model& model, const stage::ModelContext& shape, jit::Module script) {
   for (const std::int64_t rows : {1, 2, 5}) {
     const at::Tensor inputs = made_up_batch(shape, rows, at::kCPU).inputs;

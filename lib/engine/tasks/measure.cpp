@@ -23,10 +23,10 @@ namespace trainctl::engine {
 namespace {
 
 constexpr std::int64_t kFewRows = 4;
-constexpr double kLongestS = 20;  // of all steps with the whole batch
-constexpr double kSteps = 2;      // of them
+constexpr double kLongestS = 20;  // seconds, for all steps with the full batch
+constexpr double kSteps = 2;      // number of steps with the full batch
 
-/// VmRSS or VmHWM of this process; 0 where the kernel does not tell.
+/// Returns VmRSS or VmHWM of this process in bytes; 0 if the kernel does not report it.
 std::int64_t resident(std::string_view key) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -37,13 +37,13 @@ std::int64_t resident(std::string_view key) {
   return 0;
 }
 
-/// Restarts VmHWM: what small batches left behind is no part of what a large one takes.
+/// Resets VmHWM, so that memory left over from small batches does not count for a large one.
 void forget_peak() {
   ::malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
-/// Half of what there is, on the GPU where that computes: a run may be using the rest.
+/// Returns half of the available memory of the device, because a run may be using the rest.
 std::int64_t budget(at::Device device) {
   if (device.is_cuda()) return device::cuda_available_memory(device).value_or(0) / 2;
   return static_cast<std::int64_t>(available_memory() / 2);
@@ -51,7 +51,7 @@ std::int64_t budget(at::Device device) {
 
 struct Steps {
   StepCost cost;                       // of the run's batch
-  std::vector<std::int64_t> measured;  // batches
+  std::vector<std::int64_t> measured;  // batch sizes
 };
 
 bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, double seconds) {
@@ -60,15 +60,15 @@ bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, d
   return needed <= bytes && kSteps * cost.seconds <= seconds;
 }
 
-/// Takes steps of several batches, and reads the memory of the process after each.
+/// Runs steps with several batch sizes, and reads the memory of the process after each.
 class StepSeries {
  public:
-  /// `before`: resident bytes of the process before any model was built.
+  /// `before` is the resident memory of the process before a model was built, in bytes.
   StepSeries(ModelMeter& meter, at::Device device, std::int64_t before)
       : meter_(meter), device_(device), before_(before), most_bytes_(budget(device)) {}
 
-  /// The run's own batch where that is cheap, else a small one and its double. They grow as long as
-  /// they stay cheap: of few rows, the gradients hide what the activations take.
+  /// Measures the run's own batch if it is cheap, else a small one and its double. These grow as
+  /// long as they stay cheap: with few rows, the gradients hide the memory of the activations.
   Steps measure(std::int64_t batch_size) {
     if (batch_size <= 2 * kFewRows) return {single(batch_size), {batch_size}};
     StepCost less = stacked(kFewRows);
@@ -96,7 +96,7 @@ class StepSeries {
     forget_peak();
     return with_kernels(meter_.stacked_step(rows));
   }
-  /// Batches grow, so that the most bytes of all tensors are those of the last one.
+  /// Batch sizes increase, so the maximum over all tensors belongs to the last batch.
   StepCost with_kernels(StepCost cost) const {
     const std::int64_t taken = device_.is_cuda() ? meter_.reserved() : resident("VmHWM:") - before_;
     cost.kernel_bytes = std::max<std::int64_t>(taken - meter_.most_bytes(), 0);
@@ -125,7 +125,7 @@ std::string precision_of(const spec::Trainer& trainer, at::Device device) {
   return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
 }
 
-/// Of the state that rank 0 copies to the host for a checkpoint, and keeps room for.
+/// Returns the bytes that rank 0 copies to the host for a checkpoint.
 std::int64_t saved_bytes(const events::Measured& measured,
                          const std::optional<train::Saving>& saving) {
   if (!saving) return 0;
@@ -133,14 +133,15 @@ std::int64_t saved_bytes(const events::Measured& measured,
   return saving->weights_only ? weights : weights + measured.optimizer_bytes + measured.best_bytes;
 }
 
-/// Of a step on a GPU, whose work the host's clock does not see: by the operations of the passes.
+/// Estimates the share of the backward pass in a GPU's step from the operations, because the host's
+/// clock does not measure the GPU's work.
 double backward_share(const events::Measured& measured) {
   if (measured.step_flops <= 0) return 0;
   return 1 - static_cast<double>(measured.forward_flops) / static_cast<double>(measured.step_flops);
 }
 
-/// As in a run, all ranks of which share the cores: the number of threads is that of the steps that
-/// are timed.
+/// Times steps like a run, in which all ranks share the cores: the number of threads is chosen for
+/// the steps that are timed.
 void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& measured) {
   const std::int64_t rows = measured.measured_batches.back();
   spec::Experiment experiment = setup.experiment;
@@ -159,7 +160,7 @@ void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& mea
       step.seconds * (setup.device.is_cuda() ? backward_share(measured) : step.backward_share);
 }
 
-/// `before`: resident bytes of the process before any model was built.
+/// `before` is the resident memory of the process before a model was built, in bytes.
 events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline,
                              std::int64_t before) {
   const spec::Experiment& experiment = setup.experiment;
@@ -185,9 +186,9 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   measured.activation_bytes = steps.cost.activation_bytes;
   measured.batch_bytes = steps.cost.batch_bytes;
   measured.kernel_bytes = steps.cost.kernel_bytes;
-  // CUDA and its libraries, and the model, which is built on the host before it is moved.
+  // The host memory of CUDA and its libraries, and of the model, which is built on the host first.
   if (on_gpu) {
-    ::malloc_trim(0);  // what batches have given back does not count
+    ::malloc_trim(0);  // excludes the memory that batches have freed
     measured.process_bytes =
         std::max<std::int64_t>(resident("VmRSS:") - before, 0) + measured.weight_bytes;
   }
@@ -202,7 +203,7 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
 
 data::Pipeline training_samples(const spec::Experiment& experiment) {
   data::mount_remote(experiment.dataset);
-  const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
+  const spec::DataSplit& split = experiment.dataset.train;  // no batch transforms
   return in_context("dataset.train", [&] { return data::build_pipeline(split); });
 }
 

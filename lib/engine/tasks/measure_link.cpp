@@ -27,7 +27,7 @@ int stop_signal(const TrainctlEngineRequest& request) {
   return request.stop_signal != nullptr ? *request.stop_signal : 0;
 }
 
-/// One sum of a size; on a GPU with the time to look at the result.
+/// Returns the seconds of one all-reduce, on a GPU including reading a value of the result.
 double timed_sum(dist::Communicator& communicator, const at::Tensor& tensor) {
   const double begin = steady_clock().now();
   communicator.sum(tensor, "sum that measures the link");
@@ -35,7 +35,7 @@ double timed_sum(dist::Communicator& communicator, const at::Tensor& tensor) {
   return steady_clock().now() - begin;
 }
 
-/// The mean over the ranks.
+/// Returns the mean over the ranks.
 double shared(dist::Communicator& communicator, double value) {
   const at::Tensor sum = at::zeros({1}, at::kDouble);
   *sum.mutable_data_ptr<double>() = value;
@@ -43,7 +43,8 @@ double shared(dist::Communicator& communicator, double value) {
   return *sum.const_data_ptr<double>() / communicator.place().world_size;
 }
 
-/// Returns nothing after a signal: ranks that meet in each sum have to stop at the same one.
+/// Returns nullopt after a signal. All ranks must stop at the same size, because they take part in
+/// each all-reduce.
 std::optional<events::LinkMeasured> measured_sums(const TrainctlEngineRequest& request,
                                                   at::Device device,
                                                   dist::Communicator& communicator) {
@@ -54,7 +55,7 @@ std::optional<events::LinkMeasured> measured_sums(const TrainctlEngineRequest& r
   measured.ranks = communicator.place().world_size;
   for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= kGrowth) {
     if (shared(communicator, stop_signal(request)) > 0) return std::nullopt;
-    // Sums of zeros stay what they are.
+    // Sums of zeros stay zero.
     const at::Tensor tensor = at::zeros({bytes / static_cast<std::int64_t>(sizeof(float))},
                                         at::TensorOptions().dtype(at::kFloat).device(device));
     (void)timed_sum(communicator, tensor);

@@ -47,7 +47,7 @@ struct Subject {
   stage::Catalog catalog;
   std::unique_ptr<stage::Model> model;
   std::unique_ptr<stage::Loss> loss;
-  std::vector<std::string> drawn;  // weights that the dump does not have
+  std::vector<std::string> drawn;  // weights that are missing in the dump
 };
 
 Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
@@ -77,7 +77,7 @@ Subject build_subject(const TaskSetup& setup, const Numerics& numerics) {
   return subject;
 }
 
-/// Why the bits may be others; empty where nothing is known of.
+/// Returns why the results may differ in their bits; empty if no reason is known.
 std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   const Machine machine = read_machine();
   const spec::Precision precision = setup.experiment.trainer.precision;
@@ -96,7 +96,7 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   return join(all, "; ");
 }
 
-/// Those of the record, where the generators are the same.
+/// Sets the generators to the recorded states, or if these do not fit the device, to the seed.
 void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<std::string>& notes) {
   at::manual_seed(setup.experiment.seed);
   if (numerics.random.empty()) return;
@@ -107,8 +107,8 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
   }
 }
 
-/// A weight that one step of the experiment's optimizer, which has no history yet, would leave not
-/// finite; empty where there is none, or no such step would be taken.
+/// Returns the name of a weight that becomes non-finite in one step of the experiment's optimizer,
+/// starting without state; empty if none does, or if no such step would run.
 std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
                            const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};

@@ -8,7 +8,7 @@
 
 namespace trainctl::engine {
 
-/// What a worker has for a task in place of training: a measurement, a step that is repeated.
+/// The input of a task that replaces training, such as a measurement or a repeated step.
 struct TaskSetup {
   const TrainctlEngineRequest& request;
   const spec::Experiment& experiment;
@@ -16,36 +16,35 @@ struct TaskSetup {
   const train::EventSink& emit;
 };
 
-/// The task `check`: builds the model and compares the tensors that spec::kOfferedFile lists, the
-/// patterns of `freeze` and those of the optimizer with its parameters. Writes every problem to
+/// The task `check`: builds the model and compares its parameters with the tensors listed in
+/// spec::kOfferedFile, the patterns of `freeze` and those of the optimizer. Writes every problem to
 /// spec::kProblemsFile. Returns the exit code.
 int check_model(const TaskSetup& setup);
 
-/// The task `script`: traces the model with the task's weights in evaluation mode and writes it to
-/// spec::kScriptFile, as a TorchScript program for any batch size that was read back and compared.
-/// Throws Error(config) where tracing does not capture the model. Returns the exit code.
+/// The task `script`: traces the model with the task's weights in evaluation mode and writes a
+/// TorchScript program for any batch size to spec::kScriptFile, after reading it back and comparing
+/// it. Throws Error(config) if tracing does not capture the model. Returns the exit code.
 int export_script(const TaskSetup& setup);
 
-/// In place of training: a few steps of the run's model, without weights of a file, on made-up
-/// batches, and events::Measured of what they took. A batch that would take half of the memory, or
-/// too long, is extrapolated from two small ones. Returns the exit code.
+/// The task `measure`: runs a few steps of the run's model, without weights from a file, on random
+/// batches, and emits events::Measured. A batch that would take half of the memory, or too long, is
+/// extrapolated from two small ones. Returns the exit code.
 int measure(const TaskSetup& setup);
 
-/// In place of training: sums of tensors from 1 KiB to 64 MiB over all ranks, one behind the other,
-/// as often as half a second of each size allows; rank 0 tells events::LinkMeasured. Returns the
-/// exit code: 0, or that of a signal.
+/// The task `link`: all-reduces tensors from 1 KiB to 64 MiB over all ranks, one after the other,
+/// for half a second per size; rank 0 emits events::LinkMeasured. Returns the exit code: 0, or that
+/// of a signal.
 int measure_link(const TrainctlEngineRequest& request, at::Device device,
                  const train::EventSink& emit);
 
-/// Takes steps on made-up batches of loader.batch_size together with the other ranks, which
-/// exchange gradients as in a run, and emits events::Measured with the times. Returns the exit
+/// Runs steps on random batches of loader.batch_size together with the other ranks, which
+/// synchronize gradients as in a run, and emits events::Measured with the times. Returns the exit
 /// code.
 int measure_shared_steps(const TaskSetup& setup);
 
-/// In place of training: forward and backward pass of the step that the task's dump holds, with the
-/// experiment's model, loss and precision, and events::Replayed of the result. Returns the exit
-/// code, 0. Throws Error(checkpoint) where the dump is damaged, Error(config) where it has no
-/// batch.
+/// The task `replay`: runs forward and backward pass of the step in the task's dump with the
+/// experiment's model, loss and precision, and emits events::Replayed. Returns the exit code, 0.
+/// Throws Error(checkpoint) if the dump is damaged, Error(config) if it has no batch.
 int replay(const TaskSetup& setup);
 
 }  // namespace trainctl::engine

@@ -28,7 +28,7 @@ std::optional<int> positive_number(std::string_view text) {
   return value && *value > 0 ? value : std::nullopt;
 }
 
-/// "2(x3)": 2 tasks on each of 3 nodes.
+/// An element of Slurm's task counts: "2(x3)" means 2 tasks on each of 3 nodes.
 struct Repeated {
   int tasks = 0;
   int nodes = 1;
@@ -91,7 +91,7 @@ int tasks_of_node(const std::string& counts, int node) {
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {
   constexpr std::uint64_t kFirst = 12000;
   constexpr std::uint64_t kPorts = 16000;
-  constexpr std::uint64_t kStride = 4093;  // a prime: the steps of neighboring jobs lie apart
+  constexpr std::uint64_t kStride = 4093;  // a prime: neighboring jobs differ
   return static_cast<std::uint16_t>(kFirst + (job % kPorts + step % kPorts * kStride) % kPorts);
 }
 
@@ -99,8 +99,8 @@ namespace {
 
 inline constexpr int kMostTasks = 1 << 16;
 
-/// Of a launcher, read strictly: an empty one counts as none. Throws Error(config) naming the
-/// variable.
+/// Reads the variables of a launcher strictly; an empty variable counts as unset. Throws
+/// Error(config) naming the variable.
 class Variables {
  public:
   struct Range {
@@ -108,7 +108,7 @@ class Variables {
     std::int64_t most;
   };
 
-  /// `getenv` outlives it.
+  /// `getenv` must outlive the object.
   explicit Variables(const GetEnv& getenv) : getenv_(getenv) {}
 
   [[nodiscard]] std::string text(const char* name) const {
@@ -130,7 +130,7 @@ class Variables {
     const auto found = number(name, {least, kMostTasks});
     return found ? std::optional(static_cast<int>(*found)) : std::nullopt;
   }
-  /// Where `launcher` sets it always.
+  /// Reads a variable that `launcher` always sets.
   [[nodiscard]] int required(const char* name, int least, Launcher launcher) const {
     const auto found = count(name, least);
     ENSURE(config, found.has_value(), "environment variable {} is not set, which {} sets", name,
@@ -146,7 +146,7 @@ constexpr const char* kMasterAddr = "MASTER_ADDR";
 constexpr const char* kMasterPort = "MASTER_PORT";
 constexpr const char* kLoopback = "127.0.0.1";
 
-/// What names a task's place among all, and among those of its host.
+/// The variables with a task's rank in the job and on its host.
 struct PlaceNames {
   const char* rank;
   const char* size;
@@ -185,7 +185,7 @@ std::optional<std::uint16_t> read_port(const Variables& variables) {
   return port ? std::optional(static_cast<std::uint16_t>(*port)) : std::nullopt;
 }
 
-/// Of launchers that do not set it, and leave it to their user.
+/// Reads MASTER_ADDR and MASTER_PORT for launchers that leave them to the user.
 void take_users_master(const Variables& variables, TaskPlace& task) {
   task.master_addr = variables.text(kMasterAddr);
   task.master_port = read_port(variables);
@@ -193,7 +193,7 @@ void take_users_master(const Variables& variables, TaskPlace& task) {
   if (task.master_addr.empty() && is_one_host) task.master_addr = kLoopback;
 }
 
-/// RANK and its like, which scripts derive from what the launcher says.
+/// Checks RANK and WORLD_SIZE, which scripts often derive from the launcher's variables.
 void check_users_rank(const Variables& variables, const PlaceNames& names, TaskPlace& task) {
   const auto rank = variables.count(kRank, 0);
   const auto size = variables.count(kWorldSize, 1);
@@ -236,7 +236,7 @@ std::optional<TaskPlace> mpi_place(const Variables& variables, const PlaceNames&
   return task;
 }
 
-/// srun --mpi=pmi2 sets MPICH's variables, too.
+/// `srun --mpi=pmi2` also sets the variables of MPICH.
 bool is_slurms_pmi(const Variables& variables) {
   return variables.text("PMI_RANK") == variables.text("SLURM_PROCID") &&
          variables.text("PMI_SIZE") == variables.text("SLURM_STEP_NUM_TASKS");
@@ -288,7 +288,7 @@ TaskPlace slurm_place(const Variables& variables) {
   return task;
 }
 
-/// Of a PyTorchJob or an Indexed Job: a pod is a node, and has its GPUs for itself.
+/// Reads the variables of a PyTorchJob or an Indexed Job. Each pod is a node that owns its GPUs.
 TaskPlace kubernetes_place(const Variables& variables) {
   TaskPlace task;
   task.launcher = Launcher::kubernetes;
@@ -298,7 +298,7 @@ TaskPlace kubernetes_place(const Variables& variables) {
          "PET_NNODES is '{}': the number of nodes of an elastic PyTorchJob changes, which only "
          "torchrun follows: make 'torchrun --no-python trainctl run ...' the container's command",
          printable(variables.text("PET_NNODES")));
-  // WORLD_SIZE counts processes where the operator knows how many a pod has.
+  // WORLD_SIZE counts processes if the operator knows the number of processes per pod.
   const std::string processes = variables.text("PET_NPROC_PER_NODE");
   const bool counted =
       !processes.empty() && processes.find_first_not_of("0123456789") == std::string::npos;
@@ -340,7 +340,7 @@ std::optional<TaskPlace> plain_place(const Variables& variables) {
   return task;
 }
 
-/// The launcher that has started this task, the innermost first.
+/// Returns the task of the innermost launcher that started it.
 std::optional<TaskPlace> find_place(const Variables& variables) {
   if (variables.has("TORCHELASTIC_RUN_ID")) return torchrun_place(variables);
   if (auto task = mpi_place(variables, kOpenMpiNames)) return task;
@@ -355,8 +355,7 @@ std::optional<TaskPlace> find_place(const Variables& variables) {
 
 constexpr const char* kOwnWorkers = "'trainctl run' starts its own workers";
 
-/// A launcher of a single task has nothing to say about ranks, but for torchrun, whose single task
-/// is a single rank.
+/// A launcher of one task says nothing about ranks, except torchrun, whose one task is one rank.
 TaskPlace unless_alone(TaskPlace task) {
   if (task.world_size > 1 || task.launcher == Launcher::torchrun) return task;
   TaskPlace alone;

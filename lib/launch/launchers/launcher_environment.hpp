@@ -6,54 +6,53 @@
 #include <string>
 #include <vector>
 
-// What started this process, as its environment tells: the names of torchrun, Slurm, MPI and
-// Kubernetes are known here only.
+// Reads which launcher started this process from its environment. Only these files know the
+// variables of torchrun, Slurm, MPI and Kubernetes.
 
 namespace trainctl::launch {
 
-/// plain: RANK, WORLD_SIZE and MASTER_ADDR, set by hand or by a launcher that is not known.
+/// `plain` means RANK, WORLD_SIZE and MASTER_ADDR, set by hand or by an unknown launcher.
 enum class Launcher { none, torchrun, slurm, mpi, kubernetes, plain };
 
-/// As sentences call it: "torchrun", "Slurm", "MPI", ...
+/// Returns the name for messages: "torchrun", "Slurm", "MPI", ...
 const char* name_of(Launcher launcher);
 
-/// One of the tasks that a launcher has started.
+/// The position of a task among the tasks that a launcher has started.
 struct TaskPlace {
   Launcher launcher = Launcher::none;
   int rank = 0;
-  int world_size = 1;        // of tasks
+  int world_size = 1;        // number of tasks
   int local_rank = 0;        // among the tasks of this host
   int local_world_size = 1;  // tasks of this host
-  bool whole_node = false;   // the task has its host's devices for itself, and starts a worker each
-  std::string master_addr;   // the host of task 0; empty: not told
+  bool whole_node = false;   // the task owns its host's devices, and starts a worker for each
+  std::string master_addr;   // host of task 0; empty if unknown
   std::optional<std::uint16_t> master_port;
-  std::string job_id;          // differs between jobs, their steps and their repetitions where told
-  std::optional<int> restart;  // how often the launcher has started the job again; absent: not told
-  bool agent_store = false;    // master_addr:master_port is torchrun's own key-value store
-  std::optional<int> cores_here;     // of this host, for all of the job's tasks there
-  bool may_bind = false;             // it may have given each task cores of its own
-  std::vector<std::string> ignored;  // sentences: what was found and is not heeded
+  std::string job_id;  // differs between jobs, job steps and requeues, if the launcher reports it
+  std::optional<int> restart;        // number of restarts by the launcher; absent if unknown
+  bool agent_store = false;          // torchrun's own key-value store is at master_addr:master_port
+  std::optional<int> cores_here;     // cores of this host for all of the job's tasks there
+  bool may_bind = false;             // the launcher may have bound each task to its own cores
+  std::vector<std::string> ignored;  // sentences about variables that were found and ignored
 };
 
 using GetEnv = std::function<const char*(const char* name)>;
 
-/// Where the launcher puts this task; a launcher of `none` where variables of one were found, and
-/// ignored; nothing where there are none. The innermost launcher counts: torchrun below srun is
-/// torchrun. A pure function of the environment. Throws Error(config) naming the variables where
-/// one is missing or garbage, or where they contradict each other.
+/// Returns the position that the launcher gives this task; Launcher::none if variables of a
+/// launcher were found and ignored; empty without such variables. The innermost launcher counts:
+/// torchrun inside srun is torchrun. A pure function of the environment. Throws Error(config)
+/// naming the variables if one is missing or invalid, or if they contradict each other.
 std::optional<TaskPlace> task_place(const GetEnv& getenv);
 
-// What Slurm's variables hold in short forms.
+// The functions below parse the short forms of Slurm's variables.
 
-/// The first host of a list: "gpu[03-05,9],login1" gives "gpu03". Throws Error(config) where it is
-/// none.
+/// Returns the first host of a list: "gpu03" for "gpu[03-05,9],login1". Throws Error(config).
 std::string first_host(const std::string& list);
 
-/// Of the node with that number in "2(x3),1": 2 for nodes 0 to 2, 1 for node 3. Throws
-/// Error(config) where it is none, or has no such node.
+/// Returns the number of tasks of a node: for "2(x3),1" this is 2 for nodes 0 to 2 and 1 for node
+/// 3. Throws Error(config) if the text is invalid or has no such node.
 int tasks_of_node(const std::string& counts, int node);
 
-/// For the head of a Slurm step, below the range that kernels give to others: 12000 to 27999.
+/// Returns a port for node 0 of a Slurm step, 12000 to 27999, below the kernel's ephemeral range.
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step);
 
 }  // namespace trainctl::launch

@@ -30,7 +30,7 @@ void Head::serve(double now, int round, const EventHandler& on_event) {
   for (const int node : nodes_.take_gone()) listener_.release({Role::node, node});
 }
 
-// True: a node has come.
+// Returns true if a node has joined.
 bool Head::adopt_arrivals(double now) {
   bool has_come = false;
   listener_.serve(now);
@@ -97,7 +97,7 @@ void RemoteNodes::begin(const Welcome& welcome, std::optional<double> hang_timeo
     ranks_.push_back(std::make_unique<RemoteRank>(rank, hang_timeout_s));
   for (Node& node : nodes_) {
     if (!node.link) continue;
-    node.link->forgive(now);  // nobody has listened since the last attempt
+    node.link->forgive(now);  // the link was not read since the last attempt
     this->welcome(node, now);
   }
 }
@@ -165,7 +165,7 @@ void RemoteNodes::take(Node& node, const NodeMessage& message, double now) {
              message);
 }
 
-// Who says hello twice gains nothing.
+// A second hello is ignored.
 void RemoteNodes::greet(Node& node, const NodeHello& hello, double now) {
   if (!node.host.empty() || node.is_leaving) return;
   if (const auto objected = objection(node, hello)) return refuse(node, *objected, now);
@@ -211,7 +211,7 @@ void RemoteNodes::welcome(Node& node, double now) {
 void RemoteNodes::refuse(Node& node, const Refused& refusal, double now) {
   log::get().warn("{} is turned away: {}", printable(node.peer), refusal.reason);
   node.link->send(refusal, now);
-  node.link->hang_up();  // the other side closes when it has read that
+  node.link->hang_up();  // the other side closes after reading this
   node.is_leaving = true;
 }
 
@@ -223,7 +223,7 @@ void RemoteNodes::take_ended(const RankEnded& ended) {
   }
 }
 
-// Also before its hello: nobody is to wait for ranks that will not start.
+// A node may leave before its hello; nothing should wait for ranks that will not start.
 void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
   if (node.is_leaving) return;
   if (is_stop_code(leaves.kind)) return leave_stopped(node, leaves);
@@ -237,7 +237,7 @@ void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
   lose(node, why);
 }
 
-// A signal came to it while it started its ranks: the job is asked to stop, nothing has failed.
+// The node got a signal while it started its ranks: the job is asked to stop, nothing has failed.
 void RemoteNodes::leave_stopped(Node& node, const NodeLeaves& leaves) {
   const bool interrupted = leaves.kind == static_cast<int>(ErrorKind::interrupted);
   const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
@@ -261,7 +261,7 @@ void RemoteNodes::lose(Node& node, const Report& why) {
 
 void RemoteNodes::dismiss(Node& node) {
   if (node.link->lost()) return forget(node);
-  node.link->hang_up();  // the other side closes, too
+  node.link->hang_up();  // the other side closes as well
   node.is_leaving = true;
 }
 
@@ -304,7 +304,7 @@ void RemoteNodes::end(const RunOver& over, double now) {
   for (Node& node : nodes_) {
     if (node.link && !node.is_leaving) node.link->send(over, now);
   }
-  // What has come and was not read would cost the other side the last word.
+  // With unread input, close() resets the connection, and the peer would lose the last message.
   const auto until = SystemClock::now() + kPatience;
   for (bool hung_up = false; SystemClock::now() < until;) {
     bool sent = true;

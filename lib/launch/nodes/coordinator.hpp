@@ -13,7 +13,7 @@
 
 namespace trainctl::launch {
 
-/// What every node of a job has to have in common.
+/// The properties that all nodes of a job must share.
 struct JobFacts {
   int nodes = 1;
   int ranks_per_node = 1;
@@ -22,49 +22,52 @@ struct JobFacts {
   std::string accelerator;  // "cpu" or "gpu"
 };
 
-/// The other nodes of a job as the head sees them, from attempt to attempt: takes their links, says
-/// who may take part, starts and stops their ranks. Node 0 is the head itself. Never waits; times
-/// are the caller's own.
+/// The other nodes of a job, as the coordinator (node 0) manages them across attempts: it accepts
+/// their links, decides who takes part, and starts and stops their ranks. Never blocks; the caller
+/// passes all times, in seconds of a steady clock.
 class RemoteNodes {
  public:
   RemoteNodes(JobFacts facts, const BeatTimes& times);
 
-  /// A new attempt: none of its ranks has started; the nodes that are here are told to start
-  /// theirs, the others when they come.
+  /// Starts a new attempt, in which no rank has started. Connected nodes are asked to start their
+  /// ranks now, other nodes when they join.
   void begin(const Welcome& welcome, std::optional<double> hang_timeout_s, double now);
-  /// A connection that has proved the token speaks for that node, from 1.
+  /// Adds the connection of node `node` (1 or above), which has proved that it knows the token.
   void adopt(int node, Fd socket, const std::string& peer, double now);
 
   void append_to(std::vector<pollfd>& polls) const;
-  /// Reads and sends what can be at once. Events of the attempt's ranks go to the handler.
+  /// Reads and sends without blocking. Calls the handler for events of the attempt's ranks.
   void serve(double now, int round, const EventHandler& on_event);
 
+  /// Asks the nodes for SIGTERM to their ranks; `signal` as in StopRanks.
   void stop(int signal, double now);
+  /// Asks the nodes for SIGKILL to their ranks.
   void kill(double now);
   void ask_for_stacks(double now);
-  /// Tells how the run has ended, and closes all links. Waits at most 2 s, by the system's clock.
+  /// Sends the result of the run to all nodes and closes all links. Blocks for at most 2 s.
   void end(const RunOver& over, double now);
-  /// Some node has never been here.
+  /// Returns whether some node has never joined.
   [[nodiscard]] bool lacks_nodes() const;
 
   [[nodiscard]] const std::vector<std::unique_ptr<RemoteRank>>& ranks() const { return ranks_; }
-  /// "node 1 (ranks 2 and 3) has not joined", for each.
+  /// Returns "node 1 (ranks 2 and 3) has not joined" for each missing node.
   [[nodiscard]] std::vector<std::string> missing() const;
-  /// Stop signals that have come to nodes since the last call.
+  /// Returns the stop signals that nodes have reported since the last call.
   std::vector<StopAsked> take_asked();
-  /// Ranks that have ended since the last call.
+  /// Returns the ranks that have ended since the last call.
   std::vector<RankEnd> take_ended();
-  /// Nodes whose link is gone since the last call: they may join again.
+  /// Returns the nodes whose link has closed since the last call; they may join again.
   std::vector<int> take_gone();
 
  private:
+  /// A node other than node 0.
   struct Node {
     int number = 0;
-    std::unique_ptr<NodeLink> link;  // null: it is not here
+    std::unique_ptr<NodeLink> link;  // null while the node is not connected
     std::string peer;
-    std::string host;      // empty: it has not said hello
-    int attempt = 0;       // the last one that it was told to start
-    bool is_busy = false;  // with that attempt
+    std::string host;      // empty until NodeHello
+    int attempt = 0;       // last attempt that the node was asked to start
+    bool is_busy = false;  // runs that attempt
     bool is_leaving = false;
     bool was_here = false;
   };
@@ -88,40 +91,40 @@ class RemoteNodes {
   std::vector<Node> nodes_;  // by number, without the head
   std::vector<std::unique_ptr<RemoteRank>> ranks_;
   Welcome welcome_;
-  bool is_open_ = false;  // the attempt goes on: nodes that come are told to start
+  bool is_open_ = false;  // the attempt is running: joining nodes are asked to start
   int round_ = 0;
-  const EventHandler* on_event_ = nullptr;  // while serve() runs
+  const EventHandler* on_event_ = nullptr;  // set while serve() runs
   std::vector<StopAsked> asked_;
   std::vector<RankEnd> ended_;
   std::vector<int> gone_;
 };
 
-/// The head of several nodes: where the others join, and what it knows of them. Outlives every
-/// attempt of the job.
+/// The coordinator (node 0) of a job with several nodes: the listener that they join, and their
+/// state. Lives longer than all attempts of the job.
 class Head {
  public:
   Head(Listener listener, JobFacts facts, const BeatTimes& times)
       : listener_(std::move(listener)), nodes_(std::move(facts), times) {}
 
-  /// What is said to nodes at the beginning of each attempt but its number.
+  /// Sets the part of the Welcome message that is the same for all attempts.
   void set_folder(std::string run_dir, std::string mark) {
     welcome_.run_dir = std::move(run_dir);
     welcome_.mark = std::move(mark);
   }
-  /// The next attempt; the connections of ranks of the last one are gone.
+  /// Starts the next attempt; rank connections of the previous one are dropped.
   void begin(const LaunchSpec& spec, double now);
 
   void append_to(std::vector<pollfd>& polls) const;
-  /// Lets in who waits, and serves the nodes.
+  /// Accepts waiting connections and serves the nodes.
   void serve(double now, int round, const EventHandler& on_event);
-  /// Tells all nodes how the run has ended: those that are here, and for at most `patience_s` those
-  /// that have not come so far, which would look for this one in vain. `give_up` ends that wait.
+  /// Sends the result of the run to the connected nodes and, for at most `patience_s`, to nodes
+  /// that join late and would otherwise search for this one in vain. `give_up` ends the wait.
   void end(const RunOver& over, double patience_s, const GiveUp& give_up = {});
   struct RankArrival {
     int rank;
     Fd socket;
   };
-  /// Store connections of ranks of other nodes since the last call.
+  /// Returns the store connections of ranks on other nodes since the last call.
   std::vector<RankArrival> take_rank_arrivals() { return std::exchange(arrivals_, {}); }
 
   [[nodiscard]] RemoteNodes& nodes() { return nodes_; }
@@ -133,7 +136,7 @@ class Head {
   Listener listener_;
   RemoteNodes nodes_;
   Welcome welcome_{.attempt = 0};
-  std::vector<int> claimed_;  // ranks whose connection has come in this attempt
+  std::vector<int> claimed_;  // ranks whose connection has arrived in this attempt
   std::vector<RankArrival> arrivals_;
 };
 

@@ -18,7 +18,7 @@ namespace trainctl::launch {
 namespace {
 
 constexpr std::size_t kRoom = std::size_t{4} << 20;
-// Who leaves so much unread does not live.
+// A peer that leaves this many bytes unread counts as lost.
 constexpr std::size_t kMostQueued = std::size_t{16} << 20;
 
 }  // namespace
@@ -60,7 +60,7 @@ void NodeLink::serve(double now, const Handler& handler) {
 }
 
 void NodeLink::take(std::string_view line, const Handler& handler) {
-  if (lost_) return;  // an earlier line was bad
+  if (lost_) return;  // an earlier line was invalid
   std::optional<NodeMessage> message;
   try {
     message = decode_node_message(line);
@@ -100,7 +100,7 @@ void NodeLink::lose(std::string why) {
   if (!lost_) lost_ = std::move(why);
 }
 
-// The fields of each message, for writing and for reading (events/fields.hpp).
+// The fields of each message, for writing and reading (events/fields.hpp).
 
 using events::Like;
 
@@ -177,10 +177,10 @@ void each_field(Like<Refused> auto& m, auto&& visit) {
 void each_field(Like<RunOver> auto& m, auto&& visit) {
   visit("exit_code", m.exit_code);
   visit("verdict", m.verdict);
-  visit("said", m.message);  // "message" is what kind of message it is
+  visit("said", m.message);  // "message" is the name of the message
 }
 
-/// Messages that say all by their name.
+/// Messages without fields.
 template <class Message>
 concept Empty = std::is_empty_v<Message>;
 void each_field(Empty auto& /*message*/, auto&& /*visit*/) {}
@@ -208,7 +208,7 @@ Message read_message(const Json& document) {
   return message;
 }
 
-/// The event is an object within the line, which events::decode() reads as the line it was.
+/// The event is an object in the line, converted back to the line that events::decode() reads.
 template <>
 RankEvent read_message(const Json& document) {
   RankEvent message;
@@ -239,7 +239,7 @@ NodeMessage decode_as(const std::string& name, const Json& document,
 }  // namespace
 
 std::string encode(const NodeMessage& message) {
-  // The event is one object within the line: as a text its quotes would double it.
+  // The event is nested as an object: escaping its quotes in a string would double its size.
   if (const auto* told = std::get_if<RankEvent>(&message))
     return fmt::format(R"({{"message":"event","rank":{},"event":{}}})", told->rank,
                        events::encode(told->event));

@@ -16,22 +16,22 @@
 #include <variant>
 #include <vector>
 
-// What the supervisors of several nodes say to each other, one line of JSON each, with the name of
-// the message in it.
+// The messages between the supervisors of several nodes: one line of JSON each, which includes the
+// name of the message.
 
 namespace trainctl::launch {
 
-/// Longest line that passes: an event of a rank, and what is laid around it.
+/// The longest accepted line: an event of a rank with its envelope.
 inline constexpr std::size_t kMaxNodeLineBytes = (std::size_t{1} << 20) + 256;
 
-/// Either way, every few seconds: this side lives.
+/// Sent in both directions every few seconds as a sign of life.
 struct Beat {
   static constexpr auto kName = "beat";
 };
 
-// ---- From a joined node to the head.
+// ---- Messages from a joined node to the coordinator.
 
-/// Its first word.
+/// The first message of a node.
 struct NodeHello {
   static constexpr auto kName = "hello";
   int node = 0;
@@ -43,20 +43,21 @@ struct NodeHello {
   std::string accelerator;  // "cpu" or "gpu"
 };
 
+/// Forwards an event of a rank.
 struct RankEvent {
   static constexpr auto kName = "event";
   int rank = 0;
   events::Event event;
 };
 
-/// What a rank stamped last, see events::Heartbeat.
+/// The last values of a rank's events::Heartbeat.
 struct RankPulse {
   int rank = 0;
   std::int64_t step = 0;
   int phase = 0;
   std::int64_t stamp = 0;
   std::int64_t loaded = 0;
-  std::string collective;  // its last
+  std::string collective;  // the last one entered
   bool in_collective = false;
 };
 struct NodePulses {
@@ -64,64 +65,64 @@ struct NodePulses {
   std::vector<RankPulse> ranks;
 };
 
-/// How a rank ended; its number, place and host are in it.
+/// Reports how a rank ended.
 struct RankEnded {
   static constexpr auto kName = "ended";
   RankEnd end;
 };
 
-/// A stop signal has come to the node. at_once: a second one.
+/// Reports that the node got a stop signal. at_once: a second signal.
 struct StopAsked {
   static constexpr auto kName = "stop_asked";
   int signal = 0;
   bool at_once = false;
 };
 
-/// None of the attempt's ranks is left on the node.
+/// Reports that none of the attempt's ranks is left on the node.
 struct NodeFinished {
   static constexpr auto kName = "finished";
 };
 
-/// The node cannot take part, and why.
+/// Reports that the node cannot take part.
 struct NodeLeaves {
   static constexpr auto kName = "leaves";
-  int kind = 1;  // ErrorKind as its exit code
+  int kind = 1;  // exit code of an ErrorKind
   std::string reason;
 };
 
-// ---- From the head to a joined node.
+// ---- Messages from the coordinator to a joined node.
 
-/// An attempt begins: start the ranks.
+/// Asks the node to start the ranks of an attempt.
 struct Welcome {
   static constexpr auto kName = "welcome";
   std::string run_dir;  // absolute
-  std::string mark;     // what its file .lock says: two folders may have the same name
+  std::string mark;     // content of the file .lock, since two folders may have the same name
   int attempt = 1;
 };
 
-/// SIGTERM to the ranks. signal: what the job was asked by; 0: a rank has failed.
+/// Asks for SIGTERM to the ranks. signal: the stop signal of the job, or 0 if a rank has failed.
 struct StopRanks {
   static constexpr auto kName = "stop";
   int signal = 0;
 };
-/// SIGKILL to the ranks.
+/// Asks for SIGKILL to the ranks.
 struct KillRanks {
   static constexpr auto kName = "kill";
 };
-/// Stacks of all threads of the ranks go to the log folder.
+/// Asks for the stacks of all threads of the ranks in the log folder.
 struct WriteStacks {
   static constexpr auto kName = "stacks";
 };
 
-/// The node may not take part; the connection closes.
+/// Rejects the node; the connection closes.
 struct Refused {
   static constexpr auto kName = "refused";
   int kind = 2;
   std::string reason;
-  std::string run_dir;  // not empty where the configs differ: with the head's
+  std::string run_dir;  // the coordinator's, set if the configs differ
 };
 
-/// The run has ended, and how.
+/// Reports that the run has ended, and its result.
 struct RunOver {
   static constexpr auto kName = "over";
   int exit_code = 0;
@@ -133,46 +134,46 @@ using NodeMessage =
     std::variant<Beat, NodeHello, RankEvent, NodePulses, RankEnded, StopAsked, NodeFinished,
                  NodeLeaves, Welcome, StopRanks, KillRanks, WriteStacks, Refused, RunOver>;
 
-/// Without the newline.
+/// Returns the message as one line without the newline.
 std::string encode(const NodeMessage& message);
-/// Throws Error(unexpected) on a line that is no message.
+/// Throws Error(unexpected) if the line is not a message.
 NodeMessage decode_node_message(std::string_view line);
 
-/// How both sides of a link tell that they live, in seconds.
+/// The intervals of the sign of life between both sides of a link, in seconds.
 struct BeatTimes {
-  double beat_s = 5;      // between two words, at most
-  double silence_s = 15;  // without a word: the other side is lost
+  double beat_s = 5;      // longest pause between two messages
+  double silence_s = 15;  // silence after which the other side is considered lost
 };
 
-/// One end of the connection between the head and another node: messages, beats, the loss of the
-/// other side. Never waits; memory and work per call are bounded whatever comes. Times are the
-/// caller's own.
+/// One end of the connection between the coordinator and another node: sends messages and beats,
+/// and detects the loss of the other side. Never blocks; memory and work per call are bounded for
+/// any input. The caller passes all times, in seconds of a steady clock.
 class NodeLink {
  public:
-  /// Owns the socket from here on, made non-blocking.
+  /// Takes ownership of the socket and makes it non-blocking.
   NodeLink(Fd socket, const BeatTimes& times, double now);
 
-  /// What to poll for.
+  /// Adds the descriptors and events to poll for.
   void append_to(std::vector<pollfd>& polls) const;
-  /// Sends it, or as much as the socket takes; the rest goes with serve().
+  /// Sends as much of the message as the socket accepts; serve() sends the rest.
   void send(const NodeMessage& message, double now);
   using Handler = std::function<void(const NodeMessage& message)>;
-  /// One bounded read, whose messages the handler gets (beats aside), then what waits to be sent,
-  /// and a beat where that is due. What the handler throws comes through.
+  /// Makes one bounded read, calls the handler for each message except beats, sends pending output,
+  /// and sends a beat if one is due. Exceptions of the handler are passed on.
   void serve(double now, const Handler& handler);
-  /// The handler of the next serve() gets it first: it was not for this one.
+  /// Stores a message for the handler of the next serve() call.
   void put_back(const NodeMessage& message) { held_.push_back(message); }
-  /// Counts the silence of the other side anew: this side was busy elsewhere.
+  /// Restarts the silence timeout, for example after this side was busy elsewhere.
   void forgive(double now) { heard_at_ = now; }
-  /// From here on the other side may be silent for so long.
+  /// Sets the silence timeout of the other side.
   void allow_silence(double seconds) { times_.silence_s = seconds; }
-  /// Nothing more is sent; the other side sees the end of the connection.
+  /// Closes the sending direction; the other side sees the end of the connection.
   void hang_up();
 
-  /// Below 4 MiB wait to be sent: whoever can wait should, above it.
+  /// Returns whether less than 4 MiB wait to be sent. Callers that can wait should wait otherwise.
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool has_sent_all() const { return output_.empty() || is_cut_off_; }
-  /// Why the other side is lost: "its connection has closed", ...; nothing while it is not.
+  /// Returns why the other side is lost ("its connection has closed", ...); empty while connected.
   [[nodiscard]] const std::optional<std::string>& lost() const { return lost_; }
 
  private:
@@ -187,7 +188,7 @@ class NodeLink {
   std::string output_;
   double heard_at_;
   double sent_at_;
-  bool is_cut_off_ = false;  // nothing can be sent; what has come may still be read
+  bool is_cut_off_ = false;  // nothing can be sent, but received data can still be read
   std::optional<std::string> lost_;
 };
 

@@ -45,7 +45,7 @@ class NodeWatch {
   NodeAttempt run() {
     while (!is_over()) turn();
     for (const auto& rank : here_.ranks()) {
-      if (rank->is_alive()) send_end(*rank);  // the kernel did not let it end
+      if (rank->is_alive()) send_end(*rank);  // it could not be killed
     }
     link_.send(NodeFinished{}, clock_.now());
     return outcome_;
@@ -53,16 +53,16 @@ class NodeWatch {
 
  private:
   static constexpr double kTickS = 0.2;
-  static constexpr double kBurialS = 5;  // after SIGKILL
-  // The head says when the ranks have had their time.
+  static constexpr double kBurialS = 5;  // to wait after SIGKILL
+  // The coordinator decides when the time of the ranks is up.
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-  // Nothing here waits but poll; whoever is not ready answers EAGAIN.
+  // Only poll() blocks here; other calls on descriptors return EAGAIN.
   void turn() {
     wait();
     here_.reap(forward_, round_, [this](Rank& rank) { send_end(rank); });
     read_events();
-    take_signals();  // the head is to hear of a failure before it hears of the stop that follows
+    take_signals();  // the coordinator must see a failure before the stop that follows it
     link_.serve(clock_.now(), [&](const NodeMessage& message) { follow(message); });
     check_head();
     here_.kill_finished();
@@ -98,14 +98,14 @@ class NodeWatch {
     }
   }
 
-  // While the head does not take them, events stay in the pipes of the ranks.
+  // Events stay in the pipes of the ranks while the coordinator does not accept them.
   void read_events() {
     if (!link_.has_room()) return;
     for (const auto& rank : here_.ranks()) {
       const bool had_failed = rank->has_failed();
       rank->read_events(forward_, round_);
       const auto report = rank->end().report;
-      // A line that is no event is no event that could be sent on.
+      // An invalid line cannot be forwarded as an event, so a Failed event is sent instead.
       if (!had_failed && report && rank->is_alive() && rank->is_blamed())
         forward_(rank->number(),
                  events::Failed{
@@ -167,7 +167,7 @@ class NodeWatch {
     link_.send(RankEvent{rank, event}, clock_.now());
   };
 
-  // Destroyed from the last to the first: ranks die while orphans are kept and signals are blocked.
+  // Destroyed in reverse order: ranks end while orphans are tracked and signals are blocked.
   SignalGuard signals_;
   OrphanKeeper orphans_;
   LocalRanks here_;

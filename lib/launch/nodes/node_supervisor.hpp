@@ -10,18 +10,18 @@
 
 namespace trainctl::launch {
 
-/// What became of an attempt on a joined node.
+/// The result of an attempt on a joined node.
 struct NodeAttempt {
-  std::optional<RunOver> over;      // the head has said that the run is over
-  std::optional<std::string> lost;  // why the head is lost; the ranks were killed
+  std::optional<RunOver> over;      // the coordinator has ended the run
+  std::optional<std::string> lost;  // why the coordinator is lost; the ranks were killed
 };
 
-/// One attempt of a job on a node that is not the head: starts the ranks of `spec.place`, tells the
-/// head of their events, stamps and ends, and does what the head says. The head alone judges:
-/// failures, hangs and stop signals go to it, and it says when the others end. Returns when no rank
-/// of this node is left. Stop signals are blocked as by supervise(); the first reaches the ranks
-/// and the head, a second kills. Throws Error(resource) where a worker could not be started, and
-/// what `connect` throws; then none is left.
+/// Runs one attempt of a job on a node other than node 0: starts the ranks of `spec.place`,
+/// forwards their events, heartbeats and ends to the coordinator, and follows its commands. Only
+/// the coordinator decides about failures, hangs and stops, and says when the other ranks end.
+/// Returns when no rank is left on this node. Stop signals are blocked as in supervise(); the first
+/// is forwarded to the ranks and the coordinator, a second kills. Throws Error(resource) if a
+/// worker cannot be started, and what `connect` throws; no rank is left then.
 NodeAttempt supervise_node(const LaunchSpec& spec, NodeLink& link, const ConnectRank& connect,
                            const Clock& clock);
 

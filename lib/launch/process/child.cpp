@@ -25,7 +25,7 @@ namespace {
 
 enum class Stage : int { input, log, exec };
 
-// Sent through a pipe that exec closes.
+// Sent through a pipe that execve() closes.
 struct StartFailure {
   Stage stage;
   int cause;
@@ -38,7 +38,7 @@ struct Prepared {
   int report_fd;
   pid_t parent;
   int max_fds;
-  cpu_set_t cores;  // none: any
+  cpu_set_t cores;  // empty: not pinned
 };
 
 cpu_set_t set_of(const std::vector<int>& cores) {
@@ -65,8 +65,8 @@ int descriptor_limit() {
   return static_cast<int>(limit.rlim_cur < kMost ? limit.rlim_cur : kMost);
 }
 
-// ---- From here to exec only async-signal-safe calls are allowed: other threads' locks may be held
-// for ever.
+// ---- From here to execve() only async-signal-safe calls are allowed: other threads may have held
+// locks at the fork.
 
 [[noreturn]] void give_up(const Prepared& child, Stage stage) {
   const StartFailure failure{stage, errno};
@@ -89,7 +89,7 @@ void close_others_on_exec(const Prepared& child) {
 void redirect(const Prepared& child) {
   const int input = ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) give_up(child, Stage::input);
-  // O_NONBLOCK: a pipe that nobody reads is an error. It means nothing to a file.
+  // With O_NONBLOCK, a pipe without a reader is an error. The flag has no effect on files.
   const int log =
       ::open(child.plan.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0644);
   if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0)
@@ -98,15 +98,15 @@ void redirect(const Prepared& child) {
 
 [[noreturn]] void become(const Prepared& child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != child.parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != child.parent) ::_exit(127);  // the parent died before prctl()
   ::setpgid(0, 0);
-  // The kernel refuses a set without a core that is allowed: then any of them will do.
+  // The kernel rejects a set without an allowed core; the child is not pinned then.
   ::sched_setaffinity(0, sizeof child.cores, &child.cores);
   redirect(child);
   close_others_on_exec(child);
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
-  // Not SIGHUP: under nohup workers ignore it as well; exec resets what is not ignored.
+  // SIGHUP is left out: workers ignore it under nohup, and execve() resets what is not ignored.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE, SIGQUIT}) {
     ::sigaction(signal, &standard, nullptr);
   }
@@ -115,7 +115,7 @@ void redirect(const Prepared& child) {
   give_up(child, Stage::exec);
 }
 
-// ---- Parent again.
+// ---- The parent process.
 
 [[noreturn]] void refuse(const ChildPlan& plan, const StartFailure& failure) {
   const char* cause = std::strerror(failure.cause);
@@ -132,7 +132,7 @@ void redirect(const Prepared& child) {
               fmt::format("cannot start the worker {}: {}", printable(plan.argv[0]), cause));
 }
 
-// The pipe ends without a word where exec succeeded.
+// The pipe is closed without data if execve() succeeded.
 std::optional<StartFailure> read_failure(int fd) {
   StartFailure failure{};
   ssize_t count = 0;
@@ -151,7 +151,7 @@ pid_t start_child(const ChildPlan& plan) {
   ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
          std::strerror(errno));
   const Fd reading(ends[0]);
-  // Above 2, or the child would overwrite it where the caller has no standard output.
+  // Below 3, the child would overwrite it if the caller has no standard output.
   Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
   ::close(ends[1]);
   const Prepared child{plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
@@ -160,7 +160,7 @@ pid_t start_child(const ChildPlan& plan) {
   ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
          std::strerror(errno));
   if (pid == 0) become(child);
-  ::setpgid(pid, pid);  // whoever comes first
+  ::setpgid(pid, pid);  // in both processes, to avoid a race
   writing.reset();
   if (const auto failure = read_failure(reading.get())) {
     ::waitpid(pid, nullptr, 0);
@@ -189,7 +189,7 @@ void set_fd(Variables& variables, const char* name, int fd) {
   if (fd >= 0) variables[name] = std::to_string(fd);
 }
 
-// Of libgomp: a fraction of a millisecond, between two operations of a step.
+// libgomp's spin count: a fraction of a millisecond, the time between two operations of a step.
 constexpr const char* kSpins = "30000";
 
 void set_waiting(Variables& variables, Waiting waiting) {
@@ -223,7 +223,7 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   for (const auto& [name, value] : spec.environment) {
     if (!keeps(name)) variables[name] = value;
   }
-  // Read by the libraries while they are being loaded, so they must be there before exec.
+  // Libraries read these variables while they are loaded, so they must be set before execve().
   set_waiting(variables, spec.waiting);
   variables.emplace("KINETO_LOG_LEVEL", "5");
   variables.emplace("CUBLAS_WORKSPACE_CONFIG", ":4096:8");

@@ -10,7 +10,7 @@
 
 namespace trainctl::launch {
 
-/// Descriptors a worker inherits; -1: none.
+/// File descriptors that a worker inherits; -1 means none.
 struct InheritedFds {
   int events = -1;
   int heartbeat = -1;
@@ -18,27 +18,27 @@ struct InheritedFds {
   int stacks = -1;
 };
 
-/// The cores of its own that a rank of this machine is started on; empty: any.
+/// Returns the dedicated cores of a rank on this machine; empty if the rank is not pinned.
 std::vector<int> cores_for(const LaunchSpec& spec, int rank);
 
-/// The whole environment of one worker as NAME=VALUE: the caller's, ours over it.
+/// Returns the environment of a worker as NAME=VALUE: the caller's variables, overridden by ours.
 std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
                                             const InheritedFds& fds);
 
-/// Everything a child needs, prepared before fork.
+/// The arguments of start_child(), prepared before fork().
 struct ChildPlan {
   std::vector<std::string> argv;
   std::vector<std::string> environment;
-  std::string log_path;  // stdout and stderr, appended
-  InheritedFds fds;      // above 2
+  std::string log_path;  // for stdout and stderr, appended
+  InheritedFds fds;      // each above 2
   sigset_t mask{};
-  std::vector<int> cores;  // that it keeps to, with all its threads; empty: any
+  std::vector<int> cores;  // that all threads are pinned to; empty if not pinned
 };
 
-/// fork + exec. The child dies with the calling thread (PR_SET_PDEATHSIG), leads a process group of
-/// its own, so that a terminal's Ctrl-C reaches only the supervisor, and keeps no descriptor but
-/// those of the plan. Returns once the program runs; throws Error(resource) naming the path
-/// otherwise.
+/// Starts a process with fork() and execve(). The child dies with the calling thread
+/// (PR_SET_PDEATHSIG), leads a separate process group, so that Ctrl-C in a terminal reaches only
+/// the supervisor, and inherits only the descriptors of the plan. Returns once the program runs;
+/// otherwise throws Error(resource) naming the path.
 pid_t start_child(const ChildPlan& plan);
 
 }  // namespace trainctl::launch

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kDone = 0;
 
-// The message of the child: its kind (0: done) as one int, then the text.
+// The child's message is its ErrorKind (0 on success) as one int, followed by the text.
 std::string answer(const std::function<std::string()>& body) {
   int kind = kDone;
   std::string text;
@@ -49,7 +49,7 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
 constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #else
-constexpr std::uint32_t kArchitecture = 0;  // numbers of system calls are another machine's
+constexpr std::uint32_t kArchitecture = 0;  // system call numbers differ on other machines
 #endif
 
 constexpr std::array kAllowed{
@@ -65,7 +65,7 @@ sock_filter statement(int code, std::uint32_t value) {
   return {static_cast<std::uint16_t>(code), 0, 0, value};
 }
 
-/// Goes on with the next statement where they are equal, else behind it.
+/// Continues with the next statement if the values are equal, and skips it otherwise.
 sock_filter skip_unless_equal(std::uint32_t value) {
   return {static_cast<std::uint16_t>(BPF_JMP | BPF_JEQ | BPF_K), 0, 1, value};
 }
@@ -96,7 +96,7 @@ std::uint64_t mapped_bytes() {
 }
 
 void limit(__rlimit_resource what, const rlimit& most) {
-  (void)::setrlimit(what, &most);  // a lower limit that is there already holds, too
+  (void)::setrlimit(what, &most);  // an existing lower limit also serves the purpose
 }
 
 void close_others(std::vector<int> kept) {
@@ -116,7 +116,7 @@ void enter_sandbox(const Sandbox& sandbox) {
   close_others(sandbox.descriptors);
   limit(RLIMIT_CORE, {0, 0});
   limit(RLIMIT_FSIZE, {sandbox.file_bytes, sandbox.file_bytes});
-  limit(RLIMIT_CPU, {sandbox.cpu_s, sandbox.cpu_s + 1});  // a signal of its own, then SIGKILL
+  limit(RLIMIT_CPU, {sandbox.cpu_s, sandbox.cpu_s + 1});  // SIGXCPU first, then SIGKILL
   const std::uint64_t memory = mapped + sandbox.memory_bytes;
   if (mapped > 0) limit(RLIMIT_AS, {memory, memory});
   filter_system_calls();
@@ -125,7 +125,7 @@ void enter_sandbox(const Sandbox& sandbox) {
 [[noreturn]] void be_child(const std::function<std::string()>& body,
                            const std::optional<Sandbox>& sandbox, int fd, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  if (::getppid() != parent) ::_exit(1);  // the parent died before prctl()
   try {
     if (sandbox) {
       Sandbox own = *sandbox;
@@ -180,7 +180,7 @@ IsolatedResult run_isolated(const std::function<std::string()>& body, const Isol
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
-  std::fflush(nullptr);  // what waits to be written is ours, not the child's to write again
+  std::fflush(nullptr);  // so that the child does not write buffered output again
   const pid_t pid = ::fork();
   if (pid < 0)
     throw NotStarted(ErrorKind::resource,

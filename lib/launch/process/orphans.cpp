@@ -42,7 +42,7 @@ OrphanKeeper::OrphanKeeper() : children_before_(own_children()) {
 }
 
 OrphanKeeper::~OrphanKeeper() {
-  // Each round may orphan the next generation; a process in an uninterruptible wait is left behind.
+  // Each round may orphan the next generation; a process in uninterruptible sleep is left alone.
   constexpr int kRounds = 400;
   for (int round = 0; round < kRounds; ++round) {
     bool found = false;
@@ -60,7 +60,7 @@ OrphanKeeper::~OrphanKeeper() {
 
 namespace {
 
-// Who looks for a rank by its environment must not find this process.
+// Tools that find a rank by its environment must not find this process.
 void hide_rank() {
   constexpr const char* kRank = "RANK=";
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -69,7 +69,7 @@ void hide_rank() {
   }
 }
 
-// Pipes and pages of the worker must not seem open because of this process.
+// This process must not keep pipes and memory of the worker open.
 void keep_only(int pidfd) {
   constexpr int kMost = 4096;
   ::dup2(pidfd, STDIN_FILENO);
@@ -77,8 +77,8 @@ void keep_only(int pidfd) {
   for (int fd = 1; fd < kMost; ++fd) ::close(fd);
 }
 
-// It is in the group, whose number thus nobody else can have.
-// Closing all but the pidfd tells the worker that it may go on.
+// This process stays in the group, so its id cannot be reused. Closing all descriptors but the
+// pidfd signals the worker to continue.
 [[noreturn]] void await_end(int pidfd) {
   ::prctl(PR_SET_NAME, "trainctl-group");
   hide_rank();
@@ -102,14 +102,14 @@ bool end_group_with_us() {
   if (::getpgrp() != ::getpid()) return false;  // started by hand: the group is the shell's
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!pidfd.valid()) return false;
-  std::array<int, 2> hidden{-1, -1};  // closed once the other process is found no more
+  std::array<int, 2> hidden{-1, -1};  // closed once the child has hidden itself
   if (::pipe2(hidden.data(), O_CLOEXEC) != 0) return false;
   const Fd reader(hidden[0]);
   Fd writer(hidden[1]);
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // a stop is for the worker: this one outlives it
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // stop signals are for the worker only
   const pid_t child = ::fork();
   if (child == 0) await_end(pidfd.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

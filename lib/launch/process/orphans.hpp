@@ -6,8 +6,9 @@
 
 namespace trainctl::launch {
 
-/// While it lives, orphans of the job become our children; at its end those that appeared meanwhile
-/// are killed and reaped, so that a worker's own children, even daemons, do not outlive it.
+/// Makes orphaned descendants of the job children of this process (PR_SET_CHILD_SUBREAPER). The
+/// destructor kills and reaps those that appeared in the meantime, so that processes that a worker
+/// started, even daemons, do not outlive the job.
 class OrphanKeeper {
  public:
   OrphanKeeper();
@@ -20,10 +21,10 @@ class OrphanKeeper {
   int subreaper_before_ = 0;
 };
 
-/// Starts a small process that kills the group of this one as soon as this one has ended, however
-/// that was: so what a plug-in has started does not outlive a worker, even where the supervisor was
-/// killed and cannot see to that. To be called before there are other threads. Returns false, and
-/// does nothing, where this process leads no group or the kernel has no pidfd.
+/// Starts a small process that kills the process group of this one as soon as this one ends for any
+/// reason, so that processes of a plug-in do not outlive a worker whose supervisor was killed. Must
+/// be called before other threads exist. Returns false and does nothing if this process leads no
+/// group or the kernel has no pidfd.
 bool end_group_with_us();
 
 }  // namespace trainctl::launch

@@ -20,7 +20,8 @@ sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&set, signal);
-  // A blocked signal is delivered even where it is ignored, so nohup would end the job.
+  // Blocked signals are delivered through the descriptor even if they are ignored, so nohup would
+  // not protect the job.
   struct sigaction hangup {};
   if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
     sigaddset(&set, SIGHUP);
@@ -31,7 +32,7 @@ extern "C" void end_at_once(int signal) {
   ::_exit(static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated));
 }
 
-/// Returns whether a standard descriptor is a terminal that has gone away.
+/// Returns whether a standard descriptor is a terminal that was closed.
 bool terminal_is_lost() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     struct stat info {};
@@ -42,7 +43,7 @@ bool terminal_is_lost() {
   return false;
 }
 
-// Of this thread.
+// The innermost guard of this thread.
 thread_local SignalGuard* innermost = nullptr;
 
 }  // namespace
@@ -60,7 +61,7 @@ void end_on_stop_signals() {
 SignalGuard::SignalGuard() : watched_(watched_signals()) {
   fd_ = Fd(::signalfd(-1, &watched_, SFD_CLOEXEC | SFD_NONBLOCK));
   ENSURE(resource, fd_.valid(), "cannot watch signals: {}", std::strerror(errno));
-  // Where SIGCHLD is ignored, the kernel reaps children itself and their end is lost.
+  // If SIGCHLD is ignored, the kernel reaps children itself and their exit status is lost.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &standard, &child_action_before_);

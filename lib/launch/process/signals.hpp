@@ -7,14 +7,13 @@
 
 namespace trainctl::launch {
 
-/// From here on the signals that stop a job, but those that are ignored, end the process at once
-/// with 130 (SIGINT) or 143, where nothing blocks or handles them.
+/// Makes the stop signals of a job, except ignored ones, end the process immediately with exit code
+/// 130 (SIGINT) or 143, unless they are blocked or handled elsewhere.
 void end_on_stop_signals();
 
-/// Blocks the signals that stop a job, for the calling thread, and delivers them (and SIGCHLD)
-/// through a descriptor. Those that arrived meanwhile are dropped at the end, then mask and
-/// dispositions are as before. Guards may be nested: an outer one lets a verb write its results
-/// after supervise() without being interrupted.
+/// Blocks the stop signals of a job for the calling thread and delivers them (and SIGCHLD) through
+/// a descriptor. The destructor drops pending signals and restores mask and dispositions. Guards
+/// may be nested: an outer guard lets a command write its results after supervise() undisturbed.
 class SignalGuard {
  public:
   SignalGuard();
@@ -23,12 +22,12 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// The stop signals that have arrived, in order; does not wait. SIGCHLD only wakes. A SIGHUP that
-  /// came because the terminal went away is dropped: what runs continues without it.
+  /// Returns the stop signals that have arrived, in order, without blocking. SIGCHLD only wakes
+  /// poll(). A SIGHUP from a closed terminal is dropped: the job continues without the terminal.
   std::vector<int> take();
-  /// Whether a stop signal has come since it was made, here or to a guard nested in this one.
+  /// Returns whether a stop signal has reached this guard, or one nested in it, since construction.
   [[nodiscard]] bool has_heard();
-  /// What a child starts with: the mask of before, without the stop signals.
+  /// Returns the signal mask for children: the previous mask without the stop signals.
   [[nodiscard]] sigset_t child_mask() const;
 
  private:
@@ -40,7 +39,7 @@ class SignalGuard {
   bool heard_ = false;
 };
 
-/// Whether the innermost guard of this thread has heard a stop signal; false without a guard.
+/// Returns whether the innermost guard of this thread got a stop signal; false without a guard.
 bool stop_is_asked();
 
 }  // namespace trainctl::launch

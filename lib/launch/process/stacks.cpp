@@ -45,18 +45,18 @@ constexpr const char* kLegend =
     "Frames are MODULE(FUNCTION+OFFSET) [ADDRESS]; `addr2line -Cfie MODULE +OFFSET` names the line "
     "of one\nwithout a function.\n";
 
-/// Asks the threads of one process.
+/// Asks the threads of one process for their frames.
 class Asker {
  public:
   Asker(const StackSource& source, Moment until) : source_(source), until_(until) {}
 
-  /// Frames, one a line, or why there are none.
+  /// Returns one frame per line, or the reason why there are none.
   std::string ask(const ThreadState& thread) {
     if (!thread.catches) return "    not asked: its process has no handler for the signal\n";
     if (thread.blocks) return "    not asked: it blocks the signal\n";
     if (Clockwork::now() >= until_) return "    not asked: the time was up\n";
     read_some();
-    received_.clear();  // of an earlier one, too late
+    received_.clear();  // late output of another thread
     if (::syscall(SYS_tgkill, source_.pid, thread.tid, stack_signal()) != 0)
       return "    it has ended\n";
     const std::string end = fmt::format("end {}\n", thread.tid);
@@ -74,7 +74,7 @@ class Asker {
     return ready > 0 || (ready < 0 && errno == EINTR);
   }
 
-  // A pipe that is never empty ends here after a while, too.
+  // The loop is bounded, so that it ends even if the pipe never becomes empty.
   void read_some() {
     std::array<char, 4096> bytes{};
     for (std::size_t got = 0; got < kMostAnswerBytes;) {
@@ -122,7 +122,7 @@ std::string stacks_of(const StackSource& source, Moment until) {
       "{}: rank {}, process {}, {} thread{}, asked because the job hangs\n{}", utc_timestamp(),
       source.rank, source.pid, threads.states.size() + threads.left_out,
       plural(threads.states.size() + threads.left_out), kLegend);
-  // Only now: the states above are those of the hang.
+  // The process is continued only now, so that the states above are those of the hang.
   if (std::ranges::any_of(threads.states, is_stopped)) ::kill(source.pid, SIGCONT);
   Asker asker(source, until);
   for (const ThreadState& thread : threads.states)
@@ -133,7 +133,7 @@ std::string stacks_of(const StackSource& source, Moment until) {
   return text;
 }
 
-// Not synced: what is wrong may be the disk.
+// The file is not synced, since the disk may be the cause of the hang.
 void write_text(const fs::path& path, const std::string& text) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   ENSURE(resource, fd.valid(), "cannot write {}: {}", printable(path.string()),
@@ -169,13 +169,13 @@ std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackS
 namespace {
 
 constexpr std::size_t kMostFrames = 96;
-// The handler and the kernel's return from it.
+// The frames of the handler and of the kernel's signal trampoline.
 constexpr int kOwnFrames = 2;
 
 std::atomic<int> answer_fd = -1;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// ---- Async-signal-safe from here: the thread may hold any lock, that of malloc included.
+// ---- Only async-signal-safe calls from here: the thread may hold any lock, including malloc's.
 
 void write_mark(int fd, std::string_view word, pid_t thread) {
   std::array<char, 32> line{};
@@ -194,8 +194,8 @@ extern "C" void answer_where(int /*signal*/) {
   std::array<void*, kMostFrames> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   const int skipped = std::min(count, kOwnFrames);
-  // Allocates nothing. It takes the lock of the dynamic linker, so a thread that hangs in there
-  // keeps the others from going on: the supervisor does not wait for them.
+  // The call does not allocate. It takes the lock of the dynamic linker, so a thread that hangs
+  // there blocks the answers of other threads; the supervisor does not wait for them.
   ::backtrace_symbols_fd(frames.data() + skipped, count - skipped, fd);
   write_mark(fd, "end ", thread);
   errno = errno_before;
@@ -205,7 +205,7 @@ extern "C" void answer_where(int /*signal*/) {
 
 void answer_with_stacks(int fd) {
   if (fd < 0) return;
-  // The first call loads a library and allocates, which a handler may not.
+  // The first call loads a library and allocates, which a signal handler must not do.
   std::array<void*, 1> frame{};
   ::backtrace(frame.data(), static_cast<int>(frame.size()));
   answer_fd = fd;
@@ -228,7 +228,7 @@ bool holds_stack_signal(std::string_view hex) {
   return ((mask >> (stack_signal() - 1)) & 1) != 0;
 }
 
-// Lines "State:\tS (sleeping)".
+// Parses lines like "State:\\tS (sleeping)".
 void read_status(const fs::path& file, ThreadState& thread) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -242,8 +242,8 @@ void read_status(const fs::path& file, ThreadState& thread) {
   }
 }
 
-// None of these files is read under the lock of the process's memory, which a thread in an
-// uninterruptible wait may hold; `cmdline`, `environ` and `maps` are.
+// The kernel reads none of these files under the mmap lock of the process, which a thread in
+// uninterruptible sleep may hold; `cmdline`, `environ` and `maps` need the lock.
 ThreadState read_thread(const fs::path& folder, pid_t tid) {
   ThreadState thread;
   thread.tid = tid;

@@ -9,54 +9,54 @@
 #include <string>
 #include <vector>
 
-// Where the threads of a job are that hangs: asked for by the supervisor, one after the other.
+// Collects the stacks of a hanging job: the supervisor asks one thread after another.
 
 namespace trainctl::launch {
 
-/// A living process to be asked.
+/// A running process whose threads can be asked.
 struct StackSource {
   int rank = 0;
   pid_t pid = 0;
-  int fd = -1;  // the reading end of the pipe that its threads answer through; never waits
+  int fd = -1;  // non-blocking read end of the pipe for the answers
 };
 
-/// logs/rank_N.stacks.txt.
+/// Returns FOLDER/rank_N.stacks.txt.
 fs::path stacks_path(const fs::path& log_folder, int rank);
-/// Removes the one of an earlier run in the same folder.
+/// Removes the file of an earlier run in the same folder.
 void remove_stacks(const fs::path& log_folder, int rank);
 
-/// Writes for each process the name, state, kernel function and system call of its threads, and
-/// their frames where they answer within 0.2 s; a stopped process is continued first. All together
-/// it takes about 2 s at most, in the order given: threads whose turn does not come, those that
-/// block the signal, and those of a process that has no handler for it, have their states only. At
-/// most 512 threads and 1 MiB a file. Returns the ranks whose file was written; a failure is
+/// Writes a file per process with the name, state, kernel function and system call of each thread,
+/// and the stack frames of threads that answer within 0.2 s. A stopped process is continued first.
+/// All processes together take about 2 s, in the given order. Threads that are not reached in that
+/// time, that block the signal, or whose process has no handler are written without frames. A file
+/// has at most 512 threads and 1 MiB. Returns the ranks whose file was written; failures are
 /// logged.
 std::vector<int> write_stacks(const fs::path& log_folder, std::span<const StackSource> sources);
 
-// The worker's side of launch/stacks.hpp.
+// The worker's side of the protocol.
 
-/// From here on every thread that stack_signal() reaches writes its frames to `fd`, a pipe that
-/// does not wait, between the lines "begin TID" and "end TID". To be called before there are other
-/// threads; -1: nobody asks.
+/// Installs a handler that makes each thread that gets stack_signal() write its frames to `fd`, a
+/// non-blocking pipe, between the lines "begin TID" and "end TID". Must be called before other
+/// threads exist. -1 installs nothing.
 void answer_with_stacks(int fd);
 
-/// A thread of another process as the kernel sees it; words are empty where it does not tell.
+/// The kernel's view of a thread of another process; texts that are not reported are empty.
 struct ThreadState {
   pid_t tid = 0;
   std::string name;
   std::string state;        // "S (sleeping)", "D (disk sleep)", "T (stopped)"
-  std::string waits_in;     // the kernel's function
+  std::string waits_in;     // kernel function
   std::string system_call;  // number, arguments, stack and instruction pointer; or "running"
-  bool catches = false;     // its process has a handler for stack_signal()
-  bool blocks = false;      // that signal does not reach it
+  bool catches = false;     // the process has a handler for stack_signal()
+  bool blocks = false;      // the thread blocks that signal
 };
 
 struct Threads {
   std::vector<ThreadState> states;
-  std::size_t left_out = 0;  // beyond the most that were asked for
+  std::size_t left_out = 0;  // number of threads above the limit
 };
 
-/// The threads of a process, the oldest first: empty where it is gone. Never waits for it.
+/// Returns the threads of a process, oldest first; empty if it has ended. Never blocks.
 Threads threads_of(pid_t pid, std::size_t most);
 
 }  // namespace trainctl::launch

@@ -22,12 +22,12 @@ namespace {
 static_assert(std::is_same_v<std::sig_atomic_t, int>);
 volatile std::sig_atomic_t stop_flag = 0;
 
-// Who passes on what others may have sent to this process, too.
+// The supervisor may forward a signal that others have also sent to this process.
 pid_t supervisor_pid = 0;
-volatile std::sig_atomic_t heard = 0;  // from anybody else
+volatile std::sig_atomic_t heard = 0;  // signal from any other process
 volatile std::int64_t heard_at_ns = 0;
 
-// ---- Async-signal-safe; the stop signals do not interrupt each other.
+// ---- Async-signal-safe; the handlers block each other's signals.
 
 std::int64_t now_ns() {
   timespec now{};
@@ -49,7 +49,7 @@ extern "C" void note_stop_signal(int signal, siginfo_t* info, void* /*context*/)
   }
 }
 
-// ----
+// ---- The rest is not async-signal-safe.
 
 struct Range {
   int least;
@@ -140,7 +140,7 @@ void install_stop_flag() {
   for (const int signal : kSignals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
-    const bool kept = signal == SIGHUP && before.sa_handler == SIG_IGN;  // nohup
+    const bool kept = signal == SIGHUP && before.sa_handler == SIG_IGN;  // as under nohup
     if (!kept) ::sigaction(signal, &action, nullptr);
   }
 }

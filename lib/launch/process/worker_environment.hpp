@@ -6,13 +6,14 @@
 #include <filesystem>
 #include <string>
 
-// The worker's side of launch/environment.hpp.
+// The worker's side of the environment in process/child.hpp.
 
 namespace trainctl::launch {
 
-/// What the supervisor told this worker. Descriptors are inherited and closed by exec; -1: none.
+/// The settings that the supervisor passes to this worker. Descriptors are inherited and closed by
+/// execve(); -1 means none.
 struct WorkerEnv {
-  bool supervised = false;  // started by a supervisor; else by hand: one rank, nobody listens
+  bool supervised = false;  // false: started by hand, as a single rank without a supervisor
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
@@ -22,27 +23,26 @@ struct WorkerEnv {
   int store_fd = -1;
   int stacks_fd = -1;
   std::string accelerator;    // "cpu" or "gpu"; empty: the worker chooses
-  std::string group_address;  // by which other nodes reach it; empty: there are none
+  std::string group_address;  // address for other nodes; empty: there are none
 };
 
-/// Reads the environment strictly: Error(config) names the variable that is missing, garbage or out
-/// of range, or the descriptor that is not open. Error(rank_failed) where the parent is not the
-/// supervisor any more.
+/// Reads the environment strictly. Throws Error(config) naming a variable that is missing, invalid
+/// or out of range, or a descriptor that is not open. Throws Error(rank_failed) if the parent is no
+/// longer the supervisor.
 WorkerEnv read_worker_env();
 
-/// From here on SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP (unless ignored) only set the number
-/// that stop_signal() points to, the first of them; the training thread polls it. Does not
-/// interrupt system calls (SA_RESTART). A second one ends the process at once with 130 (SIGINT) or
-/// 143; what the supervisor passes on is none, nor is the same signal within 0.2 s.
+/// Installs handlers for SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP (unless ignored) that only
+/// store the first signal in stop_signal(), which the training thread polls. System calls are
+/// restarted (SA_RESTART). A second signal ends the process immediately with exit code 130 (SIGINT)
+/// or 143; signals from the supervisor and repeats within 0.2 s do not count as a second one.
 void install_stop_flag();
-/// 0, or the signal that asks for a stop. To be handed to the engine, which has no state in common
-/// with the front half.
+/// Returns a pointer to 0 or the stop signal. The pointer is passed to the engine, which shares no
+/// state with the front half.
 const volatile int* stop_signal();
 
-// The environment a worker is started with: the whole interface between supervisor and worker,
-// beside argv
-// ("trainctl worker --run-dir DIR"). torchrun's names where they exist. TRAINCTL_OWN_CORES, which
-// is read in base/machine.hpp, belongs to it, too.
+// The environment that a worker is started with is, with its arguments ("trainctl worker --run-dir
+// DIR"), the whole interface from supervisor to worker. Names are torchrun's if torchrun has one.
+// TRAINCTL_OWN_CORES in base/machine.hpp belongs to it as well.
 
 inline constexpr const char* kRank = "RANK";
 inline constexpr const char* kWorldSize = "WORLD_SIZE";
@@ -54,15 +54,15 @@ inline constexpr const char* kHeartbeatFd =
 inline constexpr const char* kStoreFd =
     "TRAINCTL_STORE_FD";  // socket to the rendezvous store; world > 1
 inline constexpr const char* kStacksFd =
-    "TRAINCTL_STACKS_FD";  // write end of the pipe for the stacks of its threads
+    "TRAINCTL_STACKS_FD";  // write end of the pipe for thread stacks
 inline constexpr const char* kAccelerator =
     "TRAINCTL_ACCELERATOR";  // "cpu" or "gpu": the supervisor decides
 inline constexpr const char* kGroupAddress =
-    "TRAINCTL_GROUP_ADDRESS";  // numeric: by which the ranks of other nodes reach this one
+    "TRAINCTL_GROUP_ADDRESS";  // numeric address that ranks of other nodes connect to
 inline constexpr const char* kSupervisorPid =
-    "TRAINCTL_SUPERVISOR_PID";  // a worker whose parent is another one leaves
+    "TRAINCTL_SUPERVISOR_PID";  // a worker with another parent exits
 inline constexpr const char* kEnvReady =
-    "TRAINCTL_ENV_READY";  // "1": set before exec, the worker need not exec itself
+    "TRAINCTL_ENV_READY";  // "1": set before execve(), so the worker need not re-execute itself
 inline constexpr const char* kTorchRoot = "TRAINCTL_TORCH_ROOT";
 
 }  // namespace trainctl::launch

@@ -63,7 +63,7 @@ Address address_of(const addrinfo& info) {
       info.ai_family == AF_INET6 &&
       starts_with(v6(address).sin6_addr, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF});
   if (!is_mapped) return address;
-  // ::ffff:10.0.0.1 is an address of IPv4 in another dress.
+  // ::ffff:10.0.0.1 is an IPv4-mapped address.
   sockaddr_in plain{};
   plain.sin_family = AF_INET;
   plain.sin_port = v6(address).sin6_port;
@@ -138,7 +138,7 @@ Fd tcp_socket(const Address& address) {
   return Fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Where the system lacks one of them, the connection works without.
+// The options are not essential, so failures are ignored.
 void make_lively(const Fd& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -155,7 +155,7 @@ struct Interface {
   int family = AF_INET;
 };
 
-/// Of IPv4 or IPv6.
+/// Copies an IPv4 or IPv6 address.
 Address address_of(const sockaddr* info) {
   Address address;
   address.size = info->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
@@ -174,7 +174,7 @@ std::vector<Interface> interfaces() {
     const int family = each->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     const Address address = address_of(each->ifa_addr);
-    // One that is good on one link only cannot be given to others without that link.
+    // A link-local address is valid on one link only, so other nodes cannot use it.
     if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6(address).sin6_addr)) continue;
     found.push_back({each->ifa_name, endpoint_of(address).host, family});
   }
@@ -187,7 +187,7 @@ int family_of(const std::string& address) {
   return ::inet_pton(AF_INET6, address.c_str(), &bytes) == 1 ? AF_INET6 : AF_UNSPEC;
 }
 
-// 127.0.0.2 is no interface's, and yet this machine's.
+// 127.0.0.2 belongs to no interface but to this machine, so bind() decides.
 bool is_ours(const std::string& address, int family) {
   Address place;
   place.storage.ss_family = static_cast<sa_family_t>(family);

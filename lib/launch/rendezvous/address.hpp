@@ -11,7 +11,7 @@
 
 namespace trainctl::launch {
 
-/// An address of IPv4 or IPv6 with its port, as the kernel takes it.
+/// An IPv4 or IPv6 address with its port, in the kernel's format.
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = sizeof(sockaddr_storage);
@@ -20,62 +20,64 @@ struct Address {
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-/// Who can reach what listens there.
+/// The hosts that can reach a socket that listens on an address.
 enum class Reach {
   every_address,  // 0.0.0.0, ::
   this_machine,
-  private_network,  // link-local and shared (RFC 6598) addresses, too
+  private_network,  // also link-local and shared (RFC 6598) addresses
   public_network,
   group,  // multicast and broadcast
 };
 Reach reach_of(const Address& address);
 
 struct Resolved {
-  std::vector<Address> addresses;  // those of this machine alone come last
-  std::string failure;             // why there is none
+  std::vector<Address> addresses;  // loopback addresses come last
+  std::string failure;             // the reason if there is no address
 };
-/// Numeric addresses and names; waits for the name service.
+/// Resolves a numeric address or a name. Blocks until the name service answers.
 Resolved resolve(const Endpoint& endpoint);
 
-/// Numeric, with the scope of a link-local one.
+/// Returns the address in numeric form, with the scope of a link-local address.
 Endpoint endpoint_of(const Address& address);
 Address local_address(const Fd& socket);
 bool operator==(const Address& a, const Address& b);
 
-/// A socket of that family: close-on-exec and non-blocking. Invalid where there is none; see errno.
+/// Creates a close-on-exec, non-blocking TCP socket of the address family. The descriptor is
+/// invalid on failure; see errno.
 Fd tcp_socket(const Address& address);
-/// Small messages leave at once, and a peer that is gone without a word is noticed after 20 s.
+/// Sets TCP_NODELAY and keep-alive, so that small messages are sent immediately and a peer that
+/// disappears is noticed after 20 s.
 void make_lively(const Fd& socket);
 
-// The address by which the ranks of this node are reached from others.
+// The functions below find the address by which ranks of other nodes reach this node.
 
-/// The address of `wish`, an interface of this machine ("eth0") or one of its addresses. Of several
-/// addresses of an interface the first of the family of `like`, a numeric address. Throws
-/// Error(config) naming the interfaces there are.
+/// Returns the address for `wish`, an interface of this machine ("eth0") or one of its addresses.
+/// If an interface has several, the first one of the family of `like`, a numeric address, is used.
+/// Throws Error(config) naming the existing interfaces.
 std::string interface_address(const std::string& wish, const std::string& like);
 
-/// The numeric addresses of all interfaces, loopback and all; link-local ones of IPv6 aside.
-/// Error(resource).
+/// Returns the numeric addresses of all interfaces, including loopback, without link-local IPv6
+/// addresses. Throws Error(resource).
 std::vector<std::string> interface_addresses();
 
-/// The interface that has this address; empty where none says so.
+/// Returns the interface with this address; empty if no interface has it.
 std::string interface_of(const std::string& address);
 
-// The socket of the head.
+// ---- The socket of the coordinator.
 
 struct Listening {
   Fd socket;
-  Address address;  // with the real port
+  Address address;  // with the assigned port
 };
 
-/// It is written as a number, not as a name.
+/// Returns whether the host is an IP address, not a name.
 bool is_numeric(const std::string& host);
 
-/// A listening socket on the first address of the endpoint that will do, and on no other; waits for
-/// a port that is taken. Errors as Listener's.
+/// Listens on the first suitable address of the endpoint, and on no other. Waits while the port is
+/// in use. Throws as the constructor of Listener.
 Listening listen_at(const Listener::Options& options);
 
-/// What this machine calls itself; "this machine" where it does not tell.
+/// Returns the host name, or "this machine" if the system reports none.
 std::string host_name();
 
 }  // namespace trainctl::launch

@@ -11,10 +11,10 @@ namespace trainctl::launch {
 namespace {
 
 constexpr std::string_view kMagic = "trainctl";
-constexpr std::size_t kHeadBytes = 4;  // of a frame
+constexpr std::size_t kHeadBytes = 4;  // length of a frame
 constexpr std::size_t kShownBytes = 60;
 
-// Texts have their length in front, the rest a fixed size: no two exchanges give the same text.
+// Texts are prefixed with their length and other fields have a fixed size: the encoding is unique.
 std::string proved_text(std::string_view side, const Exchange& exchange) {
   std::string text;
   wire::put_text(text, "trainctl rendezvous");
@@ -68,7 +68,7 @@ Nonce make_nonce() {
 
 bool same_in_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
-  // Volatile: nothing may be left out once the outcome is known.
+  // `volatile` keeps the compiler from returning early.
   volatile unsigned difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const unsigned bits = static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
@@ -107,7 +107,7 @@ std::optional<std::string> FrameGatherer::take(std::string_view bytes) {
   return body;
 }
 
-// ---- the head
+// ---- the coordinator
 
 HeadHandshake::HeadHandshake(const Token& token, std::string run_id, const Nonce& nonce)
     : token_(token) {
@@ -161,7 +161,7 @@ void HeadHandshake::answer(const Answer& answer) {
   output_ += wire::framed(body);
 }
 
-// ---- the side that joins
+// ---- the joining side
 
 JoinHandshake::JoinHandshake(const Join& request, const Nonce& nonce) : token_(request.token) {
   exchange_ = {request.claim, request.run_id, nonce, {}};

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <utility>
 
-// How a joining side and the head prove to each other that they know the token: both machines take
-// bytes and give bytes, so they are tested and fuzzed without a socket. Frames (a length u32 and
-// its body; see wire.hpp), in this order:
+// The handshake in which a joining node and the coordinator (the head) prove to each other that
+// they know the token. Both state machines consume and produce bytes, so they are tested and fuzzed
+// without sockets. The frames (a u32 length and a body; see wire.hpp) are, in this order:
 //
 // clang-format off
 //   joiner  hello      "trainctl", version u8, role u8, number u32, nonce (32 bytes), run id (text)
@@ -22,27 +22,27 @@
 //   head    answer     verdict u8, reason (text), proof (32 bytes)
 // clang-format on
 //
-// A proof is the HMAC-SHA256, keyed by the token, of who proves it, the version, both nonces, the
-// claim and the run id; the head's covers its verdict and reason as well. So what one connection or
-// one side has said proves nothing in another. Whoever has not proved the token gets 32 random
-// bytes from the head, and no word.
+// A proof is the HMAC-SHA256, keyed with the token, of the prover's role, the version, both nonces,
+// the claim and the run id; the head's proof also covers its verdict and reason. A proof is
+// therefore worthless in another connection or for the other side. A peer without the token gets
+// only 32 random bytes from the head.
 
 namespace trainctl::launch {
 
 inline constexpr std::uint8_t kHandshakeVersion = 1;
 inline constexpr std::size_t kMaxRunIdBytes = 256;
 inline constexpr std::size_t kMaxReasonBytes = 256;
-inline constexpr std::size_t kMaxHandshakeBytes = 512;  // of a body
+inline constexpr std::size_t kMaxHandshakeBytes = 512;  // limit for a frame body
 
 using Nonce = std::array<std::byte, 32>;
 
-/// Random bytes of the kernel, for one connection. Error(resource).
+/// Returns random bytes from the kernel, for one connection. Throws Error(resource).
 Nonce make_nonce();
 
-/// Takes as long for texts that differ early as for those that differ late.
+/// Compares two texts; the time does not depend on the first difference.
 bool same_in_constant_time(std::string_view a, std::string_view b);
 
-/// What both sides have told each other.
+/// The values that both sides have exchanged.
 struct Exchange {
   Claim claim;
   std::string run_id;
@@ -54,40 +54,41 @@ enum class Verdict : std::uint8_t { welcome = 1, taken, out_of_range };
 
 struct Answer {
   Verdict verdict = Verdict::welcome;
-  std::string reason;  // for people; empty for welcome
+  std::string reason;  // message for the user; empty for welcome
 };
 
 Sha256 joiner_proof(const Token& token, const Exchange& exchange);
 Sha256 head_proof(const Token& token, const Exchange& exchange, const Answer& answer);
 
-/// Gathers one frame after the other, and never a byte of what follows.
+/// Assembles frames from a stream and never consumes a byte after the current frame.
 class FrameGatherer {
  public:
-  /// Bytes still missing from the frame under way, as far as is known; never 0.
+  /// Returns the number of bytes missing from the current frame, as far as known; never 0.
   [[nodiscard]] std::size_t wanted() const;
-  /// At most `wanted()` bytes; gives the body once it is whole. Error(unexpected) for a length
-  /// above kMaxHandshakeBytes.
+  /// Consumes at most `wanted()` bytes and returns the body when the frame is complete. Throws
+  /// Error(unexpected) for a length above kMaxHandshakeBytes.
   std::optional<std::string> take(std::string_view bytes);
 
  private:
   std::string pending_;
 };
 
-/// The head's side of one connection.
+/// The coordinator's side of one connection.
 class HeadHandshake {
  public:
   HeadHandshake(const Token& token, std::string run_id, const Nonce& nonce);
 
-  /// How many bytes to read, at most, before the next call of take(); 0: no more.
+  /// Returns the maximum number of bytes to read before the next take(); 0 at the end.
   [[nodiscard]] std::size_t wanted() const;
-  /// Error(unexpected) with a sentence about the joiner where it breaks the form or has another
-  /// token, run id or version: the connection is to be closed without a word.
+  /// Consumes bytes. Throws Error(unexpected) describing the joiner if it breaks the protocol or
+  /// has another token, run id or version; the caller then closes the connection without an answer.
   void take(std::string_view bytes);
-  /// What is to be sent now.
+  /// Returns the bytes to send now.
   std::string take_output() { return std::exchange(output_, {}); }
 
-  /// For whom the joiner speaks, once the token is proved; then answer() is due, once.
+  /// Returns the claim of the joiner once it has proved the token; answer() is then called once.
   [[nodiscard]] const std::optional<Claim>& proved() const { return proved_; }
+  /// Answers a joiner that has proved the token; take_output() has the bytes to send.
   void answer(const Answer& answer);
 
  private:
@@ -98,24 +99,24 @@ class HeadHandshake {
   Exchange exchange_;
   FrameGatherer gatherer_;
   bool greeted_ = false;
-  std::string asked_for_;  // the joiner's run id
+  std::string asked_for_;  // run id that the joiner sent
   std::optional<Claim> proved_;
   std::string output_;
 };
 
-/// The side that joins.
+/// The joining side of one connection.
 class JoinHandshake {
  public:
   JoinHandshake(const Join& request, const Nonce& nonce);
 
   [[nodiscard]] std::size_t wanted() const;
-  /// Error(unexpected) where the other side breaks the form or does not know the token.
+  /// Throws Error(unexpected) if the other side breaks the protocol or does not know the token.
   void take(std::string_view bytes);
   std::string take_output() { return std::exchange(output_, {}); }
 
-  /// The challenge has come, and with it the proof is on its way.
+  /// Returns whether the challenge has arrived and the proof was created.
   [[nodiscard]] bool has_proved() const { return challenged_; }
-  /// What the head says, once it has proved the token.
+  /// Returns the answer of the coordinator, once it has proved that it knows the token.
   [[nodiscard]] const std::optional<Answer>& answer() const { return answer_; }
 
  private:

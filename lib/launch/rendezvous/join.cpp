@@ -22,18 +22,18 @@
 namespace trainctl::launch {
 namespace {
 
-// Patience; as long as join() may take, some for what a restart mends, little for what hardly
-// mends.
+// How long join() retries: forever (up to its time-out), some time for errors that a restart fixes,
+// a short time for errors that rarely go away.
 constexpr double kEver = std::numeric_limits<double>::infinity();
 constexpr double kSomeS = 20;
 constexpr double kLittleS = 1;
 constexpr double kConnectS = 5;     // for one address
-constexpr double kHandshakeS = 15;  // the head may be busy
-constexpr double kSliceS = 0.1;     // between two questions whether to give up
+constexpr double kHandshakeS = 15;  // the coordinator may be busy
+constexpr double kSliceS = 0.1;     // between two checks of give_up
 constexpr double kFirstPauseS = 0.05;
 constexpr double kLongestPauseS = 2;
 
-/// Why an attempt came to nothing, and how long it is worth being made again.
+/// The reason why an attempt failed, and how long to retry in that case.
 struct Setback {
   ErrorKind kind;
   std::string what;
@@ -68,7 +68,7 @@ Setback silence() {
       kEver};
 }
 
-// An end of the connection before the head has proved anything may be the head's own end.
+// If the connection closes before the head has proved the token, the head itself may have ended.
 Setback hung_up(const JoinHandshake& handshake) {
   if (!handshake.has_proved())
     return {ErrorKind::rank_failed,
@@ -89,7 +89,7 @@ Setback stranger(const Error& error) {
           kLittleS};
 }
 
-/// Nothing: welcome. One that is taken may be that of a rank that has just ended.
+/// Returns nothing for Verdict::welcome. A claim may be taken by a rank that has just ended.
 std::optional<Setback> setback_of(const Answer& answer) {
   if (answer.verdict == Verdict::welcome) return std::nullopt;
   const bool is_taken = answer.verdict == Verdict::taken;
@@ -101,7 +101,7 @@ std::optional<Setback> setback_of(const Answer& answer) {
                  is_taken ? kSomeS : 0};
 }
 
-/// One call of join().
+/// The attempts of one call of join().
 class Joining {
  public:
   Joining(const Join& request, double end) : request_(request), end_(end) {}
@@ -119,7 +119,7 @@ class Joining {
     return {{}, std::move(first)};
   }
 
-  /// False: the time is over.
+  /// Returns false if the time is over.
   bool pause(double seconds) {
     const double until = std::min(steady_clock().now() + seconds, end_);
     while (true) {
@@ -146,7 +146,7 @@ class Joining {
       if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
     }
     if (failure != 0) return nobody_listens(std::strerror(failure));
-    // Where nobody listens, a socket may meet itself at a port that it was given for its own end.
+    // Without a listener, TCP can connect a socket to itself if its own port is the destination.
     if (local_address(socket) == address) return nobody_listens("it met itself");
     make_lively(socket);
     return std::nullopt;
@@ -169,7 +169,8 @@ class Joining {
     return {Joined{std::move(socket), std::move(host)}, {}};
   }
 
-  /// False: `end` has come. Without an answer afterwards, the other side has closed the connection.
+  /// Returns false if `end` has passed. If it returns true without an answer, the other side has
+  /// closed the connection.
   bool exchange(const Fd& socket, JoinHandshake& handshake, double end) {
     std::string output;
     while (handshake.wanted() > 0) {
@@ -191,7 +192,7 @@ class Joining {
     return true;
   }
 
-  /// False: `end` has come. The caller's next system call tells of errors.
+  /// Returns false if `end` has passed. Errors appear in the caller's next system call.
   bool wait(const Fd& socket, short event, double end) {
     while (true) {
       check_whether_to_give_up();
@@ -229,17 +230,17 @@ Joined join(const Join& request) {
   const double began = steady_clock().now();
   Joining joining(request, began + request.timeout_s);
   double pause_s = kFirstPauseS;
-  double since = began;  // of setbacks in a row that are worth as long
+  double since = began;  // start of consecutive failures with the same patience
   Setback last{ErrorKind::hang, "there was no time", 0};
   bool has_told = false;
   std::optional<Setback> gone;
   while (true) {
     Attempt attempt = joining.attempt();
     if (attempt.joined) return std::move(*attempt.joined);
-    // A head that was there and has ended: another one comes soon, or none.
+    // A coordinator that was reachable has ended: either it is restarted soon or not at all.
     if (attempt.setback->kind == ErrorKind::rank_failed) gone = attempt.setback;
     if (gone && attempt.setback->patience_s == kEver) attempt.setback = gone;
-    // An attempt that the end cut short tells less than the one before.
+    // A time-out in the final attempt is less informative than the failure before.
     const bool tells = !has_told || !joining.is_over() || attempt.setback->kind != ErrorKind::hang;
     const double now = steady_clock().now();
     if (tells) {

@@ -21,10 +21,10 @@ namespace {
 
 constexpr double kPeriodS = 10;
 constexpr int kMostInPeriod = 8;
-constexpr std::size_t kMostKept = 64;  // where nobody takes them
+constexpr std::size_t kMostKept = 64;  // limit if the caller does not take them
 
-/// Sentences about strangers, for a log that they cannot flood: a few in ten seconds, and then how
-/// many there were besides.
+/// Messages about rejected connections, limited so that they cannot flood the log: a few in ten
+/// seconds, followed by the number of omitted ones.
 class Refusals {
  public:
   void add(std::string sentence, double now) {
@@ -34,7 +34,7 @@ class Refusals {
       sentences_.push_back(std::move(sentence));
   }
 
-  /// Closes a period that is over.
+  /// Ends a period whose time is over.
   void see(double now) {
     if (in_period_ == 0 || now < period_end_) return;
     const int besides = in_period_ - kMostInPeriod;
@@ -59,14 +59,14 @@ constexpr double kNoDescriptorPauseS = 1;
 
 bool try_again() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-/// Strangers leave half of the descriptors to the supervisor.
+/// Unauthenticated connections may use half of the descriptors; the rest is for the supervisor.
 std::size_t most_guests() {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return kMaxGuests;
   return std::clamp<std::size_t>(files.rlim_cur / 2, 1, kMaxGuests);
 }
 
-/// A connection that has not proved the token yet.
+/// A connection that has not proved the token.
 struct Guest {
   Fd socket;
   std::string peer;
@@ -79,7 +79,7 @@ struct Guest {
 
 bool has_connection(const Guest& guest) { return guest.socket.valid(); }
 
-// False: it has hung up.
+// Returns false if the peer has closed the connection.
 bool receive(Guest& guest) {
   while (guest.handshake.wanted() > 0) {
     std::array<char, kMaxHandshakeBytes> buffer;
@@ -125,13 +125,13 @@ struct Listener::State {
   Endpoint endpoint;
   std::size_t most = most_guests();
   std::vector<Guest> guests{};
-  std::map<Claim, std::string> taken{};  // by whom
+  std::map<Claim, std::string> taken{};  // the peer that made the claim
   std::vector<Arrival> arrivals{};
   Refusals refusals{};
   double accepts_from = 0;
   bool accepting = true;
 
-  // A machine's own name often stands for 127.0.1.1, by which no other finds it.
+  // The machine's own name often resolves to 127.0.1.1, which other machines cannot connect to.
   void note_limits() {
     const std::string& host = options.endpoint.host;
     const bool is_local = reach_of(local_address(socket)) == Reach::this_machine;
@@ -149,7 +149,7 @@ struct Listener::State {
       Fd fresh(::accept4(socket.get(), peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fresh.valid() &&
           (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-        // It stays ready for poll(): without a pause the supervisor would do nothing else.
+        // poll() keeps reporting the socket; without a pause the supervisor would be busy with it.
         accepts_from = now + kNoDescriptorPauseS;
         refusals.add(fmt::format("a connection has to wait: {}; `ulimit -n` sets the limit",
                                  std::strerror(errno)),
@@ -157,7 +157,7 @@ struct Listener::State {
         return;
       }
       if (!fresh.valid() && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (!fresh.valid()) continue;  // it was gone before it was accepted
+      if (!fresh.valid()) continue;  // the peer closed it before accept()
       make_lively(fresh);
       guests.push_back({std::move(fresh),
                         to_text(endpoint_of(peer)),
@@ -167,7 +167,7 @@ struct Listener::State {
     }
   }
 
-  // False: the guest is gone, or has become an arrival.
+  // Returns false if the guest has disconnected or has become an arrival.
   bool serve(Guest& guest, double now) {
     bool stays = false;
     try {

@@ -26,7 +26,7 @@ struct Holder {
   std::string inode;
 };
 
-// As /proc/net/tcp writes it: the words of the address as they lie in memory.
+// Returns the format of /proc/net/tcp: the words of the address in memory order.
 std::string address_digits(const Address& address) {
   std::array<std::uint32_t, 4> words{};
   std::size_t count = 4;
@@ -49,13 +49,13 @@ bool holds(const std::string& local, const Address& address) {
   return at == address_digits(address) || at.find_first_not_of('0') == std::string::npos;
 }
 
-// A listener before a mere connection that has the port.
+// A listening socket has priority over a connection on the same port.
 std::optional<Holder> holder_in(const char* table, const Address& address) {
   constexpr const char* kListening = "0A";
   std::ifstream lines(table);
   std::optional<Holder> found;
   std::string line;
-  std::getline(lines, line);  // the heads of the columns
+  std::getline(lines, line);  // skip the column headers
   while (std::getline(lines, line)) {
     std::istringstream words(line);
     std::string slot, local, remote, state, queues, timer, retries, timeout;
@@ -79,7 +79,7 @@ bool has_socket(const fs::path& descriptors, const std::string& link) {
   return false;
 }
 
-/// Empty: not to be seen, another user's.
+/// Returns an empty text if the process is not visible, for example another user's.
 std::string process_with(const std::string& inode) {
   const std::string link = fmt::format("socket:[{}]", inode);
   std::error_code unseen;
@@ -93,8 +93,8 @@ std::string process_with(const std::string& inode) {
   return {};
 }
 
-/// Who holds that address and port on this machine, as far as /proc tells: "process 4711
-/// (python3)", "a process of user id 1000"; empty: nobody that can be seen.
+/// Returns the owner of the address and port on this machine, as far as /proc shows it: "process
+/// 4711 (python3)", "a process of user id 1000"; empty if none is visible.
 std::string owner_of_port(const Address& address) {
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     const auto holder = holder_in(table, address);
@@ -108,12 +108,12 @@ std::string owner_of_port(const Address& address) {
 constexpr int kBacklog = 1024;
 constexpr double kPauseS = 0.1;
 
-/// Why it cannot be listened at one address.
+/// The reason why an address cannot be listened on.
 struct Obstacle {
   ErrorKind kind = ErrorKind::config;
   std::string what;
   bool may_pass = false;
-  std::optional<Address> taken;  // whose owner is of interest
+  std::optional<Address> taken;  // the address whose owner to report
 };
 
 struct BindAttempt {
@@ -154,8 +154,8 @@ Obstacle obstacle_of(int cause, const Address& address) {
           .what = fmt::format("port {} of {}: {}", at.port, at.host, std::strerror(cause))};
 }
 
-// On Linux SO_REUSEADDR lets a port be taken whose last connections are fading out, and never one
-// that somebody listens on. With port 0 it could hand out one that is in use already.
+// On Linux SO_REUSEADDR allows a port whose last connections are in TIME_WAIT, but never one with a
+// listener. With port 0 it could return a port that is in use.
 int bind_and_listen(const Fd& socket, const Address& address) {
   const int yes = 1;
   const bool is_named = endpoint_of(address).port != 0;
@@ -164,7 +164,7 @@ int bind_and_listen(const Fd& socket, const Address& address) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
   if (::bind(socket.get(), address.get(), address.size) != 0) return errno;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes,
-               sizeof yes);  // its connections have it, too
+               sizeof yes);  // inherited by its connections
   return ::listen(socket.get(), kBacklog) == 0 ? 0 : errno;
 }
 
@@ -179,8 +179,8 @@ BindAttempt attempt_at(const Address& address, const Listener::Options& options)
 
 bool is_local(const Address& address) { return reach_of(address) == Reach::this_machine; }
 
-// For a name that is this machine's own to itself, as 127.0.1.1 often is: other machines know it by
-// the address of an interface. Which, only somebody else could say where there are several.
+// If the machine's name resolves to a loopback address for itself, often 127.0.1.1, other machines
+// know it by the address of an interface. With several interfaces the user must choose.
 Resolved of_network(const Listener::Options& options) {
   std::vector<Address> v4;
   std::vector<Address> v6;
@@ -198,7 +198,7 @@ Resolved of_network(const Listener::Options& options) {
                       found.empty() ? "there is no network" : "there are several networks")};
 }
 
-// A loopback address that is typed is the user's word.
+// A loopback address that the user specifies is used.
 Resolved resolved_for(const Listener::Options& options) {
   const std::string& host = options.endpoint.host;
   Resolved resolved = resolve(options.endpoint);
@@ -208,7 +208,7 @@ Resolved resolved_for(const Listener::Options& options) {
   return resolved.addresses.empty() ? of_network(options) : resolved;
 }
 
-// The obstacle is the first that may pass, else the first.
+// The reported obstacle is the first that may go away, or else the first one.
 BindAttempt attempt(const Listener::Options& options) {
   const Resolved resolved = resolved_for(options);
   if (resolved.addresses.empty())

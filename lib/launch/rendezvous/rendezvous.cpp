@@ -17,7 +17,7 @@
 namespace trainctl::launch {
 namespace {
 
-constexpr std::size_t kMaxHostBytes = 253;  // of a name in DNS
+constexpr std::size_t kMaxHostBytes = 253;  // maximum length of a DNS name
 constexpr std::size_t kShownEndpointBytes = 80;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
@@ -32,7 +32,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Names are left to the name service, but for what cannot be part of one.
+/// Rejects only characters that no name can contain; the name service decides about the rest.
 bool may_be_name(std::string_view host) {
   for (const char c : host) {
     if (!is_letter_or_digit(c) && c != '-' && c != '.' && c != '_') return false;
@@ -122,7 +122,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kWhite) - first + 1);
 }
 
-// One byte more than is allowed tells that there is more.
+// Reads one byte more than allowed, to detect a longer file.
 std::string read_at_most(int fd, std::size_t limit, const std::string& label) {
   std::string text(limit + 1, '\0');
   std::size_t size = 0;
@@ -137,9 +137,9 @@ std::string read_at_most(int fd, std::size_t limit, const std::string& label) {
   return text;
 }
 
-// As base's, but nobody else may ever open it.
+// Like the temporary files of base/files.hpp, but with a mode that no other user can ever open.
 Fd make_own_file(const fs::path& path) {
-  ::unlink(path.c_str());  // of a process of this number that was killed
+  ::unlink(path.c_str());  // left by a killed process with the same pid
   Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   ENSURE(resource, fd.valid(), "cannot write a token to {}: {}", printable(path.string()),
          std::strerror(errno));
@@ -179,7 +179,7 @@ std::string token_digits(const Token& token) {
 
 Token read_token_file(const fs::path& path) {
   const std::string label = printable(path.string());
-  // Without O_NONBLOCK a named pipe would be waited for.
+  // Without O_NONBLOCK, opening a named pipe would block.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ENSURE(config, fd.valid(), "cannot read the token in {}: {}", label, std::strerror(errno));
   struct stat info {};

@@ -15,102 +15,102 @@
 #include <string_view>
 #include <vector>
 
-// How the supervisors of several nodes find each other: the head listens on one address, the others
-// join it over TCP and prove that they know the token of the run. What the connections carry
-// afterwards is neither encrypted nor authenticated any more: the network has to be a private one.
+// How the supervisors of several nodes find each other: the coordinator (node 0, "the head")
+// listens on one address, the others connect over TCP and prove that they know the run's token. The
+// connections are neither encrypted nor authenticated afterwards: the network must be private.
 
 namespace trainctl::launch {
 
-/// What a connection speaks for: one rank (the store protocol follows) or a whole node (its control
+/// The purpose of a connection: one rank (the store protocol follows) or a whole node (its control
 /// link).
 enum class Role : std::uint8_t { rank = 1, node };
 
-/// Whom a connection speaks for; each is claimed once.
+/// The rank or node that a connection is for; each can be claimed once at a time.
 struct Claim {
   Role role = Role::rank;
   int number = 0;
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
-/// "rank 3", "node 1".
+/// Returns "rank 3" or "node 1".
 std::string to_text(const Claim& claim);
 
 inline constexpr std::uint16_t kRendezvousPort = 29400;
 
 struct Endpoint {
-  std::string host;  // a name or an address, without brackets
+  std::string host;  // name or address, without brackets
   std::uint16_t port = kRendezvousPort;
 };
 
-/// "10.0.0.1:29500", "[::1]:29500", "node1"; without a port kRendezvousPort. Error(config).
+/// Parses "10.0.0.1:29500", "[::1]:29500" or "node1" (with kRendezvousPort). Throws Error(config).
 Endpoint parse_endpoint(std::string_view text);
-/// As parse_endpoint() reads it: "[::1]:29500".
+/// Returns a text that parse_endpoint() reads: "[::1]:29500".
 std::string to_text(const Endpoint& endpoint);
 
-/// The secret of one run. It is never part of an error or a log.
+/// The secret of one run. It never appears in errors or logs.
 using Token = std::array<std::byte, 32>;
 
-/// Fresh from the kernel's random numbers. Error(resource).
+/// Generates a token from the kernel's random numbers. Throws Error(resource).
 Token make_token();
-/// 64 hex digits, white space around them aside. Error(config) says `where` they came from and
-/// never what they were.
+/// Parses 64 hex digits with optional surrounding white space. Throws Error(config) that names
+/// `where` the digits came from, but never the digits.
 Token parse_token(std::string_view hex, std::string_view where);
-/// As parse_token() reads it.
+/// Returns a text that parse_token() reads.
 std::string token_digits(const Token& token);
-/// Error(config) where there is no token, or the group or others may read the file.
+/// Reads a token. Throws Error(config) if the file has none, or if group or others can read it.
 Token read_token_file(const fs::path& path);
-/// Mode 0600, whole or not at all; takes the place of a file that is there. Error(resource).
+/// Writes the token atomically with mode 0600, replacing an existing file. Throws Error(resource).
 void write_token_file(const fs::path& path, const Token& token);
 
-/// Asked a few times a second during a wait; true ends it with Error(interrupted).
+/// Called a few times per second during a wait; true ends the wait with Error(interrupted).
 using GiveUp = std::function<bool()>;
 
-/// The head's side: accepts who knows the token. Driven by the supervisor's poll loop; never waits
-/// once it is made. At most 1,024 connections are under way (fewer where few descriptors may be
-/// open), each with 5 s and less than a kilobyte, whoever is at the other end.
+/// The coordinator's listener: accepts peers that know the token. Driven by the supervisor's poll
+/// loop; only the constructor blocks. At most 1,024 unauthenticated connections exist at a time
+/// (fewer with a low descriptor limit), each limited to 5 s and less than a kilobyte.
 class Listener {
  public:
   struct Options {
-    Endpoint endpoint;  // port 0: any that is free
+    Endpoint endpoint;  // port 0: any free port
     Token token{};
     std::string run_id;        // at most 256 bytes
     int world_size = 1;        // a multiple of `nodes`
-    int nodes = 1;             // node 0 is the head: neither it nor its ranks can be claimed
-    bool any_address = false;  // public addresses, too (--i-know)
-    bool other_hosts = false;  // some nodes are surely not on this machine: see below
-    double port_wait_s = 10;   // for a port that is taken
+    int nodes = 1;             // node 0 is the coordinator: it and its ranks cannot be claimed
+    bool any_address = false;  // allow public addresses
+    bool other_hosts = false;  // some nodes are on other machines: see below
+    double port_wait_s = 10;   // how long to wait for a port in use
     GiveUp give_up{};
   };
 
-  /// Listens on exactly that address, a name's first that will do. With `other_hosts` no loopback
-  /// address will do for a name: where it has no other, the only network address of this machine
-  /// takes its place. Error(config): the address is public, stands for all addresses, cannot be
-  /// reached by the other hosts, or belongs to another machine. Error(resource): the port is
-  /// still taken after `port_wait_s`; names its owner where /proc tells.
+  /// Listens on exactly one address, the first suitable one of a name. With `other_hosts` a
+  /// loopback address is not suitable for a name; if the name has no other address, the machine's
+  /// only network address is used. Throws Error(config) if the address is public, a wildcard,
+  /// unreachable for the other hosts, or of another machine. Throws Error(resource) if the port is
+  /// still in use after `port_wait_s`, with its owner if /proc shows it.
   explicit Listener(Options options);
   ~Listener();
   Listener(Listener&&) noexcept;
   Listener& operator=(Listener&&) noexcept;
 
-  /// Where it listens: a numeric address and the real port.
+  /// Returns the numeric address and the assigned port.
   [[nodiscard]] const Endpoint& endpoint() const;
-  /// What to poll for.
+  /// Adds the descriptors and events to poll for.
   void append_to(std::vector<pollfd>& polls) const;
-  /// Serves whoever is ready, and drops who has had his time; to be called a few times a second.
-  /// `now` in seconds of a steady clock.
+  /// Serves connections that are ready and drops those whose time is over. Must be called a few
+  /// times per second. `now` is in seconds of a steady clock.
   void serve(double now);
 
   struct Arrival {
     Claim claim;
-    Fd socket;         // non-blocking, close-on-exec, without delay, kept alive; nothing read ahead
+    Fd socket;         // non-blocking, close-on-exec, TCP_NODELAY, keep-alive; no data read ahead
     std::string peer;  // "10.0.0.7:41234"
   };
-  /// Who has proved the token since the last call; the claim is taken until release().
+  /// Returns the peers that proved the token since the last call. A claim is taken until release().
   std::vector<Arrival> take_arrivals();
-  /// Sentences for the log, a bounded number a time: who was turned away and why, and what may keep
-  /// others from joining.
+  /// Returns a bounded number of messages for the log: rejected connections with the reason, and
+  /// problems that can keep nodes from joining.
   std::vector<std::string> take_refusals();
-  /// The connection of that claim is gone: it may be claimed again.
+  /// Reports that the connection of a claim has closed, so that it can be claimed again.
   void release(const Claim& claim);
 
  private:
@@ -118,29 +118,29 @@ class Listener {
   std::unique_ptr<State> state_;
 };
 
-/// What one connection to the head needs.
+/// The parameters of a connection to the coordinator.
 struct Join {
   Endpoint endpoint;
   Token token{};
   std::string run_id;
   Claim claim;
-  double timeout_s = 300;  // for the head to listen
+  double timeout_s = 300;  // for the coordinator to listen
   GiveUp give_up{};
 };
 
 struct Joined {
-  Fd socket;                  // blocking, close-on-exec, without delay, kept alive
-  std::string local_address;  // numeric, of this side: what other nodes reach this one by
+  Fd socket;                  // blocking, close-on-exec, TCP_NODELAY, keep-alive
+  std::string local_address;  // numeric address of this side, by which other nodes can reach it
 };
 
-/// Connects to the head and proves the token; tries again until `timeout_s` while nobody listens.
-/// Error(hang): nobody did, or nobody answered. Error(rank_failed): the head closed each
-/// connection, or closed one and was not there again within 20 s. Error(config): the name is
-/// unknown, the token or run id is another one, or the claim is taken or out of range. Each names
-/// the endpoint and what to check.
+/// Connects to the coordinator and proves the token; retries until `timeout_s` while nothing
+/// listens. Throws Error(hang) if nothing listened or answered, Error(rank_failed) if the
+/// coordinator closed each connection, or closed one and did not return within 20 s, Error(config)
+/// if the name is unknown, the token or run id differs, or the claim is taken or out of range. Each
+/// names the endpoint and what to check.
 Joined join(const Join& request);
 
-/// The kernel's random numbers, fit for secrets. Error(resource).
+/// Fills the bytes from the kernel's cryptographic random numbers. Throws Error(resource).
 void fill_with_random(std::span<std::byte> bytes);
 
 }  // namespace trainctl::launch

@@ -43,7 +43,7 @@ void StoreServer::serve() {
   answer_waiting();
 }
 
-// False: the client is gone, by itself or cut off.
+// Returns false if the client has disconnected or was cut off.
 bool StoreServer::serve(Client& client) {
   try {
     return send(client) && receive(client) && send(client);
@@ -54,7 +54,7 @@ bool StoreServer::serve(Client& client) {
 }
 
 bool StoreServer::receive(Client& client) {
-  handle_frames(client);  // those that had to wait for the output
+  handle_frames(client);  // requests that waited for the output
   if (!client.output.empty()) return true;
   std::array<char, 1 << 16> buffer;
   const ssize_t count = ::recv(client.socket.get(), buffer.data(), buffer.size(), 0);
@@ -92,7 +92,7 @@ bool StoreServer::send(Client& client) {
   return true;
 }
 
-// Nothing: the reply has to wait.
+// Returns nothing if the reply has to wait.
 std::optional<Reply> StoreServer::answer(const Request& request) {
   Reply reply;
   reply.id = request.id;
@@ -125,7 +125,7 @@ Reply StoreServer::store(const std::string& key, std::string value, Reply reply)
   const auto found = values_.find(key);
   const std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size();
   const std::size_t after = stored_bytes_ - before + key.size() + value.size();
-  // Every entry costs some bytes of its own, so their number is bounded as well.
+  // Every entry has an overhead, so that the number of entries is bounded as well.
   constexpr std::size_t kEntryBytes = 128;
   if (after + (values_.size() + 1) * kEntryBytes > kMaxStoreBytes) {
     reply.status = Status::full;
@@ -157,7 +157,7 @@ void StoreServer::answer_waiting() {
     if (const auto reply = answer(*client.waiting)) {
       client.waiting.reset();
       client.output += encode_reply(*reply);
-      send(client);  // a failure shows at the next call
+      send(client);  // a failure appears in the next call
     }
   }
 }
@@ -169,7 +169,7 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// The supervisor answers at once unless it is stopped or overwhelmed.
+// The supervisor answers immediately unless it is stopped or overloaded.
 constexpr Milliseconds kReplyTimeout{60'000};
 
 [[noreturn]] void supervisor_gone() {
@@ -202,7 +202,7 @@ struct StoreClient::State {
   std::uint32_t last_id = 0;
   std::string input;
 
-  // The reply, or nothing when the time is over; a late reply is recognized by its id and dropped.
+  // Returns the reply, or nothing on time-out; a late reply is recognized by its id and dropped.
   std::optional<Reply> ask(Request request, Milliseconds timeout) {
     const auto end = std::chrono::steady_clock::now() + timeout;
     const std::lock_guard lock(mutex);
@@ -300,7 +300,7 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
   for (const std::string& key : keys) check_key(key);
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (true) {
-    // In slices, so that other threads get their turn.
+    // Waits in slices, so that other threads can use the connection.
     constexpr Milliseconds kSlice{50};
     if (state_->ask({.operation = Operation::wait, .keys = keys},
                     std::min(kSlice, left_until(end))))

@@ -16,26 +16,27 @@
 
 namespace trainctl::launch {
 
-/// Client of the supervisor's key-value store, over the inherited Unix socket: what c10d needs to
-/// form a group. One request at a time; thread-safe. Throws Error(rank_failed) when the supervisor
-/// is gone, Error(hang) on time-out.
+/// Client of the supervisor's key-value store over the inherited Unix socket; c10d uses it to form
+/// a process group. One request at a time; thread-safe. Throws Error(rank_failed) if the supervisor
+/// has ended, Error(hang) on time-out.
 class StoreClient {
  public:
-  /// Owns the descriptor from here on.
+  /// Takes ownership of the descriptor.
   explicit StoreClient(int fd);
   ~StoreClient();
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
 
-  /// Key up to 64 KiB, value up to 1 MiB, 64 MiB in all: Error(resource) where the store is full.
+  /// Sets a value. Keys have up to 64 KiB, values up to 1 MiB, the store up to 64 MiB; throws
+  /// Error(resource) if it is full.
   void set(const std::string& key, const std::string& value);
-  std::optional<std::string> look(const std::string& key);  // does not wait
-  /// The sum, kept as decimal text; a key that is not there counts as 0.
+  std::optional<std::string> look(const std::string& key);  // does not block
+  /// Adds to a decimal number and returns the sum; a missing key counts as 0.
   std::int64_t add(const std::string& key, std::int64_t delta);
   bool erase(const std::string& key);
   std::int64_t size();
-  /// Waits until every key is there: at most 1,024 keys of 1 MiB in all. Error(hang) names the
-  /// first and the time.
+  /// Blocks until all keys exist, at most 1,024 keys of 1 MiB in total. Throws Error(hang) naming
+  /// the first missing key and the time.
   void wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout);
 
  private:
@@ -43,14 +44,14 @@ class StoreClient {
   std::unique_ptr<State> state_;
 };
 
-// Frames between StoreClient and StoreServer. A frame is a length (4 bytes, little-endian, of what
-// follows) and a body: request: id u32, operation u8, then its fields; reply: id u32, status u8,
-// then a value. A text is a length u32 and its bytes. Lengths are checked before anything is
-// allocated for them.
+// The frames between StoreClient and StoreServer consist of a length (4 bytes, little-endian, of
+// the body) and a body. A request has an id u32, an operation u8 and its fields; a reply has an id
+// u32, a status u8 and a value. A text has a length u32 and its bytes. Lengths are checked before
+// memory is allocated.
 
 inline constexpr std::size_t kMaxKeyBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxValueBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxStoreBytes = std::size_t{64} << 20;  // keys and values of all
+inline constexpr std::size_t kMaxStoreBytes = std::size_t{64} << 20;  // keys and values in total
 inline constexpr std::size_t kMaxWaitKeys = 1024;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 64;
 inline constexpr std::size_t kFrameHeadBytes = 4;
@@ -61,45 +62,46 @@ enum class Status : std::uint8_t { ok = 1, absent, full, not_a_number };
 struct Request {
   std::uint32_t id = 0;
   Operation operation = Operation::size;
-  std::vector<std::string> keys;  // one, but for wait; none for size
-  std::string value;              // of set
-  std::int64_t delta = 0;         // of add
+  std::vector<std::string> keys;  // one key, except for wait (several) and size (none)
+  std::string value;              // for set
+  std::int64_t delta = 0;         // for add
 };
 
 struct Reply {
   std::uint32_t id = 0;
   Status status = Status::ok;
-  std::string value;  // of look; decimal for add and size
+  std::string value;  // for look; decimal for add and size
 };
 
-/// Whole frames, head included. The caller keeps to the limits.
+/// Returns a whole frame with its length. The caller respects the limits.
 std::string encode_request(const Request& request);
 std::string encode_reply(const Reply& reply);
 
-/// What a body says. Throws Error(unexpected) with the reason where it breaks a limit or the form.
+/// Parses a body. Throws Error(unexpected) with the reason if it exceeds a limit or is malformed.
 Request decode_request(std::string_view body);
 Reply decode_reply(std::string_view body);
 
-/// Length of the body of the frame at the front of `bytes`; nothing while the head is incomplete.
+/// Returns the body length of the frame at the front of `bytes`; empty if the length is incomplete.
 /// Throws Error(unexpected) above the limit.
 std::optional<std::size_t> body_bytes(std::string_view bytes);
 
-/// The rendezvous store: keys and values for the ranks of one job, driven by the supervisor's poll
-/// loop. Never waits; memory and work per call are bounded whatever a client sends.
+/// The rendezvous store: keys and values for the ranks of one job, owned by the supervisor and
+/// driven by its poll loop. Never blocks; memory and work per call are bounded for any input.
 class StoreServer {
  public:
-  /// Serves one more rank over a socket (made non-blocking here). At most 1,024.
+  /// Adds a rank, and makes its socket non-blocking. At most 1,024 clients.
   void add_client(int rank, Fd socket);
-  /// What to poll for.
+  /// Adds the descriptors and events to poll for.
   void append_to(std::vector<pollfd>& polls) const;
-  /// Serves whoever is ready: at most 64 KiB read a client.
+  /// Serves clients that are ready, and reads at most 64 KiB from each.
   void serve();
 
+  /// A client that was disconnected, and the reason.
   struct Cut {
     int rank;
     std::string reason;
   };
-  /// Clients that broke the protocol and were cut off since the last call.
+  /// Returns the clients that were cut off since the last call because they broke the protocol.
   std::vector<Cut> take_cuts();
   [[nodiscard]] std::size_t stored_bytes() const { return stored_bytes_; }
   [[nodiscard]] std::size_t clients() const { return clients_.size(); }
@@ -109,7 +111,7 @@ class StoreServer {
     int rank;
     Fd socket;
     std::string input;
-    std::string output;              // while it is not sent, nothing more is read
+    std::string output;              // nothing more is read until it is sent
     std::optional<Request> waiting;  // a new request replaces it
   };
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// Bytes of the protocols between supervisors and ranks: numbers are little-endian, a text is a
-// length u32 and its bytes. Lengths are checked before anything is allocated for them.
+// Encoding of the protocols between supervisors and ranks: numbers are little-endian, a text is a
+// u32 length and its bytes. Lengths are checked before memory is allocated.
 
 namespace trainctl::launch::wire {
 
@@ -28,14 +28,14 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The body with its length (u32) in front.
+/// Returns the body prefixed with its length (u32).
 inline std::string framed(const std::string& body) {
   std::string frame;
   put(frame, static_cast<std::uint32_t>(body.size()));
   return frame + body;
 }
 
-/// Takes values from the front of a body. Throws Error(unexpected) where it ends too early.
+/// Reads values from the front of a body. Throws Error(unexpected) if the body is too short.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}

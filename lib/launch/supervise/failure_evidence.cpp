@@ -76,13 +76,13 @@ std::string log_tail(const fs::path& log) {
     if (lines.size() > kMaxLines) lines.pop_front();
   }
   if (cut && lines.size() < kMaxLines && lines.size() > 1)
-    lines.pop_front();  // it begins in the middle
+    lines.pop_front();  // the first line is incomplete
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 namespace {
 
-// "oom_kill 3" among other lines.
+// Reads "oom_kill 3" among other lines.
 std::optional<std::uint64_t> counter(const fs::path& path) {
   std::ifstream file(path);
   std::string name;
@@ -93,7 +93,7 @@ std::optional<std::uint64_t> counter(const fs::path& path) {
   return std::nullopt;
 }
 
-// Of the innermost group that has one: in a container the path may be that of the host.
+// Reads the innermost group that has the file: in a container the path may be that of the host.
 std::optional<std::uint64_t> innermost(const std::vector<fs::path>& groups, const char* name) {
   for (const fs::path& group : std::views::reverse(groups)) {
     if (const auto count = counter(group / name)) return count;

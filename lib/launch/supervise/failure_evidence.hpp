@@ -8,35 +8,36 @@
 #include <optional>
 #include <string>
 
-// What is known about a rank that failed, beside its exit status.
+// The evidence about a failed rank, in addition to its exit status.
 
 namespace trainctl::launch {
 
-/// logs/rank_N.error.json.
+/// Returns FOLDER/rank_N.error.json.
 fs::path error_path(const fs::path& log_folder, int rank);
-/// Writes logs/rank_N.error.json: the worker's last word, for when the event pipe is gone. Throws
+/// Writes the error of a worker to error_path(), in case the event pipe is closed. Throws
 /// Error(resource).
 void write_error_file(const fs::path& log_folder, int rank, const Error& error);
-/// Reads it back; nothing where there is none or it makes no sense.
+/// Reads the error file; empty if it is missing or invalid.
 std::optional<events::Failed> read_error_file(const fs::path& log_folder, int rank);
-/// Removes the one of an earlier run in the same folder.
+/// Removes the error file of an earlier run in the same folder.
 void remove_error_file(const fs::path& log_folder, int rank);
 
 fs::path log_path(const fs::path& log_folder, int rank);
-/// The last lines of a log, safe to print; empty where there is none.
+/// Returns the last lines of a log in printable form; empty if there is no log.
 std::string log_tail(const fs::path& log);
 
-/// Processes that the kernel has killed for memory, in our control group or else on the machine;
-/// nothing where it does not tell. `root` stands for "/" in tests.
+/// Returns the number of processes that the kernel has killed because of memory (oom_kill), in our
+/// control group or else on the machine; empty if not known. `root` is "/" outside tests.
 std::optional<std::uint64_t> memory_kills(const fs::path& root = "/");
 
-/// Tells whether ranks that were killed by SIGKILL were killed for memory: each rise of the counter
-/// explains one.
+/// Decides whether ranks that ended by SIGKILL were killed because of memory: each increment of the
+/// kernel's counter explains one.
 class MemoryWatch {
  public:
   explicit MemoryWatch(fs::path root = "/");
 
-  /// What is said behind "it was killed by SIGKILL" of a rank that had so many bytes at most.
+  /// Returns the explanation that follows "it was killed by SIGKILL" for a rank with this peak
+  /// memory use, in bytes.
   std::string explain_kill(double peak_bytes);
 
  private:

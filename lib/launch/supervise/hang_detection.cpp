@@ -16,7 +16,7 @@ using events::Phase;
 
 constexpr double kShortestLimit = 60;
 constexpr double kHangSteps = 10;
-constexpr double kOtherLimit = 600;  // of what is no step
+constexpr double kOtherLimit = 600;  // for phases without steps
 constexpr double kLoads = 10;
 constexpr double kStarts = 10;
 constexpr std::size_t kRemembered = 64;
@@ -65,7 +65,7 @@ void Pulse::see(const events::Heartbeat& page, double now) {
   const std::int64_t stamp = page.monotonic_ns.load(std::memory_order_acquire);
   if (stamp == stamp_) return;
   const auto phase = static_cast<Phase>(page.phase.load(std::memory_order_relaxed));
-  // The first step counts, too: the second may be as long.
+  // The time before the first step counts too, since the second step may take as long.
   if (takes_steps(phase) && (takes_steps(phase_) || (gaps_.empty() && stamp_ != 0)))
     gaps_.push_back(now - seen_at_);
   if (gaps_.size() > kRemembered) gaps_.pop_front();
@@ -109,7 +109,8 @@ std::optional<Silence> Pulse::silence(double now) const {
 
 namespace {
 
-/// The one that a rank in a collective waits for has stamped about as long ago and is in none.
+/// Returns the rank that a rank in a collective waits for: its last heartbeat is about as old and
+/// it is not in a collective.
 RankState* awaited_by(const Silence& silence, std::span<RankState* const> ranks, double now) {
   constexpr double kAsLong = 0.5;
   if (!silence.collective.under_way) return nullptr;
@@ -134,7 +135,7 @@ SilentRank longest_silent(std::span<RankState* const> ranks, double now) {
     const auto silence = rank->silence(now);
     if (!silence || silence->seconds <= first.silence.seconds) continue;
     if (awaited && takes_steps(silence->phase)) continue;
-    if (gets_on && may_load(silence->phase)) continue;  // its first step meets the other's
+    if (gets_on && may_load(silence->phase)) continue;  // its first step needs the others
     first = {rank, *silence};
   }
   return first;
@@ -142,7 +143,7 @@ SilentRank longest_silent(std::span<RankState* const> ranks, double now) {
 
 struct Stopped {
   bool any = false;
-  std::optional<SilentRank> blamed;  // the one that has stood longest past its limit
+  std::optional<SilentRank> blamed;  // the one that exceeds its limit most
 };
 
 Stopped stopped_ranks(std::span<RankState* const> ranks, double now) {

@@ -20,13 +20,13 @@
 namespace trainctl::launch {
 namespace {
 
-/// "; stacks of its threads: logs/rank_2.stacks.txt".
+/// Returns "; stacks of its threads: logs/rank_2.stacks.txt".
 std::string stacks_note(const LaunchSpec& spec, int rank) {
   const auto file = spec.log_folder.filename() / stacks_path("", rank);
   return "; stacks of its threads: " + file.string();
 }
 
-// A worker's end of a new store socket; the other is the server's.
+// Returns the worker's end of a new store socket; the other end belongs to the server.
 Fd connect_store(StoreServer& store, int rank) {
   std::array<int, 2> ends{};
   const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
@@ -73,7 +73,7 @@ void LocalRanks::kill() {
   for (const auto& rank : ranks_) rank->kill();
 }
 
-// Its libraries' destructors may hang a worker that has said Finished: its results are safe.
+// A worker that has reported Finished can hang in a library's destructor; its results are saved.
 void LocalRanks::kill_finished() {
   constexpr double kExitS = 10;
   const double now = clock_.now();
@@ -98,7 +98,7 @@ std::vector<StackSource> LocalRanks::stack_sources(const RankState* first) const
   return sources;
 }
 
-// Also where a handler has thrown: no node goes on alone.
+// This also runs if a handler has thrown, so that no node continues alone.
 JobRanks::~JobRanks() {
   if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
@@ -126,7 +126,7 @@ double JobRanks::allowance_s() const {
     step_s = std::max(step_s, rank->pulse().step_s());
     save_s = std::max(save_s, rank->pulse().longest_save_s());
   }
-  // A stamp is of a batch; the stop is that of a step.
+  // Heartbeats are per batch, but ranks check for a stop per step.
   return stepped ? stop_allowance(step_s * spec_.batches_to_stop, save_s) : spec_.grace_s;
 }
 
@@ -149,8 +149,8 @@ void JobRanks::kill() {
   if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
 
-// The one to blame comes first: for the others the time may run out. Other nodes write theirs
-// meanwhile, before they follow the order to end.
+// The rank that caused the hang comes first, since time may run out for the others. Other nodes
+// write theirs at the same time, before they follow the command to end.
 std::string JobRanks::write_stacks(const RankState& blamed) {
   if (spec_.head != nullptr) spec_.head->nodes().ask_for_stacks(clock_.now());
   const int number = blamed.number();

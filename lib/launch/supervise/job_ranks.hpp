@@ -19,26 +19,27 @@
 
 namespace trainctl::launch {
 
-/// Gives the end of a store connection that a rank of this node inherits. Throws Error.
+/// Returns the end of a store connection that a rank of this node inherits. Throws Error.
 using ConnectRank = std::function<Fd(int rank)>;
 
-/// The ranks of this node: starts and owns their processes. At its end none is left.
+/// Starts and owns the worker processes of this node. The destructor ends all of them.
 class LocalRanks {
  public:
   LocalRanks(const LaunchSpec& spec, const Clock& clock) : spec_(spec), clock_(clock) {}
 
-  /// Starts them with the signal mask.
+  /// Starts the workers with the given signal mask.
   void start(const sigset_t& mask, const ConnectRank& connect);
   void append_to(std::vector<pollfd>& polls) const;
   void read_events(const EventHandler& on_event, int round);
-  /// Calls `on_end` for each process that has gone since the last call.
+  /// Calls `on_end` for each process that has ended since the last call.
   void reap(const EventHandler& on_event, int round, const std::function<void(Rank& rank)>& on_end);
   void terminate();
   void kill();
-  /// Kills those that have said Finished and do not end.
+  /// Kills workers that have reported Finished but do not exit.
   void kill_finished();
   [[nodiscard]] bool none_alive() const;
-  /// Those alive whose threads can be asked for their stacks; `first`, if it is one, comes first.
+  /// Returns the running workers that can be asked for stacks; `first` comes first if it is a
+  /// worker of this node.
   [[nodiscard]] std::vector<StackSource> stack_sources(const RankState* first = nullptr) const;
   [[nodiscard]] const std::vector<std::unique_ptr<Rank>>& ranks() const { return ranks_; }
 
@@ -50,8 +51,8 @@ class LocalRanks {
   std::map<const Rank*, double> finished_at_;
 };
 
-/// All ranks of a job: those of this node, and those of other nodes as their supervisors tell of
-/// them. What is asked of all reaches both. At its end none is left, on any node.
+/// All ranks of a job: the workers of this node and, as reported by their supervisors, those of
+/// other nodes. The destructor ends all of them.
 class JobRanks {
  public:
   JobRanks(const LaunchSpec& spec, const Clock& clock)
@@ -60,27 +61,27 @@ class JobRanks {
   JobRanks(const JobRanks&) = delete;
   JobRanks& operator=(const JobRanks&) = delete;
 
-  /// Starts those of this node, with the signal mask, as clients of the store.
+  /// Starts the workers of this node, with the signal mask, as clients of the store.
   void start(const sigset_t& mask, StoreServer& store);
 
-  /// Those of this node.
+  /// Returns the ranks of this node.
   [[nodiscard]] LocalRanks& here() { return here_; }
-  /// By number, those of other nodes last.
+  /// Returns all ranks by number; those of other nodes come last.
   [[nodiscard]] std::span<RankState* const> all() const { return all_; }
   [[nodiscard]] bool none_alive() const;
-  /// What a stop signal leaves them, in seconds, see LaunchSpec::stop_grace_s.
+  /// Returns the seconds that a stop signal leaves the ranks; see LaunchSpec::stop_grace_s.
   [[nodiscard]] double allowance_s() const;
-  /// Which nodes have not come, and how they do; empty: all are here.
+  /// Returns which nodes have not joined, and how to start them; empty if all have joined.
   [[nodiscard]] std::string start_hint() const;
 
-  /// `signal`: what the job was asked by; 0: a rank has failed.
+  /// `signal` is the stop signal of the job, or 0 if a rank has failed.
   void terminate(int signal);
   void kill();
 
-  /// Writes the stacks of all of this node, and asks the other nodes for theirs; returns what is
-  /// said of those of `blamed`.
+  /// Writes the stacks of all workers of this node and asks the other nodes for theirs. Returns the
+  /// part of the message about the stacks of `blamed`.
   [[nodiscard]] std::string write_stacks(const RankState& blamed);
-  /// The rank of another node that is to blame, once write_stacks() was asked for it.
+  /// Returns the rank of another node that caused a hang, if its stacks were requested.
   [[nodiscard]] std::optional<int> asked_for_stacks() const { return asked_for_stacks_; }
 
  private:
@@ -91,16 +92,16 @@ class JobRanks {
   std::optional<int> asked_for_stacks_;
 };
 
-/// All that a supervisor knows when no rank is left.
+/// Everything that a supervisor knows when no rank is left.
 struct JobState {
   const LaunchSpec& spec;
-  std::span<RankState* const> ranks;  // those of other nodes included
+  std::span<RankState* const> ranks;  // including other nodes
   std::optional<int> stop_signal;
-  std::optional<int> asked_for_stacks;  // the rank of another node that is to blame for a hang
+  std::optional<int> asked_for_stacks;  // rank of another node that caused a hang
 };
 
-/// Judges the end of the job; what ranks have left in the log folder speaks for them: a last word
-/// where nothing else tells the reason, stacks, the tail of a log.
+/// Returns how the job ended. It also reads the log folder: a worker's error file if there is no
+/// other reason, stacks, and the tail of the log.
 Outcome conclude(const JobState& job);
 
 }  // namespace trainctl::launch

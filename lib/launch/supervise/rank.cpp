@@ -42,7 +42,7 @@ Pipe make_event_pipe() {
   return pipe;
 }
 
-// 0, 1 and 2 are the child's standard descriptors, even where the caller has none.
+// Descriptors 0 to 2 become the child's standard descriptors, even if the caller has none.
 Fd above_standard(int fd) {
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   ENSURE(resource, copy.valid(), "cannot copy a descriptor: {}", std::strerror(errno));
@@ -56,7 +56,7 @@ int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pi
 Rank::Rank(const Start& start, int rank, const Fd& store)
     : Rank(start, rank, store, events::HeartbeatPage::create()) {}
 
-// The page is mapped already: where it lies does not change when it is moved.
+// The heartbeat page is already mapped, so moving it does not change its address.
 Rank::Rank(const Start& start, int rank, const Fd& store, events::HeartbeatPage shared)
     : RankState(rank, shared.get(), start.spec.hang_timeout_s), page_(std::move(shared)) {
   Pipe pipe = make_event_pipe();
@@ -76,7 +76,7 @@ Rank::Rank(const Start& start, int rank, const Fd& store, events::HeartbeatPage 
   remove_stacks(start.spec.log_folder, rank);
   end_.pid = start_child(plan);
   RankState::start();
-  pidfd_ = Fd(open_pidfd(end_.pid));  // where the kernel has none, SIGCHLD wakes the loop
+  pidfd_ = Fd(open_pidfd(end_.pid));  // without pidfd support, SIGCHLD wakes the loop
   events_ = std::move(pipe.reading);
   stacks_ = std::move(answers.reading);
 }
@@ -84,7 +84,7 @@ Rank::Rank(const Start& start, int rank, const Fd& store, events::HeartbeatPage 
 Rank::~Rank() {
   if (!is_alive()) return;
   kill();
-  // Bounded: a process in an uninterruptible wait is left behind; it dies when that ends.
+  // The wait is bounded: a process in uninterruptible sleep is left; it dies when it wakes up.
   constexpr int kRounds = 2000;
   for (int i = 0; i < kRounds && ::waitpid(end_.pid, nullptr, WNOHANG) == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -104,7 +104,7 @@ void Rank::read_events(const EventHandler& on_event, int round) {
 events::LineReader::State Rank::read_once(const EventHandler& on_event, int round) {
   using State = events::LineReader::State;
   const State state = lines_.read_some(events_.get(), [&](std::string_view line) {
-    if (is_blamed_) return;  // an earlier line was bad
+    if (is_blamed_) return;  // an earlier line was invalid
     std::optional<events::Event> event;
     try {
       event = events::decode(line);
@@ -127,7 +127,7 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
 
 void Rank::reap(const EventHandler& on_event, int round) {
   if (!is_alive() || !is_dead_already()) return;
-  // While the process is not reaped its group's number cannot be taken by others.
+  // Until the process is reaped, the id of its group cannot be reused.
   ::kill(-end_.pid, SIGKILL);
   constexpr int kMostReads = 64;
   for (int i = 0; i < kMostReads && events_.valid(); ++i) {
@@ -178,7 +178,7 @@ bool Rank::is_dead_already() const {
 
 namespace {
 
-// For so long without a stamp, in seconds, nobody asks whether a process is stopped.
+// The seconds without a heartbeat before /proc is read to see whether the process is stopped.
 constexpr double kLooksStopped = 1;
 
 }  // namespace
@@ -265,7 +265,7 @@ void RemoteRank::begin(const std::string& host) {
 }
 
 void RemoteRank::take(const events::Event& event, int round) {
-  // Its node tells the number with its end, which is not heard where that node is lost.
+  // The node also reports the pid with the end, but that message is missing if the node is lost.
   if (const auto* hello = std::get_if<events::Hello>(&event))
     end_.pid = static_cast<pid_t>(hello->pid);
   take_event(event, round);
@@ -287,7 +287,7 @@ void RemoteRank::bury_as(const RankEnd& end, int round) {
   end_.host = before.host;
   end_.seen_in_round = before.seen_in_round;
   end_.finished = before.finished || end.finished;
-  if (before.report) {  // its own word, or why it was ended
+  if (before.report) {  // its own report, or why it was ended
     end_.report = before.report;
     end_.step = before.step;
     end_.phase = before.phase;

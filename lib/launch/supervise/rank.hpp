@@ -19,33 +19,33 @@
 
 namespace trainctl::launch {
 
-/// What is known of a rank, wherever it runs: a process of this supervisor (Rank) or one of another
+/// The state of a rank that is either a process of this supervisor (Rank) or a process of another
 /// node (RemoteRank).
 class RankState {
  public:
   RankState(const RankState&) = delete;
   RankState& operator=(const RankState&) = delete;
 
-  /// Step and phase of its end are those of now, though it may get on once it is asked for its
-  /// stacks.
+  /// Fixes the step and phase of its end now, since asking for stacks may let the rank continue.
   void keep_place();
-  /// A rule was broken: its end is a failure for this reason, unless it has given one itself.
+  /// Records that the rank broke a rule: its end is a failure for this reason, unless it has
+  /// reported a reason itself.
   void blame(Report report, int round);
-  /// Looks at the shared page.
+  /// Reads the heartbeats of the shared page.
   void feel_pulse(double now) { pulse_.see(stamps_, now); }
-  /// For how long the page has not moved, where that is too long.
+  /// Returns the time without progress, if it exceeds the limit.
   [[nodiscard]] std::optional<Silence> silence(double now) const;
-  /// The same of a process that a signal has stopped: since its last stamp, however long that is.
+  /// Returns the time since the last heartbeat if a signal has stopped the process, for any length.
   [[nodiscard]] std::optional<Silence> stopped(double now) const;
-  /// What it would be blamed for if it hung.
+  /// Returns the silence to report if this rank causes a hang.
   [[nodiscard]] Silence standstill(double now) const;
-  /// Returns whether it starts, loads or takes steps, and waits for no other rank.
+  /// Returns whether the rank starts, loads or takes steps, and does not wait for other ranks.
   [[nodiscard]] bool is_busy() const {
     const events::Phase phase = pulse_.phase();
     return alive_ && !end_.finished && (takes_steps(phase) || may_load(phase)) &&
            !stamps_.collective().under_way;
   }
-  /// It saves or loads: others that take steps may wait for it.
+  /// Returns whether it saves or loads, so that ranks that take steps may be waiting for it.
   [[nodiscard]] bool is_between_steps() const {
     return alive_ && !end_.finished && !takes_steps(pulse_.phase());
   }
@@ -53,7 +53,7 @@ class RankState {
     return alive_ && pulse_.phase() == events::Phase::checkpoint;
   }
   [[nodiscard]] const Pulse& pulse() const { return pulse_; }
-  /// Said beside a SIGKILL that nobody claims.
+  /// Sets the hint to report if the rank was killed by SIGKILL for an unknown reason.
   void hint_at_memory(std::string hint) { end_.memory_hint = std::move(hint); }
 
   [[nodiscard]] bool is_blamed() const { return is_blamed_; }
@@ -61,32 +61,32 @@ class RankState {
   [[nodiscard]] bool is_alive() const { return alive_; }
   [[nodiscard]] bool said_hello() const { return said_hello_; }
   [[nodiscard]] bool said_finished() const { return end_.finished; }
-  /// It has failed, though its process may still be there.
+  /// Returns whether the rank has failed; its process may still exist.
   [[nodiscard]] bool has_failed() const {
     return end_.report.has_value() || (!alive_ && was_started_ && is_failure(end_));
   }
-  /// Its end tells something: it has run, or it is blamed for not running.
+  /// Returns whether the end matters: the rank was started, or has failed without a start.
   [[nodiscard]] bool has_end() const { return was_started_ || end_.report.has_value(); }
-  /// Its end so far; step and phase from the shared page.
+  /// Returns its end so far; step and phase come from the shared page.
   [[nodiscard]] RankEnd end() const;
 
  protected:
-  /// `page` outlives it.
+  /// `page` must outlive the object.
   RankState(int rank, const events::Heartbeat& page, std::optional<double> hang_timeout_s);
   ~RankState() = default;
 
   void take_event(const events::Event& event, int round);
   void start() { alive_ = was_started_ = true; }
-  /// A signal has stopped its process, as far as that can be seen from here.
+  /// Returns whether a signal has stopped the process, if that is visible from here.
   [[nodiscard]] virtual bool is_stopped() const { return false; }
-  /// Its process has ended, as the end tells.
+  /// Records that the process has ended; `end_` says how.
   void bury(int round);
-  /// Step and phase are those that the end has.
+  /// Keeps the step and phase of `end_`.
   void keep_told_place() { keeps_place_ = true; }
 
   RankEnd end_;
-  bool is_leaving_ = false;  // it said Failed
-  bool is_blamed_ = false;   // nothing that it says counts any more
+  bool is_leaving_ = false;  // it has reported Failed
+  bool is_blamed_ = false;   // later reports of the rank are ignored
 
  private:
   const events::Heartbeat& stamps_;
@@ -99,14 +99,13 @@ class RankState {
   events::Phase told_phase_ = events::Phase::startup;
 };
 
-/// One worker process as its supervisor sees it. Killed, with its process group, and reaped at the
-/// end of its life.
+/// A worker process of this supervisor. The destructor kills its process group and reaps it.
 class Rank final : public RankState {
  public:
-  /// What every rank is started from.
+  /// The parameters that all ranks share.
   struct Start {
     const LaunchSpec& spec;
-    sigset_t mask;  // of the child
+    sigset_t mask;  // signal mask of the child
   };
 
   /// Starts the process. `store` is the worker's end of its store socket, or invalid. Throws
@@ -117,16 +116,16 @@ class Rank final : public RankState {
   Rank& operator=(const Rank&) = delete;
 
   void append_to(std::vector<pollfd>& polls) const;
-  /// One bounded read of the event pipe. `round` counts the turns of the watch loop.
+  /// Makes one bounded read of the event pipe. `round` counts the supervisor's iterations.
   void read_events(const EventHandler& on_event, int round);
-  /// Notices the end of the process, reads what it still said, then reaps it.
+  /// Checks whether the process has ended; if so, reads its remaining events and reaps it.
   void reap(const EventHandler& on_event, int round);
 
-  void terminate();  // SIGTERM, once, unless it is ending by itself
-  void kill();       // SIGKILL to its whole process group
+  void terminate();  // SIGTERM, once, unless it is exiting
+  void kill();       // SIGKILL to its process group
   [[nodiscard]] const events::Heartbeat& page() const { return page_.get(); }
   [[nodiscard]] long peak_rss_kib() const { return peak_rss_kib_; }
-  /// To ask its threads by, while it is alive.
+  /// Returns how to ask its threads for stacks while it is alive.
   [[nodiscard]] StackSource stack_source() const { return {end_.rank, end_.pid, stacks_.get()}; }
 
  private:
@@ -144,24 +143,24 @@ class Rank final : public RankState {
   long peak_rss_kib_ = 0;
 };
 
-/// A rank of another node as the head knows it: by what its supervisor tells.
+/// A rank of another node, as its supervisor reports it to the coordinator.
 class RemoteRank final : public RankState {
  public:
   RemoteRank(int rank, std::optional<double> hang_timeout_s);
 
-  /// Its node is told to start it.
+  /// Records that its node was asked to start it.
   void begin(const std::string& host);
   void take(const events::Event& event, int round);
   void stamp(const RankPulse& pulse);
-  /// It has ended.
+  /// Records the end that its node reported.
   void bury_as(const RankEnd& end, int round);
-  /// Its node is gone, or cannot take part.
+  /// Records that its node is lost or cannot take part.
   void lose(const Report& why, int round);
 
  private:
   RemoteRank(int rank, std::unique_ptr<events::Heartbeat> copy, std::optional<double> limit);
 
-  std::unique_ptr<events::Heartbeat> copy_;  // of its page
+  std::unique_ptr<events::Heartbeat> copy_;  // copy of the rank's heartbeat page
 };
 
 }  // namespace trainctl::launch

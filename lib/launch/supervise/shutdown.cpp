@@ -30,7 +30,7 @@ Ending::Demand Ending::ask(int signal, double now, double allowance_s) {
     begin(signal, now, allowance_s);
     return Demand::stop;
   }
-  signal_ = signal;  // the rank's exit code told less
+  signal_ = signal;  // more specific than the rank's exit code
   return Demand::nothing;
 }
 

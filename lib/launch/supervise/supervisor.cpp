@@ -22,11 +22,11 @@ namespace trainctl::launch {
 namespace {
 
 constexpr double kTickS = 0.2;
-// After SIGKILL a process may stay in an uninterruptible wait: it is left behind.
+// After SIGKILL a process may be in uninterruptible sleep; it is left after this time.
 constexpr double kBurialS = 5;
-// A rank may tell that it has lost another one before the kernel has buried that.
+// A rank may report a lost peer before the kernel has ended the peer.
 constexpr double kPatienceS = 0.2;
-constexpr double kRemotePatienceS = 1;  // what another node knows is a while on its way
+constexpr double kRemotePatienceS = 1;  // messages of another node take longer
 
 class Watch {
  public:
@@ -54,7 +54,7 @@ class Watch {
   }
 
  private:
-  // Nothing here waits but poll; whoever is not ready answers EAGAIN.
+  // Only poll() blocks here; other calls on descriptors return EAGAIN.
   void turn() {
     const int ready = wait();
     job_.here().reap(on_event_, round_, [this](Rank& rank) { note_end(rank.end()); });
@@ -65,7 +65,7 @@ class Watch {
     job_.here().kill_finished();
     check_pulses();
     check_failures();
-    // Late, since a launcher sends signals because of a failure, which is to come first.
+    // Signals come last: a launcher sends them because of a failure, which must be seen first.
     take_signals();
     follow_nodes();
     if (!killed_at_ && ending_.is_due(clock_.now())) kill_all();
@@ -128,7 +128,7 @@ class Watch {
     for (const StopAsked& asked : spec_.head->nodes().take_asked()) follow_asked(asked);
   }
 
-  // Whoever stops another node's supervisor stops the job.
+  // A stop signal to the supervisor of another node stops the whole job.
   void follow_asked(const StopAsked& asked) {
     if (!ending_.has_begun()) {
       log::get().info("{} on another node: the run is asked to save and to end",
@@ -150,7 +150,7 @@ class Watch {
     follow(end);
   }
 
-  // Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
+  // Slurm sends stop signals to the workers themselves; the job stops as if the supervisor got it.
   void follow(const RankEnd& end) {
     const auto signal = stop_signal_of(end);
     if (!signal) return;
@@ -181,7 +181,7 @@ class Watch {
       rank->feel_pulse(now);
       if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
     }
-    // Once a rank has failed, the others are silent because of it.
+    // After a failure of one rank, the others are silent because of it.
     const bool failed =
         std::ranges::any_of(job_.all(), [](const auto* rank) { return rank->has_failed(); });
     const auto silent = silent_rank(job_.all(), now);
@@ -234,7 +234,7 @@ class Watch {
   const TickHandler& on_tick_;
   const Clock& clock_;
 
-  // Destroyed from the last to the first: ranks die while orphans are kept and signals are blocked.
+  // Destroyed in reverse order: ranks end while orphans are tracked and signals are blocked.
   SignalGuard signals_;
   OrphanKeeper orphans_;
   StoreServer store_;

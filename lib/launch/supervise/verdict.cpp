@@ -19,8 +19,8 @@ constexpr int kNotLoaded = 127;  // of the dynamic loader
 constexpr int kUnexpected = code_of(ErrorKind::unexpected);
 constexpr int kRankFailed = code_of(ErrorKind::rank_failed);
 
-// Codes that a worker may end the job with: what they name would repeat. Kind 1 counts only with a
-// report, since any program exits with 1.
+// Exit codes with which a worker ends the job, since the error would occur again. ErrorKind 1
+// requires a report, since any program can exit with 1.
 bool ends_job_with_itself(int code) {
   constexpr std::array kCodes{ErrorKind::config, ErrorKind::diverged,   ErrorKind::hang,
                               ErrorKind::data,   ErrorKind::checkpoint, ErrorKind::resource};
@@ -68,7 +68,7 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
   return failure;
 }
 
-// No abort: libraries end so when they lose a peer.
+// SIGABRT is left out: libraries abort when they lose a peer.
 bool crashed(const RankEnd& end) {
   constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   if (!end.signal || end.report) return false;
@@ -76,8 +76,8 @@ bool crashed(const RankEnd& end) {
   return std::ranges::find(kCrashes, *end.signal) != kCrashes.end();
 }
 
-// A rank that lost its peer reports that first when the kernel takes longer to bury the peer: such
-// a report gives way to what killed the peer.
+// A rank that lost its peer may report that before the kernel has ended the peer; the report is
+// then a consequence of what ended the peer.
 std::size_t first_cause(const std::vector<RankEnd>& failures) {
   const RankEnd& first = failures.front();
   const bool may_be_consequence =
@@ -97,7 +97,7 @@ bool is_stop_signal(int signal) {
 
 bool said_saved(const RankEnd& end) { return end.exit_code == code_of(ErrorKind::stopped); }
 
-// A rank that had finished all the same does not gainsay the others.
+// A rank that finished nevertheless does not contradict the others.
 bool all_saved(const JobEnd& job) {
   return std::ranges::any_of(job.ranks, said_saved) &&
          std::ranges::all_of(job.ranks, [](const RankEnd& end) {
@@ -105,7 +105,7 @@ bool all_saved(const JobEnd& job) {
          });
 }
 
-// Nothing where no signal asked for the end.
+// Returns nothing if no signal stopped the job.
 std::optional<ErrorKind> stopped_as(const JobEnd& job) {
   if (!job.stop_signal) return std::nullopt;
   const bool interrupted =
@@ -146,7 +146,7 @@ std::string stop_text(const JobEnd& job) {
   return killed.empty() ? text : text + "; killed before the end: " + killed;
 }
 
-// A process of another node may be lost before it has said its number.
+// The pid of a process on another node is unknown if the node is lost early.
 std::string place_of(const RankFailure& failure) {
   if (failure.host.empty()) return "not started";
   return failure.pid == 0 ? "on " + failure.host
@@ -212,7 +212,7 @@ Outcome judge(const JobEnd& job) {
     const auto cause = failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures));
     std::rotate(failures.begin(), cause, cause + 1);
   }
-  // Whom a rank has left that was asked to stop, that one has not failed by itself.
+  // A rank that lost a peer because the peer was stopped has not failed by itself.
   const bool left = job.stop_signal && std::ranges::any_of(job.ranks, left_unsaved);
   for (const RankEnd& end : failures) {
     const RankFailure failure = failure_of(end, job.host);

@@ -15,7 +15,7 @@ constexpr const char* kSchema = "trainctl.bench/1";
 constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 constexpr std::array kMachineKeys{"cpu", "cores", "memory_gib", "gpus"};
 
-/// Walks a document that anybody may have written.
+/// Reads a document from an untrusted source and checks its types.
 class BaselineReader {
  public:
   explicit BaselineReader(const std::string& path) : path_(printable(path)) {}
@@ -49,7 +49,7 @@ class BaselineReader {
     return value;
   }
 
-  /// Numbers that are not finite travel as words.
+  /// Reads a number; numbers that are not finite are strings.
   [[nodiscard]] double number(const Json& value, const std::string& where) const {
     if (value.is_number()) return value.get<double>();
     if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -122,7 +122,8 @@ BaselineRow read_row(const BaselineReader& reader, const Json& json, std::size_t
   return row;
 }
 
-/// What is nested deeper than any bench is not kept: copies and comparisons of it would recurse.
+/// Parses a document without deeply nested values, because copies and comparisons of these would
+/// recurse deeply.
 Json parse(const BaselineReader& reader, const std::string& text) {
   constexpr int kDeepest = 16;
   bool deep = false;

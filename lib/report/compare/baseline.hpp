@@ -6,39 +6,44 @@
 
 namespace trainctl::report {
 
-/// What of a machine decides how fast a run is: {cpu, cores, memory_gib, gpus, hash}.
+/// Returns the properties of a machine that determine the speed of a run: {cpu, cores, memory_gib,
+/// gpus, hash}.
 Json machine_key(const Machine& machine);
 
-/// The same of the machine that a manifest names, without a hash; null where it names none.
+/// Returns the same for the machine that a manifest records, without a hash; null if it records
+/// none.
 Json machine_of_manifest(const Json& manifest);
 
-/// "cores: 16 there, 2 here", one for each difference of two keys; empty: none. A value that a key
-/// does not have is no difference, but a key without any is one.
+/// Returns one text like "cores: 16 there, 2 here" for each difference between two keys; empty if
+/// there are none. A value that is missing in one key is no difference, but a key without any
+/// values is one.
 std::vector<std::string> machine_differences(const Json& there, const Json& here);
 
-/// One setting of a bench that was saved.
+/// One setting of a saved bench.
 struct BaselineRow {
   std::string technique;
   std::map<std::string, std::string> settings = {};  // key -> value as YAML
   Samples samples = {};
 };
 
-/// What later benches are compared with: a file of `bench --save`, or a run folder as one row.
+/// The reference of later benches: a file of `bench --save`, or a run folder as a single row.
 struct Baseline {
-  std::string path;                     // as it was given
-  Json machine = nullptr;               // machine_key(); null: not told
-  std::string config_resolved = {};     // YAML; empty: not told
-  std::optional<int> num_threads = {};  // CPU threads of a process, where the bench pinned them
-  /// Whether images had the channels last, by study::layout_inputs(), where that was chosen.
+  std::string path;                     // as given on the command line
+  Json machine = nullptr;               // machine_key(); null: unknown
+  std::string config_resolved = {};     // YAML; empty: unknown
+  std::optional<int> num_threads = {};  // CPU threads per process, if the bench pinned them
+  /// The memory format (true: channels last) by study::layout_inputs(), for the settings where it
+  /// was chosen.
   std::map<std::string, bool> channels_last = {};
   std::vector<BaselineRow> rows = {};
 };
 
-/// Reads "trainctl.bench/1". Throws Error(config) that names `path` and what is wrong: another
+/// Parses "trainctl.bench/1". Throws Error(config) that names `path` and the problem: another
 /// schema, a wrong type, no runs.
 Baseline read_baseline(const std::string& text, const std::string& path);
 
-/// The row that has these settings, else the only one where it has no settings; nullptr: none.
+/// Returns the row with these settings, or else the only row if it has no settings; nullptr if
+/// there is neither.
 const BaselineRow* row_for(const Baseline& baseline,
                            const std::vector<std::pair<std::string, std::string>>& settings);
 

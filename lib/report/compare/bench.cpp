@@ -31,7 +31,7 @@ std::vector<double> median_epochs(const BenchRow& row) {
   return medians;
 }
 
-// NaN equals NaN here: a run that diverges in the same way is the same run.
+// NaN equals NaN here, because a run that diverges in the same way is the same run.
 bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
   const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
   return std::ranges::equal(a, b, same);
@@ -65,8 +65,7 @@ std::string duration_text(double seconds) {
   return std::isfinite(seconds) ? human_duration(seconds) : "-";
 }
 
-// Seconds throughout: a median in minutes beside quartiles in seconds would not be comparable at a
-// glance.
+// Uses seconds for all values, so that a median and its quartiles have the same unit.
 std::string seconds_text(double seconds) {
   return fmt::format("{:.{}f}", seconds, seconds < 10 ? 2 : 1);
 }
@@ -84,7 +83,8 @@ std::string interval_note(std::size_t repeats) {
   return " with its 95 % interval (Student's t of their logarithms)";
 }
 
-/// The same bits, or as near as sums in another order are.
+/// Returns whether the losses are bitwise equal, or how close they are if sums were computed in
+/// another order.
 std::string losses_text(const BenchRow& base, const BenchRow& row, const RowSummary& summary) {
   if (!summary.same_losses || *summary.same_losses) return same_text(summary.same_losses);
   const std::string text = loss_text(loss_gap(base, row));
@@ -104,7 +104,7 @@ std::size_t most_repeats(std::span<const BenchRow> rows) {
 
 std::string memory_text(double mb) { return mb > 0 ? with_thousands(std::llround(mb)) : "-"; }
 
-/// The numbers of at most ten epochs, the first and the last among them.
+/// Returns the indices of at most ten epochs, including the first and the last.
 std::vector<std::size_t> shown_epochs(std::span<const BenchRow> rows) {
   constexpr std::size_t kMost = 10;
   std::size_t epochs = 0;
@@ -124,7 +124,7 @@ Json identical_json(const RowSummary& summary) {
   return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
 }
 
-/// null where it was not measured.
+/// Returns null if it was not measured.
 Json memory_json(double mb) { return mb > 0 ? json_number(mb) : Json(nullptr); }
 
 Json trial_json(const Trial& trial) {
@@ -168,7 +168,7 @@ Json row_json(const BenchRow& row, const RowSummary& summary) {
            })}};
 }
 
-/// In the order in which they first come.
+/// Returns the names in order of appearance.
 std::vector<std::string> trial_metrics(std::span<const BenchRow> rows) {
   std::vector<std::string> names;
   for (const BenchRow& row : rows) {
@@ -199,7 +199,7 @@ void add_trial(Table& table, const BenchRow& row, std::size_t repeat,
   table.add(std::move(cells));
 }
 
-/// Of two losses; 0 where they are the same, NaN where one alone is not finite.
+/// Returns the relative difference of two losses; 0 if they are equal, NaN if only one is finite.
 double relative_gap(double wanted, double found) {
   if (wanted == found || (std::isnan(wanted) && std::isnan(found))) return 0;
   if (!std::isfinite(wanted) || !std::isfinite(found)) return std::nan("");
@@ -207,7 +207,7 @@ double relative_gap(double wanted, double found) {
   return std::abs(wanted - found) / larger;
 }
 
-/// What the ranks told of their waits.
+/// Adds the ranks' waits to the trial.
 void add_ranks(const RunRecord& record, Trial& trial) {
   const std::vector<RankRow> ranks = rank_rows(record);
   const RankRow* last = slowest(ranks);

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kDevices = "trainer.devices";
 constexpr const char* kBatch = "loader.batch_size";
 
-/// A setting that is a whole number above 0.
+/// Returns a setting that is a positive integer.
 std::optional<int> number_of(const BenchRow& row, const std::string& wanted) {
   for (const auto& [key, value] : row.settings) {
     if (key != wanted) continue;
@@ -22,8 +22,8 @@ std::optional<int> number_of(const BenchRow& row, const std::string& wanted) {
 
 std::optional<int> devices_of(const BenchRow& row) { return number_of(row, kDevices); }
 
-/// All that is not the number of devices. With strong scaling the batch of a device follows from
-/// that; the batch of all tells settings apart.
+/// Returns the settings except the number of devices. For strong scaling the batch size per device
+/// follows from that number, so the global batch size replaces it.
 std::map<std::string, std::string> others(const BenchRow& row, Scaling mode) {
   std::map<std::string, std::string> settings(row.settings.begin(), row.settings.end());
   settings.erase(kDevices);
@@ -33,7 +33,7 @@ std::map<std::string, std::string> others(const BenchRow& row, Scaling mode) {
   return settings;
 }
 
-/// Seconds of a training sample, of each repeat.
+/// Returns the seconds per training sample for each repeat.
 std::vector<double> sample_seconds(const BenchRow& row) {
   std::vector<double> seconds;
   for (const Trial& trial : row.trials)

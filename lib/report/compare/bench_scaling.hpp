@@ -4,34 +4,35 @@
 
 namespace trainctl::report {
 
-/// What stays when devices are added: the samples of a step, or those of a device.
+/// What stays constant when devices are added: weak: the samples per device; strong: the samples
+/// per step.
 enum class Scaling { weak, strong };
 constexpr std::array<const char*, 2> enum_names(Scaling) { return {"weak", "strong"}; }
 
-/// One row of a bench over numbers of devices, against the first one that differs from it in these
-/// alone (with strong scaling in the batch of a device, too).
+/// One row of a bench over device counts, compared with the first row that differs only in the
+/// device count (for strong scaling also in the batch size per device).
 struct ScalingRow {
-  std::size_t row = 0;   // of the bench
-  std::size_t base = 0;  // of the bench
+  std::size_t row = 0;   // index in the bench
+  std::size_t base = 0;  // index in the bench
   int devices = 1;
-  std::int64_t global_batch = 0;        // 0: no run told
-  Speedup speedup;                      // of training samples a second, in the steady epochs
-  Speedup efficiency;                   // the same, over how many times the devices
-  std::optional<double> exposed_s;      // a step waited for other ranks, median of the repeats
-  std::optional<double> exposed_share;  // of the step
-  std::optional<SlowRank> slowest;      // of the repeat in which it was furthest behind
-  std::optional<double> loss_gap;       // furthest relative difference from the base's losses
+  std::int64_t global_batch = 0;        // 0: unknown
+  Speedup speedup;                      // of training samples per second in the steady epochs
+  Speedup efficiency;                   // speedup divided by the ratio of the device counts
+  std::optional<double> exposed_s;      // wait for other ranks in a step, median of the repeats
+  std::optional<double> exposed_share;  // as a fraction of the step
+  std::optional<SlowRank> slowest;      // of the repeat with the largest delay
+  std::optional<double> loss_gap;       // largest relative difference from the base's losses
 };
 
-/// Those rows of a bench that name `trainer.devices` as a number; empty where fewer than two do.
+/// Returns the rows of a bench that set `trainer.devices` to a number; empty if fewer than two do.
 std::vector<ScalingRow> scaling_rows(std::span<const BenchRow> rows, Scaling mode);
 
-/// devices, samples a step, samples/s, speed-up, efficiency with its 95 % interval, exposed
-/// communication, slowest rank, batches, losses.
+/// Returns a table of devices, samples per step, samples/s, speedup, efficiency with its 95 %
+/// interval, exposed communication, slowest rank, batches, losses.
 Table scaling_table(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling);
-/// What the columns mean, in plain text with its newlines.
+/// Returns plain-text lines that explain the columns.
 std::string scaling_notes(std::span<const ScalingRow> scaling, Scaling mode);
-/// `scaling` of the bench's document; null where there are no such rows.
+/// Returns `scaling` of the bench's document; null if there are no such rows.
 Json scaling_json(std::span<const BenchRow> rows, std::span<const ScalingRow> scaling,
                   Scaling mode);
 

@@ -28,7 +28,7 @@ double value_in(const Measures& measures, std::string_view name) {
   return found == measures.values.end() ? std::nan("") : found->second;
 }
 
-/// By seed; empty where a seed is not known or comes twice.
+/// Returns the values by seed; empty if a seed is unknown or occurs twice.
 std::map<std::string, double> by_seed(const Group& group, const std::string& name) {
   std::map<std::string, double> values;
   for (const Measures& member : group.members) {
@@ -45,7 +45,7 @@ std::vector<double> numbers_of(const std::map<std::string, double>& values) {
   return numbers;
 }
 
-/// A path into the run's own folder is none of its settings.
+/// Replaces the run's own folder in a path, because it is not a setting.
 std::string without_folder(const std::string& value, const RunFiles& run) {
   const std::string folder = run.folder.string();
   return !folder.empty() && value.starts_with(folder) ? "RUN" + value.substr(folder.size()) : value;
@@ -56,7 +56,7 @@ std::string setting_of(const RunFiles& run, const std::string& key) {
   return value ? without_folder(*value, run) : "-";
 }
 
-/// All keys but the seed, in their order, of all runs.
+/// Returns the keys of all runs in order, except the seed.
 std::vector<std::string> keys_of(const Compared& compared) {
   std::vector<std::string> keys;
   std::set<std::string> seen;
@@ -132,7 +132,7 @@ void add_line(std::vector<LossPoint>& points, const Json& line) {
   }
 }
 
-/// Read anew: a page may thin the lines out, a proof may not.
+/// Reads metrics.jsonl again, because the lines of RunFiles may be thinned out.
 std::vector<LossPoint> losses_of(const RunFiles& run) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
   std::vector<LossPoint> points;
@@ -144,7 +144,7 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
     for (int number = 1; !rest.empty(); ++number) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       const Json line = parse_bounded(rest.substr(0, end));
-      const bool is_cut_off = end == rest.size();  // a run may be writing it
+      const bool is_cut_off = end == rest.size();  // a running run may be writing it
       ENSURE(data, line.is_object() || is_cut_off || end == 0,
              "cannot compare the losses of {}: line {} of metrics.jsonl is damaged",
              printable(run.folder.string()), number);
@@ -214,7 +214,7 @@ namespace fs = std::filesystem;
 
 using Parts = std::vector<std::string>;
 
-/// The parts of the path of each run, without a last '/'.
+/// Splits the path of each run into its parts, without a trailing '/'.
 std::vector<Parts> paths_of(const std::string& word) {
   std::vector<Parts> runs;
   for (const std::string& run : split(word, ',')) {
@@ -227,7 +227,7 @@ std::vector<Parts> paths_of(const std::string& word) {
   return runs;
 }
 
-/// How many folders all runs have in common; the last part of each is kept.
+/// Returns the number of leading folders that all runs share; the last part of each path is kept.
 std::size_t common_parts(const std::vector<Parts>& runs) {
   std::size_t common = 0;
   for (bool same = !runs.empty(); same; common += same ? 1 : 0) {
@@ -247,7 +247,7 @@ std::vector<Measures> sorted_by_seed(std::vector<Measures> members) {
   return members;
 }
 
-/// Whether both have the same seeds, each once. Their members are sorted.
+/// Returns whether both have the same seeds, each once. The members must be sorted.
 bool are_pairs(const std::vector<Measures>& base, const std::vector<Measures>& now) {
   const auto is_twice = [](const std::vector<Measures>& members) {
     return std::ranges::adjacent_find(members, {}, &Measures::seed) != members.end();
@@ -268,7 +268,7 @@ Samples samples_of(const std::vector<Measures>& members) {
   return samples;
 }
 
-/// Of each run, or the one of a bench.
+/// Returns the machine of each run, or the machine of the bench.
 std::vector<Json> machines_of(const Group& group) {
   std::vector<Json> machines;
   for (const RunFiles& run : group.runs) machines.push_back(machine_of_manifest(run.manifest));
@@ -460,7 +460,7 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words) {
       names.push_back(join(std::span(parts).subspan(common), "/"));
     const std::string name = names.empty() ? words[i] : join(names, ",");
     std::string label = name;
-    // The same run twice is still two.
+    // A run that is given twice gets two labels.
     for (int number = 2; !seen.insert(label).second; ++number)
       label = name + fmt::format(" ({})", number);
     labels.push_back(std::move(label));

@@ -9,106 +9,110 @@
 
 namespace trainctl::report {
 
-/// What one run, or one repeat of a bench, has as numbers: "val/loss" of its last epoch,
-/// "best/val/loss", "samples_per_s". In their order; those that are NaN are left out.
+/// The numbers of one run, or of one repeat of a bench, in order: "val/loss" of its last epoch,
+/// "best/val/loss", "samples_per_s". NaN values are left out.
 struct Measures {
-  std::string seed;  // empty: not known
+  std::string seed;  // empty: unknown
   std::vector<std::pair<std::string, double>> values = {};
 };
 
-/// Runs that differ in their seed alone, or the repeats of a bench.
+/// Runs that differ only in their seed, or the repeats of a bench.
 struct Group {
   std::string label;
-  std::vector<RunFiles> runs = {};  // none of a bench
+  std::vector<RunFiles> runs = {};  // empty for a bench
   std::vector<Measures> members = {};
-  Json machine = nullptr;  // of a bench, see machine_key()
+  Json machine = nullptr;  // for a bench, see machine_key()
 };
 
-/// Two or more groups; all are compared with the first.
+/// Two or more groups; all others are compared with the first.
 struct Compared {
   std::string kind = "runs";  // or "benches"
   std::vector<Group> groups;
 };
 
-/// All runs of all groups.
+/// Returns all runs of all groups.
 std::vector<const RunFiles*> runs_of(const Compared& compared);
 
+/// Returns the measures of one run.
 Measures measures_of(const RunFiles& run);
-/// A group of runs, each with its measures.
+/// Returns a group of runs, each with its measures.
 Group group_of(std::string label, std::vector<RunFiles> runs);
-/// The rows of a bench document: "4 workers: total_s" of each repeat, and medians.
+/// Returns the rows of a bench document: "4 workers: total_s" of each repeat, and medians.
 Group group_of_bench(std::string label, const Json& bench);
-/// Runs whose configs are the same but for the seed, one group for each config, in their order.
-/// The label is what differs from the first: "optimizer.lr=0.01".
+/// Groups runs whose configs differ only in the seed, in order of appearance. The label is the
+/// difference from the first group: "optimizer.lr=0.01".
 std::vector<Group> grouped(std::vector<RunFiles> runs);
 
-/// Names of all measures, in their order.
+/// Returns the names of all measures, in order of appearance.
 std::vector<std::string> measure_names(const Compared& compared);
-/// The values of one measure: of each group those of its members that have it.
+/// Returns the values of one measure by group, for the members that have it.
 std::vector<std::vector<double>> values_of(const Compared& compared, std::string_view name);
-/// Of each group but the first against the first; nothing where one of the two has no value. By
-/// pairs where both have the same seeds, each once.
+/// Compares each group except the first with the first; nullopt if one of the two has no value.
+/// Compares pairs of runs if both groups have the same seeds, each once.
 std::vector<std::optional<MeanDifference>> differences_of(const Compared& compared,
                                                           const std::string& name);
 
-/// A key whose value is not the same in all groups; of a group whose runs differ all values.
+/// A key whose value differs between groups; for a group whose runs differ, the values of all runs.
 struct ConfigDifference {
   std::string key;
-  std::vector<std::string> values = {};  // of each group; "-" where none has the key
+  std::vector<std::string> values = {};  // by group; "-" if the key is missing
 };
+/// Returns the keys of the configs whose values differ.
 std::vector<ConfigDifference> config_differences(const Compared& compared);
 
-/// The first loss that is not the same bit by bit.
+/// The first loss that is not bitwise equal.
 struct LossDifference {
-  std::string run;     // that is not as the first
+  std::string run;     // the run that differs from the first
   std::string metric;  // "train/loss"
   bool of_epoch = false;
-  std::int64_t epoch = 0;  // from 1
+  std::int64_t epoch = 0;  // counted from 1
   std::int64_t step = 0;
-  std::optional<double> wanted = {}, found = {};  // nothing: that run does not tell it
+  std::optional<double> wanted = {}, found = {};  // absent: the run has no such loss
 };
-/// The losses of every step and epoch that metrics.jsonl tells, else those of epochs.csv, of all
-/// runs against the first. NaN is equal to NaN. Throws Error(config) where a run tells no loss.
+/// Compares the losses of every step and epoch in metrics.jsonl, or else those of epochs.csv, of
+/// all runs with the first. NaN equals NaN. Throws Error(config) when a run has no losses.
 struct LossComparison {
-  std::size_t losses = 0;  // of the first run
+  std::size_t losses = 0;  // number of losses of the first run
   std::optional<LossDifference> difference;
 };
 LossComparison compare_losses(const Compared& compared);
-/// "epoch 2, step 950: train/loss is 0x1.8p-3 (0.1875) in A and ..."
+/// Returns a text such as "epoch 2, step 950: train/loss is 0x1.8p-3 (0.1875) in A and ...".
 std::string to_text(const LossDifference& difference, const std::string& first);
 
-/// Config, measures with their differences, curves, time budget: what a person reads.
+/// Returns the config differences, measures with their differences, curves and time budget as text.
 std::string compare_text(const Compared& compared, const Style& style);
-/// Schema "trainctl.compare/1".
+/// Returns a document with schema "trainctl.compare/1".
 Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses);
 
-/// Returns a label for each word of the command line, unique: the runs of the word, of which it may
-/// name several with commas between, without the folders that all runs have in common. "runs/a/1"
-/// and "runs/b/1" become "a/1" and "b/1".
+/// Returns a unique label for each word of the command line, which names one run or several
+/// separated by commas: the paths without the folders that all runs share. "runs/a/1" and
+/// "runs/b/1" become "a/1" and "b/1".
 std::vector<std::string> short_labels(const std::vector<std::string>& words);
 
-/// The mean of a metric over the runs of a group, epoch by epoch; NaN where none tells it.
+/// Returns the mean of a metric over the runs of a group by epoch; NaN for epochs without a value.
 std::vector<double> mean_curve(const Group& group, const std::string& metric);
 
-// Runs and benches that are there already, as the sides of a gate.
+// Existing runs and benches as the two sides of a gate.
 
-/// What conditions may name beside kMeasures.
+/// Return the metrics that conditions may name in addition to kMeasures.
 std::vector<std::string> gate_metrics(const Compared& runs);
 std::vector<std::string> gate_metrics(std::span<const Baseline> benches);
 
-/// Each group of runs but the first against the first: by pairs where both have the same seeds,
-/// each once, else apart. `wall_s` is `total_s`, too. A number that one run of a group does not
-/// tell is left out of that group.
+/// Compares each group of runs except the first with the first: in pairs if both have the same
+/// seeds, each once, otherwise unpaired. `wall_s` is also available as `total_s`. A number that one
+/// run of a group lacks is left out of that group.
 std::vector<Contest> contests_of(const Compared& runs);
 
-/// Each setting of all benches but the first against the row of the first that has it, apart.
-/// Settings that the first has not are left out. Throws Error(config) where it has none of them.
+/// Compares each setting of all benches except the first with the row of the first bench that has
+/// the same setting, unpaired. Settings that the first bench lacks are left out. Throws
+/// Error(config) when the first bench has none of a bench's settings.
 std::vector<Contest> contests_of(std::span<const Baseline> benches);
 
-/// Which groups were not made on the machine of the first run, or do not say so, a sentence each.
+/// Returns one sentence for each group that was run on another machine than the first run, or does
+/// not record its machine.
 std::vector<std::string> machines_apart(const Compared& compared);
 
-/// Whether a condition is about time or memory, which are those of a machine.
+/// Returns whether a condition is about time or memory, which depend on the machine.
 bool is_of_machine(const Condition& condition);
 
 }  // namespace trainctl::report

@@ -79,7 +79,7 @@ Table config_table(const Compared& compared) {
   return table;
 }
 
-/// Seconds of a steady epoch by part; the mean over the runs.
+/// Returns the seconds of a steady epoch by part, averaged over the runs.
 events::Timing mean_epoch(const Group& group) {
   std::vector<events::EpochEnded> epochs;
   for (const RunFiles& run : group.runs) {

@@ -20,7 +20,7 @@ Quartiles rate(const LoaderRow& row) { return quartiles(each(row, &LoaderTrial::
 
 const std::string& digest_of(const LoaderRow& row) { return row.trials.front().digest; }
 
-// Bitwise-equal batches are a promise; a row that breaks it is named.
+// The loader guarantees bitwise-equal batches, so a row that differs is reported.
 bool same_batches(const DataBench& bench, const LoaderRow& row) {
   const std::string& wanted = digest_of(bench.rows.front());
   return std::ranges::all_of(row.trials,

@@ -5,7 +5,7 @@
 
 namespace trainctl::report {
 
-/// What one measurement of a loader gave, in a process of its own.
+/// One measurement of a loader, made in a separate process.
 struct LoaderTrial {
   double samples_per_s = 0;
   double cpu_s_per_1k = 0;
@@ -15,25 +15,26 @@ struct LoaderTrial {
   std::string digest;  // of the first epoch
 };
 
-/// One worker count and its repeats.
+/// One number of workers and its repeats.
 struct LoaderRow {
   int workers = 0;
   std::vector<LoaderTrial> trials;
   double limit_samples_per_s = 0;  // for this many workers
-  std::string why = {};            // `auto` chose so many; empty where they were asked for
+  std::string why = {};            // why `auto` chose this number; empty: it was requested
 };
 
+/// The measurements of `data bench` for each number of workers.
 struct DataBench {
   std::string config;
   std::string limit_name;
   std::vector<LoaderRow> rows;
 };
 
-/// One line for each row, "as the first" or "DIFFER" for its batches.
+/// Returns a table with one row per number of workers; its batches are "as the first" or "DIFFER".
 Table data_bench_table(const DataBench& bench);
-/// The lines below the table: what was measured and what the limit is.
+/// Returns lines below the table that say what was measured and what the limit is.
 std::string data_bench_notes(const DataBench& bench);
-/// Schema "trainctl.data_bench/1".
+/// Returns a document with schema "trainctl.data_bench/1".
 Json data_bench_document(const DataBench& bench);
 
 }  // namespace trainctl::report

@@ -10,16 +10,16 @@
 namespace trainctl::report {
 namespace {
 
-/// What would decide a change whose interval includes the bound.
+/// The repeats that would decide a change whose interval includes the bound.
 struct Advice {
-  std::optional<int> repeats;  // of the side that is judged; of pairs, of both
+  std::optional<int> repeats;  // of the tested side; for pairs, of both sides
   std::string text;            // a clause
 };
 
 constexpr double kPower = 0.9;
 constexpr int kMostRepeats = 1000;
 
-/// A change of the scale (1.05, 0.005) in the condition's unit (5 %, 0.5 pt), and back.
+/// Convert a change from the scale (1.05, 0.005) to the condition's unit (5 %, 0.5 pt), and back.
 double shown(double change, const Condition& condition) {
   return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;
 }
@@ -28,15 +28,16 @@ double scaled(double bound, const Condition& condition) {
   return condition.unit == Unit::percent ? 1 + bound / 100 : bound / 100;
 }
 
-/// How far the bound is from `change`, as the noise is measured.
+/// Returns the distance of the bound from `change` on the scale of the noise.
 double distance(double change, const Condition& condition) {
   const double bound = scaled(condition.bound, condition);
   return condition.unit == Unit::percent ? std::abs(std::log(change) - std::log(bound))
                                          : std::abs(change - bound);
 }
 
-/// The fewest from 3 on that suffice, or few more of many. More may suffice less: Welch's degrees
-/// of freedom fall to those of the noisier side.
+/// Returns the smallest sufficient number of repeats from 3 on, in coarser steps for large numbers.
+/// A larger number may be insufficient again, because Welch's degrees of freedom drop to those of
+/// the noisier side.
 std::optional<int> fewest(const std::function<bool(int)>& suffices) {
   for (int n = static_cast<int>(kFewestPairs); n <= kMostRepeats; n += std::max(1, n / 16)) {
     if (suffices(n)) return n;
@@ -44,7 +45,7 @@ std::optional<int> fewest(const std::function<bool(int)>& suffices) {
   return std::nullopt;
 }
 
-/// Two sides of other days, each with its own noise, by an upper limit of what it may be.
+/// Two unpaired sides, each with an upper limit of the noise of that side.
 class Apart {
  public:
   Apart(const Change& change, double alpha) : alpha_(alpha), base_count_(count(change.base_side)) {
@@ -56,11 +57,11 @@ class Apart {
     now_ = limit(change.now_side, change.base_side);
   }
 
-  /// Repeats against the baseline as it is.
+  /// Returns the repeats that are needed against the existing baseline.
   [[nodiscard]] std::optional<int> repeats(double effect) const {
     return fewest([&](int n) { return power(effect, base_count_, n) >= kPower; });
   }
-  /// Of a new baseline and as many of the other.
+  /// Returns the repeats that are needed if a new baseline has the same number.
   [[nodiscard]] std::optional<int> of_both(double effect) const {
     return fewest([&](int n) { return power(effect, n, n) >= kPower; });
   }
@@ -68,7 +69,8 @@ class Apart {
  private:
   static double count(const SideNoise& side) { return static_cast<double>(side.count); }
 
-  /// With `m` and `n` repeats, by Welch's degrees of freedom; a single run has those of the other.
+  /// Returns the power with `m` and `n` repeats by Welch's degrees of freedom; a single run is
+  /// assumed to have those of the other side.
   [[nodiscard]] double power(double effect, double m, double n) const {
     if (!(effect > 0)) return 0;
     const double a = base_ * base_ / m;
@@ -80,7 +82,7 @@ class Apart {
 
   double alpha_;
   double base_count_;
-  double base_ = 0;  // deviations of single repeats
+  double base_ = 0;  // standard deviation of a single repeat
   double now_ = 0;
 };
 
@@ -105,7 +107,8 @@ Advice of_pairs(const Condition& condition, const Change& change, double none, d
   return {std::nullopt, near_text(condition)};
 }
 
-/// So many repeats, or how large a baseline; nothing where as many have been made of both.
+/// Returns the required repeats, or the required size of the baseline; nullopt if both sides
+/// already have that many.
 std::optional<Advice> of_apart(const Apart& apart, const Change& change, double effect,
                                const char* unless) {
   const auto made = [](const SideNoise& side) { return static_cast<int>(side.count); };
@@ -120,9 +123,9 @@ std::optional<Advice> of_apart(const Apart& apart, const Change& change, double 
                             made(change.base_side), *both)};
 }
 
-/// How many repeats would tell the bound from no change; where those have been made, or the bound
-/// is no change, from the change that was seen. Of sides that were made apart the base stays as it
-/// is; where no number of repeats decides against so few, the text asks for a larger baseline.
+/// Returns how many repeats would distinguish the bound from no change. If these have been made, or
+/// the bound is no change, uses the observed change instead. For unpaired sides the baseline is
+/// fixed; if no number of repeats is enough against it, the text asks for a larger baseline.
 Advice advice(const Condition& condition, const Change& change, double alpha) {
   const double none = condition.unit == Unit::percent ? 1 : 0;
   if (!change.apart) return of_pairs(condition, change, none, alpha);
@@ -143,13 +146,13 @@ const std::vector<double>* find(const Samples& samples, const std::string& name)
 
 bool is_metric(const std::string& name) { return name.find('/') != std::string::npos; }
 
-/// Bit by bit.
+/// Returns whether the values are bitwise equal.
 bool repeats_itself(const std::vector<double>& values) {
   return std::ranges::all_of(values, [&](double value) { return value == values.front(); });
 }
 
-/// What training computes from a seed is the same in every run, unless some kernel is not
-/// deterministic: two runs on one side tell.
+/// Returns whether the numbers must be compared exactly: results that follow from a seed are equal
+/// in every run, unless a kernel is nondeterministic, which two runs on one side reveal.
 bool is_exact(const std::string& name, const std::vector<double>& base,
               const std::vector<double>& now) {
   if (!is_metric(name) || !repeats_itself(base) || !repeats_itself(now)) return false;
@@ -160,7 +163,7 @@ bool all_finite(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
-/// 0.9 less 0.895 is a little more than half a point.
+/// For rounding errors: 0.9 - 0.895 is slightly more than half a point.
 constexpr double kBoundRounding = 1e-9;
 
 bool crosses(double change, const Condition& condition) {
@@ -198,7 +201,7 @@ void decide(Finding& finding, const Change& change, double level) {
                             interval_text(interval, condition.unit), condition.text, next.text);
 }
 
-/// Numbers that are the same in all runs of a side.
+/// Decides on numbers that are equal in all runs of a side.
 void decide_exactly(Finding& finding, double base, double now) {
   const Condition& condition = finding.condition;
   const bool share = condition.unit == Unit::percent;
@@ -215,7 +218,7 @@ void decide_exactly(Finding& finding, double base, double now) {
       fmt::format("{} -> {}, the same in every run of a side", metric_text(base), metric_text(now));
 }
 
-/// True where there is nothing to compute any more.
+/// Returns true if there is nothing to compute.
 bool lacks_numbers(Finding& finding, const std::vector<double>* base,
                    const std::vector<double>* now) {
   const std::string& name = finding.condition.metric;

@@ -10,7 +10,7 @@
 namespace trainctl::report {
 namespace {
 
-/// A part of the text, and where it begins.
+/// A part of the text with its position.
 struct Piece {
   std::string_view text;
   std::size_t at = 0;
@@ -61,7 +61,7 @@ class Parser {
                     std::string(column_of(piece.at), ' '), std::string(width - 1, '~'));
   }
 
-  /// Where the mark stands below the text as it is printed.
+  /// Returns the column of a marker below the printed text.
   [[nodiscard]] std::size_t column_of(std::size_t at) const {
     return static_cast<std::size_t>(display_width(printable(text_.substr(0, at))));
   }

@@ -7,8 +7,8 @@
 namespace trainctl::report {
 namespace {
 
-/// XML 1.0 has neither control characters nor the last two code points of the first plane;
-/// printable() leaves only these.
+/// Replaces U+FFFE and U+FFFF, which XML 1.0 does not allow; printable() has already replaced
+/// control characters.
 std::string without_noncharacters(std::string text) {
   for (const char* forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
     for (std::size_t at = text.find(forbidden); at != std::string::npos; at = text.find(forbidden))

@@ -7,7 +7,7 @@ namespace trainctl::report {
 
 enum class CaseResult : std::uint8_t { passed, failed, error, skipped };
 
-/// One line of a CI's list of tests.
+/// One test case in the test report of a CI system.
 struct JunitCase {
   std::string group;  // "bench mnist.yaml"
   std::string name;
@@ -16,13 +16,14 @@ struct JunitCase {
   std::string message = {};  // why it failed, could not run, or was skipped
 };
 
-/// The XML that GitHub, GitLab and Jenkins read (github.com/testmoapp/junitxml describes it). What
-/// XML cannot hold is replaced, so that no name of a file or class breaks the document.
+/// Returns the XML format that GitHub, GitLab and Jenkins read (github.com/testmoapp/junitxml
+/// describes it). Characters that XML does not allow are replaced, so that no file or class name
+/// breaks the document.
 std::string junit_text(const std::string& suite, std::span<const JunitCase> cases);
 
-/// A case for each setting, which is an error where a run of it failed and skipped where it never
-/// ran, and one for each condition:
-/// a failure with its sentence, or skipped where it is inconclusive. `group` names the bench.
+/// Returns a case for each setting, which is an error if one of its runs failed and skipped if it
+/// never ran, and one for each condition: a failure with its sentence, or skipped if it is
+/// inconclusive. `group` is the name of the bench.
 std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
                                    std::span<const Finding> findings, const std::string& group);
 

@@ -22,11 +22,11 @@ double outer(double value, Scale scale) { return scale == Scale::ratio ? std::ex
 
 struct Moments {
   double mean = 0;
-  double error = 0;  // of the mean
+  double error = 0;  // standard error of the mean
   double df = 0;
 };
 
-/// Student's interval; `p` is the share of the distribution below its upper end.
+/// Returns Student's interval; `p` is the probability below its upper end.
 Interval around(double middle, double error, double freedom, double p = 0.975) {
   const double reach = student_quantile(p, freedom) * error;
   return {middle - reach, middle + reach};
@@ -46,13 +46,13 @@ std::vector<double> inner_values(std::span<const double> values, Scale scale) {
 }
 
 constexpr std::size_t kFewestWithOutlier = 4;
-constexpr std::size_t kMostWithOutlier = 20;  // among more, one changes the mean little
-constexpr double kOutlierShare = 0.4;         // of what the interval leaves outside
-constexpr double kSameLogarithm = 1e-9;       // below it logarithms are the same
+constexpr std::size_t kMostWithOutlier = 20;  // larger samples need no such step
+constexpr double kOutlierShare = 0.4;         // of the probability outside the interval
+constexpr double kSameLogarithm = 1e-9;       // smaller differences of logarithms count as equal
 
-/// Drops the value that is furthest from the others where Student's t of its distance to them is
-/// beyond what n values without an outlier reach in `(1 - level) * 0.4 / n` of all samples. Returns
-/// how many it was.
+/// Drops the value that is furthest from the others if its Student's t distance from them is
+/// exceeded by n values without an outlier in only `(1 - level) * 0.4 / n` of all samples. Returns
+/// the number of dropped values.
 std::size_t drop_outlier(std::vector<double>& values, double level) {
   const std::size_t count = values.size();
   if (count < kFewestWithOutlier || count > kMostWithOutlier) return 0;
@@ -99,7 +99,7 @@ Welch welch(std::span<const double> base, std::span<const double> other) {
   const double b = variance(other) / others;
   const double noise = std::sqrt(variance(base) + variance(other));
   if (a + b <= 0) return {0, bases + others - 2, 0};
-  // Satterthwaite's degrees of freedom.
+  // Welch-Satterthwaite degrees of freedom.
   const double df = (a + b) * (a + b) / (a * a / (bases - 1) + b * b / (others - 1));
   return {std::sqrt(a + b), df, noise};
 }

@@ -17,7 +17,7 @@ constexpr std::array<std::optional<double> Usage::*, 11> kWeighted{
     &Usage::loader_cores, &Usage::gpu_power_w, &Usage::pcie_mb_s,      &Usage::outside_cores,
     &Usage::stolen_cores, &Usage::idle_cores,  &Usage::core_wait};
 
-/// Usage over epochs, each of which may lack some of it.
+/// Averages usage over epochs, each of which may lack some values.
 class UsageSum {
  public:
   void add(const Usage& more) {
@@ -38,7 +38,7 @@ class UsageSum {
     throttled_spans_[more.gpu_throttle] += more.span_s;
   }
 
-  /// Over the spans; empty where nothing was added.
+  /// Returns the average over the spans; nullopt if nothing was added.
   [[nodiscard]] std::optional<Usage> mean() const {
     if (!(sum_.span_s > 0)) return std::nullopt;
     Usage mean = sum_;
@@ -55,8 +55,8 @@ class UsageSum {
 
  private:
   Usage sum_;
-  std::array<double, kWeighted.size()> spans_{};   // of the epochs that report it
-  std::map<std::string, double> throttled_spans_;  // by why, "" where the clocks were free
+  std::array<double, kWeighted.size()> spans_{};   // seconds of the epochs that report the value
+  std::map<std::string, double> throttled_spans_;  // by reason; "": not throttled
 };
 
 void tell_exchange(const RunRecord& record, BottleneckContext& context) {
@@ -91,7 +91,7 @@ const Part& largest(std::span<const Part> parts) {
   return *std::ranges::max_element(parts, {}, &Part::seconds);
 }
 
-/// The part that decides, with what it takes.
+/// The part that decides, with its time.
 struct TimeSplit {
   Part part;
   double waits_s = 0;
@@ -131,9 +131,10 @@ std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   const auto& ranks_wait_s = facts.context.ranks_wait_s;
   double won_s = ranks_wait_s ? batches * *ranks_wait_s : timing.data_wait_s;
   PerfectLoader perfect;
-  // A replay is without the checks of detect_anomaly, which are not the loader's fault.
+  // A replay runs without the checks of detect_anomaly, which the loader does not cause.
   if (facts.context.replay_step_s && !facts.context.levers.detect_anomaly) {
-    // What the loader's threads took from the step beside it: no more than they computed.
+    // Adds the time that the loader's threads took from concurrent steps: at most their computing
+    // time.
     const double passes_s = timing.forward_s + timing.backward_s;
     const auto& usage = facts.context.usage;
     const double loader_s = usage ? usage->loader_cores.value_or(0) * training_s : 0;

@@ -19,123 +19,127 @@ enum class Limit {
   host,
   balanced
 };
-/// As in result.json: "machine_busy", "input_bound", "compute_bound", ..., "balanced".
+/// Returns the name in result.json: "machine_busy", "input_bound", "compute_bound", ...,
+/// "balanced".
 const char* name_of(Limit limit);
 
-/// Forward and backward of a batch, replayed with another value of one setting.
+/// The forward and backward passes of a batch, replayed with another value of one setting.
 struct ReplayedSetting {
   std::int64_t value = 0;
   double step_s = 0;
 };
 
-/// What advice depends on, beside the times.
+/// The inputs of the advice in addition to the times.
 struct BottleneckContext {
   int num_workers = 0;
   int world_size = 1;
   std::int64_t batch_size = 0;     // per device
-  std::int64_t train_samples = 0;  // 0: not known
-  std::int64_t max_epochs = 0;     // 0: not known
+  std::int64_t train_samples = 0;  // 0: unknown
+  std::int64_t max_epochs = 0;     // 0: unknown
   bool on_gpu = false;
   Levers levers;
-  int num_threads = 0;                      // of a rank; 0: not known
+  int num_threads = 0;                      // per rank; 0: unknown
   std::optional<events::Usage> usage = {};  // of rank 0, over the epochs of the times
   std::optional<RankRow> straggler = {};    // the rank that the others wait for
-  bool straggler_is_here = true;            // on the machine that `usage` is of
-  /// Of a step: what all ranks would win with perfect loaders; absent for one rank.
+  bool straggler_is_here = true;            // the straggler is on the machine of `usage`
+  /// Seconds per step that all ranks would save with perfect loaders; absent for one rank.
   std::optional<double> ranks_wait_s = {};
-  std::optional<double> overlap = {};                 // of the exchange with the backward pass
-  std::vector<std::int64_t> bucket_bytes = {};        // of a step's exchange
-  std::optional<double> replay_step_s = {};           // forward and backward of a batch replayed
-  std::optional<std::int64_t> replay_steps = {};      // that it is the median of
-  std::optional<ReplayedSetting> larger_batch = {};   // rows of a rank
+  std::optional<double> overlap = {};           // overlap of the all-reduce with the backward pass
+  std::vector<std::int64_t> bucket_bytes = {};  // gradient buckets of a step
+  std::optional<double> replay_step_s = {};     // forward and backward pass of a replayed batch
+  std::optional<std::int64_t> replay_steps = {};      // number of steps in its median
+  std::optional<ReplayedSetting> larger_batch = {};   // rows per rank
   std::optional<ReplayedSetting> other_threads = {};  // all cores, or one
-  std::optional<double> bf16_step_s = {};             // under bf16-mixed
+  std::optional<double> bf16_step_s = {};             // with bf16-mixed
 
-  /// Cores that rank 0 may use; 0: not known.
+  /// Returns the number of cores that rank 0 may use; 0: unknown.
   [[nodiscard]] int cores() const;
-  /// Whether twice as many ranks may help: on a CPU, with more cores than ranks.
+  /// Returns whether twice as many ranks may help: on a CPU, with more cores than ranks.
   [[nodiscard]] bool has_room_for_devices() const;
 };
+/// Collects the context of a run's verdict.
 BottleneckContext context_of(const RunRecord& record, const Levers& levers);
 
-/// Shares and rates weighted by the time of the epochs that tell them, memory at its peak, the
-/// GPU's clocks as they were most of the time; nothing where no epoch has any.
+/// Averages fractions and rates weighted by the time of the epochs that have them, takes the peak
+/// of memory, and the most frequent state of the GPU's clocks; nullopt if no epoch has usage data.
 std::optional<events::Usage> sum_usage(std::span<const events::EpochEnded> epochs);
 
-/// The share of the cores that others took; 0 where it held nothing up, or was not measured over
-/// half a second.
+/// Returns the fraction of the cores that other processes used; 0 if this caused no delay, or was
+/// measured for less than half a second.
 double taken_cores(const events::Usage& usage);
 
-/// A number that a verdict rests on.
+/// A measured number that supports a verdict.
 struct Evidence {
   std::string name;  // "data_wait_step"
   double value = 0;
   std::string unit;    // "s", "share", "samples/s", "cores", ...
   std::string text;    // half a sentence
-  bool tells = false;  // it stands in the summary
+  bool tells = false;  // shown in the summary
 };
 
-/// How many times as fast the whole run would be after a change.
+/// The expected speedup of the whole run after a change, as a factor.
 struct Gain {
   double low = 1;
-  std::optional<double> high = {};  // absent: no bound is known
+  std::optional<double> high = {};  // absent: no upper bound is known
   bool replayed = false;            // the passes were timed with the change
 };
-/// "1.6x to 2.1x as fast (replayed)", "at most 2.00x as fast", "gain unknown until it is tried".
+/// Returns a text such as "1.6x to 2.1x as fast (replayed)", "at most 2.00x as fast", "gain unknown
+/// until it is tried".
 std::string text_of(const Gain& gain);
 
-/// Whether a setting was compared with its alternative before the verdict says that none helps.
+/// Whether a setting was compared with its alternative before the verdict says that no setting
+/// helps.
 struct SettingCheck {
   std::string key;  // "loader.batch_size"
   bool done = false;
-  std::optional<Gain> gain = {};  // of the alternative; absent: a rule excludes it
+  std::optional<Gain> gain = {};  // of the alternative; absent: excluded by a rule
   std::string text;               // "a batch of 512: 1.02x to 1.31x as fast (replayed)"
 };
 
-/// What the run would be with a loader that always has the next batch, and takes no core for it.
+/// The speed of the run with a loader that always has the next batch ready and uses no core.
 struct PerfectLoader {
-  double speedup = 1;  // of the whole: a factor, 1 = nothing
-  double step_s = 0;   // of a batch, on average, without validation and saving
-  double now_s = 0;    // as it is
-  /// Forward and backward timed in a replay of so many steps; 0: taken from the steps of the run,
-  /// as they were without their waits.
+  double speedup = 1;  // of the whole run; 1: none
+  double step_s = 0;   // per batch on average, without validation and saving
+  double now_s = 0;    // the same in the actual run
+  /// The number of steps in the replay that timed the forward and backward passes; 0: the times are
+  /// from the run's own steps without their waits.
   std::int64_t replayed = 0;
 };
 
-/// The command that follows a verdict without a setting.
+/// The kind of command that is suggested if the verdict has no setting.
 enum class Next { tune, more_devices, run_again, doctor };
 
-/// Where the time goes and what the user can win. A wait (input, transfer, communication,
-/// checkpoint) that takes 15 % or more is the bottleneck, since it can be hidden behind the work;
-/// then evaluation from a third on, as it can be done less often; else the largest piece of work
-/// (compute, optimizer, evaluation, host) if it takes 40 % or more; else the run is balanced. Why
-/// it is so, and what to change, say the rules of bottleneck_rules.hpp.
+/// Where the time goes and what the user can gain. A wait (input, transfer, communication,
+/// checkpoint) with a share of 15 % or more is the bottleneck, because it can overlap with the
+/// work; then evaluation with a third or more, because it can run less often; then the largest part
+/// of the work (compute, optimizer, evaluation, host) with 40 % or more; otherwise the run is
+/// balanced. The rules in bottleneck_rules.hpp determine the cause and the fix.
 struct Bottleneck {
   Limit limit = Limit::balanced;
-  Limit part = Limit::balanced;  // that takes `share`; the verdict, unless its cause lies elsewhere
-  std::string cause;  // of the rule that holds: "few_workers"; empty: nothing was measured
-  double share = 0;   // of the wall time, 0 to 1; of a busy machine: of the cores' time
-  Gain gain = {};     // of the advice; nothing is promised below its low end
-  /// A factor: wall time over the wall time without all waits and overhead.
+  Limit part = Limit::balanced;  // the part with `share`, not always the cause's
+  std::string cause;             // of the matching rule: "few_workers"; empty: nothing was measured
+  double share = 0;              // of the wall time, 0 to 1; for a busy machine: of the cores' time
+  Gain gain = {};                // of the advice; the low end is a conservative estimate
+  /// The wall time divided by the wall time without all waits and overhead.
   double without_waits = 1;
   std::vector<SettingCheck> checks = {};  // batch size, threads, precision and anomaly checks
   std::optional<PerfectLoader> perfect_loader = {};  // absent: no batch was counted
-  Next next = Next::tune;  // the kind of command that follows where no setting is proposed
-  std::string
-      setting;  // an override that may help and that the run would accept; empty if none is known
-  std::string diagnosis;  // what the cause means
-  std::string
-      advice;  // one sentence with the setting; it is a proposal to be measured, never a promise
+  Next next = Next::tune;  // the kind of command to suggest if there is no setting
+  std::string setting;     // a valid override that may help; empty: none is known
+  std::string diagnosis;   // the meaning of the cause
+  std::string advice;      // one sentence with the setting, a proposal to measure
   std::vector<Evidence> evidence = {};
-  /// Of a busy machine: the verdict on the same times if it were quiet. Empty or one.
+  /// For a busy machine: the verdict for the same times on a quiet machine. Empty or one element.
   std::vector<Bottleneck> otherwise = {};
 };
+/// Finds the bottleneck of a run from its time budget.
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context);
 
-/// "a perfect loader would give 1.13x ..."; below 1.05x also that loading is not worth more work.
+/// Returns a text such as "a perfect loader would give 1.13x ..."; below 1.05x it adds that loading
+/// is not worth more work.
 std::string text_of(const PerfectLoader& perfect);
 
-/// {verdict, share, headroom, gain, advice, cause, diagnosis, setting, checks, evidence,
+/// Returns {verdict, share, headroom, gain, advice, cause, diagnosis, setting, checks, evidence,
 /// perfect_loader, otherwise} of result.json. `headroom` is the upper end of the gain; null:
 /// unknown.
 Json to_json(const Bottleneck& bottleneck);

@@ -8,13 +8,13 @@
 namespace trainctl::report::fixes {
 namespace {
 
-// What the experiment file allows; a test asks it.
+// Limits of the experiment file; a test compares them.
 constexpr int kMostWorkers = 256;
 constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 constexpr double kStalled = 0.25;    // of the time a thread waits for a core
 constexpr double kSavesWell = 0.02;  // of the time
 
-/// A sentence without a setting where the batch cannot grow.
+/// Proposes a larger batch, or returns a sentence without a setting if the batch cannot grow.
 Proposals larger_batch(const Facts& facts, const char* why) {
   const BottleneckContext& context = facts.context;
   const int factor = gains::batch_factor(facts);
@@ -29,15 +29,16 @@ Proposals larger_batch(const Facts& facts, const char* why) {
       {"", std::string(why) + " with a larger batch, which this experiment does not accept"}};
 }
 
-// "KEY=N", N above `now` and at most the epochs of the run; nothing where there is no such N.
+// Returns "KEY=N", where N is above `now` and at most the epochs of the run; empty if there is no
+// such N.
 std::string every_n(const char* key, std::int64_t now, std::int64_t wanted,
                     std::int64_t max_epochs) {
   const std::int64_t n = max_epochs > 0 ? std::min(std::max(wanted, 2 * now), max_epochs) : 0;
   return n > now ? fmt::format("{}={}", key, n) : std::string();
 }
 
-// Workers produce samples at a rate that is proportional to their number; the rest of the step asks
-// for wall / rest.
+// Returns a number of workers whose rate matches the rest of the step: the rate of samples is
+// proportional to the number of workers and must grow by wall / rest.
 int wanted_workers(int now, double wall_s, double wait_s, int most) {
   const double rest_s = std::max(wall_s - wait_s, 1e-9);
   const double wanted = now == 0 ? wait_s / rest_s : now * wall_s / rest_s;
@@ -53,8 +54,9 @@ bool has_mode(const Levers& levers, const char* mode) {
   return std::ranges::find(levers.cache_modes, mode) != levers.cache_modes.end();
 }
 
-/// "settings that may help: a batch of 512: 1.12x to 1.90x as fast (replayed); compared: 2 threads:
-/// 0.92x to 1.19x as fast (replayed); not tried: trainer.precision".
+/// Returns a text such as "settings that may help: a batch of 512: 1.12x to 1.90x as fast
+/// (replayed); compared: 2 threads: 0.92x to 1.19x as fast (replayed); not tried:
+/// trainer.precision".
 std::string compared_settings(const Facts& facts) {
   constexpr double kMayHelp = 1.05;
   std::vector<std::string> gaining;
@@ -75,8 +77,8 @@ std::string compared_settings(const Facts& facts) {
                        : join(parts, "; ");
 }
 
-/// Of the settings that were compared, the most that one gains; without a bound where one of them
-/// was not tried.
+/// Returns the largest gain of the compared settings, without an upper end if one of them was not
+/// tried.
 Gain gain_of_compared(const Facts& facts) {
   Gain most{.low = 1, .high = 1};
   for (const SettingCheck& check : gains::checks_of(facts)) {

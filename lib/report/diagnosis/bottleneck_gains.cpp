@@ -5,16 +5,16 @@ namespace trainctl::report {
 namespace gains {
 namespace {
 
-constexpr double kReplayMargin = 0.15;  // by which a replay may differ from the run
+constexpr double kReplayMargin = 0.15;  // maximum relative error of a replay
 constexpr double kCoresBusy = 0.8;
 constexpr double kStalledShare = 0.10;     // of the time threads wait for a core
-constexpr std::int64_t kFewestSteps = 10;  // of an epoch with a larger batch
-constexpr double kTinyStep = 1e-3;         // seconds
+constexpr std::int64_t kFewestSteps = 10;  // per epoch with a larger batch
+constexpr double kTinyStep = 1e-3;         // in seconds
 constexpr std::int64_t kTinyBatch = 8;
 
 double passes_s(const Facts& facts) { return facts.timing.forward_s + facts.timing.backward_s; }
 
-/// Whether threads of the run may take cores from one another.
+/// Returns whether threads of the run may compete for cores.
 bool cores_are_contended(const Facts& facts) {
   const BottleneckContext& context = facts.context;
   const bool waits = context.usage && context.usage->cpu_stalled.value_or(0) >= kStalledShare;
@@ -22,7 +22,8 @@ bool cores_are_contended(const Facts& facts) {
   return waits || cores <= 0 || facts.timing.cpu_percent / 100 >= kCoresBusy * cores;
 }
 
-/// Passes that take `ratio` of their time. `most`: what the whole run gains at most.
+/// Returns the gain if the passes take `ratio` of their time; `most` limits the gain of the whole
+/// run.
 Gain replayed(const Facts& facts, double ratio, double most) {
   const double wall_s = facts.timing.wall_s;
   const double slow_s = wall_s - passes_s(facts) * (1 - ratio * (1 + kReplayMargin));
@@ -35,7 +36,7 @@ std::optional<double> ratio_of(const Facts& facts, double step_s) {
   return step_s / *now_s;
 }
 
-/// A check that was done: by a rule, or with the gain of the alternative.
+/// Returns a completed check: excluded by a rule, or with the gain of the alternative.
 SettingCheck done(const char* key, std::string text) {
   return {.key = key, .done = true, .text = std::move(text)};
 }
@@ -106,7 +107,7 @@ Gain of_loading(const Facts& facts) {
     if (!context.replay_step_s || context.levers.detect_anomaly) return unknown();
     const double least_s = facts.batches() * *context.replay_step_s * (1 - kReplayMargin);
     const double shorter = std::min(least_s / std::max(passes_s(facts), 1e-9), 1.0);
-    // All that computes in the step may be as much slower as the passes are.
+    // Everything that computes in the step may be slowed down as much as the passes.
     const double computing_s = passes_s(facts) + timing.optimizer_s + timing.other_s;
     won_s += computing_s * (1 - shorter);
   }
@@ -120,7 +121,8 @@ Gain of_larger_batch(const Facts& facts, double factor) {
   const auto ratio = ratio_of(facts, context.larger_batch->step_s);
   if (!ratio || context.batch_size <= 0) return {.low = 1, .high = factor};
   const double tried = rows / static_cast<double>(context.batch_size);
-  // A step takes a fixed time and one for each row: between the two batches on a straight line.
+  // A step takes a fixed time plus a time per row, so the step time is linear between the two
+  // batches.
   const double per_row = (*ratio - 1) / (tried - 1);
   const double step = 1 + per_row * (factor - 1);
   const double share = std::clamp(step / factor, 1 / factor, 2.0);
@@ -146,7 +148,7 @@ Gain of_no_anomaly_checks(const Facts& facts) {
   const auto& step_s = facts.context.replay_step_s;
   if (!step_s || !(passes_s(facts) > 0)) return unknown();
   const double ratio = facts.batches() * *step_s / passes_s(facts);
-  // Metrics and the update are checked, too.
+  // Metrics and the update are checked as well.
   const double most = std::max(1 / std::max(ratio * (1 - kReplayMargin), 1e-3), 1.0);
   return replayed(facts, ratio, most);
 }
@@ -168,7 +170,7 @@ Gain of_fewer_checkpoints(const Facts& facts) {
 }
 
 Gain of_less_validation(const Facts& facts) {
-  // After a validation the loader starts the epoch without batches that were made ahead.
+  // After a validation the loader starts the epoch without prefetched batches.
   return without(facts, facts.timing.eval_s + facts.timing.data_wait_s);
 }
 

@@ -7,23 +7,23 @@
 namespace trainctl::report {
 namespace {
 
-constexpr double kShort = 0.25;         // cores or quota, of the time or the periods
-constexpr double kSwitches = 100;       // a second
+constexpr double kShort = 0.25;    // fraction of the time or of the periods, for cores or quota
+constexpr double kSwitches = 100;  // per second
 constexpr double kMemoryStalls = 0.10;  // of the time
-constexpr double kMajorFaults = 100;    // a second
+constexpr double kMajorFaults = 100;    // per second
 constexpr double kMemoryFull = 0.90;    // of the limit
 constexpr double kDiskStalls = 0.20;    // of the time
 constexpr double kDiskLeavesCores = 0.7;
-constexpr double kReads = 0.5;       // MB/s of this process: else another one waits for the disk
-constexpr double kPages = 10;        // a second, of files that are mapped
+constexpr double kReads = 0.5;       // MB/s of this process; less: the disk serves others
+constexpr double kPages = 10;        // per second, of mapped files
 constexpr double kAsleep = 0.35;     // of the cores that could load
 constexpr double kAllBusy = 0.8;     // of the cores
 constexpr double kMostOfLead = 0.5;  // of a rank's time beyond the median
 constexpr double kLittleOverlap = 0.3;
-constexpr double kLargeExchange = 4e6;   // bytes of a step
-constexpr std::int64_t kRareLines = 10;  // steps between two lines of the log
+constexpr double kLargeExchange = 4e6;   // bytes per step
+constexpr std::int64_t kRareLines = 10;  // steps between two log lines
 constexpr double kBusyLoader = 0.25;     // of the cores
-constexpr double kShortestUsage = 0.5;   // seconds that shares of the cores are of
+constexpr double kShortestUsage = 0.5;   // in seconds, for fractions of the cores
 constexpr double kIdleCore = 0.75;       // of a core
 
 bool is_work(Limit part) {
@@ -32,15 +32,14 @@ bool is_work(Limit part) {
   return std::ranges::find(kWork, part) != kWork.end();
 }
 
-/// Work of this rank; waits for others are none.
+/// Returns whether the part is work of this rank, not a wait for other ranks.
 bool is_own_work(Limit part) { return is_work(part) && part != Limit::communication; }
 
 bool is_compute(Limit part) { return part == Limit::compute || part == Limit::balanced; }
 
 bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
 
-/// Whether the run leaves a core to others, and these leave it idle as far as the kernel reports
-/// it.
+/// Returns whether the run and, as far as the kernel reports it, other processes leave a core idle.
 bool has_idle_core(const Facts& facts) {
   const BottleneckContext& context = facts.context;
   const double cores = context.cores();
@@ -85,8 +84,8 @@ double taken_cores(const events::Usage& usage) {
   return is_contended(use) ? use.outside + use.stolen : 0;
 }
 
-// What was measured, against the bounds of the rules. Where something was not reported its symptom
-// does not hold.
+// Compares the measurements with the limits of the rules. A symptom does not hold if its values
+// were not reported.
 namespace {
 namespace symptoms {
 
@@ -140,7 +139,7 @@ bool workers_exceed_cores(const Facts& facts) {
 bool others_take_cores(const Facts& facts) {
   const auto& usage = facts.context.usage;
   if (!usage || !(taken_cores(*usage) > 0)) return false;
-  // Threads that wait for one another wait whoever else computes, but for what the host withholds.
+  // Such threads wait for each other even without other processes, unless the host withholds cores.
   const bool waits_for_itself = threads_exceed_cores(facts) || workers_exceed_cores(facts);
   return !waits_for_itself || at_least(usage->stolen_cores, kNotableOutsideShare);
 }
@@ -215,7 +214,7 @@ bool gpu_is_throttled(const Facts& facts) {
   return facts.context.usage && !facts.context.usage->gpu_throttle.empty();
 }
 
-/// On a GPU the checks show as the host's time: see syncs_each_step.
+/// On a GPU the checks appear as host time, see syncs_each_step.
 bool looks_for_anomalies(const Facts& facts) {
   const bool by_host = facts.context.on_gpu && facts.part == Limit::host;
   return facts.context.levers.detect_anomaly && is_work(facts.part) && !by_host;
@@ -231,8 +230,8 @@ bool is_on_gpu(const Facts& facts) { return facts.context.on_gpu; }
 
 using enum Limit;
 
-// The machine first: what it lacks shows as another part's time. Then settings that slow down
-// whatever part takes the time.
+// The rules about the machine come first, because its limits appear as time of other parts. Then
+// come settings that slow down any part.
 constexpr std::array kRules{
     Rule{"cores_taken", std::nullopt,
          "processes outside of the run take 10 % of the cores while the run's threads wait for one "

@@ -3,8 +3,8 @@
 #include "base/json.hpp"
 #include "report/diagnosis/bottleneck.hpp"
 
-// Symptoms, what they mean and what to do: the one table that verdicts and
-// docs/reference/bottlenecks.md are made of.
+// The table of symptoms, causes and fixes from which both verdicts and
+// docs/reference/bottlenecks.md are generated.
 
 namespace trainctl::report {
 
@@ -12,110 +12,114 @@ inline constexpr double kNotableWait = 0.15;
 inline constexpr double kNotableWork = 0.40;
 inline constexpr double kNotableEvaluation = 1.0 / 3;
 
-/// What was measured, and the part of the time that decides.
+/// The measurements, and the part of the time that decides.
 struct Facts {
   const events::Timing& timing;
   const BottleneckContext& context;
   Limit part = Limit::balanced;
   double part_s = 0;
 
-  /// That were trained on in that time: of an epoch that was gone on with, the rest.
+  /// Returns the samples that were trained on in that time; for a resumed epoch, the rest of its
+  /// samples.
   [[nodiscard]] double samples() const;
-  /// Batches of a rank that the times are of; 0: not known.
+  /// Returns the number of a rank's batches that the times cover; 0: unknown.
   [[nodiscard]] double batches() const;
-  /// Cores that were busy, as a share of those that the loader and the step could have kept busy
-  /// while batches were waited for; nothing without usage.
+  /// Returns the busy cores as a fraction of the cores that the loader and the step could use
+  /// during data waits; nullopt without usage data.
   [[nodiscard]] std::optional<double> cpu_use() const;
-  /// At least 25 % of the time some thread waited for a core, or threads lost theirs 100 times a
-  /// second, or the CPU quota was used up.
+  /// Returns whether a thread waited for a core for at least 25 % of the time, threads were
+  /// preempted 100 times a second, or the CPU quota was used up.
   [[nodiscard]] bool cores_are_short() const;
 };
 
-/// A change of the experiment, "KEY=VALUE", and what to know of it. Without a setting: what can be
-/// done beside the experiment.
+/// A change of the experiment, "KEY=VALUE", with an explanation. Without a setting, it describes a
+/// change outside the experiment.
 struct Proposal {
   std::string setting;
   std::string sentence;
   Gain gain = {};
 };
 
+/// One row of the table: a symptom, its cause and its fix.
 struct Rule {
   const char* cause;          // its name: "few_workers"
-  std::optional<Limit> part;  // that must take the time; nothing: any
-  const char* symptom;        // beside the part, in words; empty: none
+  std::optional<Limit> part;  // the part that must take the time; absent: any
+  const char* symptom;        // condition in addition to the part, in words; empty: none
   const char* diagnosis;
   const char* fix;
-  const char* key;  // that the fix changes; empty: none
+  const char* key;  // the key that the fix changes; empty: none
   bool (*holds)(const Facts& facts);
-  std::vector<Proposal> (*propose)(const Facts& facts);  // the best first
-  Next next = Next::tune;             // the command that follows where no setting is proposed
-  std::optional<Limit> verdict = {};  // nothing: the part's
+  std::vector<Proposal> (*propose)(const Facts& facts);  // the best proposal first
+  Next next = Next::tune;             // the command to suggest if there is no setting
+  std::optional<Limit> verdict = {};  // absent: the part's verdict
 };
 
-/// In the order in which they are asked; the last one of each part always holds.
+/// Returns the rules in the order of evaluation; the last rule of each part always matches.
 std::span<const Rule> rules();
 
-/// The first rule that holds.
+/// Returns the first rule that matches.
 const Rule& rule_for(const Facts& facts);
 
-/// The numbers that were measured; those that the verdict rests on `tell`. Nothing that the kernel
-/// or the driver did not say.
+/// Returns the measured numbers; `tells` is set for those that support the verdict. Values that the
+/// kernel or the driver did not report are omitted.
 std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule);
 
-/// docs/reference/bottlenecks.md: how a verdict comes about, the tuning decision tree and the table
-/// of symptoms, made of the rules.
+/// Returns docs/reference/bottlenecks.md, generated from the rules: how a verdict is reached, the
+/// tuning decision tree and the table of symptoms.
 std::string bottlenecks_page();
 
-/// The same table: {part, cause, verdict, symptom, diagnosis, fix, key} each.
+/// Returns the same table as a list of {part, cause, verdict, symptom, diagnosis, fix, key}.
 Json bottlenecks_json();
 
 }  // namespace trainctl::report
 
-// How much a change can gain, as an interval. The upper end is a bound: a change that affects more
-// than can be accounted for has none.
+// Estimates of the gain of a change, as an interval. The upper end is a bound; a change whose
+// effects are not fully measured has no upper end.
 
 namespace trainctl::report::gains {
 
-/// Of a change whose effect on the rest of the run is not known.
+/// Returns the gain of a change whose effect on the rest of the run is unknown.
 Gain unknown();
-/// Without so many seconds of the run: at most that.
+/// Returns the gain of saving at most that many seconds of the run.
 Gain without(const Facts& facts, double seconds);
-/// Batches that are always there: no waits, in the validation neither. Without a bound where loader
-/// threads may take cores from the steps and no batch was replayed.
+/// Returns the gain if batches are always ready, in training and validation. It has no upper end if
+/// loader threads may take cores from the steps and no batch was replayed.
 Gain of_loading(const Facts& facts);
-/// Of a batch `factor` times as large: at most that many times as fast.
+/// Returns the gain of a batch `factor` times as large: at most a factor of `factor`.
 Gain of_larger_batch(const Facts& facts, double factor);
-/// Of another number of threads for each rank.
+/// Returns the gain of another number of threads per rank.
 Gain of_threads(const Facts& facts, int threads);
+/// Returns the gain of turning off trainer.detect_anomaly.
 Gain of_no_anomaly_checks(const Facts& facts);
+/// Returns the gain of trainer.precision=bf16-mixed.
 Gain of_bf16(const Facts& facts);
-/// Of fewer checkpoints or none. Without a bound where they are written next to steps that want the
-/// same cores.
+/// Returns the gain of fewer checkpoints or none. It has no upper end if they are written while
+/// steps need the same cores.
 Gain of_fewer_checkpoints(const Facts& facts);
-/// Of validating after every second epoch in place of every epoch, and so on.
+/// Returns the gain of validating after every second epoch instead of every epoch, and so on.
 Gain of_less_validation(const Facts& facts);
 
-/// Batch size, threads, precision and anomaly checks: what was done to find out whether another
+/// Returns for batch size, threads, precision and anomaly checks how it was tested whether another
 /// value helps.
 std::vector<SettingCheck> checks_of(const Facts& facts);
 
-/// The factor by which the batch may grow for what was measured: 8, 4 or 2 where that many steps
-/// are left in an epoch; 0: it cannot.
+/// Returns the factor by which the batch may grow: 8, 4 or 2 if an epoch still has enough steps; 0
+/// if it cannot grow.
 int batch_factor(const Facts& facts);
 
-/// Whether what each step costs, whatever its batch, is likely a large part of it: it takes less
-/// than a millisecond, or its batch has fewer than eight rows.
+/// Returns whether the fixed cost per step is probably large: a step takes less than a millisecond,
+/// or its batch has fewer than eight rows.
 bool has_tiny_steps(const Facts& facts);
 
-/// The low end of the gain from which on a replayed setting is proposed.
+/// A replayed setting is proposed if the low end of its gain is at least this.
 inline constexpr double kWorthProposing = 1.15;
-/// A larger batch changes the training, and has to gain more.
+/// A larger batch changes the training, so it must gain more.
 inline constexpr double kWorthLargerBatch = 1.3;
 
 }  // namespace trainctl::report::gains
 
-// What the rules propose, by what was measured. Each list is in the order of preference; a change
-// that the experiment does not accept is passed over.
+// The proposals of the rules for given measurements. Each list is in order of preference; a change
+// that the experiment does not accept is skipped.
 
 namespace trainctl::report::fixes {
 
@@ -124,19 +128,20 @@ using Proposals = std::vector<Proposal>;
 Proposals free_cores(const Facts& facts);
 Proposals inspect_rank(const Facts& facts);
 Proposals cool_gpu(const Facts& facts);
-/// The number of threads that was replayed, else all cores.
+/// Proposes the replayed number of threads, or else all cores.
 Proposals other_threads(const Facts& facts);
 Proposals larger_steps(const Facts& facts);
-/// No setting, but the names of those that were not compared.
+/// Names the settings that were not compared, without proposing one.
 Proposals untried_settings(const Facts& facts);
 Proposals less_cache(const Facts& facts);
 Proposals fewer_threads(const Facts& facts);
 Proposals fewer_workers(const Facts& facts);
-/// As many as the step can use, at most one a core.
+/// Proposes as many workers as the step can use, at most one per core.
 Proposals more_workers(const Facts& facts);
-/// More than cores: they wait, and waits overlap.
+/// Proposes more workers than cores, because waiting workers overlap.
 Proposals waiting_workers(const Facts& facts);
-/// Of all ranks, for the one that the others wait for: more than cores where these are left.
+/// Proposes workers for all ranks by the rank that the others wait for; more than its cores if
+/// these are idle.
 Proposals workers_of_straggler(const Facts& facts);
 Proposals one_thread(const Facts& facts);
 Proposals read_less(const Facts& facts);

@@ -7,16 +7,16 @@
 namespace trainctl::report {
 namespace {
 
-constexpr double kWorthTelling = 0.05;  // a share of stalls
+constexpr double kWorthTelling = 0.05;  // fraction of stalls
 
 std::string percent(double share) { return percent_text(share) + " %"; }
 
-/// Evidence in the order in which it is told.
+/// The evidence in order of output.
 class List {
  public:
   explicit List(std::string_view cause) : cause_(cause) {}
 
-  /// It is told where it is about one of the causes, which are apart by spaces.
+  /// Adds evidence, which is shown if it supports one of the `causes`, separated by spaces.
   void add(Evidence evidence, std::string_view causes = {}) {
     for (const std::string& each : split(causes, ' '))
       evidence.tells = evidence.tells || (!each.empty() && each == cause_);
@@ -57,7 +57,7 @@ void add_time(const Facts& facts, List& list) {
   if (!(step_s > 0)) return;
   list.add({"step_rate", samples / step_s, "samples/s",
             fmt::format("the step could take {} samples/s", rate_text(samples / step_s)), input});
-  // A loader that is never waited for may be able to do more.
+  // Training never waits for the loader, so the loader may be faster than this rate.
   const int workers = facts.context.num_workers;
   const double made_in_s = workers == 0 ? timing.data_wait_s : training_s;
   if (made_in_s > 0 && (input || workers == 0)) {
@@ -105,12 +105,12 @@ void add_loader_cores(const events::Usage& usage, List& list) {
            "few_workers slow_decode slow_disk slow_source workers_oversubscribed spinning_threads");
 }
 
-/// A share of the time or of the cores that the kernel reports.
+/// A fraction of the time or of the cores that the kernel reports.
 struct ShareEvidence {
   const char* name;
   std::optional<double> events::Usage::*share;
   const char* text;
-  const char* causes;  // that it is about, from `least` on
+  const char* causes;  // the causes that it supports from `least` on
   double least = 0;
   const char* causes_below = "";
 };
@@ -281,7 +281,7 @@ A symptom counts where the part above it takes the time.
 
 std::string code(std::string_view key) { return fmt::format("`{}`", key); }
 
-/// "`a`, `b`"; "-" where there is none.
+/// Returns "`a`, `b`"; "-" if there are no keys.
 std::string keys_of(const Rule& rule) {
   if (std::string_view(rule.key).empty()) return "-";
   std::vector<std::string> keys = split(rule.key, ',');
@@ -302,7 +302,7 @@ std::vector<Rule> rules_of(std::optional<Limit> part) {
   return found;
 }
 
-/// "    * if symptom: cause; fix (KEY)"
+/// Returns "    * if symptom: cause; fix (KEY)".
 std::string branch_of(const Rule& rule, std::size_t of_part) {
   const std::string symptom = rule.symptom;
   std::string why = symptom.empty() ? "else: " : "if " + symptom + ": ";

@@ -12,7 +12,7 @@ constexpr double kStraggles = 0.10;
 constexpr std::size_t kMostShownRanks = 16;
 constexpr std::size_t kRowsOfMany = 8;
 
-/// Means over the steps; nothing where there was none.
+/// Returns averages over the steps; nullopt if there were none.
 std::optional<RankRow> row_of(int rank, std::span<const events::RankEpoch> epochs) {
   RankRow row{.rank = rank};
   double overlapped_s = 0;
@@ -66,7 +66,7 @@ std::string signed_percent(double share) {
   return fmt::format("{}{} %", percent > 0 ? "+" : "", percent);
 }
 
-/// All of few ranks in their order; of many the slowest ones, the slowest first.
+/// Returns all rows in order if there are few ranks; otherwise the slowest rows, the slowest first.
 std::vector<RankRow> shown(std::span<const RankRow> rows) {
   std::vector<RankRow> some(rows.begin(), rows.end());
   if (rows.size() <= kMostShownRanks) return some;

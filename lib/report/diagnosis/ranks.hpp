@@ -7,54 +7,54 @@
 
 namespace trainctl::report {
 
-/// What one of several ranks told of its epochs, the first left out where there are others. Times
-/// and bytes are those of a step.
+/// The averages of one of several ranks over its epochs, without the first if there are others.
+/// Times and bytes are per step.
 struct RankRow {
   int rank = 0;
-  std::string host;        // empty: it did not say
+  std::string host;        // empty: not reported
   std::string device;      // "cuda:1"
-  std::int64_t steps = 0;  // that the means are of
+  std::int64_t steps = 0;  // number of steps in the averages
   double step_s = 0;       // wall time
   double data_wait_s = 0;
   double work_s = 0;     // copy, forward, backward, update
-  double exposed_s = 0;  // waits for the other ranks
-  double overlap = 0;    // share of the exchange that ran beside the backward pass
+  double exposed_s = 0;  // waits for other ranks
+  double overlap = 0;    // fraction of the all-reduce that overlapped the backward pass
   std::int64_t wire_bytes = 0;
-  double behind = 0;         // own time beyond the median of all ranks, as a share of that
+  double behind = 0;         // own time beyond the median of all ranks, relative to the median
   double wait_beyond_s = 0;  // data wait beyond the median of all ranks
 
-  /// What the others wait for: ranks that meet in each step have the same wall time, and the
-  /// slowest of them waits least.
+  /// Returns the time that the others wait for: ranks that synchronize in each step have the same
+  /// wall time, and the slowest rank waits least.
   [[nodiscard]] double own_s() const { return data_wait_s + work_s; }
 };
 
-/// By rank; empty where not two ranks told of a step.
+/// Returns the rows by rank; empty if fewer than two ranks have reported a step.
 std::vector<RankRow> rank_rows(const RunRecord& record);
 
-/// The rank with the longest own time; null where there are no rows.
+/// Returns the rank with the longest own time; null if there are no rows.
 const RankRow* slowest(std::span<const RankRow> rows);
-/// The same where it is more than 10 % behind the median; null where none is.
+/// Returns the slowest rank if it is more than 10 % slower than the median; else null.
 const RankRow* straggler(std::span<const RankRow> rows);
 
-/// rank, host (where there are several), step, data wait, work, exposed all-reduce, bytes, overlap,
-/// behind. Of more than 16 ranks the eight slowest.
+/// Returns a table of rank, host (if there are several), step, data wait, work, exposed all-reduce,
+/// bytes, overlap, behind. For more than 16 ranks it has the eight slowest.
 Table ranks_table(std::span<const RankRow> rows);
-/// One sentence: who is slowest, and whether the others wait for it.
+/// Returns one sentence: which rank is slowest, and whether the others wait for it.
 std::string ranks_verdict(std::span<const RankRow> rows);
-/// result.json's `ranks`: a list, empty for one rank.
+/// Returns `ranks` of result.json: a list, empty for one rank.
 Json ranks_json(std::span<const RankRow> rows);
-/// result.json's `straggler`: {rank, host, behind}; null where there is none.
+/// Returns `straggler` of result.json: {rank, host, behind}; null if there is no straggler.
 Json straggler_json(std::span<const RankRow> rows);
 
-/// A column of ranks.csv with seconds or a share, or with a count.
+/// A column of ranks.csv: seconds or a fraction in `number`, or a count in `count`.
 struct RankColumn {
   const char* name;
   double events::RankEpoch::*number = nullptr;
   std::int64_t events::RankEpoch::*count = nullptr;
 };
-/// The columns of ranks.csv between `epoch`, `rank` and `bucket_bytes`.
+/// Returns the columns of ranks.csv between `epoch`, `rank` and `bucket_bytes`.
 std::span<const RankColumn> rank_columns();
-/// The row of ranks.csv.
+/// Returns the row of ranks.csv.
 std::vector<CsvField> rank_fields(const events::RankEpoch& epoch);
 
 }  // namespace trainctl::report

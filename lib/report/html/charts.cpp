@@ -22,7 +22,7 @@ double value_at(const StackedBars::Part& part, std::size_t bar) {
   return bar < part.values.size() ? usable(part.values[bar]) : 0;
 }
 
-/// Neighbors joined to their means, where there are too many to be told apart.
+/// Averages neighboring bars if there are too many to distinguish.
 StackedBars joined_bars(const StackedBars& chart) {
   if (chart.bars.size() <= kMostBars) return chart;
   const std::size_t each = (chart.bars.size() + kMostBars - 1) / kMostBars;
@@ -71,7 +71,7 @@ Html bar_of(const StackedBars& chart, std::size_t bar, const PlotArea& area, con
   return shapes;
 }
 
-/// Every bar has a name, but not each is written.
+/// Every bar has a name, but only some names are shown.
 Html names_below(const StackedBars& chart, const PlotArea& area) {
   const std::size_t every = (chart.bars.size() + 11) / 12;
   Html names;
@@ -115,7 +115,7 @@ Html stacked_bars(const StackedBars& whole) {
 namespace {
 
 constexpr std::size_t kMostHeatClasses = 64;
-constexpr std::size_t kMostNumbered = 16;  // with their counts in the cells
+constexpr std::size_t kMostNumbered = 16;  // up to this many classes the cells show their counts
 
 struct Grid {
   const HeatMap& chart;
@@ -134,7 +134,7 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
   const HeatMap& chart = grid.chart;
   const std::int64_t count = chart.counts[row][column];
   const double share = static_cast<double>(count) / static_cast<double>(total);
-  // What is rare is what one looks for: it stays visible.
+  // The square root keeps rare confusions visible.
   const double opacity = 0.06 + 0.94 * std::sqrt(share);
   const std::string text = fmt::format(
       "{} {}, {} {}: {} of {} ({} %)", chart.row_label, chart.names[row], chart.column_label,
@@ -205,9 +205,9 @@ Html heat_map(const HeatMap& chart) {
 
 namespace {
 
-constexpr std::size_t kShortName = 22;  // characters that fit beside a row
+constexpr std::size_t kShortName = 22;  // in characters, that fit next to a row
 
-/// Names that do not fit beside the rows stand above them.
+/// Longer names are placed above the rows.
 struct RowLayout {
   bool names_above = false;
 
@@ -339,7 +339,7 @@ Html axis_of(const Board& board, std::size_t axis) {
   }
   const Anchor anchor = axis == 0 ? Anchor::start : is_last ? Anchor::end : Anchor::middle;
   const double at = axis == 0 ? 2 : is_last ? board.area.width - 2 : x;
-  // Neighbors at two heights: their names are often long.
+  // Names of neighboring axes alternate between two heights, because they are often long.
   const double name_y = board.area.height - (axis % 2 == 0 ? 20.0 : 6.0);
   return svg_group("base", svg_line(x, board.area.y(0), x, board.area.y(1))) +
          svg_group("ticks halo", ticks) +
@@ -374,7 +374,7 @@ Html parallel_chart(const ParallelChart& chart) {
       chart, {.width = width, .height = 300, .left = 60, .right = 60, .top = 14, .bottom = 50}, {}};
   for (std::size_t axis = 0; axis < chart.axes.size(); ++axis)
     board.scales.push_back(scale_of(chart, axis));
-  // The best are drawn last, on top.
+  // The best runs are drawn last, on top.
   std::vector<const ParallelChart::Line*> order;
   for (const ParallelChart::Line& line : chart.lines) order.push_back(&line);
   std::ranges::stable_sort(order, [](const auto* a, const auto* b) { return a->shade > b->shade; });

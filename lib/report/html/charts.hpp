@@ -7,11 +7,11 @@
 
 namespace trainctl::report {
 
-/// Bars that are stacked of parts, as the seconds of each epoch.
+/// A chart of stacked bars, such as the seconds of each epoch by part.
 struct StackedBars {
   struct Part {
     std::string name;
-    std::vector<double> values = {};  // one a bar; what is not above 0 is left out
+    std::vector<double> values = {};  // one per bar; values that are not positive are left out
   };
   std::string title;
   std::string x_label;
@@ -19,10 +19,11 @@ struct StackedBars {
   std::vector<std::string> bars = {};
   std::vector<Part> parts = {};
 };
-/// A figure. More than 60 bars are joined to means of neighbors. Nothing where nothing is above 0.
+/// Returns a figure. If there are more than 60 bars, neighbors are averaged. Empty if no value is
+/// positive.
 Html stacked_bars(const StackedBars& chart);
 
-/// How many samples of each class (a row) were called what (a column).
+/// A confusion matrix: how many samples of each class (row) were predicted as which class (column).
 struct HeatMap {
   std::string title;
   std::string row_label;
@@ -30,41 +31,43 @@ struct HeatMap {
   std::vector<std::string> names = {};  // of rows and columns
   std::vector<std::vector<std::int64_t>> counts = {};
 };
-/// A figure whose cells are as dark as their share of the row. Nothing for more than 64 classes,
-/// which nobody can read.
+/// Returns a figure whose cells are shaded by their fraction of the row. Empty for more than 64
+/// classes, which would be unreadable.
 Html heat_map(const HeatMap& chart);
 
-/// Rows of a value with its interval, as speed-ups of a bench.
+/// Rows of a value with its interval, such as the speedups of a bench.
 struct IntervalRows {
   struct Row {
     std::string name;
     std::optional<double> value = {};
     std::optional<double> low = {}, high = {};
-    std::vector<double> points = {};  // what it was computed of
+    std::vector<double> points = {};  // the single measurements
   };
   std::string title;
   std::string x_label;
   std::vector<Row> rows = {};
-  std::optional<double> reference = std::nullopt;  // a line, as at 1
+  std::optional<double> reference = std::nullopt;  // position of a reference line, such as 1
 };
+/// Returns a figure with one line per row; empty if no row has a value.
 Html interval_rows(const IntervalRows& chart);
 
-/// One vertical axis a setting and result, one line a run.
+/// A parallel-coordinates chart: one vertical axis per setting and result, one line per run.
 struct ParallelChart {
   struct Axis {
     std::string name;
-    std::vector<std::string> values = {};  // of an axis of words; empty: of numbers
+    std::vector<std::string> values = {};  // labels of a categorical axis; empty: numeric
     bool logarithmic = false;
   };
   struct Line {
     std::string name;
-    std::vector<double> values = {};  // one an axis: a number, or the place in its words; NaN: none
-    double shade = 0;                 // 0 best to 1 worst: its color
+    std::vector<double> values = {};  // one per axis: a number, or an index into its labels; or NaN
+    double shade = 0;                 // color of the line, from 0 (best) to 1 (worst)
   };
   std::string title;
   std::vector<Axis> axes = {};
   std::vector<Line> lines = {};
 };
+/// Returns a figure; empty for fewer than two axes or without lines.
 Html parallel_chart(const ParallelChart& chart);
 
 }  // namespace trainctl::report

@@ -28,7 +28,8 @@ OfEpoch metric(const std::string& name) {
   };
 }
 
-/// A metric that is not told in every epoch (val_check) has a line all the same.
+/// Removes missing values, so that a metric that is not computed in every epoch (val_check) is
+/// still drawn as a line.
 Series without_gaps(Series series) {
   Series dense{.name = series.name, .color = series.color, .look = series.look};
   for (std::size_t i = 0; i < series.x.size(); ++i) {
@@ -39,10 +40,10 @@ Series without_gaps(Series series) {
   return dense;
 }
 
-/// "val/accuracy" -> "accuracy"
+/// Returns "accuracy" for "val/accuracy".
 std::string short_name(const std::string& name) { return name.substr(name.find('/') + 1); }
 
-/// Losses may span powers of ten.
+/// Uses an automatic scale for losses, which may span powers of ten.
 AxisScale scale_of(const std::string& metric) {
   return metric.find("loss") == std::string::npos ? AxisScale::linear : AxisScale::automatic;
 }
@@ -78,7 +79,7 @@ bool any_above_zero(const Series& series) {
   return std::ranges::any_of(series.y, [](double value) { return value > 0; });
 }
 
-/// Nothing where it was never above 0: it was not measured.
+/// Returns an empty figure if no value is positive, because then nothing was measured.
 Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>& values) {
   std::vector<Series> kept;
   for (std::size_t i = 0; i < values.size(); ++i) {

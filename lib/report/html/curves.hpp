@@ -4,22 +4,23 @@
 #include "report/html/line_chart.hpp"
 #include "report/record/run_files.hpp"
 
-// The charts of one run, and of several in one.
+// The charts of one run, and of several runs in one chart.
 
 namespace trainctl::report {
 
-/// Names of the metrics that the epochs tell, each once, in their order: "train/loss", "val/loss".
+/// Returns the names of the epochs' metrics, each once, in order of appearance: "train/loss",
+/// "val/loss".
 std::vector<std::string> metric_names(const std::vector<events::EpochEnded>& epochs);
 
-/// Loss and metrics over the epochs, those of training and validation in one chart: a figure for
+/// Returns the loss and metrics over the epochs, training and validation in one chart: a figure for
 /// "loss", one for "accuracy".
 std::vector<Html> metric_figures(const RunFiles& run);
-/// What the steps tell: loss, learning rate, norms of gradients and parameters. Without steps the
-/// learning rate of the epochs.
+/// Returns the values of the steps: loss, learning rate, norms of gradients and parameters. Without
+/// steps, returns the learning rate of the epochs.
 std::vector<Html> step_figures(const RunFiles& run);
-/// Seconds of each epoch by part, and samples a second.
+/// Returns the seconds of each epoch by part, and the samples per second.
 std::vector<Html> time_figures(const RunFiles& run);
-/// CPU, memory, GPU, reading: only what was measured.
+/// Returns the measured utilization of CPU, memory, GPU and disk reads.
 std::vector<Html> utilisation_figures(const RunFiles& run);
 
 /// A run or a group of runs in a chart of several.
@@ -29,12 +30,12 @@ struct Strand {
   std::size_t color = 0;
   LineLook look = LineLook::solid;
 };
-/// A figure a metric, with a line for each strand that has it. At most `most` figures.
+/// Returns a figure per metric, with a line for each strand that has it; at most `most` figures.
 std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t most);
-/// The same for samples a second.
+/// Returns the same for samples per second.
 Html strand_throughput(const std::vector<Strand>& strands);
 
-/// Returns the label of a phase in these runs: copies to a device are conversions on CPUs.
+/// Returns the label of a phase in these runs; on CPUs the copy to the device is a conversion.
 std::string phase_label(const events::TimingPhase& phase, std::span<const RunFiles* const> runs);
 
 }  // namespace trainctl::report

@@ -9,7 +9,7 @@
 
 namespace trainctl::report {
 
-/// The one door to the markup of a piece.
+/// The only access to the markup of a piece.
 struct Markup {
   static Html of(std::string text) {
     Html piece;
@@ -21,10 +21,11 @@ struct Markup {
 namespace {
 
 constexpr const char* kReplacement = "\xEF\xBF\xBD";
-/// Elements without content. The shapes of SVG may hold a <title>, so they are closed.
+/// Void elements. SVG shapes are not among them, because they may contain a <title>.
 constexpr std::array<std::string_view, 4> kVoid{"meta", "br", "img", "hr"};
 
-/// Embeddings, overrides and isolates: U+202A to U+202E, U+2066 to U+2069.
+/// Returns whether this is a bidirectional embedding, override or isolate: U+202A to U+202E, U+2066
+/// to U+2069.
 bool turns_direction(std::string_view character) {
   if (character.size() != 3 || character[0] != '\xE2') return false;
   const auto second = static_cast<unsigned char>(character[1]);
@@ -56,7 +57,7 @@ void check(const Attribute& attribute) {
   const std::string_view name = attribute.name.view();
   if (name == "href") ASSERT(attribute.value.starts_with('#'));
   if (name == "src") ASSERT(attribute.value.starts_with("data:image/png;base64,"));
-  ASSERT(!name.starts_with("on") && name != "style");  // the policy of the page forbids them
+  ASSERT(!name.starts_with("on") && name != "style");  // forbidden by the page's policy
 }
 
 std::string opening(Literal tag, const Attributes& attributes) {

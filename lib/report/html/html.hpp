@@ -8,14 +8,14 @@
 
 namespace trainctl::report {
 
-/// Text that stands in the sources. Names of elements and attributes, style and script are of this
-/// type alone, so nothing that a file or a person said can become one.
+/// A string literal of the source code. Names of elements and attributes, styles and scripts must
+/// have this type, so that no text from a file or a user can become markup.
 class Literal {
  public:
   template <std::size_t N>
   constexpr Literal(const char (&text)[N]) : text_(text, N - 1) {}  // NOLINT(*-explicit-*)
   template <std::size_t N>
-  Literal(char (&)[N]) = delete;  // a buffer, which may hold anything
+  Literal(char (&)[N]) = delete;  // a buffer could hold any text
 
   [[nodiscard]] constexpr std::string_view view() const { return text_; }
 
@@ -23,11 +23,11 @@ class Literal {
   std::string_view text_;
 };
 
-/// A piece of a page. Markup comes from element() alone; text gets in escaped only.
+/// A piece of a page. Only element() creates markup; text is always escaped.
 class Html {
  public:
   Html() = default;
-  /// `text` as a reader sees it.
+  /// Escapes `text`.
   Html(std::string_view text);                                     // NOLINT(*-explicit-*)
   Html(const std::string& text) : Html(std::string_view(text)) {}  // NOLINT(*-explicit-*)
   Html(const char* text) : Html(std::string_view(text)) {}         // NOLINT(*-explicit-*)
@@ -49,23 +49,24 @@ struct Attribute {
 };
 using Attributes = std::vector<Attribute>;
 
-/// <tag a="v">content</tag>; <tag a="v"> of one that has no content, as `meta`. A link leads to
-/// "#..." only and an image is a data: URL, so a page fetches nothing: else Error(unexpected).
+/// Returns <tag a="v">content</tag>, or <tag a="v"> for a void element such as `meta`. An `href`
+/// must start with "#" and an image must be a data: URL, so that a page loads no resources: throws
+/// Error(unexpected) otherwise.
 Html element(Literal tag, const Attributes& attributes, const Html& content = {});
 template <std::same_as<Html> Content>
 Html element(Literal tag, const Content& content) {
   return element(tag, Attributes{}, content);
 }
-/// The same around text that stands in the sources and is no markup: <style> and <script>.
+/// Returns the same around literal text without markup: <style> and <script>.
 Html raw_element(Literal tag, Literal text);
-/// <!doctype html> and what follows.
+/// Returns <!doctype html> followed by the root element.
 std::string document(const Html& root);
 
-/// Escaped for text and attributes. Bytes that are no UTF-8, control characters and those that turn
-/// the direction of text become U+FFFD.
+/// Escapes text for content and attributes. Invalid UTF-8, control characters and bidirectional
+/// formatting characters become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// RFC 4648, with padding.
+/// Encodes bytes as RFC 4648 base64 with padding.
 std::string base64(std::string_view bytes);
 
 }  // namespace trainctl::report

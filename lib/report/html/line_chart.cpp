@@ -38,7 +38,7 @@ double twice_area(const Point& a, const Point& b, const Point& c) {
   return std::abs((a.x - c.x) * (b.y - a.y) - (a.x - b.x) * (c.y - a.y));
 }
 
-/// Of the points from `first` to `end` the one with the largest triangle.
+/// Returns the point from `first` to `end` with the largest triangle.
 std::size_t farthest(const Line& line, std::size_t first, std::size_t end,
                      const std::pair<Point, Point>& others) {
   std::size_t best = first;
@@ -53,7 +53,7 @@ std::size_t farthest(const Line& line, std::size_t first, std::size_t end,
   return best;
 }
 
-constexpr std::size_t kMostPoints = 400;  // of a line
+constexpr std::size_t kMostPoints = 400;  // per line
 constexpr std::size_t kMostDots = 40;
 
 struct Range {
@@ -97,7 +97,7 @@ Axis y_axis(const LineChart& chart, const Extent& extent) {
                      std::max(extent.y.high, chart.y_to.value_or(extent.y.high)), kTicks);
 }
 
-/// A run of points without a gap.
+/// Consecutive points without a gap.
 struct Stretch {
   std::vector<double> x;
   std::vector<double> y;
@@ -131,7 +131,7 @@ struct Pen {
   const Series& series;
 
   void draw(const Stretch& stretch, std::size_t most, bool dots, Drawn& drawn) const {
-    // As the eye sees it: the thinning goes by places, not by values.
+    // The thinning uses positions in the drawing, so that it matches the visible line.
     std::vector<double> across;
     std::vector<double> up;
     for (std::size_t i = 0; i < stretch.x.size(); ++i) {

@@ -5,9 +5,10 @@
 namespace trainctl::report {
 namespace {
 
-// Series have the colors of Okabe & Ito ("Color Universal Design", 2008), which people with any
-// common color vision tell apart; light paper has the darker ones first, dark paper the lighter.
-// The look of every page: light and dark, narrow and wide, on paper.
+// The style of every page: light and dark, narrow and wide, for screen and print. Series use the
+// colors of Okabe & Ito ("Color Universal Design", 2008), which people with common color vision
+// deficiencies can distinguish; the light theme starts with darker colors, the dark theme with
+// lighter ones.
 constexpr char kStyle[] = R"css(
 :root { color-scheme: light;
   --paper: #fbfbfa; --card: #ffffff; --ink: #1c2024; --soft: #5b6470; --rule: #d9dce0; --grid: #e9ebee; --accent: #0072b2; --link: #005f96;
@@ -95,7 +96,8 @@ footer { color: var(--soft); font-size: .8rem; padding-top: 1.5rem; padding-bott
   .cards { grid-template-columns: 1fr 1fr; } }
 )css";
 
-// Values under the pointer, and the switch between light and dark. Pages say all without it.
+// Shows values under the pointer, and switches between light and dark. Pages are complete without
+// the script.
 constexpr char kScript[] = R"js(
 (function () {
   "use strict";
@@ -256,7 +258,7 @@ Html html_table(const Table& table) {
     }
     rows += element("tr", cells);
   }
-  // It scrolls by the keyboard, too.
+  // The focusable container allows scrolling with the keyboard.
   return element(
       "div", {{"class", "scroll"}, {"tabindex", "0"}, {"role", "group"}, {"aria-label", "table"}},
       element("table", element("thead", element("tr", head)) + element("tbody", rows)));

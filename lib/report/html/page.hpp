@@ -3,13 +3,13 @@
 #include "report/html/html.hpp"
 #include "report/text/table.hpp"
 
-// The frame of a page and the pieces that all pages share.
+// The frame of a page, and the elements that all pages share.
 
 namespace trainctl::report {
 
 enum class Mood { good, bad, waiting };
 
-/// A word of the headline: "ok", "failed (exit 7)", "running".
+/// The status in the headline: "ok", "failed (exit 7)", "running".
 struct Status {
   std::string text;
   Mood mood = Mood::good;
@@ -19,9 +19,10 @@ struct Status {
 struct Fact {
   std::string label;
   std::string value;
-  std::string remark = {};  // below it, smaller
+  std::string remark = {};  // small text below the value
 };
 
+/// A part of the page with its heading.
 struct Section {
   std::string id;  // letters and dashes
   std::string title;
@@ -32,24 +33,25 @@ struct Page {
   std::string title;
   std::optional<Status> status;
   std::string subtitle;
-  std::vector<Fact> facts;         // those without a value are left out
-  std::vector<std::string> notes;  // what is missing or damaged
+  std::vector<Fact> facts;         // facts without a value are left out
+  std::vector<std::string> notes;  // about missing or damaged files
   std::vector<Section> sections;
   std::string footer;
 };
 
-/// One self-contained file: its policy forbids every request, its script runs by its hash alone.
+/// Returns one self-contained file; its content security policy forbids every request and allows
+/// the script by its hash.
 std::string render(const Page& page);
 
-/// Numbers to the right, words to the left, as the columns say. The first column is the rows' head.
-/// It scrolls within its box.
+/// Returns a scrollable table. Columns are aligned as they specify, and the first column is the row
+/// header.
 Html html_table(const Table& table);
 Html paragraph(std::string_view text);
-/// Figures beside each other where there is room; nothing for none.
+/// Returns figures next to each other if there is room; empty for no figures.
 Html cards(const std::vector<Html>& figures);
-/// Folded until it is opened.
+/// Returns a collapsed details element.
 Html folded(const std::string& title, const Html& content);
-/// A command to be copied.
+/// Returns a command for copying.
 Html command(std::string_view text);
 
 }  // namespace trainctl::report

@@ -12,7 +12,7 @@
 namespace trainctl::report {
 namespace {
 
-/// 1, 2 or 5 times a power of ten, at least `least`.
+/// Returns 1, 2 or 5 times a power of ten, at least `least`.
 double nice_step(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -21,7 +21,7 @@ double nice_step(double least) {
   return 10 * power;
 }
 
-/// Multiples of `step` from `low` to `high`, without the dust of sums.
+/// Returns the multiples of `step` from `low` to `high`, without accumulated rounding errors.
 std::vector<double> multiples(double low, double high, double step) {
   std::vector<double> found;
   const double first = std::ceil(low / step - 1e-6);
@@ -35,7 +35,7 @@ double step_of(const Axis& axis) {
   return axis.ticks.size() > 1 ? axis.ticks[1] - axis.ticks[0] : axis.high - axis.low;
 }
 
-/// "1.2e-05" -> "1.2e-5"
+/// Returns "1.2e-5" for "1.2e-05".
 std::string short_exponent(std::string text) {
   const std::size_t sign = text.find("e-0");
   if (sign != std::string::npos) text.erase(sign + 2, 1);
@@ -62,10 +62,10 @@ double Axis::place(double value) const {
 
 Axis linear_axis(double low, double high, int most) {
   if (!std::isfinite(low) || !std::isfinite(high) || low > high) return linear_axis(0, 1, most);
-  // Halves: the difference of two large numbers need not be one.
+  // Subtracting the halves avoids an overflow for large numbers.
   double width = high / 2 - low / 2;
   const double size = std::max(std::abs(low), std::abs(high));
-  if (!(width > size * 1e-12)) {  // one value
+  if (!(width > size * 1e-12)) {  // a single value
     const double margin = size > 0 ? std::min(size * 0.1, 1e307) : 0.5;
     low -= margin;
     high += margin;

@@ -6,31 +6,34 @@ namespace trainctl::report {
 
 enum class AxisScaling { linear, logarithmic };
 
-/// An axis from `low` to `high` with the values that are written at it, ascending, within it.
+/// An axis from `low` to `high` with labeled ticks in ascending order.
 struct Axis {
   double low = 0;
   double high = 1;
   AxisScaling scaling = AxisScaling::linear;
   std::vector<double> ticks = {};
 
-  /// Where the value lies: 0 at `low`, 1 at `high`. NaN of what has no place on it.
+  /// Returns the position of the value: 0 at `low`, 1 at `high`. NaN if the value has no position.
   [[nodiscard]] double place(double value) const;
 };
 
-/// Widened to whole steps of 1, 2 or 5 times a power of ten; about `most` ticks and never more than
-/// `most` + 2. Without a finite value, or with one value only, it still has an extent.
+/// Returns an axis widened to whole steps of 1, 2 or 5 times a power of ten, with about `most`
+/// ticks and never more than `most` + 2. Without a finite value, or with a single value, it still
+/// has an extent.
 Axis linear_axis(double low, double high, int most);
-/// Powers of ten, and 2 and 5 times them where there are few. `low` is above 0.
+/// Returns an axis with ticks at powers of ten, and at 2 and 5 times these if there are few. `low`
+/// must be positive.
 Axis log_axis(double low, double high, int most);
-/// Whole numbers alone: epochs, steps. Not widened.
+/// Returns an axis with integer ticks for epochs and steps; it is not widened.
 Axis whole_axis(double low, double high, int most);
 
-/// A tick with as many decimals as its neighbors need to differ: "0.05", "1,500", "2e-05", "15k".
+/// Returns the text of a tick with as many decimals as needed to distinguish it from its neighbors:
+/// "0.05", "1,500", "2e-05", "15k".
 std::string tick_text(double value, const Axis& axis);
 
-// What the charts share: the frame with its axes, the legend, numbers of SVG.
+// The parts that charts share: the frame with its axes, the legend, SVG numbers.
 
-/// Units of the drawing; a phone shows it at about three quarters of its size.
+/// The size of a drawing in SVG units; a phone shows it at about three quarters of this size.
 struct PlotArea {
   double width = 480;
   double height = 240;
@@ -45,16 +48,17 @@ struct PlotArea {
   }
 };
 
-/// With two decimals at most: "12.5".
+/// Returns a number with at most two decimals: "12.5".
 std::string coordinate(double value);
-/// "c0" ... "c8": the classes that give series their colors; they begin anew behind the last.
+/// Returns "c0" ... "c8", the CSS classes with the colors of series; they repeat after the last
+/// one.
 std::string color_class(std::size_t number);
 
 enum class Anchor { start, middle, end };
 Html svg_text(double x, double y, Anchor anchor, std::string_view text);
 Html svg_title(std::string_view text);
 Html svg_line(double x1, double y1, double x2, double y2);
-/// Shapes of one class.
+/// Returns shapes in a group with one CSS class.
 Html svg_group(std::string_view shape_class, const Html& shapes);
 struct Box {
   double x = 0;
@@ -65,7 +69,7 @@ struct Box {
 Html svg_rect(std::string_view shape_class, const Box& box, const Html& content = {},
               const Attributes& more = {});
 
-/// Grid, ticks and labels of both axes.
+/// The grid, ticks and labels of both axes.
 struct PlotLabels {
   std::string x;
   std::string y;
@@ -77,17 +81,17 @@ struct LegendEntry {
   std::size_t color = 0;
   bool dashed = false;
 };
-/// A list; nothing for fewer than two entries.
+/// Returns a legend; empty for fewer than two entries.
 Html legend(const std::vector<LegendEntry>& entries);
 
-/// What a chart is called, and its content in one sentence for those who do not see it.
+/// The title of a chart, and a one-sentence description for screen readers.
 struct PlotTitle {
   std::string title;
   std::string description;
 };
-/// The figure around the shapes: heading, legend, drawing with its title and description.
+/// Returns the figure around the shapes: heading, legend, drawing with its title and description.
 Html figure(const PlotTitle& title, const Html& legend, const Html& svg);
-/// The drawing itself. `more` are further attributes.
+/// Returns the drawing itself; `more` are additional attributes.
 Html drawing(const PlotArea& area, const PlotTitle& title, const Html& shapes,
              const Attributes& more = {});
 

@@ -17,7 +17,7 @@ std::string scalar_text(const Json& value) {
   return to_line(value);
 }
 
-/// The numbers that the verdict rests on, half a sentence each.
+/// Returns the numbers that support the verdict.
 Html evidence_of(const Json& bottleneck) {
   Html items;
   const auto add = [&items](const std::string& text) {
@@ -30,7 +30,7 @@ Html evidence_of(const Json& bottleneck) {
   return items.empty() ? items : element("ul", items);
 }
 
-/// "trainctl run a.yaml loader.num_workers=4" of the setting that may help.
+/// Returns a command such as "trainctl run a.yaml loader.num_workers=4" for the suggested setting.
 Html trial_of(const Json& bottleneck, const Json& manifest) {
   const std::string setting = text_at(bottleneck, "setting");
   if (setting.empty()) return {};
@@ -62,7 +62,7 @@ Html bottleneck_of(const RunFiles& run) {
   return element("div", {{"class", "verdict"}}, content + trial_of(told, run.manifest));
 }
 
-/// Sums over all epochs.
+/// Returns sums over all epochs.
 Table budget_table(const RunFiles& run) {
   Table table({left("part"), "seconds", "share"});
   const events::Timing sum = sum_timing(run.epochs);
@@ -88,7 +88,7 @@ struct Confusion {
   std::size_t column = 0;
 };
 
-/// Wrong cells, the largest first.
+/// Returns the off-diagonal cells, the largest first.
 std::vector<Confusion> confusions_of(const CountTable& table) {
   constexpr std::size_t kMost = 12;
   std::vector<Confusion> found;
@@ -141,7 +141,7 @@ Html tile_of(const WorstSample& sample) {
                                                                element("br", Attributes{}) + told));
 }
 
-/// An object's members below each other: "hardware.cpu".
+/// Adds the members of an object as rows with their paths: "hardware.cpu".
 void add_rows(Table& table, const std::string& path, const Json& value) {
   if (value.is_object() && !value.empty()) {
     for (const auto& [key, inner] : value.items())
@@ -158,7 +158,8 @@ void add_rows(Table& table, const std::string& path, const Json& value) {
   table.add({path, scalar_text(value)});
 }
 
-/// YAML with the places that values came from set back. The '#' of a quoted text is none.
+/// Highlights YAML: comments with the origin of values are dimmed. A '#' in quotes is not a
+/// comment.
 Html lit_config(const std::string& text) {
   Html lines;
   for (const std::string& line : split(text, '\n')) {
@@ -173,7 +174,7 @@ Html lit_config(const std::string& text) {
   return element("pre", {{"tabindex", "0"}}, lines);
 }
 
-// The sections of a run's page. Each is empty where the run reported nothing of it.
+// The sections of a run's page. Each is empty if the run has no data for it.
 
 Html ending_section(const RunFiles& run) {
   Html content;
@@ -279,7 +280,7 @@ std::string duration_or_empty(double seconds) {
   return std::isfinite(seconds) && seconds >= 0 ? human_duration(seconds) : "";
 }
 
-/// Of result.json, else of the epochs.
+/// Returns the rate from result.json, or else from the epochs.
 double run_rate(const RunFiles& run) {
   const double told = number_at(run.result, "samples_per_s");
   if (told > 0 || run.epochs.empty()) return told;

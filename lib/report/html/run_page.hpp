@@ -5,28 +5,28 @@
 
 namespace trainctl::report {
 
-/// A sample that the model is most wrong about.
+/// One of the samples with the worst predictions.
 struct WorstSample {
-  std::string name;                   // a path, or its number
+  std::string name;                   // a path, or the sample's number
   std::string label;                  // its class
-  std::string predicted;              // that of the model
-  std::optional<double> probability;  // that the model gave to the label
+  std::string predicted;              // the class that the model predicts
+  std::optional<double> probability;  // that the model assigns to the label
   std::optional<double> loss;         // cross entropy
-  std::string png;                    // the picture, a file's bytes
+  std::string png;                    // the bytes of the picture file
 };
 
-/// What is not in the files of a run.
+/// Data for a run page that is not in the files of the run.
 struct RunPageExtras {
   std::vector<WorstSample> worst;
   std::string worst_source;  // "predictions.csv, split val"
   std::vector<std::string> class_names;
 };
 
-/// report.html of a run: headline, verdict, curves, time, utilization, confusion, ranks, config,
-/// manifest. What the run did not tell is left out; what is missing or damaged is said.
+/// Returns report.html of a run: headline, verdict, curves, time, utilization, confusion, ranks,
+/// config, manifest. Unreported values are left out; missing or damaged files are listed.
 std::string run_page(const RunFiles& run, const RunPageExtras& extras = {});
 
-/// How a run ended, in words; "running or killed" of one without an end.
+/// Returns how a run ended, in words; "running or killed" for a run without an end.
 Status status_of(const RunFiles& run);
 
 }  // namespace trainctl::report

@@ -7,31 +7,33 @@
 
 namespace trainctl::report {
 
+/// Returns the page that compares groups of runs.
 std::string comparison_page(const Compared& compared);
 
-/// Of a document "trainctl.bench/1": total times and speed-ups with their intervals, losses, rows.
-/// Throws Error(config) where it is none.
+/// Returns the page of a document "trainctl.bench/1": total times and speedups with their
+/// intervals, losses, rows. Throws Error(config) for another document.
 std::string bench_page(const Json& bench, const std::string& title);
 
-/// A run of a sweep with what its folder holds.
+/// A run of a sweep with the files of its folder.
 struct SweptRun {
   std::string id;
   RunFiles files;
 };
-/// The runs of a document "trainctl.sweep/1" whose folders are there: where it says, else beside
-/// `folder`, the sweep's own.
+/// Returns the runs of a document "trainctl.sweep/1" whose folders exist: at the recorded path, or
+/// else next to `folder`, the sweep's own folder.
 std::vector<SweptRun> swept_runs(const Json& sweep, const fs::path& folder);
 
-/// The metric by which a sweep is ranked: its `objective` or `metric`, else val/loss or the first
-/// that its runs report; and whether the lowest is the best.
+/// The metric by which a sweep is ranked: its `objective`, `metric` or `monitor`, else val/loss or
+/// the first metric that its runs report; and whether lower is better.
 struct Objective {
   std::string metric;
   bool lowest = true;
 };
+/// Returns the objective of a document "trainctl.sweep/1".
 Objective objective_of(const Json& sweep);
 
-/// Of a document "trainctl.sweep/1": results, parallel coordinates, learning curves of the runs
-/// whose folders are there. Throws Error(config) where it is none.
+/// Returns the page of a document "trainctl.sweep/1": results, parallel coordinates, learning
+/// curves of the runs whose folders exist. Throws Error(config) for another document.
 std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& runs,
                        const std::string& title);
 

@@ -12,15 +12,15 @@
 namespace trainctl::report {
 namespace {
 
-/// Key of the experiment file -> value.
+/// Pairs of a key of the experiment file and its value.
 using ToldOverrides = std::vector<std::pair<std::string, std::string>>;
 
 std::string plain_text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : to_line(value);
 }
 
-/// Of {"overrides": {"optimizer.lr": 0.1}} or {"overrides": ["optimizer.lr=0.1"]}, which a run or a
-/// row of the summary has.
+/// Returns the overrides of a run or a summary row: {"overrides": {"optimizer.lr": 0.1}} or
+/// {"overrides": ["optimizer.lr=0.1"]}.
 ToldOverrides overrides_of(const Json& run) {
   ToldOverrides found;
   const Json& told = member(run, "overrides");
@@ -36,9 +36,9 @@ ToldOverrides overrides_of(const Json& run) {
   return found;
 }
 
-/// Keys that differ between `rows`, or all where none does.
+/// Returns the keys that differ between `rows`, or all keys if none does.
 std::set<std::string> varied_keys(const Json& rows) {
-  std::map<std::string, std::pair<std::string, std::size_t>> first;  // value, rows that have it
+  std::map<std::string, std::pair<std::string, std::size_t>> first;  // value, number of rows
   std::set<std::string> all;
   for (const Json& row : rows) {
     for (const auto& [key, value] : overrides_of(row)) {
@@ -54,7 +54,7 @@ std::set<std::string> varied_keys(const Json& rows) {
   return varied.empty() ? all : varied;
 }
 
-/// "optimizer.lr=0.1, model.type=cnn", of those keys.
+/// Returns the values of those keys: "optimizer.lr=0.1, model.type=cnn".
 std::string setting_text(const Json& row, const std::set<std::string>& keys) {
   std::string text;
   for (const auto& [key, value] : overrides_of(row)) {
@@ -95,7 +95,7 @@ std::string runs_text(const Json& row) {
   return text;
 }
 
-/// A row a setting, as the sweep ranks them. Nothing where it has no summary.
+/// Returns one row per setting in the sweep's order; empty if it has no summary.
 Html sweep_summary(const Json& sweep, const std::string& metric) {
   const Json& rows = member(sweep, "summary");
   if (!rows.is_array() || rows.empty()) return {};
@@ -113,7 +113,7 @@ Html sweep_summary(const Json& sweep, const std::string& metric) {
 
 std::string run_id_of(const Json& run) { return plain_text(member(run, "id")); }
 
-/// Empty where the run was not given the key.
+/// Returns the value of a key; empty if the run has none.
 std::string override_of(const Json& run, const std::string& key) {
   for (const auto& [name, value] : overrides_of(run)) {
     if (name == key) return value;
@@ -121,7 +121,7 @@ std::string override_of(const Json& run, const std::string& key) {
   return "";
 }
 
-/// Keys that the runs were given, in their order.
+/// Returns the keys of the runs' overrides, in order.
 std::vector<std::string> keys_of(const Json& runs) {
   std::vector<std::string> keys;
   for (const Json& run : runs) {
@@ -130,14 +130,15 @@ std::vector<std::string> keys_of(const Json& runs) {
   return keys;
 }
 
-/// Of the best epoch, by which the sweep itself ranks; else of the last. NaN where it reported
-/// none.
+/// Returns the value in the best epoch, by which the sweep itself ranks, or else in the last epoch.
+/// NaN if the run has no value.
 double result_of(const Json& run, const Objective& objective) {
   if (run.is_object() && run.contains("value")) return number_at(run, "value");
   return number_at(member(run, "metrics"), objective.metric);
 }
 
-/// 0 of the best, 1 of the worst, by their order: one that diverged does not hide the others.
+/// Returns 0 for the best run to 1 for the worst, by rank, so that a diverged run does not hide the
+/// differences of the others.
 std::vector<double> shades_of(const Json& runs, const Objective& objective) {
   std::vector<double> sorted;
   for (const Json& run : runs) {
@@ -160,7 +161,7 @@ struct SettingColumn {
   std::vector<double> values;
 };
 
-/// Numbers where all values are; else words in the order in which they come up.
+/// Returns a numeric column if all values are numbers, or else labels in order of appearance.
 SettingColumn column_of(const Json& runs, const std::string& key) {
   SettingColumn column{.axis = {.name = key}};
   double low = HUGE_VAL;
@@ -190,7 +191,7 @@ SettingColumn column_of(const Json& runs, const std::string& key) {
   return column;
 }
 
-/// Settings and results as parallel coordinates: an axis a key, a line a run.
+/// Draws settings and results as parallel coordinates: one axis per key, one line per run.
 Html sweep_parallel(const Json& runs, const Objective& objective) {
   constexpr std::size_t kMostAxes = 9;
   std::vector<std::string> keys = keys_of(runs);
@@ -214,7 +215,7 @@ Html sweep_parallel(const Json& runs, const Objective& objective) {
   return parallel_chart(chart);
 }
 
-/// A run that was stopped has an exit code, too.
+/// Uses the status, because a stopped run has an exit code as well.
 bool has_failed(const Json& run) {
   const std::string status = text_at(run, "status");
   return status.empty() ? number_at(run, "exit_code") > 0 : status == "failed";
@@ -258,7 +259,7 @@ Html runs_table(const Json& runs, const Objective& objective) {
   return html_table(table);
 }
 
-/// The setting that the sweep ranks first; else the best run.
+/// Returns the setting that the sweep ranks first, or else the best run.
 Fact best_of(const Json& sweep, const Objective& objective) {
   const std::string label = "best " + objective.metric;
   const Json& rows = member(sweep, "summary");
@@ -276,7 +277,8 @@ Fact best_of(const Json& sweep, const Objective& objective) {
   return {label, std::isnan(value) ? "" : metric_text(value), "run " + run_id_of(run)};
 }
 
-/// Where the sweep says; a relative folder is beside the document, or below the current one.
+/// Returns the recorded folder; a relative path is next to the document or below the current
+/// folder.
 fs::path folder_of(const Json& run, const fs::path& sweep) {
   const fs::path told = text_at(run, "run_dir");
   const fs::path beside = sweep / told;

@@ -22,7 +22,7 @@ constexpr std::array kRates{
 constexpr std::array kTimes{NamedUnit{"ns", 1e-9}, NamedUnit{"us", 1e-6}, NamedUnit{"ms", 1e-3},
                             NamedUnit{"s", 1.0}};
 
-/// A number and one of the units.
+/// Parses a number followed by one of the units.
 std::optional<double> quantity(std::string_view text, std::span<const NamedUnit> units) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -34,13 +34,13 @@ std::optional<double> quantity(std::string_view text, std::span<const NamedUnit>
   return number * unit->second;
 }
 
-/// Beside the backward pass.
+/// Predicts the all-reduce of gradients that overlaps the backward pass.
 ForetoldStep gradients_gone(const ExchangedStep& step, const Link& link, int ranks) {
   const double all = static_cast<double>(
       std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0}));
   ForetoldStep found{.ranks = ranks};
-  double computed = 0;  // bytes of gradients
-  double gone_at = 0;   // since the backward pass began
+  double computed = 0;  // in bytes
+  double gone_at = 0;   // since the start of the backward pass
   for (const std::int64_t bucket : step.buckets) {
     computed += static_cast<double>(bucket);
     const double ready_at = all > 0 ? step.backward_s * computed / all : 0;
@@ -52,7 +52,7 @@ ForetoldStep gradients_gone(const ExchangedStep& step, const Link& link, int ran
   return found;
 }
 
-/// After so many steps, and counted by the step.
+/// Predicts the average of weights once in `step.every` steps, per step.
 ForetoldStep averaged_weights(const ExchangedStep& step, const Link& link, int ranks) {
   ForetoldStep found{.ranks = ranks};
   for (const std::int64_t bucket : step.buckets)
@@ -64,7 +64,7 @@ ForetoldStep averaged_weights(const ExchangedStep& step, const Link& link, int r
 
 using events::LinkMeasured;
 
-/// a + b x bytes.
+/// The line a + b x bytes.
 struct StraightLine {
   double a = 0;
   double b = 0;
@@ -84,7 +84,8 @@ void expect_measured(const LinkMeasured& measured) {
          measured.ranks, measured.bytes.size(), measured.seconds.size());
 }
 
-/// With a and b of 0 or more, b above 0: noise may say otherwise, no link does.
+/// Fits a and b with a of 0 or more and b positive, because negative values can only come from
+/// noise.
 StraightLine least_squares(const LinkMeasured& measured) {
   double uu = 0;
   double uv = 0;
@@ -110,7 +111,8 @@ StraightLine least_squares(const LinkMeasured& measured) {
   return {0, measured.seconds.back() / static_cast<double>(measured.bytes.back())};
 }
 
-/// What each rank sends and gets a second, which does not depend on their number.
+/// Returns the bytes that each rank sends and receives per second, which do not depend on the
+/// number of ranks.
 double bus_bandwidth(const LinkMeasured& measured, std::size_t i) {
   const auto n = static_cast<double>(measured.ranks);
   return 2 * (n - 1) / n * static_cast<double>(measured.bytes[i]) / measured.seconds[i];

@@ -4,8 +4,8 @@
 #include "events/records.hpp"
 #include "report/text/format.hpp"
 
-// What an all-reduce takes, and what of it a step waits for: docs/explanation/scaling.md has the
-// formulas and where they come from.
+// The cost of an all-reduce, and the part of it that a step waits for. docs/explanation/scaling.md
+// has the formulas and their sources.
 
 namespace trainctl::report {
 
@@ -18,89 +18,93 @@ struct Link {
 inline constexpr const char* kRingFormula =
     "2 (N-1)/N x bytes / bandwidth + 2 (N-1) x latency, for each bucket";
 
-/// An all-reduce of `bytes` over a ring: 2 (N-1) messages of bytes/N. 0 for one rank.
+/// Returns the seconds of a ring all-reduce of `bytes`: 2 (N-1) messages of bytes/N. Returns 0 for
+/// one rank.
 double ring_seconds(int ranks, double bytes, const Link& link);
 
-/// What ranks exchange beside the backward pass, or after it.
+/// What ranks exchange during or after the backward pass.
 enum class Exchange {
   gradients,              // ddp
-  gradients_and_weights,  // zero1: then each rank gives the weights that it updates to all
-  weights                 // local_sgd: after every so many steps
+  gradients_and_weights,  // zero1: each rank also broadcasts the weights that it updates
+  weights                 // local_sgd: once in several steps
 };
 
-/// The step of one rank by itself, and what it exchanges.
+/// The step of a single rank, and the data that it exchanges.
 struct ExchangedStep {
   double step_s = 0;                       // with all batches of an accumulation
-  double backward_s = 0;                   // of the last of them
+  double backward_s = 0;                   // of the last batch
   std::int64_t samples = 0;                // of one rank
-  std::vector<std::int64_t> buckets = {};  // bytes, in the order of the exchange
-  std::int64_t batches = 1;                // of an accumulation
+  std::vector<std::int64_t> buckets = {};  // bytes, in the order of the all-reduce
+  std::int64_t batches = 1;                // per accumulation
   Exchange exchange = Exchange::gradients;
-  std::int64_t weight_bytes = 0;  // that zero1 sends around
-  std::int64_t every = 1;         // steps of an exchange: more than one with `weights` alone
+  std::int64_t weight_bytes = 0;  // weights that zero1 broadcasts
+  std::int64_t every = 1;         // steps per exchange; more than one only for `weights`
 };
 
-/// The shortest and the longest of the rounds in which steps were timed, in seconds of a step.
+/// The fastest and the slowest of the timed rounds, in seconds per step.
 struct StepRange {
   double low_s = 0;
   double high_s = 0;
 };
 
-/// A step that ranks took together on the cores of this machine.
+/// A step that several ranks took together on the cores of this machine.
 struct SharedStep {
   int ranks = 2;
   double step_s = 0;     // with all batches of an accumulation
-  double exposed_s = 0;  // of it: waits for the exchange
+  double exposed_s = 0;  // part of step_s: waits for the all-reduce
   StepRange range;       // of step_s
-  int num_threads = 1;   // of each rank
+  int num_threads = 1;   // per rank
 };
 
-/// A step of `ranks` ranks.
+/// The predicted step of `ranks` ranks.
 struct ForetoldStep {
   int ranks = 1;
   double exchange_s = 0;  // of all buckets, and of the weights
   double exposed_s = 0;   // after the last gradient
   double step_s = 0;
   double samples_per_s = 0;                // of all ranks
-  double efficiency = 1;                   // of weak scaling: the step alone, over this one
-  std::optional<StepRange> measured = {};  // absent: the step is foretold by the formula
+  double efficiency = 1;                   // weak scaling: the single-rank step / this step
+  std::optional<StepRange> measured = {};  // absent: the step is predicted by the formula
 };
 
-/// Bucket after bucket: one leaves when its gradients are there and the one before it has gone. The
-/// gradients come up during the backward pass in proportion to their bytes. Weights go round after
-/// the step, and nothing covers them: half an all-reduce, whose other half sums; those of local_sgd
-/// are averaged, a whole one, and counted by the step.
+/// Predicts a step. Buckets are sent one after the other: a bucket starts when its gradients are
+/// ready and the previous bucket is done. Gradients become ready during the backward pass in
+/// proportion to their bytes. zero1 broadcasts weights after the step without overlap, which takes
+/// half an all-reduce; local_sgd averages weights with a whole all-reduce, which is divided by the
+/// number of steps between two of them.
 ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks);
 
-/// Bytes a second of "25GB/s", "1.2 GiB", "100Gbit/s"; nothing where the text is none above 0.
+/// Parses bytes per second such as "25GB/s", "1.2 GiB", "100Gbit/s"; nullopt if the text is not a
+/// positive bandwidth.
 std::optional<double> parse_bandwidth(std::string_view text);
-/// Seconds of "20us", "1.5 ms", "300ns"; nothing where the text is none of 0 or more.
+/// Parses seconds such as "20us", "1.5 ms", "300ns"; nullopt if the text is not a latency of 0 or
+/// more.
 std::optional<double> parse_latency(std::string_view text);
-/// "3.1 GB/s"
+/// Returns a text such as "3.1 GB/s".
 std::string bandwidth_text(double bytes_per_s);
-/// "23.5 us", "1 ms"
+/// Returns a text such as "23.5 us" or "1 ms".
 std::string latency_text(double seconds);
 
-/// The link that measured sums tell of.
+/// The link that fits measured all-reduces.
 struct LinkFit {
   Link link;
-  double deviation = 0;  // of the ring's formula from a median, the largest, as a share
+  double deviation = 0;  // largest relative deviation of the formula from a median
 };
 
-/// Least squares of the relative deviations of a + b x bytes from the medians, from which the
-/// ring's formula gives latency (a over 2 (N-1) messages) and bandwidth. Throws Error(unexpected)
-/// for measurements that no worker makes: one rank, no size, a time that is not above 0.
+/// Fits a + b x bytes to the medians with least squares of the relative deviations; the ring's
+/// formula then gives the latency (a / (2 (N-1)) per message) and the bandwidth. Throws
+/// Error(unexpected) for invalid measurements: one rank, no size, a time that is not positive.
 LinkFit fit_link(const events::LinkMeasured& measured);
 
-/// The table of `doctor --link`, and what follows from it.
+/// Returns the table of `doctor --link`, and the fitted link.
 std::string link_text(const events::LinkMeasured& measured, const Style& style);
-/// Schema "trainctl.link/1": part of doctor's document.
+/// Returns the part of doctor's document with schema "trainctl.link/1".
 Json link_json(const events::LinkMeasured& measured);
 
-/// What `doctor --link --json` wrote; `label` is the file. Throws Error(config).
+/// Parses the output of `doctor --link --json`; `label` is the file name. Throws Error(config).
 Link read_link(const Json& document, const std::string& label);
 
-/// "2 processes on cpu with gloo"
+/// Returns a text such as "2 processes on cpu with gloo".
 std::string ranks_text(const events::LinkMeasured& measured);
 
 }  // namespace trainctl::report

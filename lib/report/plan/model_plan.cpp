@@ -11,17 +11,17 @@
 namespace trainctl::report {
 namespace {
 
-/// In TFLOP/s with float32 sums, without sparsity (data sheets name twice as much with it); 0: the
-/// GPU does not compute so.
+/// Peaks in TFLOP/s with float32 accumulation and without sparsity (data sheets list twice as much
+/// with it); 0: not supported by the GPU.
 struct Peak {
-  std::array<std::string_view, 2> words;  // of the name that the driver gives
+  std::array<std::string_view, 2> words;  // words in the name that the driver reports
   double bf16 = 0;
   double fp16 = 0;
   double tf32 = 0;
 };
 
-// NVIDIA's data sheets of the products; of the GeForce cards the white papers of their
-// architectures (Ada, Ampere GA102). The narrower name stands first.
+// The values are from NVIDIA's data sheets; for GeForce cards from the white papers of their
+// architectures (Ada, Ampere GA102). The more specific name comes first.
 constexpr std::array kPeaks{
     Peak{{"H200", "NVL"}, 835.5, 835.5, 417.5},
     Peak{{"H200", ""}, 989.5, 989.5, 494.7},
@@ -60,14 +60,13 @@ double of_precision(const Peak& peak, std::string_view precision) {
 
 using events::Measured;
 
-constexpr double kGb =
-    1e9;  // a GPU of 24 GB has between 22.5 and 24 GiB: the smaller count is safe
-constexpr double kCudaGb = 0.6;  // context, and the workspaces of its libraries
+constexpr double kGb = 1e9;      // a 24 GB GPU has 22.5 to 24 GiB, so this is conservative
+constexpr double kCudaGb = 0.6;  // CUDA context, and the workspaces of its libraries
 constexpr std::array kGpuSizesGb{8, 12, 16, 24, 40, 48, 80, 141};
 
 bool on_cpu(const Measured& model) { return model.device == "cpu"; }
 
-/// Tensors of a step, on any device.
+/// Returns the bytes of a step's tensors on any device.
 std::int64_t tensor_bytes(const Measured& model) {
   return model.weight_bytes + model.gradient_bytes + model.optimizer_bytes + model.average_bytes +
          model.activation_bytes + model.batch_bytes;
@@ -75,7 +74,7 @@ std::int64_t tensor_bytes(const Measured& model) {
 
 bool is_extrapolated(const Measured& model) { return model.measured_batches.size() > 1; }
 
-/// "3.63 G"
+/// Returns a text such as "3.63 G".
 std::string with_prefix(double value) {
   constexpr std::array kPrefixes{" ", " k", " M", " G", " T", " P"};
   std::size_t prefix = 0;
@@ -118,7 +117,7 @@ std::string gpus_text(const Plan& plan) {
   return text + ", by the tensors on the CPU" + more;
 }
 
-/// Of the device's peak: of all operations, or without those that are done twice.
+/// Returns the name of the utilization: HFU counts all operations, MFU omits recomputed ones.
 const char* utilisation_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
 
 std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
@@ -137,7 +136,7 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   return text;
 }
 
-/// "all 3", epochs; "250 steps" where they end within one.
+/// Returns "all 3" for epochs, or "250 steps" if the run ends within an epoch.
 std::string whole_run(const Plan& plan) {
   if (plan.epochs && *plan.steps == *plan.epochs * plan.steps_per_epoch)
     return "all " + with_thousands(*plan.epochs);
@@ -154,7 +153,8 @@ std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {
 
 std::optional<double> peak_flops(std::string_view device, std::string_view precision) {
   const std::vector<std::string> words = words_of(device);
-  // A slice of a GPU, a narrower chip under the same name, another one ("3090 Ti").
+  // These names mean a part of a GPU, a slower chip with the same name, or another model ("3090
+  // Ti").
   for (const char* other : {"MIG", "Laptop", "Ti", "D", "Max"}) {
     if (has(words, other)) return std::nullopt;
   }

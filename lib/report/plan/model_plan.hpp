@@ -7,39 +7,41 @@
 
 namespace trainctl::report {
 
-/// Floating-point operations a second that a GPU does at most in dense matrix products of that
-/// precision, as its maker says; nothing for one that is not in the table. `device`: "NVIDIA H200";
-/// `precision`: "bf16-mixed", "16-mixed", or "tf32". Of "32-true" nothing: convolutions are
-/// computed in TF32, products are not.
+/// Returns the vendor's peak of floating-point operations per second for dense matrix products in
+/// that precision; nullopt if it is not in the table. `device`: "NVIDIA H200"; `precision`:
+/// "bf16-mixed", "16-mixed", or "tf32". Returns nullopt for "32-true", because convolutions use
+/// TF32 and matrix products do not.
 std::optional<double> peak_flops(std::string_view device, std::string_view precision);
 
-/// The peak of a training step on the device that computes, the program and its libraries left out.
+/// Returns the peak device memory of a training step in bytes, without the program and its
+/// libraries.
 std::uint64_t step_bytes(const events::Measured& model);
-/// The memory of the host that so many processes take beside loading; the first of them saves.
+/// Returns the host memory in bytes that `ranks` processes need in addition to loading; the first
+/// process saves checkpoints.
 std::uint64_t host_bytes(const events::Measured& model, int ranks = 1);
-/// Memory sizes, in GB, of the GPUs that a process of the plan fits on: its step, the images that
-/// the GPU keeps, and what CUDA takes for itself.
+/// Returns the GPU memory sizes in GB that a process of the plan fits on: its step, the images that
+/// the GPU caches, and the memory of CUDA itself.
 std::vector<int> gpus_that_fit(const Plan& plan);
 
-/// How fast steps were, and what follows from it; nothing without a probe.
+/// The speed of the probed steps and the values derived from it; absent without a probe.
 struct PlannedSpeed {
-  double step_s = 0;  // of the run's batch: the median of the rounds of the probe
+  double step_s = 0;  // for the run's batch: median of the probe's rounds
   StepRange range;    // of the rounds
   std::size_t rounds = 0;
-  double samples_per_s = 0;  // of a process
+  double samples_per_s = 0;  // per process
   double flops_per_s = 0;
-  double epoch_s = 0;                 // of training alone
-  std::optional<double> run_s;        // nothing where the steps are not known
-  std::optional<double> utilization;  // of the device's peak, where that is known: MFU, or HFU
-                                      // with what checkpointed activations compute again
+  double epoch_s = 0;                 // training only
+  std::optional<double> run_s;        // absent: the number of steps is unknown
+  std::optional<double> utilization;  // of the device's peak: MFU, or HFU with recomputation
 };
+/// Computes the speed from the probe of the plan.
 std::optional<PlannedSpeed> speed_of(const Plan& plan);
 
-/// The table of the model's memory; empty where it was not measured.
+/// Returns the table of the model's memory; empty if it was not measured.
 std::string model_table_text(const Plan& plan, const Style& style);
-/// What is known of the model, or why nothing is, as lines of {label, text}.
+/// Returns the known properties of the model, or why they are unknown, as lines of {label, text}.
 std::vector<std::pair<std::string, std::string>> model_facts(const Plan& plan);
-/// null where it was not measured.
+/// Returns null if the model was not measured.
 Json model_json(const Plan& plan);
 
 }  // namespace trainctl::report

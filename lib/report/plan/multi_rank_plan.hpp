@@ -7,47 +7,47 @@
 
 namespace trainctl::report {
 
-/// "  LABEL      text" and a newline: a line of the plan.
+/// Returns a line of the plan: "  LABEL      text" and a newline.
 std::string plan_fact(const std::string& label, const std::string& text, const Style& style);
-/// "1.5 GiB"
+/// Returns a text such as "1.5 GiB".
 std::string bytes_text(std::int64_t bytes);
 
-/// What steps of several ranks would take, by a step of one and a link.
+/// The predicted steps of several ranks, from a step of one rank and a link.
 struct PlannedScaling {
   ExchangedStep step;
   Link link;
   std::string link_from;                  // "measured now: 2 processes on cpu with gloo"
-  std::string device;                     // that the step was measured on: "cpu with 2 threads"
+  std::string device;                     // the device of the measured step: "cpu with 2 threads"
   std::string backward_from;              // "timed"
-  std::vector<ForetoldStep> rows;         // 1, the number that was asked for, 64 and 1,024
-  std::optional<SharedStep> shared = {};  // of the number that was asked for; absent: not measured
+  std::vector<ForetoldStep> rows;         // for 1, the requested number, 64 and 1,024 ranks
+  std::optional<SharedStep> shared = {};  // for the requested number; absent: not measured
 };
 
-/// The rows for `ranks`, ascending.
+/// Returns the rows for `ranks`, in ascending order.
 std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks);
 
-/// Puts the measured step in the place of the one that is foretold for as many ranks.
+/// Replaces the predicted step for the same number of ranks by the measured one.
 void use_measured(const SharedStep& shared, const ExchangedStep& alone,
                   std::vector<ForetoldStep>& rows);
 
-/// What has to hold for the rows to be right, a sentence each.
+/// Returns the assumptions of the rows, one sentence each.
 std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling);
 
-/// Table and lines for a terminal.
+/// Returns a table and lines for a terminal.
 std::string scaling_text(const PlannedScaling& scaling, const Style& style);
-/// Schema "trainctl.scaling/1": `scaling` of the plan's document.
+/// Returns `scaling` of the plan's document, schema "trainctl.scaling/1".
 Json scaling_json(const PlannedScaling& scaling);
 
-/// How one split falls to the ranks in an epoch.
+/// How one split is divided among the ranks in an epoch.
 struct RankSplit {
   std::string name;  // "train"
   std::int64_t samples = 0;
-  std::int64_t batches = 0;     // of each rank
-  std::int64_t last_batch = 0;  // samples of it, over all ranks
-  std::int64_t last_least = 0;  // of a rank
+  std::int64_t batches = 0;     // per rank
+  std::int64_t last_batch = 0;  // samples in it, over all ranks
+  std::int64_t last_least = 0;  // smallest number of samples per rank
   std::int64_t last_most = 0;
-  std::int64_t idle_ranks = 0;  // without a sample in it
-  std::int64_t left_out = 0;    // samples of no batch, by drop_last
+  std::int64_t idle_ranks = 0;  // ranks without a sample in the last batch
+  std::int64_t left_out = 0;    // samples that drop_last leaves out
 };
 
 struct RankBucket {
@@ -55,31 +55,31 @@ struct RankBucket {
   std::int64_t bytes = 0;
 };
 
-/// A run of so many ranks, as far as one machine can tell.
+/// The properties of a run with that many ranks that one machine can compute.
 struct FakeRanks {
   int ranks = 1;
-  std::int64_t batch_size = 0;  // of a rank
+  std::int64_t batch_size = 0;  // per rank
   std::int64_t accumulate = 1;
   std::int64_t steps_per_epoch = 0;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
   std::vector<RankSplit> splits;
-  std::vector<RankBucket> buckets;  // in the order of the exchange; empty: no model was measured
+  std::vector<RankBucket> buckets;  // in the order of the all-reduce; empty: no model was measured
   std::optional<events::Measured> model;
-  std::uint64_t loading_bytes = 0;    // of the host, for one rank
+  std::uint64_t loading_bytes = 0;    // host memory for one rank
   bool shards_optimizer = false;      // distributed.type is zero1
-  std::int64_t optimizer_share = 0;   // bytes of the model's optimizer: of the rank with most
-  std::vector<std::string> problems;  // what a run would be refused for
+  std::int64_t optimizer_share = 0;   // optimizer bytes of the rank with the largest share
+  std::vector<std::string> problems;  // reasons for which a run would be rejected
   std::vector<std::string> notes;
 };
 
-/// Tensors, kernels and program of one rank, in bytes of the device that computes; with the
-/// optimizer's state sharded over the ranks, the largest share.
+/// Returns the device memory of tensors, kernels and program of one rank in bytes; if `sharded`,
+/// with the largest share of the optimizer's state.
 std::int64_t rank_step_bytes(const FakeRanks& fake, bool sharded);
 
-/// Lines for a terminal.
+/// Returns lines for a terminal.
 std::string fake_ranks_text(const FakeRanks& fake, const Style& style);
-/// Schema "trainctl.fake_ranks/1": `fake_ranks` of the plan's document.
+/// Returns `fake_ranks` of the plan's document, schema "trainctl.fake_ranks/1".
 Json fake_ranks_json(const FakeRanks& fake);
 
 }  // namespace trainctl::report

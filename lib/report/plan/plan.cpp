@@ -26,15 +26,15 @@ std::uint64_t sum(const Plan& plan, const Bytes& bytes) {
   return all;
 }
 
-/// A part of the memory: its bytes in a split, and how they are written where that is not all.
+/// A part of the memory: its bytes in a split, and an optional text for them.
 struct MemoryPart {
   const char* name;
   Bytes bytes;
   Cell cell = {};
 };
 
-/// A row a part, with columns for the splits, a process and all processes. Parts that no split has
-/// are left out; mapped files are there once for all processes.
+/// Returns one row per part, with columns for the splits, one process and all processes. Parts that
+/// no split has are omitted; mapped files count once for all processes.
 Table memory_table(const Plan& plan) {
   using Split = PlannedSplit;
   const MemoryPart parts[] = {
@@ -145,7 +145,7 @@ Ink ink_of(const std::string& verdict) {
   return verdict == "exceeds" ? Ink::yellow : Ink::green;
 }
 
-/// What lowers the larger of the two: the step of the model, or loading.
+/// Returns what reduces the larger consumer: the model's step, or loading.
 std::string advice_text(const Plan& plan) {
   const bool on_host = plan.model && plan.model->device == "cpu";
   const auto ranks = static_cast<std::uint64_t>(plan.ranks_here);

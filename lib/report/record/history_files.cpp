@@ -11,7 +11,7 @@
 namespace trainctl::report {
 namespace {
 
-constexpr std::size_t kMostNotes = 5;  // of one file
+constexpr std::size_t kMostNotes = 5;  // per file
 constexpr std::size_t kMostClasses = 1024;
 
 bool is_number(std::string_view cell) {
@@ -22,7 +22,7 @@ std::int64_t whole(double value) {
   return value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : 0;
 }
 
-/// Some sentences, and one that counts the rest.
+/// Adds the first sentences about a file, and one sentence with the number of further ones.
 class Damage {
  public:
   Damage(std::string file, Notes& notes) : file_(std::move(file)), notes_(notes) {}
@@ -34,7 +34,7 @@ class Damage {
   Damage& operator=(const Damage&) = delete;
 
   void add(std::size_t line, const std::string& what) { note(line, what + " and is left out"); }
-  /// Of a line that is used nevertheless.
+  /// Notes damage in a line that is used nevertheless.
   void note(std::size_t line, const std::string& what) {
     if (++count_ <= kMostNotes)
       notes_.push_back(fmt::format("{}: line {} {}", file_, line, bounded(what)));
@@ -46,7 +46,8 @@ class Damage {
   std::size_t count_ = 0;
 };
 
-/// Calls take(number, columns, cells) for each line below the header with as many cells.
+/// Calls take(number, columns, cells) for each line after the header with the right number of
+/// cells.
 template <class Take>
 void each_row(std::string_view text, Damage& damage, const Take& take) {
   const std::vector<std::string> columns = csv_cells(next_line(text));
@@ -60,7 +61,7 @@ void each_row(std::string_view text, Damage& damage, const Take& take) {
   }
 }
 
-/// Of the cells by their columns.
+/// Reads an epoch from cells by column name.
 events::RankEpoch rank_epoch(const std::map<std::string, std::string>& row) {
   const auto number = [&](const char* name) {
     const auto found = row.find(name);
@@ -109,7 +110,7 @@ StepLine step_of(const Json& line) {
           .param_norm = number_at(line, "param_norm")};
 }
 
-/// The counts of a line behind its first three cells; nothing where one is no number.
+/// Returns the counts after the first three cells of a line; empty if one is not a number.
 std::vector<std::int64_t> counts_of(const std::vector<std::string>& cells) {
   std::vector<std::int64_t> counts;
   for (std::size_t i = 3; i < cells.size(); ++i) {
@@ -179,7 +180,7 @@ StepLines steps_of(std::string_view text, Notes& notes) {
     const Json read = parse_bounded(line);
     const std::string type = text_at(read, "type");
     if (type != "step") {
-      const bool is_cut = !is_whole && !read.is_object();  // a run that goes on is writing it
+      const bool is_cut = !is_whole && !read.is_object();  // a running run is writing it
       if (type.empty() && !is_cut) damage.add(number, "is no line of metrics");
       continue;
     }

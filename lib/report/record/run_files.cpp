@@ -11,13 +11,13 @@
 namespace trainctl::report {
 namespace {
 
-constexpr std::uint64_t kMostHistory = std::uint64_t{512} << 20;  // of a history
+constexpr std::uint64_t kMostHistory = std::uint64_t{512} << 20;  // per history file
 constexpr std::uint64_t kMostDocument = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostConfig = std::uint64_t{4} << 20;
 constexpr std::array kFiles{"config.resolved.yaml", "epochs.csv", "metrics.jsonl", "manifest.json"};
 constexpr std::size_t kMostLines = 50'000;
 
-/// What is read of a folder, and what could not be.
+/// Reads the files of a folder, and notes the unreadable ones.
 class FolderReader {
  public:
   explicit FolderReader(RunFiles& run) : run_(run) {}
@@ -122,7 +122,7 @@ std::string text_of(const config::Node& node) {
   return "[" + text + "]";
 }
 
-/// parse_yaml() bounds the depth.
+/// Recursion is safe, because parse_yaml() limits the depth.
 void flatten(const config::Node& node, const std::string& path, FlatValues& values) {
   const std::string front = path.empty() ? "" : path + ".";
   if (node.type == config::Node::Type::map && !node.entries.empty()) {

@@ -50,8 +50,8 @@ struct Recorder {
     saw_step(event.global_step);
     record.finished[rank] = event;
   }
-  void operator()(const events::Measured& /*event*/) {}      // of no run
-  void operator()(const events::LinkMeasured& /*event*/) {}  // nor this
+  void operator()(const events::Measured& /*event*/) {}      // not an event of a run
+  void operator()(const events::LinkMeasured& /*event*/) {}  // not an event of a run
   void operator()(const events::Replayed& event) { record.replayed = event; }
 
   template <class Epoch>
@@ -91,7 +91,7 @@ std::optional<Best> best_of(const RunRecord& record) {
 std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record) {
   std::vector<events::CheckpointSaved> kept;
   for (const events::CheckpointSaved& saved : record.checkpoints) {
-    if (saved.verified) continue;  // a whole state
+    if (saved.verified) continue;  // it contains a full state
     std::erase_if(kept, [&](const auto& earlier) { return earlier.path == saved.path; });
     kept.push_back(saved);
   }

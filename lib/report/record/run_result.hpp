@@ -7,7 +7,7 @@
 
 namespace trainctl::report {
 
-/// The rank that failed first, as the supervisor saw it.
+/// The rank that failed first, as seen by the supervisor.
 struct FirstFailure {
   int rank = 0;
   std::string host;
@@ -17,19 +17,18 @@ struct FirstFailure {
   std::optional<int> exit_code;
   std::int64_t step = 0;
   std::string phase;            // "train"
-  std::string collective = {};  // the last exchange with other ranks that it was in; empty: none
-  std::string message;          // the worker's own sentence; empty where it could not say one
+  std::string collective = {};  // its last collective operation with other ranks; empty: none
+  std::string message;          // the worker's message; empty if it exited without one
   std::string log_tail;         // last lines of its log
 };
 
-/// What advice may turn, beside what the events tell: filled in from the experiment and the
-/// machine.
+/// The settings that advice may change, filled in from the experiment and the machine.
 struct Levers {
-  int cpu_cores = 0;  // 0: not known
+  int cpu_cores = 0;  // 0: unknown
   std::int64_t checkpoint_every = 1;
   std::int64_t validate_every = 1;
   std::string cache_mode;
-  std::vector<std::string> cache_modes;  // that this version has
+  std::vector<std::string> cache_modes;  // supported by this version
   std::optional<std::int64_t> checkpoint_every_steps = {};
   std::optional<double> checkpoint_every_s = {};
   bool checkpoint_async = true;
@@ -37,76 +36,76 @@ struct Levers {
   std::int64_t log_every_steps = 50;
   bool detect_anomaly = false;
   std::optional<bool> cuda_graphs = {};    // absent: auto
-  std::optional<bool> pin_memory = {};     // absent: not known
+  std::optional<bool> pin_memory = {};     // absent: unknown
   std::optional<int> read_ahead = {};      // absent: auto
-  std::string precision = {};              // "32-true"; empty: not known
+  std::string precision = {};              // "32-true"; empty: unknown
   bool threads_probed = false;             // trainer.num_threads is auto
-  bool native_bf16 = true;                 // the CPU has instructions for it
-  std::optional<double> cache_share = {};  // that caches may take of the memory; absent: not known
-  std::string spin_variable = {};  // that keeps idle threads awake, "OMP_WAIT_POLICY=active"
-  /// Whether the experiment would be accepted with this override, too; empty: not known.
+  bool native_bf16 = true;                 // the CPU has bf16 instructions
+  std::optional<double> cache_share = {};  // memory limit of caches as a fraction; absent: unknown
+  std::string spin_variable = {};          // keeps idle threads spinning, "OMP_WAIT_POLICY=active"
+  /// Returns whether the experiment would accept this additional override; empty: unknown.
   std::function<bool(const std::string& setting)> accepts = {};
 };
 
-/// The command that was typed, for the one that is proposed next.
+/// The command line of the run, from which the next command is suggested.
 struct Command {
   std::string program = "trainctl";
   std::string config = "CONFIG";
   std::vector<std::string> overrides;
-  std::string out;                      // --out; empty: as by default
-  std::vector<std::string> node_flags;  // --nnodes, --node-rank and the like, for `run` alone
-  int nodes = 1;                        // of the run; verbs other than `run` use this machine
+  std::string out;                      // --out; empty: default
+  std::vector<std::string> node_flags;  // --nnodes, --node-rank and so on, only for `run`
+  int nodes = 1;                        // of the run; other verbs use this machine only
 };
 
-/// A run that diverged, before it was started again.
+/// One attempt of a run with trainer.on_divergence.
 struct Attempt {
-  std::vector<std::string> overrides;  // of trainer.on_divergence; empty: as configured
-  std::string folder;                  // below the run folder: what it left; empty: the last one
+  std::vector<std::string> overrides;  // from trainer.on_divergence; empty: as configured
+  std::string folder;                  // subfolder with its files; empty: the last attempt
   std::string verdict;
   int exit_code = 0;
   std::string message;
 };
 
-/// Whether the best value of the monitor is the lowest or the highest.
+/// Whether the lowest or the highest value of the monitor is best.
 struct BestMode {
-  std::string name = {};  // "max"; empty: not known
+  std::string name = {};  // "max"; empty: unknown
   bool inferred = false;  // from the name of the monitor
 };
 
-/// The state of a training on the disk.
+/// A saved training state.
 struct SavedState {
-  std::string path;  // below the run folder where it lies there
+  std::string path;  // relative to the run folder if it is inside
   std::int64_t step = 0;
-  bool verified = false;  // it was read back
+  bool verified = false;  // it was read back after the save
 };
 
-/// How a run ended, beside what its events tell: filled in by the composition root from the
+/// How a run ended, in addition to its events; study::supervise_run() fills it in from the
 /// supervisor's outcome.
 struct Ending {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
   int exit_code = 0;
-  std::string message;                     // one sentence; empty for ok
-  std::string started_at;                  // UTC, ISO 8601
-  double wall_s = 0;                       // all starts, each from argv to its last process
-  int restarts = 0;                        // of this command
-  std::optional<SavedState> resumed_from;  // by the last start; absent: it began at the first step
-  std::optional<SavedState> checkpoint;    // the newest from which a run can go on
-  std::vector<Attempt> attempts;           // of a run with trainer.on_divergence, this one last
+  std::string message;     // one sentence; empty for ok
+  std::string started_at;  // UTC, ISO 8601
+  double wall_s = 0;       // sum of all starts, each from process start to the last exit
+  int restarts = 0;        // by this command
+  std::optional<SavedState> resumed_from;  // by the last start; absent: it began at step 0
+  std::optional<SavedState> checkpoint;    // newest checkpoint that a run can resume from
+  std::vector<Attempt> attempts;           // for trainer.on_divergence, this attempt last
   Levers levers;
   std::optional<FirstFailure> first_failure;
   std::string run_dir;
-  std::string profile;  // where it is, and the operator that took most; empty: none was made
+  std::string profile;  // its path and the most expensive operator; empty: no profile
   Command command;
-  bool trains = true;          // else it saves no weights
+  bool trains = true;          // false: it saves no weights
   std::string resume_command;  // empty: there is nothing to resume
   BestMode best_mode = {};
 };
 
-/// result.json, schema "trainctl.result/1". Complete for a run that never came to train, too: what
-/// is not known is null or empty, no key is missing.
+/// Returns result.json, schema "trainctl.result/1". It is complete even for a run that never
+/// trained: unknown values are null or empty, and no key is missing.
 Json result_document(const RunRecord& record, const Ending& ending);
 
-/// The rank that failed first, as such documents tell it; null where none did.
+/// Returns the rank that failed first, as in result.json; null if no rank failed.
 Json failure_document(const std::optional<FirstFailure>& failure);
 
 }  // namespace trainctl::report

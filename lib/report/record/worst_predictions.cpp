@@ -46,7 +46,7 @@ std::int64_t whole(const std::string& cell) {
   return value >= 0 && value < 9e15 ? static_cast<std::int64_t>(value) : -1;
 }
 
-/// The larger, the worse.
+/// A prediction with its rank: larger is worse.
 struct Ranked {
   double badness = 0;
   Mistake mistake;
@@ -78,7 +78,7 @@ std::optional<Ranked> ranked(const std::vector<std::string>& cells,
 std::vector<Mistake> worst_predictions(std::string_view csv, std::size_t most) {
   const std::vector<std::string> header = csv_cells(next_line(csv));
   const PredictionColumns columns = columns_of(header);
-  // A heap of the worst so far, the least bad on top.
+  // The heap contains the worst predictions so far, with the least bad one on top.
   const auto less_bad = [](const Ranked& a, const Ranked& b) { return a.badness > b.badness; };
   std::vector<Ranked> heap;
   while (!csv.empty()) {

@@ -16,12 +16,13 @@ namespace {
 constexpr int kRows = 12;
 constexpr int kBars = 60;
 
-/// As the stopper `divergence` has it, with which a sweep ends.
+/// Returns the limit of the stopper `divergence`, which ends a sweep.
 double limit_above(double lowest) {
   return lowest + std::max((kOutOfHand - 1) * std::abs(lowest), kLeastRise);
 }
 
-/// The steps before the loss diverged; `diverged_at` becomes the rate of the step that did.
+/// Returns the steps before the loss diverged, and sets `diverged_at` to the rate of the first
+/// diverged step.
 std::vector<SmoothedStep> stable_steps(std::span<const RateStep> steps,
                                        std::optional<double>& diverged_at) {
   std::vector<SmoothedStep> kept;
@@ -44,10 +45,10 @@ std::vector<SmoothedStep> stable_steps(std::span<const RateStep> steps,
   return kept;
 }
 
-/// The steps whose loss is that of the untrained network: the first tenth.
+/// Returns the number of steps whose loss counts as that of the untrained network: the first tenth.
 std::size_t first_steps(std::size_t steps) { return std::max<std::size_t>(steps / 10, 1); }
 
-/// The standard deviation of the losses of neighboring steps. The median of the differences
+/// Returns the standard deviation of the losses of neighboring steps. The median of the differences
 /// ignores the few steps in which the loss explodes.
 double noise_of(std::span<const SmoothedStep> steps) {
   constexpr double kMedianOfNormal = 0.6745;
@@ -57,7 +58,7 @@ double noise_of(std::span<const SmoothedStep> steps) {
   return median(changes) / (kMedianOfNormal * std::numbers::sqrt2);
 }
 
-/// The width of the Gaussian, in steps.
+/// Returns the width of the Gaussian in steps.
 double smoothing_width(std::span<const SmoothedStep> steps) {
   constexpr double kDecades = 0.15;
   constexpr double kFewestSteps = 3;
@@ -67,9 +68,9 @@ double smoothing_width(std::span<const SmoothedStep> steps) {
   return std::max(std::min(kFewestSteps, count / 10), kDecades * per_decade);
 }
 
-/// The highest value that a loss counts as.
+/// Returns the value to which larger losses are clipped.
 double ceiling_of(std::span<const SmoothedStep> steps, double noise) {
-  constexpr double kAbove = 4;  // times the noise
+  constexpr double kAbove = 4;  // relative to the noise
   std::vector<double> first;
   for (const SmoothedStep& step : steps.first(first_steps(steps.size())))
     first.push_back(step.loss);
@@ -78,7 +79,7 @@ double ceiling_of(std::span<const SmoothedStep> steps, double noise) {
 
 double gaussian_mean(std::span<const SmoothedStep> steps, std::size_t center, double width,
                      double ceiling) {
-  constexpr double kReach = 3;  // times the width; further steps weigh nothing
+  constexpr double kReach = 3;  // times the width; further weights are negligible
   const auto reach = static_cast<std::size_t>(std::ceil(kReach * width));
   const std::size_t end = std::min(center + reach + 1, steps.size());
   double sum = 0;
@@ -92,9 +93,9 @@ double gaussian_mean(std::span<const SmoothedStep> steps, std::size_t center, do
   return sum / weights;
 }
 
-/// How far the smoothed loss falls, and where it is lowest.
+/// The fall of the smoothed loss, and its lowest point.
 struct Fall {
-  double from = 0;  // the mean of the first steps
+  double from = 0;  // mean of the first steps
   double depth = 0;
   std::size_t lowest = 0;  // the index of the step
 
@@ -113,17 +114,17 @@ Fall fall_of(std::span<const SmoothedStep> steps) {
   return fall;
 }
 
-/// Whether the fall is more than what the noise of the means makes of a flat loss.
+/// Returns whether the fall exceeds the fall that noise would cause in a flat loss.
 bool is_clear(const Fall& fall, double noise, double width) {
   constexpr double kDeviations = 5;
   constexpr double kRounding = 1e-6;
-  // The variance of a Gaussian mean is that of a plain mean of so many losses.
+  // The variance of a Gaussian mean equals that of a plain mean over this many losses.
   const double losses = std::max(2 * std::sqrt(std::numbers::pi) * width, 1.0);
   return fall.depth > kDeviations * noise / std::sqrt(losses) &&
          fall.depth > kRounding * std::abs(fall.from);
 }
 
-/// The first step at which the smoothed loss has made such a share of its fall.
+/// Returns the first step at which the smoothed loss has made that fraction of its fall.
 std::size_t step_after(std::span<const SmoothedStep> steps, const Fall& fall, double share) {
   std::size_t i = first_steps(steps.size());
   while (i < fall.lowest && steps[i].smoothed > fall.after(share)) ++i;
@@ -134,13 +135,13 @@ RateRange range_of(std::span<const SmoothedStep> steps, const Fall& fall) {
   constexpr double kStarted = 0.25;
   constexpr double kMostlyDone = 0.8;
   constexpr double kDone = 0.9;
-  constexpr double kBelowFall = 1.5;    // of the suggestion
-  constexpr double kBelowLowest = 4.5;  // of the suggestion
+  constexpr double kBelowFall = 1.5;    // factor of the suggestion
+  constexpr double kBelowLowest = 4.5;  // factor of the suggestion
   constexpr double kHighBelowLowest = 3;
-  constexpr double kLongTraining = 3;  // whose best rate is lower
+  constexpr double kLongTraining = 3;  // factor for a long training, whose best rate is lower
   const double lowest = steps[fall.lowest].lr;
   const std::size_t done = step_after(steps, fall, kMostlyDone);
-  std::size_t started = done;  // the loss may have fallen and risen before by chance
+  std::size_t started = done;  // the loss may have fallen and risen earlier by chance
   while (started > 0 && steps[started - 1].smoothed <= fall.after(kStarted)) --started;
   RateRange range;
   range.suggestion = std::min(steps[done].lr / kBelowFall, lowest / kBelowLowest);
@@ -149,14 +150,14 @@ RateRange range_of(std::span<const SmoothedStep> steps, const Fall& fall) {
   return range;
 }
 
-/// Change of the smoothed loss with the logarithm of the rate, from the neighbors on both sides.
+/// Returns the derivative of the smoothed loss by the logarithm of the rate, from both neighbors.
 double slope_at(std::span<const SmoothedStep> steps, std::size_t i) {
   const SmoothedStep& before = steps[i - 1];
   const SmoothedStep& after = steps[i + 1];
   return (after.smoothed - before.smoothed) / std::log(after.lr / before.lr);
 }
 
-/// The rate of the steepest fall on the way to the lowest loss.
+/// Returns the rate of the steepest descent before the lowest loss.
 double steepest_of(std::span<const SmoothedStep> steps, const Fall& fall) {
   double least = 0;
   double found = steps[fall.lowest].lr;
@@ -188,7 +189,7 @@ LossBounds bounds_of(std::span<const SmoothedStep> steps) {
   return {low->smoothed, high->smoothed};
 }
 
-/// At most `most` of the steps, the first and the last among them, equally far apart.
+/// Returns at most `most` steps at equal distances, including the first and the last.
 std::vector<SmoothedStep> thinned(std::span<const SmoothedStep> steps, int most) {
   const std::size_t count = std::min(steps.size(), static_cast<std::size_t>(most));
   std::vector<SmoothedStep> few;

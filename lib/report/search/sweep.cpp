@@ -21,7 +21,7 @@ SweepStatus status_of(const Runs& runs) {
   return SweepStatus::ok;
 }
 
-/// The values of the monitor that count: of runs that have ended, or where none has, all there are.
+/// Returns the monitor's values of the completed runs, or of all runs if none has completed.
 std::map<std::uint64_t, double> values_of(const Runs& runs) {
   std::map<std::uint64_t, double> values;
   for (const SweepRun* run : runs) {
@@ -30,7 +30,7 @@ std::map<std::uint64_t, double> values_of(const Runs& runs) {
   return values;
 }
 
-/// Seeds that one of them lacks are no pairs.
+/// Compares the seeds that both have.
 MeanInterval difference_of(const Runs& base, const Runs& runs) {
   const std::map<std::uint64_t, double> of_base = values_of(base);
   std::vector<double> before;
@@ -60,7 +60,7 @@ SweepRow row_of(std::size_t group, const Runs& runs) {
   return row;
 }
 
-/// How good a row's place is: the lower the better.
+/// Returns the sort key of a row: lower is better.
 std::tuple<int, std::int64_t, double, std::size_t> place_of(const SweepRow& row, Better better) {
   const int rank = row.status == SweepStatus::ok       ? 0
                    : row.status == SweepStatus::pruned ? 1
@@ -72,7 +72,7 @@ std::tuple<int, std::int64_t, double, std::size_t> place_of(const SweepRow& row,
   return {row.value.mean || rank > 1 ? rank : 2, rank == 1 ? -row.epochs : 0, cost, row.group};
 }
 
-/// Only a complete row is a measure of others.
+/// Returns the row that others are compared with, if it is complete.
 SweepRow* reference_of(std::vector<SweepRow>& rows, Against against) {
   if (rows.empty()) return nullptr;
   SweepRow& row = against == Against::first ? *std::ranges::min_element(rows, {}, &SweepRow::group)
@@ -92,7 +92,7 @@ void compare(std::vector<SweepRow>& rows, const std::map<std::size_t, Runs>& gro
   }
 }
 
-/// The last words of the keys, or whole keys where two would be the same.
+/// Returns the last component of each key, or the whole keys if two would be equal.
 std::vector<std::string> short_names(const std::vector<std::string>& keys) {
   std::vector<std::string> names;
   for (const std::string& key : keys) names.push_back(key.substr(key.rfind('.') + 1));
@@ -153,7 +153,7 @@ Json mean_json(const MeanInterval& value) {
       {JSON_FIELDS(value, mean), {{"ci95", interval_json(value.ci95)}, {"count", value.count}}});
 }
 
-/// A number as a number: pages draw axes of them.
+/// Returns a number if the text is one, because pages use numbers as axes.
 Json value_json(const std::string& yaml) {
   Json value = Json::parse(yaml, nullptr, /*allow_exceptions=*/false);
   return value.is_discarded() ? Json(yaml) : value;

@@ -7,38 +7,38 @@
 
 namespace trainctl::report {
 
-/// pruned: it was good enough to begin, and not to go on; its checkpoint is there.
+/// pruned: the run was stopped at a rung because others were better; its checkpoint exists.
 enum class SweepStatus { pending, running, ok, failed, pruned };
 constexpr std::array<const char*, 5> enum_names(SweepStatus) {
   return {"pending", "running", "ok", "failed", "pruned"};
 }
 const char* name_of(SweepStatus status);
 
-/// Key of the experiment file -> value as YAML.
+/// Pairs of a key of the experiment file and its value as YAML.
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 /// One run of a sweep: a setting with one seed.
 struct SweepRun {
   std::string id;         // "0007"
-  std::size_t group = 0;  // runs that differ by the seed alone share one
+  std::size_t group = 0;  // shared by runs that differ only in the seed
   std::uint64_t seed = 0;
   Overrides overrides;
   SweepStatus status = SweepStatus::pending;
   std::optional<int> exit_code;
-  std::string message;                                  // of one that failed
+  std::string message;                                  // of a failed run
   std::vector<std::pair<std::string, double>> metrics;  // "val/accuracy" of the last epoch
-  std::optional<double> value;                          // of the monitor, in its best epoch
+  std::optional<double> value;                          // of the monitor in its best epoch
   std::string run_dir;
-  std::int64_t epochs = 0;                // done
+  std::int64_t epochs = 0;                // completed
   double wall_s = 0;                      // of all its starts
-  std::optional<std::int64_t> pruned_at;  // epoch
+  std::optional<std::int64_t> pruned_at;  // in epochs
 };
 
 enum class Against { best, first };
 constexpr std::array<const char*, 2> enum_names(Against) { return {"best", "first"}; }
 enum class Better { lower, higher };
 
-/// A sweep as far as it has come. The order of the runs is that of its definition.
+/// The current state of a sweep. The runs are in the order of its definition.
 struct Sweep {
   std::string config;  // path of the experiment file
   std::string folder;
@@ -54,34 +54,35 @@ struct Sweep {
 struct SweepRow {
   std::size_t group = 0;
   Overrides overrides;
-  SweepStatus status = SweepStatus::pending;  // failed where a run has, ok where all are
+  SweepStatus status = SweepStatus::pending;  // failed if one run failed, ok if all are ok
   std::size_t runs = 0;
-  std::int64_t epochs = 0;  // fewest of its runs
+  std::int64_t epochs = 0;  // minimum of its runs
   double wall_s = 0;        // mean of its runs
   MeanInterval value;       // of the monitor
-  MeanInterval difference;  // to the row that all are compared with, seed by seed
+  MeanInterval difference;  // from the reference row, seed by seed
   bool is_reference = false;
-  std::optional<bool> tied;  // with it: the interval of the difference holds 0; needs two seeds
+  std::optional<bool> tied;  // equal within the noise; needs two seeds
 };
 
-/// Keys that some run sets, in the order in which they come.
+/// Returns the keys that any run sets, in order of appearance.
 std::vector<std::string> sweep_keys(const Sweep& sweep);
-/// The value of a key; empty where it is not set.
+/// Returns the value of a key; empty if it is not set.
 std::string override_of(const Overrides& overrides, const std::string& key);
 std::size_t runs_with(const Sweep& sweep, SweepStatus status);
 
-/// The best first: settings whose runs are all complete, then those that were cut short, the
-/// longest first, then what has failed or not ended.
+/// Returns the rows, the best first: settings whose runs are all complete, then pruned settings,
+/// the longest first, then failed or unfinished ones.
 std::vector<SweepRow> sweep_rows(const Sweep& sweep);
 
-/// Rank, a column for each key that was varied, the monitor with its interval, difference, epochs,
-/// time, status.
+/// Returns a table of rank, a column for each varied key, the monitor with its interval,
+/// difference, epochs, time, status.
 Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows);
-/// What the columns mean, how many settings are tied, which runs failed and why. Plain text.
+/// Returns plain text: what the columns mean, how many settings are tied, which runs failed and
+/// why.
 std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows);
-/// Schema "trainctl.sweep/1".
+/// Returns a document with schema "trainctl.sweep/1".
 Json sweep_document(const Sweep& sweep, int exit_code);
-/// A line a run.
+/// Returns a table with one row per run.
 Table sweep_results(const Sweep& sweep);
 
 }  // namespace trainctl::report

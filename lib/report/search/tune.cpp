@@ -110,7 +110,7 @@ Json baseline_json(const TuneBaseline& base) {
                  JSON_FIELDS(base, num_threads, num_workers, data_digest)});
 }
 
-/// A map of the patch: the last words of the keys below it, and the maps in it.
+/// A map in the patch: the values by the last component of their keys, and the nested maps.
 struct Section {
   std::map<std::string, Section> sections;
   std::vector<std::pair<std::string, const TunePatchEntry*>> values;

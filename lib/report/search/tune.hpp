@@ -7,11 +7,11 @@
 #include <array>
 #include <cstdint>
 
-// What `trainctl tune` has found, and how it is told: plain values, filled in by study::tune().
+// The results of `trainctl tune` and their output: plain values that study::tune() fills in.
 
 namespace trainctl::report {
 
-/// One key of the experiment file with another value; both as YAML.
+/// A change of one key of the experiment file; both values are YAML.
 struct TuneChange {
   std::string key;
   std::string before;
@@ -21,74 +21,76 @@ struct TuneChange {
 };
 using TuneChanges = std::vector<TuneChange>;
 
-/// How a change that was tried came out. unclear: it looked faster, but the interval does not
-/// exclude that it is not; dropped: it was accepted, and did not hold in the last proof.
+/// The result of a change. unclear: it seemed faster, but the interval includes no gain; dropped:
+/// it was accepted, but the final comparison did not confirm it.
 enum class Ruling { accepted, no_gain, unclear, losses_differ, batches_differ, failed, dropped };
 constexpr std::array<const char*, 7> enum_names(Ruling) {
   return {"accepted", "no_gain", "unclear", "losses_differ", "batches_differ", "failed", "dropped"};
 }
 
+/// A change that was tried, and its result.
 struct TuneTry {
   TuneChange change;
   std::string reason;  // why it was tried
   Ruling ruling = Ruling::no_gain;
-  Speedup gain;        // over what was best until then
+  Speedup gain;        // over the best settings until then
   std::string losses;  // "same", "within 1e-06", "differ", "not compared", "?"
-  std::string why;     // of the ruling: one sentence
+  std::string why;     // one sentence about the ruling
 };
 
-/// A key that was not tried, and why; without a value where none of it could be.
+/// A key that was not tried, and why; `value` is empty if no value could be tried.
 struct TuneLeftOut {
   std::string key;
   std::string value;
   std::string why;
 };
 
-/// Where the time of a run went, as report::Bottleneck tells.
+/// The bottleneck of a run, from report::Bottleneck.
 struct TuneVerdict {
   std::string name = "balanced";  // name_of(Limit)
   double share = 0;
-  double headroom = 1;  // wall time over that without all waits and overhead
+  double headroom = 1;  // wall time / wall time without all waits and overhead
   std::string advice;
-  std::string setting = {};  // that the verdict proposes; empty: none
-  std::string cause = {};    // of its rule: "few_workers"; empty: not known
-  double taken = 0;          // of the cores' time, by other processes; 0: nothing was held up
+  std::string setting = {};  // suggested by the verdict; empty: none
+  std::string cause = {};    // of its rule: "few_workers"; empty: unknown
+  double taken = 0;          // fraction of the cores' time used by other processes; 0: no delay
 };
 
-/// How the runs were that all was compared with.
+/// The measurements of the runs that everything was compared with.
 struct TuneBaseline {
-  double samples_per_s = 0;  // of steady epochs
-  double run_s = 0;          // one run with its start-up
-  std::int64_t batches = 0;  // of an epoch of these runs
-  double part = 1;           // of an epoch of the experiment
+  double samples_per_s = 0;  // in the steady epochs
+  double run_s = 0;          // one run with its startup
+  std::int64_t batches = 0;  // batches per epoch of these runs
+  double part = 1;           // fraction of an epoch of the experiment
   int epochs = 0;
   int num_threads = 0;
   int num_workers = 0;
   std::string data_digest;
 };
 
-/// An accepted change, and what it gave when it was.
+/// An accepted change and its gain at that time.
 struct TunePatchEntry {
   TuneChange change;
   Speedup gain;
   std::string reason;
 };
 
-/// The changes that were open at the end of the budget.
+/// The undecided changes at the end of the budget.
 struct TuneUndecided {
-  std::vector<std::string> changes;   // "key=value": tried, and neither accepted nor ruled out
-  std::vector<std::string> untested;  // "key=value": not tried at all
-  bool is_noise = false;              // noise left them open, and not only the budget
-  double more_s = 0;                  // the time beyond the budget that is likely to decide all
+  std::vector<std::string> changes;   // "key=value": tried, neither accepted nor rejected
+  std::vector<std::string> untested;  // "key=value": not tried
+  bool is_noise = false;              // undecided because of noise, not only the budget
+  double more_s = 0;                  // likely time beyond the budget to decide all
 };
 
-/// machine_busy: no change helped, and other processes took the cores during a run. failed: a run
-/// that others are compared with did, after the first.
+/// machine_busy: no change helped, and other processes used the cores during a run. failed: a later
+/// run of the base failed.
 enum class TuneEnd { nothing_to_fix, nothing_left, machine_busy, budget, stopped, failed };
 constexpr std::array<const char*, 6> enum_names(TuneEnd) {
   return {"nothing_to_fix", "nothing_left", "machine_busy", "budget", "stopped", "failed"};
 }
 
+/// The result of a search.
 struct TuneReport {
   std::string config;
   std::vector<std::string> overrides;  // as typed
@@ -98,34 +100,36 @@ struct TuneReport {
   double tolerance = 0;
   TuneBaseline baseline;
   TuneVerdict before;
-  TuneVerdict after;  // of the last accepted change; `before` where there is none
+  TuneVerdict after;  // of the last accepted change; `before` if there was none
   std::vector<TuneTry> tried;
   std::vector<TuneLeftOut> left_out;
-  std::vector<std::string> advice;  // what no run was made for
+  std::vector<std::string> advice;  // suggestions that were not run
   std::vector<TunePatchEntry> patch;
-  std::optional<Speedup> gain;  // of the whole patch over the original; absent: it was not proved
+  std::optional<Speedup> gain;  // of the whole patch over the original; absent: not measured
   std::optional<TuneUndecided> undecided;
   TuneEnd end = TuneEnd::nothing_left;
   std::string ended;  // why, in words
   int exit_code = 0;
 };
 
-/// "about 3 more minutes", rounded up; from two hours on "about 3 more hours".
+/// Returns a text such as "about 3 more minutes", rounded up; from two hours on "about 3 more
+/// hours".
 std::string more_time_text(double seconds);
 
-/// The command lines that go with a report.
+/// The command lines that a report suggests.
 struct TuneCommands {
-  std::string run;    // with the patch; empty: there is none
-  std::string check;  // measures its gain again; empty: there is none
+  std::string run;    // with the patch; empty: no patch
+  std::string check;  // measures its gain again; empty: no patch
 };
 
-/// Verdict, table of what was tried, what was left out, patch, commands.
+/// Returns the verdict, a table of the tried changes, the keys that were left out, the patch and
+/// the commands.
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style);
-/// Schema "trainctl.tune/1".
+/// Returns a document with schema "trainctl.tune/1".
 Json tune_document(const TuneReport& report, const TuneCommands& commands);
 
-/// The changes as an experiment file that others extend, its comments telling gain and evidence;
-/// `{}` where there are none.
+/// Returns the changes as an experiment file that others can extend, with comments about gain and
+/// evidence; `{}` if there are no changes.
 std::string patch_text(const TuneReport& report, const TuneCommands& commands);
 
 }  // namespace trainctl::report

@@ -16,10 +16,10 @@ using events::Timing;
 constexpr int kColumnGap = 2;
 constexpr int kMarkWidth = 3;
 
-// When columns are left out: the highest first.
+// Priorities for dropping columns: the highest is dropped first.
 constexpr int kZeroPart = 100;
 constexpr int kTrainMetric = 90;
-constexpr int kSmallPart = 80;  // the smallest first
+constexpr int kSmallPart = 80;  // the smallest is dropped first
 constexpr int kRate = 70;
 constexpr int kLargePart = 60;
 constexpr int kTrainLoss = 50;
@@ -29,7 +29,7 @@ constexpr int kOther = 29;
 constexpr int kSamples = 20;
 constexpr int kFirstMetric = 10;
 
-// Fits its column whatever it says: "2.50 s", then "1:02", "1:02:03".
+// Formats a time that fits its column: "2.50 s", then "1:02", "1:02:03".
 std::string time_text(double seconds) {
   return seconds < 60 ? human_duration(seconds) : clock_text(seconds);
 }
@@ -133,7 +133,7 @@ void EpochTable::add_phase(const std::string& header, Seconds seconds) {
   fields_.push_back({header, std::max(display_width(header), 3), 0, cell, seconds, true});
 }
 
-// Whatever the other columns do not show.
+// Adds a column for everything that the other columns do not show.
 void EpochTable::add_other() {
   const auto cell = [this](const EpochEnded& epoch) { return percent_text(other_share(epoch)); };
   fields_.push_back({"other", 5, kOther, cell, nullptr, true});
@@ -147,7 +147,8 @@ double EpochTable::other_share(const EpochEnded& epoch) const {
   return rest_s / epoch.timing.wall_s;
 }
 
-// By the first epoch: the largest stays longest. Validation may begin later.
+// Sets the priorities by the first epoch: the largest part is dropped last. Validation may start in
+// a later epoch.
 void EpochTable::rank_parts(const EpochEnded& first) {
   std::vector<Field*> parts;
   for (Field& field : fields_) {
@@ -210,7 +211,7 @@ std::string EpochTable::line(const std::vector<std::string>& cells) const {
   return text_line(cells, columns, widths);
 }
 
-// "|---- % of time ----|" above the budget columns; empty where too few are left.
+// Returns "|---- % of time ----|" above the budget columns; empty if too few columns remain.
 std::string EpochTable::budget_bracket() const {
   constexpr int kLabelWidth = 11;
   int start = 1;

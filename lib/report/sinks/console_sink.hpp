@@ -5,26 +5,26 @@
 
 namespace trainctl::report {
 
+/// The columns and the style of the epoch table.
 struct EpochTableOptions {
-  std::int64_t max_epochs = 0;  // 0: not known, the epoch stands alone
-  std::vector<std::string>
-      metrics;  // names in the order of the columns; empty: those of the first epoch
+  std::int64_t max_epochs = 0;       // 0: unknown, only the epoch is shown
+  std::vector<std::string> metrics;  // in column order; empty: those of the first epoch
   Style style;
-  std::string transfer_name = "h2d";  // of the column of Timing::h2d_s; see transfer_name()
+  std::string transfer_name = "h2d";  // header of the Timing::h2d_s column; see transfer_name()
 };
 
-/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns
-/// are whole per cent of the epoch's wall time and sum to 100: what has no column counts as other.
-/// Where the terminal is narrow, columns go in the order of kZeroPart, kTrainMetric and so on. An
-/// epoch that improved the monitored metric carries a mark.
+/// The table that `run` prints as epochs end: the header once, then one line per epoch. Budget
+/// columns are whole percent of the epoch's wall time and sum to 100; phases without a column count
+/// as other. On a narrow terminal, columns are dropped in the order of kZeroPart, kTrainMetric and
+/// so on. An epoch that improved the monitored metric has a mark.
 class EpochTable {
  public:
   explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}
 
-  /// Has an effect before the first epoch only.
+  /// Only has an effect before the first epoch.
   void set_max_epochs(std::int64_t epochs) { options_.max_epochs = epochs; }
   void set_transfer_name(std::string name) { options_.transfer_name = std::move(name); }
-  /// One or several lines, each with its newline; the first call brings the header.
+  /// Returns one or more lines with newlines; the first call includes the header.
   std::string add(const events::EpochEnded& epoch);
 
  private:
@@ -33,7 +33,7 @@ class EpochTable {
   struct Field {
     Column column;
     int width = 0;
-    int leave_out = 0;  // the highest goes first; 0 stays
+    int leave_out = 0;  // priority for dropping, highest first; 0: never
     Cell cell;
     Seconds seconds = nullptr;  // of a phase with a column
     bool budget = false;

@@ -22,8 +22,8 @@
 namespace trainctl::report {
 namespace {
 
-/// A command that has gone would kill us by SIGPIPE. It is blocked for this thread alone and taken
-/// back, so that nothing else of the process changes.
+/// Blocks SIGPIPE in this thread and discards a pending one, because a write to a command that has
+/// exited would kill this process. Other threads are not affected.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -54,8 +54,8 @@ std::string ending_text(int status) {
   return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("SIG{}", name);
 }
 
-/// Starts a command without any signal of ours blocked or ignored, and in a process group that
-/// Ctrl-C does not reach: it has to read the end. Returns 0, or errno's value.
+/// Starts a command with default signal handling and in its own process group, which Ctrl-C does
+/// not reach, so that it can read the end. Returns 0 or an errno value.
 int spawn(std::vector<std::string> command, int input, int output, pid_t& pid) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -82,11 +82,11 @@ int spawn(std::vector<std::string> command, int input, int output, pid_t& pid) {
   return failure;
 }
 
-/// A command that reads lines, in a separate process group. Nothing here blocks but the destructor.
+/// A command that reads lines, in a separate process group. Only the destructor blocks.
 class ListeningCommand {
  public:
-  /// Its stdout and stderr are appended to `log`. Throws Error(config) where it cannot be started,
-  /// Error(resource) where the log cannot be written.
+  /// Appends its stdout and stderr to `log`. Throws Error(config) when it cannot be started,
+  /// Error(resource) when the log cannot be written.
   ListeningCommand(const std::vector<std::string>& command, const std::filesystem::path& log) {
     ASSERT(!command.empty());
     std::array<int, 2> ends{};
@@ -103,7 +103,7 @@ class ListeningCommand {
            printable(command.front()), std::strerror(failure));
     input_ = std::move(writer);
   }
-  /// Kills the command if it still runs.
+  /// Kills the command if it is still running.
   ~ListeningCommand() {
     if (pid_ < 0 || ending()) return;
     signal_group(SIGKILL);
@@ -114,7 +114,7 @@ class ListeningCommand {
   ListeningCommand& operator=(const ListeningCommand&) = delete;
 
   enum class Taken { all, some, broken };
-  /// Writes as much of `bytes` as fits into the pipe now, and removes that from it.
+  /// Writes as much of `bytes` as the pipe accepts now, and removes it from `bytes`.
   Taken take(std::string& bytes) {
     if (!input_.valid()) return Taken::broken;
     const WithoutSigpipe guard;
@@ -133,7 +133,7 @@ class ListeningCommand {
   }
   void close_input() { input_.reset(); }
 
-  /// Returns how the command ended, "exit code 3" or "SIGKILL"; nothing while it runs.
+  /// Returns how the command ended, "exit code 3" or "SIGKILL"; nullopt while it is running.
   std::optional<std::string> ending() {
     if (ending_) return ending_;
     int status = 0;
@@ -146,7 +146,7 @@ class ListeningCommand {
     }
     return ending_;
   }
-  /// Returns whether the command has ended by itself with exit code 0.
+  /// Returns whether the command has exited by itself with code 0.
   [[nodiscard]] bool ended_well() const { return ended_well_; }
   void signal_group(int signal) const {
     if (pid_ > 0) ::kill(-pid_, signal);
@@ -162,7 +162,7 @@ class ListeningCommand {
 constexpr auto kPause = std::chrono::milliseconds(10);
 constexpr std::size_t kTailLines = 3;
 
-/// The last lines of a log, in one line.
+/// Returns the last lines of a log, joined to one line.
 std::string tail_of(const std::filesystem::path& log) {
   constexpr std::streamoff kBytes = 2048;
   std::ifstream in(log, std::ios::binary | std::ios::ate);
@@ -245,7 +245,8 @@ class ExecSink final : public Sink {
     pump();
   }
 
-  // The oldest that it has not begun to read; never the newest. False: there is none.
+  // Drops the oldest line that is not partially written, but never the newest. Returns false if
+  // there is no such line.
   bool drop() {
     const auto oldest = lines_.begin() + (is_begun_ ? 1 : 0);
     if (oldest == lines_.end() || std::next(oldest) == lines_.end()) return false;
@@ -288,7 +289,7 @@ class ExecSink final : public Sink {
     return options_.stop_is_asked && options_.stop_is_asked();
   }
 
-  /// Until `is_done` or `deadline`.
+  /// Waits until `is_done` or `deadline`; returns whether it is done.
   template <class Done>
   bool wait(double deadline, const Done& is_done) {
     while (!is_done()) {
@@ -300,7 +301,7 @@ class ExecSink final : public Sink {
 
   void stop() {
     is_over_ = true;
-    // One that came before has shortened the time already.
+    // An earlier stop request has already shortened the deadline.
     const auto is_cut = [this] { return !is_stopped_ && asks_to_stop(); };
     wait(deadline_, [&] {
       pump();
@@ -332,11 +333,11 @@ class ExecSink final : public Sink {
   ListeningCommand command_;
   std::deque<std::string> lines_;
   std::size_t bytes_ = 0;
-  bool is_begun_ = false;  // the first line is written in part
+  bool is_begun_ = false;  // the first line is partially written
   std::size_t dropped_ = 0;
   bool is_over_ = false;
-  bool is_stopped_ = false;  // before the end was told
-  double patience_ = 0;      // seconds for it to end by itself
+  bool is_stopped_ = false;  // a stop was requested before the end
+  double patience_ = 0;      // time to exit by itself, in seconds
   double deadline_ = 0;
   std::vector<std::string> news_;
 };

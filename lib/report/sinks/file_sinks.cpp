@@ -17,9 +17,8 @@
 namespace trainctl::report {
 namespace {
 
-/// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at
-/// each epoch, as checkpoints are: a run that goes on after a power cut has the history of its
-/// past.
+/// Writes lines of rank 0's events, and keeps lines that a full disk rejects. Syncs at each epoch,
+/// as checkpoints do, so that a run resumed after a power failure has its history.
 class FileSink : public Sink {
  public:
   void on_event(int rank, const events::Event& event) final {
@@ -87,7 +86,8 @@ class CsvSink final : public FileSink {
     for (auto& [name, file] : tables_) file.sync();
   }
 
-  /// "val/confusion_matrix" goes to confusion_matrix.csv: a line for each epoch, split and row.
+  /// Appends a row of "val/confusion_matrix" to confusion_matrix.csv: one line for each epoch,
+  /// split and row.
   void add_row(const events::TableRow& row) {
     const std::size_t slash = row.metric.find('/');
     table(row.metric.substr(slash + 1), row.counts.size())
@@ -117,10 +117,10 @@ class CsvSink final : public FileSink {
   std::map<std::string, AppendFile> tables_;
   CsvFile epochs_;
   CsvFile timing_;
-  CsvFile ranks_;  // of several ranks: its first row makes the file
+  CsvFile ranks_;  // only for several ranks: the file is created with its first row
 };
 
-/// elapsed_s of the last epoch in metrics.jsonl; 0 where there is none.
+/// Returns elapsed_s of the last epoch in metrics.jsonl; 0 without an epoch.
 double elapsed_in(const fs::path& jsonl) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
   std::error_code ignored;
@@ -164,13 +164,13 @@ class JsonlSink final : public FileSink {
   }
 
   AppendFile file_;
-  double elapsed_s_ = 0;  // an epoch does not tell it: its epochs so far, over all starts
+  double elapsed_s_ = 0;  // sum of the epochs' times over all starts, which events do not have
 };
 
-constexpr double kPagePause = 30;  // seconds between two pages of a run that goes on
+constexpr double kPagePause = 30;  // seconds between two pages of a running run
 
-/// Draws the page of what it has heard and of the small files of the folder, so that a page needs
-/// no other logger and costs the same however long the history is.
+/// Renders the page from its events and from the small files of the folder, so that it needs no
+/// other logger and its cost does not grow with the history.
 class HtmlSink final : public Sink {
  public:
   HtmlSink(fs::path run_dir, std::vector<std::string> class_names) : run_dir_(std::move(run_dir)) {
@@ -196,7 +196,7 @@ class HtmlSink final : public Sink {
   std::optional<std::string> news() override { return std::exchange(news_, std::nullopt); }
 
  private:
-  /// The history of a run that goes on.
+  /// Loads the history of a resumed run.
   void recall() {
     if (!is_run_folder(run_dir_)) return;
     RunFiles past = read_run(run_dir_);
@@ -245,7 +245,7 @@ class HtmlSink final : public Sink {
       run.steps = steps_;
       run.tables = tables_;
       std::ranges::sort(run.tables, {}, [](const CountTable& table) {
-        return std::tie(table.metric, table.split);  // as the files come
+        return std::tie(table.metric, table.split);  // same order as that of the files
       });
       run.ranks = rank_rows(ranks_);
       write_atomically(run_dir_ / "report.html", run_page(run, extras_));

@@ -15,7 +15,8 @@ std::string sample_text(double value) {
   return fmt::format("{}", value);
 }
 
-/// Bytes that are no UTF-8 become U+FFFD: the collector refuses a whole file for one of them.
+/// Replaces invalid UTF-8 by U+FFFD, because the collector rejects a whole file with a single
+/// invalid byte.
 std::string valid_utf8(const std::string& text) {
   std::string valid;
   for (std::size_t i = 0; i < text.size();) {
@@ -64,7 +65,7 @@ struct RankTimes {
   double data_wait_s = 0;
 };
 
-/// What is known of the run now.
+/// The current state of the run.
 struct State {
   double started = 0;
   std::optional<double> ended;
@@ -72,7 +73,7 @@ struct State {
   int restarts = 0;
   std::optional<events::RunStarted> run;
   std::optional<events::EpochEnded> epoch;
-  std::int64_t epochs = 0;  // complete
+  std::int64_t epochs = 0;  // number of complete epochs
   std::int64_t step = 0;
   std::optional<double> loss;
   std::optional<double> lr;
@@ -272,7 +273,7 @@ class PrometheusSink final : public Sink {
   State state_;
   double now_ = 0;
   double next_ = 0;
-  std::string failure_;  // of the last writing; empty: it went well
+  std::string failure_;  // of the last write; empty: it succeeded
   double tell_again_ = 0;
 };
 

@@ -19,7 +19,7 @@
 namespace trainctl::report::tensorboard {
 namespace {
 
-// The generated messages; ours are in the inner namespace `report::tensorboard`.
+// The generated messages; this code is in the inner namespace `report::tensorboard`.
 namespace pb = trainctl::tensorboard;
 
 constexpr int kBins = 30;
@@ -55,7 +55,7 @@ std::string hparams_event(double wall_time, const std::string& tag, pb::HParamsD
   pb::Event event = event_at({wall_time, 0});
   pb::Summary::Value& value = value_of(event, "_hparams_/" + tag);
   set_plugin(value, "hparams", data.SerializeAsString());
-  put_one(*value.mutable_tensor(), pb::DT_FLOAT);  // nothing reads it, but it has to be there
+  put_one(*value.mutable_tensor(), pb::DT_FLOAT);  // unused by readers, but required
   value.mutable_tensor()->add_float_val(0);
   return event.SerializeAsString();
 }
@@ -111,7 +111,7 @@ std::string checksum_of(std::string_view bytes) {
   return little_endian<std::uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8u);
 }
 
-/// The seconds in the name of an event file; -1 for other files.
+/// Returns the seconds in the name of an event file; -1 for other files.
 std::int64_t seconds_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return -1;
   std::int64_t seconds = -1;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kSide = 160;
 constexpr std::size_t kMostPictureClasses = 2048;
-constexpr std::array<double, 3> kFull{8, 48, 107};  // of a share of 1; white of 0
+constexpr std::array<double, 3> kFull{8, 48, 107};  // color of fraction 1; fraction 0 is white
 
 void paint_cell(double share, std::size_t cells, std::vector<unsigned char>& line) {
   for (std::size_t i = 0; i < cells; ++i) {
@@ -31,7 +31,8 @@ Scalars scalars_of(const events::StepLogged& step) {
   return scalars;
 }
 
-/// data_wait_s of the wall time as time_share/data_wait, and what is no time.
+/// Adds data_wait_s as a fraction of the wall time under time_share/data_wait, and the values that
+/// are not times under other tags.
 void add_timing(const events::Timing& timing, Scalars& scalars) {
   const std::map<std::string_view, std::string> others{
       {"samples_per_s", "throughput/samples_per_s"},
@@ -68,12 +69,12 @@ int code_of(const Json& result) {
              : static_cast<int>(ErrorKind::unexpected);
 }
 
-/// Not of one that is to go on: by another start, or when it is requeued.
+/// Returns whether the run is finished: no further start follows, and it is not requeued.
 bool is_over(const Json& result) {
   return !result.value("goes_on", false) && code_of(result) != static_cast<int>(ErrorKind::stopped);
 }
 
-/// A run's end as Markdown.
+/// Returns a run's ending as Markdown.
 std::string ending_text(const Json& result) {
   std::string text = fmt::format("**{}**", result.value("verdict", "unknown"));
   const auto message = result.find("message");
@@ -150,7 +151,7 @@ class TensorboardSink final : public Sink {
     matrices_[row.metric].add(row);
   }
 
-  // Not before it is known whether the run goes on, and from where: with the first numbers.
+  // The file starts with the first numbers, because only then it is known where the run resumes.
   void begin() {
     if (std::exchange(has_begun_, true)) return;
     const bool tells_all = first_step_ == 0 || !tensorboard::has_files(options_.folder);
@@ -197,7 +198,7 @@ class TensorboardSink final : public Sink {
         write(tensorboard::image_event(moment, metric,
                                        options_.picture(raster.width, raster.height, raster.rgb)));
       } catch (const Error& error) {
-        if (error.kind() != ErrorKind::resource) throw;  // a picture is worth no run
+        if (error.kind() != ErrorKind::resource) throw;  // a missing picture must not end the run
       }
     }
     matrices_.clear();
@@ -212,8 +213,8 @@ class TensorboardSink final : public Sink {
   std::int64_t first_step_ = 0;  // of this start
   std::int64_t last_step_ = 0;
   std::optional<events::StepLogged> last_logged_;
-  std::vector<double> step_times_;  // seconds, of this epoch
-  std::vector<double> rank_times_;  // seconds a step, of the ranks in this epoch
+  std::vector<double> step_times_;  // in seconds, in this epoch
+  std::vector<double> rank_times_;  // seconds per step, of the ranks in this epoch
   std::map<std::string, MatrixRows> matrices_;
 };
 

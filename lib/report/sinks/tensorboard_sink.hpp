@@ -6,20 +6,22 @@
 
 namespace trainctl::report {
 
+/// An RGB image, 3 bytes per pixel in rows from the top.
 struct Raster {
   int width = 0;
   int height = 0;
   std::vector<unsigned char> rgb;
 };
 
-/// The rows of one table of counts, as they come, and a picture of it: a row's counts as shares of
-/// the row, white to blue; at least 160 pixels a side where the classes are few.
+/// Collects the rows of a table of counts and draws it: the counts as fractions of their row, from
+/// white to blue, at least 160 pixels wide and high for few classes.
 class MatrixRows {
  public:
-  /// A row of a later epoch begins anew.
+  /// Adds a row; a row of a later epoch discards the earlier rows.
   void add(const events::TableRow& row);
-  /// Square, and every row is there.
+  /// Returns whether the table is square, has all rows, and has at most 2,048 of them.
   [[nodiscard]] bool is_whole() const;
+  /// Draws the table, which must be whole.
   [[nodiscard]] Raster draw() const;
 
  private:
@@ -27,22 +29,23 @@ class MatrixRows {
   std::map<std::int64_t, std::vector<std::int64_t>> rows_;
 };
 
+/// The options of make_tensorboard_sink().
 struct TensorboardOptions {
-  std::filesystem::path folder;  // of the event files; made where it is missing
+  std::filesystem::path folder;  // folder of the event files; created if missing
   std::string host;
   std::function<double()> wall_time;           // seconds since 1970
-  std::int64_t histograms_every_n_epochs = 1;  // 0: none
-  /// Encodes RGB rows as a PNG file; empty: no pictures are written.
+  std::int64_t histograms_every_n_epochs = 1;  // 0: no histograms
+  /// Encodes RGB rows as a PNG file; if empty, no pictures are written.
   std::function<tensorboard::Picture(int width, int height, const std::vector<unsigned char>& rgb)>
       picture;
-  std::string config;  // YAML, shown under Text
+  std::string config;  // YAML for the Text tab
   tensorboard::HParams hparams;
 };
 
-/// One event file for each start of a run: by step `step/...`; by epoch the metrics, `lr`,
-/// `time_share/...`, `throughput/...` and `machine/...`; all at the global step. A resumed run
-/// writes from which step, so that readers forget what came after. Records reach the disk at each
-/// epoch; what a full disk does not take waits in a Backlog.
+/// Returns a sink that writes one event file for each start of a run: by step `step/...`; by epoch
+/// the metrics, `lr`, `time_share/...`, `throughput/...` and `machine/...`; all at the global step.
+/// A resumed run records its first step, so that readers discard later values. Records are synced
+/// at each epoch; records that a full disk rejects wait in a Backlog.
 std::unique_ptr<Sink> make_tensorboard_sink(TensorboardOptions options);
 
 }  // namespace trainctl::report

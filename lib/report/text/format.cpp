@@ -16,8 +16,8 @@ struct CodePoints {
   char32_t last;
 };
 
-// Unicode's East Asian Width W and F, and the marks of width 0, as coarse blocks: names of metrics
-// and paths need no more.
+// Unicode's East Asian Width W and F, and the combining marks, in coarse ranges, which are enough
+// for names of metrics and paths.
 constexpr std::array<CodePoints, 12> kWide{{{0x1100, 0x115F},
                                             {0x2E80, 0x303E},
                                             {0x3041, 0xA4CF},

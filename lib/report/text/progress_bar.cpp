@@ -85,7 +85,7 @@ std::string ProgressBar::label() const {
   return fmt::format("{} {}{}", phase_word(at_->phase), at_->epoch + 1, of);
 }
 
-// "00:31<00:43, 6.7 it/s, loss=0.193"
+// Returns "00:31<00:43, 6.7 it/s, loss=0.193".
 std::string ProgressBar::numbers(double now) const {
   const auto left = static_cast<double>(at_->steps_in_epoch - at_->step_in_epoch);
   const std::string remaining = pace_.steps_per_s > 0 ? clock_text(left / pace_.steps_per_s) : "?";
@@ -98,7 +98,7 @@ std::string ProgressBar::numbers(double now) const {
 }
 
 std::string ProgressBar::bar_line(double now) const {
-  const int width = options_.style.width - 1;  // a full last column would wrap on some terminals
+  const int width = options_.style.width - 1;  // some terminals wrap after a full last column
   const double share = share_of(*at_);
   const std::string head = fmt::format("{} {:3.0f}%", label(), std::floor(100 * share));
   const std::string count = fmt::format(" {}/{}", at_->step_in_epoch, at_->steps_in_epoch);

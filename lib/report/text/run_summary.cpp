@@ -26,15 +26,15 @@ void add(std::vector<std::string>& lines, const char* what, const std::vector<st
   if (!names.empty()) lines.push_back(fmt::format("{}: {}", what, shortened(names)));
 }
 
-using Times = std::map<std::string, double>;  // of their own, by name
+using Times = std::map<std::string, double>;  // self times by name
 
-/// "aten::addmm" of a line that begins with it, quoted or not.
+/// Returns the first cell of a line, "aten::addmm", quoted or not.
 std::string first_cell(const std::string& line) {
   if (!line.starts_with('"')) return line.substr(0, line.find(','));
   return line.substr(1, line.find('"', 1) - 1);
 }
 
-/// operator,device,shapes,calls,self_ms,total_ms,gflop,mb; shapes may hold commas.
+/// Parses operator,device,shapes,calls,self_ms,total_ms,gflop,mb; the shapes may contain commas.
 void add_line(const std::string& line, Times& on_cpu, Times& on_gpu) {
   constexpr std::size_t kCells = 8;
   constexpr std::size_t kSelfFromEnd = 4;
@@ -69,7 +69,7 @@ std::string last_text(const RunRecord& record) {
   return text;
 }
 
-/// " (max, inferred from the name)"
+/// Returns a text such as " (max, inferred from the name)".
 std::string mode_text(const BestMode& mode) {
   if (mode.name.empty()) return {};
   return fmt::format(" ({}{})", mode.name, mode.inferred ? ", inferred from the name" : "");
@@ -136,7 +136,7 @@ std::string bottleneck_text(const Bottleneck& found) {
   return fmt::format("{}: {} % of the time", word, percent);
 }
 
-/// What the verdict rests on; empty where the time budget says it all.
+/// Returns the evidence of the verdict; empty if the time budget is sufficient.
 std::string evidence_text(const Bottleneck& found) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> texts;
@@ -160,13 +160,13 @@ std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
   return text;
 }
 
-// "++a.b=c" -> "a.b"
+// Returns "a.b" for "++a.b=c".
 std::string key_of(std::string_view override_text) {
   const std::size_t first = std::min(override_text.find_first_not_of("+~"), override_text.size());
   return std::string(override_text.substr(first, override_text.find('=') - first));
 }
 
-// The command that was typed, without its value of the key that is to be tried now.
+// Returns the command as typed, without its value of the key that is suggested.
 std::string like_before(const Command& typed, const char* verb, const std::string& key,
                         std::initializer_list<std::string> added) {
   std::vector<std::string> words{typed.program, verb, typed.config};
@@ -216,7 +216,7 @@ std::string failure_fact(const char* label, const std::string& text, const Style
 }
 
 std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
-  if (verdict == "hang") return "stopped answering";  // what ended it was our own signal
+  if (verdict == "hang") return "stopped answering";  // our own signal ended it
   if (failure.signal) {
     const std::string name = failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal)
                                                          : failure.signal_name;
@@ -232,7 +232,7 @@ std::string where_text(const FirstFailure& failure) {
   return text;
 }
 
-// What a lost node has not told is not known.
+// A lost node has no known process.
 std::string process_text(const FirstFailure& failure) {
   if (failure.host.empty()) return "not started";
   const std::string host = printable(failure.host);

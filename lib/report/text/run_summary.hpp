@@ -8,25 +8,25 @@
 
 namespace trainctl::report {
 
-/// What a run starts from, for people: the counts first, then a line for whatever a reader would
-/// not expect, names cut short.
+/// Returns the lines about a run's initial weights: the counts first, then a line for everything
+/// unexpected, with truncated names.
 std::vector<std::string> weights_lines(const events::WeightsSet& weights);
 
-/// The whole of it, for manifest.json.
+/// Returns the complete data for manifest.json.
 Json weights_document(const events::WeightsSet& weights);
 
-/// The operator that took most time of its own, from the text of profile/operators.csv:
-/// "aten::addmm takes 31 % of the operators' time". On a GPU its kernels count. Empty where the
-/// text has no rows that it can read.
+/// Returns the operator with the most self time, from the text of profile/operators.csv:
+/// "aten::addmm takes 31 % of the operators' time". On a GPU the time of its kernels counts. Empty
+/// if the text has no valid rows.
 std::string top_operator(std::string_view operators_csv);
 
-/// The block below the epoch table: totals, best, last metrics, warm-up apart from steady epochs,
-/// time budget, the bottleneck with its headroom, the run folder and the next command. One fact a
-/// line, each line complete by itself.
+/// Returns the block below the epoch table: totals, best, last metrics, warmup separate from steady
+/// epochs, time budget, the bottleneck with its headroom, the run folder and the next command, one
+/// fact per line.
 std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style);
 
-/// One screen about a run that failed: which rank, where, why, at which step, what was saved, the
-/// end of its log and what to do next.
+/// Returns one screen about a failed run: which rank, where, why, at which step, what was saved,
+/// the end of its log and what to do next.
 std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style);
 
 }  // namespace trainctl::report

@@ -144,7 +144,7 @@ void CsvFile::open(std::span<const CsvField> row) {
   if (exists) {
     const std::string text = read_file(path_, kMaxBytes, ReadFailure::resource);
     columns_ = csv_cells(std::string_view(text).substr(0, text.find('\n')));
-    // A last line that a dying process cut off must not swallow the next one.
+    // Completes a last line that was truncated by a crash, so that the next line starts on its own.
     if (text.back() != '\n') write_atomically(path_, text + '\n');
   }
   AppendFile file(path_);

@@ -5,7 +5,7 @@
 
 namespace trainctl::report {
 
-/// A column by its header. Numbers stand to the right, words by left() to the left.
+/// A column with its header. Numbers are right-aligned; left() makes a left-aligned column.
 struct Column {
   Column(std::string name, Align side = Align::right)  // NOLINT(*-explicit-*)
       : header(std::move(name)), align(side) {}
@@ -16,12 +16,12 @@ struct Column {
 };
 inline Column left(std::string header) { return {std::move(header), Align::left}; }
 
-/// Cells of text under headers; rendered for a terminal, for a web page and for a spreadsheet.
+/// Text cells with headers; rendered for a terminal, for a web page and for a spreadsheet.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// One cell a column; missing ones are empty.
+  /// Adds a row with one cell per column; missing cells are empty.
   void add(std::vector<std::string> cells);
   [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
   [[nodiscard]] const std::vector<std::vector<std::string>>& rows() const { return rows_; }
@@ -31,45 +31,48 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Header, rule, rows; columns two spaces apart; each line ends with a newline and has no trailing
-/// space.
+/// Renders header, rule and rows, with columns two spaces apart; each line ends with a newline and
+/// has no trailing space.
 std::string to_text(const Table& table, const Style& style);
-/// GitHub's table syntax; a | in a cell is escaped.
+/// Renders GitHub's table syntax; a | in a cell is escaped.
 std::string to_markdown(const Table& table);
-/// RFC 4180, with \n as the line end.
+/// Renders RFC 4180 CSV, with
+///  as the line end.
 std::string to_csv(const Table& table);
 
-/// One line of a terminal table without the newline: a leading space, cells padded to `widths`, two
-/// spaces between.
+/// Returns one line of a terminal table without the newline: a leading space, cells padded to
+/// `widths`, two spaces between cells.
 std::string text_line(std::span<const std::string> cells, std::span<const Column> columns,
                       std::span<const int> widths);
-/// A rule below a header of the given widths.
+/// Returns a rule below a header with the given widths.
 std::string rule_line(std::span<const int> widths, const Style& style);
 
-/// RFC 4180: quoted where it holds a comma, a quote, a line end or outer space.
+/// Quotes a cell by RFC 4180 if it contains a comma, a quote, a line end or outer space.
 std::string csv_cell(const std::string& text);
 std::string csv_line(std::span<const std::string> cells);
 
+/// A cell of a CSV row with the name of its column.
 struct CsvField {
   std::string name;
   std::string cell;
 };
 
-/// Splits off the first line of a text.
+/// Removes the first line from the text and returns it.
 std::string_view next_line(std::string_view& text);
-/// The number of a cell; NaN where it is none.
+/// Parses the number in a cell; NaN if the cell has no number.
 double cell_number(std::string_view cell);
-/// The cells of one line; the reverse of csv_line() for cells without line ends.
+/// Returns the cells of one line; the inverse of csv_line() for cells without line ends.
 std::vector<std::string> csv_cells(std::string_view line);
 
-/// A CSV file that grows by rows, each one write(). An existing file is continued: its header says
-/// the columns. A column it does not have yet is added at the end of every line, empty in the old
+/// A CSV file to which rows are appended, each with one write(). An existing file is continued with
+/// the columns of its header. A new column is added at the end of every line, empty in the old
 /// rows.
 class CsvFile {
  public:
   explicit CsvFile(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// All of it or nothing: throws Error(resource) where the file cannot be written.
+  /// Appends the row completely or not at all: throws Error(resource) when the file cannot be
+  /// written.
   void append(std::span<const CsvField> row);
   /// See AppendFile::sync().
   void sync();

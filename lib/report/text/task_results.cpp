@@ -12,10 +12,10 @@
 namespace trainctl::report {
 namespace {
 
-/// "val/accuracy" -> "accuracy".
+/// Returns "accuracy" for "val/accuracy".
 std::string bare(const std::string& metric) { return metric.substr(metric.find('/') + 1); }
 
-/// Of its lines in plain text.
+/// Returns the width of its lines in plain text.
 int width_of(const Table& table) {
   int widest = 0;
   for (const std::string& line : split(to_text(table, {}), '\n'))
@@ -35,7 +35,7 @@ Json tables_json(const std::vector<events::TableRow>& rows) {
   return object;
 }
 
-/// Metrics that are tables: a row for each class, a column for each that was predicted.
+/// Returns the metrics that are tables: a row for each class, a column for each predicted class.
 std::vector<Table> metric_tables(const RunRecord& record) {
   std::vector<Table> tables;
   std::string name;
@@ -63,7 +63,7 @@ std::string where(const std::string& first) {
   return first.empty() ? "none: all values are finite" : first;
 }
 
-/// Whether the result is the recorded one, and why it may not be.
+/// Returns whether the result equals the recorded one, and why it may differ.
 std::string sameness(const Replay& replay) {
   const events::Replayed& step = replay.step;
   if (step.bitwise) return "the same bits as recorded: loss, outputs and gradients";
@@ -106,7 +106,7 @@ std::string remarks(const Replay& replay) {
   return text;
 }
 
-/// One line a tensor: shape, NaN, Inf, range and mean of the finite values.
+/// Returns a table with one row per tensor: shape, NaN, Inf, range and mean of the finite values.
 Table tensor_table(const char* title, const std::vector<events::TensorSummary>& tensors) {
   Table table({left(title), left("shape"), "NaN", "Inf", "min", "max", "mean"});
   for (const events::TensorSummary& tensor : tensors)

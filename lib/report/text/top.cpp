@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBar = 20;
 constexpr int kSpark = 48;
-constexpr double kSilent = 5;  // seconds after which a rank's silence is worth a column
+constexpr double kSilent = 5;  // seconds without a heartbeat after which the column is shown
 constexpr const char* kUnknown = "-";
 
 template <class Text>
@@ -40,8 +40,8 @@ std::string state_line(const TopView& view, const Style& style) {
          (view.message.empty() ? "" : ": " + one_line(view.message));
 }
 
-/// The epoch, from 1, that is trained; of a run that has ended the last one. A failed run may have
-/// ended in the epoch after those that are complete.
+/// Returns the current epoch, counted from 1, or the last epoch of a run that has ended. A failed
+/// run may have ended in the epoch after its complete epochs.
 std::int64_t current_epoch(const TopView& view) {
   if (view.state != TopState::ended) return view.epoch + 1;
   const bool is_cut_short = view.exit_code != 0 && view.steps_per_epoch > 0 &&

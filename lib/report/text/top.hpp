@@ -7,14 +7,14 @@
 
 namespace trainctl::report {
 
-/// A process of the run, as its heartbeat and the kernel tell.
+/// A process of the run, from its heartbeat and the kernel.
 struct TopRank {
   int rank = 0;
   std::int64_t pid = 0;
-  std::string phase;       // "train"; empty: not known
-  std::int64_t step = -1;  // -1: not known
+  std::string phase;       // "train"; empty: unknown
+  std::int64_t step = -1;  // -1: unknown
   std::optional<double> steps_per_s;
-  std::optional<double> idle_s;  // since it last stamped
+  std::optional<double> idle_s;  // since its last heartbeat
   std::optional<double> cpu_percent;
   std::uint64_t rss_bytes = 0;
 };
@@ -35,34 +35,34 @@ struct TopCheckpoint {
 
 enum class TopState {
   running,
-  elsewhere,  // its lock names another host
-  gone,       // it has neither ended nor is there a process
+  elsewhere,  // the lock names another host
+  gone,       // neither an end nor a process was found
   ended
 };
 
-/// What a look at the folder of a run and at the processes of its host shows.
+/// The state of a run, from its folder and the processes of its host.
 struct TopView {
   std::string run_dir;
   std::string name;
   TopState state = TopState::running;
-  std::string host;                  // of the supervisor, where the run is locked
+  std::string host;                  // of the supervisor, if the run is locked
   std::int64_t pid = 0;              // of the supervisor
   std::string since;                 // UTC
-  std::int64_t epoch = 0;            // complete
-  std::int64_t max_epochs = 0;       // 0: not known
-  std::int64_t steps_per_epoch = 0;  // 0: not known
+  std::int64_t epoch = 0;            // number of complete epochs
+  std::int64_t max_epochs = 0;       // 0: unknown
+  std::int64_t steps_per_epoch = 0;  // 0: unknown
   std::int64_t step = 0;
   std::optional<double> steps_per_s;
   std::optional<double> samples_per_s;
   std::optional<double> eta_s;
-  std::optional<double> data_wait_share;  // of the last epoch
+  std::optional<double> data_wait_share;  // in the last epoch
   std::optional<double> lr;
-  std::vector<double> losses;                           // of training, the newest last
+  std::vector<double> losses;                           // training losses, the newest last
   std::vector<std::pair<std::string, double>> metrics;  // of the last epoch
   std::vector<TopRank> ranks;
   std::vector<TopGpu> gpus;
   std::optional<TopCheckpoint> checkpoint;
-  std::vector<std::string> warnings;  // the last lines of the logs that warn
+  std::vector<std::string> warnings;  // last warning lines of the logs
   std::string verdict;                // of a run that has ended
   std::optional<std::int64_t> exit_code;
   std::string message;
@@ -70,10 +70,10 @@ struct TopView {
 
 const char* name_of(TopState state);
 
-/// Lines for a terminal of `style.width` columns, at most `height` of them (0: any number).
+/// Returns lines for a terminal of `style.width` columns, at most `height` lines (0: no limit).
 std::string top_text(const TopView& view, const Style& style, int height = 0);
 
-/// "trainctl.top/1".
+/// Returns a document with schema "trainctl.top/1".
 Json top_json(const TopView& view);
 
 }  // namespace trainctl::report

@@ -38,7 +38,7 @@ Table table_of(const ResumeCheck& check) {
   return table;
 }
 
-/// What the table has no room for.
+/// Returns the details that do not fit into the table.
 std::string remarks(const Kill& kill) {
   if (!kill.failure.empty())
     return fmt::format("  kill {}: {}\n", kill.number, printable(kill.failure));

@@ -6,59 +6,60 @@
 #include <array>
 #include <cstdint>
 
-// A run that was killed and resumed beside the same run that was not: tables and verdicts of
-// records.
+// Compares a run that was killed and resumed with the same run without interruption.
 
 namespace trainctl::report {
 
-/// untold: one of the two runs did not tell it.
+/// untold: one of the two runs did not record it.
 enum class Sameness { identical, different, untold };
 constexpr std::array<const char*, 3> enum_names(Sameness) {
   return {"identical", "different", "not told"};
 }
 
+/// The comparison of one kind of values in two runs.
 struct Agreement {
   Sameness sameness = Sameness::untold;
-  std::string first;  // the first difference, or what was not told
+  std::string first;  // the first difference, or the value that was not recorded
 };
 
-/// One run that was killed.
+/// One killed run.
 struct Kill {
-  int number = 0;            // from 1
-  std::int64_t step = 0;     // at which it was to be killed
-  std::int64_t died_at = 0;  // where it was
-  std::int64_t epoch = 0;    // then, from 0
+  int number = 0;            // counted from 1
+  std::int64_t step = 0;     // planned step of the kill
+  std::int64_t died_at = 0;  // step at which it was killed
+  std::int64_t epoch = 0;    // epoch of the kill, from 0
   std::string phase;
   std::string killed;        // "rank 0", "all ranks"
-  std::string resumed_from;  // the checkpoint; empty: there was none yet
-  std::string failure;       // why it could not be killed or resumed to its end; else empty
+  std::string resumed_from;  // checkpoint; empty: there was none yet
+  std::string failure;       // why it could not be killed or resumed to its end
   bool ran_to_its_end = false;
   Agreement weights, optimizer, losses, batches;
 };
 
+/// The result of verify-resume: the uninterrupted run and the killed ones.
 struct ResumeCheck {
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  // of the uninterrupted run
   std::int64_t epochs = 0;
   double wall_s = 0;
   int world_size = 1;
-  std::int64_t every_n_steps = 0;  // of the checkpoints
+  std::int64_t every_n_steps = 0;  // checkpoint interval
   std::string parameter_digest;
   std::string data_digest;
   std::vector<Kill> kills;
-  std::string folder;  // what is left to look into; empty: nothing
+  std::string folder;  // remaining folder for inspection; empty: none
 };
 
-/// Resumed to its end, with the weights, the optimizer's state and the losses of the other run, and
-/// no other batches.
+/// Returns whether the run was resumed to its end with the weights, optimizer state, losses and
+/// batches of the uninterrupted run.
 bool is_identical(const Kill& kill);
-/// 0; 3 where something differs or a run could not be resumed to its end; 10 where none could be
-/// resumed from a checkpoint.
+/// Returns 0; 3 if something differs or a run could not be resumed to its end; 10 if no run could
+/// be resumed from a checkpoint.
 int exit_code_of(const ResumeCheck& check);
 
-/// A row a kill, the first differences below, and "10 of 10 identical".
+/// Returns a table with one row per kill, the first differences below it, and "10 of 10 identical".
 std::string verify_resume_text(const ResumeCheck& check, const Style& style);
-/// Schema trainctl.verify_resume/1.
+/// Returns a document with schema "trainctl.verify_resume/1".
 Json verify_resume_json(const ResumeCheck& check);
 
 }  // namespace trainctl::report

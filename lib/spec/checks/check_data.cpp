@@ -35,7 +35,7 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
   }
 }
 
-/// The average of precision, recall and f1; null for other metrics.
+/// Returns the options with the average of precision, recall and f1; null for other metrics.
 const metric::Averaged* averaged(const config::Stage& stage) {
   if (const auto* options = stage.get_if<metric::Precision>()) return options;
   if (const auto* options = stage.get_if<metric::Recall>()) return options;
@@ -72,7 +72,7 @@ void check_classes(Checker& checker, std::int64_t classes) {
   }
 }
 
-/// Samples of an epoch: a sampler may draw another number than there are.
+/// Returns the number of samples per epoch: a sampler may draw more or fewer than the data set has.
 std::int64_t epoch_samples(const Experiment& experiment, std::int64_t samples) {
   const config::Stage& stage = experiment.loader.sampler;
   const sampler::Drawn* drawn = stage.get_if<sampler::WeightedRandom>();
@@ -125,8 +125,8 @@ std::string taken_of(const config::Stage& stage) {
   return enum_name(Targets::tokens);
 }
 
-/// Whether it means anything for the labels. Of a loss that cannot be read nothing is known: it may
-/// learn answers.
+/// Returns whether the metric is meaningful for the labels. Assumes that a loss that could not be
+/// read is one for yes/no answers.
 bool counts(Checker& checker, const config::Stage& stage, Targets targets) {
   if (takes(stage, targets)) return true;
   if (targets != Targets::numbers || !takes(stage, Answers{})) return false;
@@ -139,7 +139,7 @@ double threshold_of(const config::Stage& stage) {
   return options == nullptr ? metric::kEvenChance : options->threshold;
 }
 
-/// Options that go with classes alone, or with answers alone.
+/// Checks options that apply only to class labels, or only to yes/no answers.
 void check_counting(Checker& checker, const config::Stage& stage, const std::string& path,
                     Targets targets) {
   if (targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
@@ -173,7 +173,7 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
                 hint);
 }
 
-/// What fits the labels is said, and what the loss or the metric takes instead.
+/// Reports a loss or metric that does not fit the labels, with those that do.
 void check_targets(Checker& checker, Targets targets) {
   const Experiment& experiment = checker.experiment();
   if (!takes(experiment.loss, targets) && checker.sound("loss")) {
@@ -238,7 +238,8 @@ void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& t
 
 namespace {
 
-/// Layers that could not be read are left empty: the shapes are followed up to them.
+/// Returns the model's refusals. Layers that could not be read are empty, and the shapes are
+/// computed up to the first of them.
 std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput& input) {
   const config::Stage& model = checker.experiment().model;
   if (model.options_type != typeid(model::Sequential))

@@ -26,8 +26,8 @@ void check_backend(Checker& checker) {
   }
 }
 
-/// Of every rank at once: threads of one process share an interpreter in PyTorch, and here an
-/// optimizer and a process that fails as a whole.
+/// Rejects data_parallel, since each device has its own process here, and a 'sync_every' that does
+/// not fit the type.
 void check_type(Checker& checker) {
   const Distributed& options = checker.experiment().distributed;
   if (!checker.sound({"distributed.type", "distributed.sync_every"})) return;
@@ -50,7 +50,7 @@ void check_type(Checker& checker) {
   }
 }
 
-/// Gradients do not travel, weights do.
+/// local_sgd exchanges weights, not gradients.
 void check_local_sgd(Checker& checker) {
   const Distributed& options = checker.experiment().distributed;
   if (options.type != Strategy::local_sgd || !checker.sound({"distributed", "trainer"})) return;
@@ -98,7 +98,8 @@ void check_compression(Checker& checker) {
   }
 }
 
-/// libtorch marks what lies in a block twice: as unused, and as ready when it is computed again.
+/// libtorch marks a parameter in a recomputed block twice: as unused, and as ready after
+/// recomputation.
 void check_unused(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (!checker.sound({"distributed.find_unused_parameters", "trainer.activation_checkpointing"}))

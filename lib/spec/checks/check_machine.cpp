@@ -24,7 +24,7 @@ bool is_program(const fs::path& file) {
   return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
 }
 
-/// As execvp finds it.
+/// Searches PATH like execvp.
 bool is_found(const std::string& program) {
   if (program.find('/') != std::string::npos) return is_program(program);
   const char* path = std::getenv("PATH");
@@ -74,7 +74,7 @@ void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
     if (!stage || !checker.sound(path)) continue;
     if (stage.type == "exec") {
       check_exec(checker, stage, path);
-      continue;  // several commands may listen
+      continue;  // exec may be listed several times
     }
     if (!seen.insert(stage.type).second)
       checker.error(path, fmt::format("the logger '{}' is listed twice", stage.type),
@@ -92,7 +92,8 @@ bool ignores_rows(const config::Stage& stage) {
   return options != nullptr && options->ignore_index;
 }
 
-/// What several ranks do within a step that the recorded exchange of their gradients does not.
+/// Returns what the ranks do within a step that a CUDA graph with the gradient all-reduce does not
+/// cover.
 std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
   const Distributed& options = experiment.distributed;
   if (options.type == Strategy::zero1)

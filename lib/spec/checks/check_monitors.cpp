@@ -28,8 +28,8 @@ std::string hint_for(const Experiment& experiment, const std::string& monitor) {
   return fmt::format("measured are: {}; more come by 'metrics: [...]'", config::list_some(values));
 }
 
-// Whether a metric whose entry could not be read may have been meant: one that there is, or one
-// that is listed.
+// Returns whether `monitor` may mean a metric whose entry could not be read: an existing metric, or
+// a listed name.
 bool may_be_listed(const Checker& checker, const std::string& monitor) {
   const std::string name = monitor.substr(monitor.find('/') + 1);
   const bool of_a_split = monitor.starts_with("train/") || monitor.starts_with("val/");
@@ -64,7 +64,7 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   }
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
-  if (checker.find(stage + ".mode") == nullptr) {  // the stage has none
+  if (checker.find(stage + ".mode") == nullptr) {  // the stage has no mode option
     checker.error(path, fmt::format("'{}' cannot diverge: higher is better", monitor),
                   "watch a loss, such as train/loss");
     return;

@@ -43,7 +43,7 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
   }
 }
 
-/// A length that the stage has under `key`, and whether it is left to the run.
+/// A length option of a stage, and whether it is `auto`.
 struct OpenLength {
   const char* key;
   bool open;
@@ -94,7 +94,7 @@ void check_momentum(Checker& checker, const config::Stage& stage, const std::str
                               cycle->max_momentum),
                   "write the lower one as base_momentum");
   }
-  // Optimizers of plug-ins are checked once they are built.
+  // Optimizers of plug-ins are checked when they are built.
   if (optimizer.options_type != typeid(optimizer::Adagrad)) return;
   checker.error(path + ".cycle_momentum",
                 fmt::format("the optimizer '{}' has no momentum to cycle", optimizer.type),
@@ -122,7 +122,7 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
 }
 
 bool is_whole(double value) {
-  constexpr double kRounding = 1e-9;  // of a fraction times a number of epochs
+  constexpr double kRounding = 1e-9;  // rounding error of a fraction times a number of epochs
   return std::abs(value - std::round(value)) < kRounding * std::max(1.0, value);
 }
 

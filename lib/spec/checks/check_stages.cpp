@@ -39,7 +39,7 @@ void check_loss(Checker& checker) {
                 "give at least one class a weight above 0");
 }
 
-/// A module of the user's may end in anything.
+/// A sequential model says its last layer; a user's own module may end in anything.
 bool may_end_in_log_softmax(const Experiment& experiment) {
   const config::Stage& model = experiment.model;
   if (const auto* sequential = model.get_if<model::Sequential>())
@@ -92,7 +92,7 @@ bool same(const config::Node& a, const config::Node& b) {
                             });
 }
 
-// The tree of its normalize; null where it has none.
+// Returns the tree of the split's normalize transform; null if it has none.
 config::Node normalization_of(const DataSplit& split) {
   for (const config::Stage& stage : split.transforms) {
     if (stage.options_type == typeid(transform::Normalize)) return config::write_stage(stage);
@@ -100,7 +100,7 @@ config::Node normalization_of(const DataSplit& split) {
   return {};
 }
 
-// Its options; null where the data set is no table.
+// Returns the table options of a data set; null if it is not a table.
 const dataset::Table* table_of(const config::Stage& stage) {
   if (const auto* csv = stage.get_if<dataset::Csv>()) return csv;
   return stage.get_if<dataset::Parquet>();

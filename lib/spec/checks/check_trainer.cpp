@@ -56,7 +56,8 @@ void check_limits(Checker& checker) {
   }
 }
 
-/// Below a second the supervisor, which looks five times a second, would blame whoever pauses.
+/// The supervisor polls five times a second, so with less than a second any pause would look like a
+/// hang.
 void check_hang_timeout(Checker& checker) {
   const auto& limit = checker.experiment().trainer.hang_timeout.value;
   if (!limit || !checker.sound("trainer.hang_timeout")) return;
@@ -88,7 +89,7 @@ void check_checkpoints(Checker& checker) {
   }
 }
 
-/// The trials that find a batch size run on one node, and the others would have to be told.
+/// The trials that find a batch size run on one node and do not inform the others.
 void check_nodes(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (!checker.sound({"trainer.num_nodes", "loader.batch_size"})) return;
@@ -99,7 +100,8 @@ void check_nodes(Checker& checker) {
                 "run once with trainer.num_nodes=1, and write the number it finds");
 }
 
-/// The cost was measured on products of 1,024 x 1,024 on a CPU with AVX2 alone: 2.2 s and 25 ms.
+/// The cost was measured on matrix products of 1,024 x 1,024 on a CPU that has only AVX2: 2.2 s
+/// instead of 25 ms.
 void check_precision(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.precision == Precision::full || trainer.allow_slow_precision) return;
@@ -137,7 +139,7 @@ void check_averaging(Checker& checker) {
   if (trainer.swa) check_start("swa", trainer.swa->start_epoch);
 }
 
-/// Updates of an average in a run of so many steps.
+/// Returns the number of updates of an average in a run of `steps` steps.
 std::int64_t updates_of(std::int64_t steps, std::int64_t first_step, std::int64_t every) {
   return std::max<std::int64_t>(0, steps - first_step) / every;
 }
@@ -145,7 +147,7 @@ std::int64_t updates_of(std::int64_t steps, std::int64_t first_step, std::int64_
 }  // namespace
 
 void check_averages(Checker& checker, const RunLength& length) {
-  constexpr double kMostShare = 0.05;  // of the first weights, which have learned nothing
+  constexpr double kMostShare = 0.05;  // of the initial weights, which have learned nothing
   const Trainer& trainer = checker.experiment().trainer;
   if (!checker.sound("trainer") || !length.steps || length.steps_per_epoch == 0) return;
   if (trainer.swa) {

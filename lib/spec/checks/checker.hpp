@@ -11,8 +11,8 @@
 
 namespace trainctl::spec {
 
-/// What the cross-field checks share: the typed experiment, the tree that says where each value
-/// stands, and the list of problems. Keys are named by path: "trainer.devices",
+/// The input of the cross-field checks: the typed experiment, the tree with the position of each
+/// value, and the list of problems. Keys are named by path: "trainer.devices",
 /// "dataset.train.transforms.0.mean".
 class Checker {
  public:
@@ -21,19 +21,19 @@ class Checker {
 
   [[nodiscard]] const Experiment& experiment() const { return experiment_; }
 
-  /// False where something at or below `path` could not be read: what builds on it would be a false
-  /// alarm.
+  /// Returns false if something at or below `path` could not be read, so that checks which depend
+  /// on it would raise false alarms.
   [[nodiscard]] bool sound(const std::string& path) const;
   [[nodiscard]] bool sound(std::initializer_list<const char*> paths) const;
-  /// The same of what is beside the entry `key` of the map at `path`.
+  /// Returns whether everything but the entry `key` of the map at `path` could be read.
   [[nodiscard]] bool sound_beside(const std::string& path, std::string_view key) const;
 
-  /// The value at `path` as it was written; null where it was not.
+  /// Returns the value at `path` as written in the file; null if it was not written.
   [[nodiscard]] const config::Node* find(const std::string& path) const {
     return config::find_path(tree_, path);
   }
 
-  /// At the value of `path`, or at the nearest value above it that was written.
+  /// Reports an error at the value of `path`, or at the nearest written value above it.
   void error(const std::string& path, std::string message, std::string hint = {});
   void warning(const std::string& path, std::string message, std::string hint = {});
 
@@ -45,12 +45,17 @@ class Checker {
   config::Diagnostics& diagnostics_;
 };
 
-/// Warns of averages that the run is too short for.
+/// Warns about weight averages for which the run is too short.
 void check_averages(Checker& checker, const RunLength& length);
+/// Checks the section `distributed`.
 void check_distributed(Checker& checker);
+/// Checks that monitors name values that the run computes, and that their modes fit.
 void check_monitors(Checker& checker);
+/// Checks the schedule against the length of the run.
 void check_scheduler(Checker& checker, const RunLength& length);
+/// Checks optimizer, loss, metrics, splits, cache, remote storage and sampler.
 void check_stages(Checker& checker);
+/// Checks the section `trainer`.
 void check_trainer(Checker& checker);
 
 }  // namespace trainctl::spec

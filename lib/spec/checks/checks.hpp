@@ -17,38 +17,38 @@ struct ImageSize {
   std::int64_t width = 0;
 };
 
-/// What is known of a split once its headers have been read.
+/// The properties of a split that its headers contain.
 struct SplitFacts {
   std::int64_t samples = 0;
-  std::int64_t classes = 0;  // 0: its labels are not classes
-  std::optional<ImageSize> image =
-      {};  // as it leaves the transforms; absent where that is not known
-  std::optional<SampleKind> kind = {};  // absent where nobody trains on it
+  std::int64_t classes = 0;             // 0: its labels are not classes
+  std::optional<ImageSize> image = {};  // after the transforms; nullopt: unknown
+  std::optional<SampleKind> kind = {};  // nullopt: no training uses it
 };
 
-/// The checks that need the data: batch against samples, weights and top-k against classes, model,
-/// loss and metrics against what a sample is made of, the schedule against the length of the run.
-/// Without facts, the schedule against what the file alone tells. Problems go into `diagnostics`.
+/// Runs the checks that need the data: batch size against samples, weights and top-k against
+/// classes, model, loss and metrics against the kind of samples, the schedule against the length of
+/// the run. Without facts, checks only the schedule, against the file alone. Problems go into
+/// `diagnostics`.
 void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& train,
                         config::Diagnostics& diagnostics);
 
-/// The model against the samples of training (nothing: not known), and against the file it comes
-/// from. Problems go into `diagnostics`.
+/// Checks the model against the training samples (nullopt: unknown) and against the file that it is
+/// loaded from. Problems go into `diagnostics`.
 void check_model(const Loaded& loaded, const std::optional<ModelInput>& input,
                  config::Diagnostics& diagnostics);
 
-/// What can be told of the loggers on the machine that listens: a command that is not there, a
-/// folder that is missing, a logger that would write its files twice. Problems go into
-/// `diagnostics`. Not for workers, which may run elsewhere.
+/// Checks the loggers on the machine that runs them: a command that does not exist, a missing
+/// folder, a logger that would write its files twice. Problems go into `diagnostics`. Not for
+/// workers, which may run elsewhere.
 void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics);
 
-/// Why the steps of a run cannot be recorded as CUDA graphs, as far as its file tells: half a
-/// sentence. Nothing: they can. `activation_checkpointing: auto` counts once it is settled.
+/// Returns the reason, as a clause, why the experiment's steps cannot be captured as CUDA graphs;
+/// nullopt if they can. Resolve `activation_checkpointing: auto` before.
 std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement);
 
-/// Of a file that is to be trained with: `cuda_graphs: true` where there is an obstacle on this
-/// machine is a problem.
+/// Checks an experiment before training: `cuda_graphs: true` with an obstacle on this machine is a
+/// problem.
 void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics);
 
 }  // namespace trainctl::spec

@@ -43,11 +43,11 @@ std::vector<int> owners_of(std::span<const std::int64_t> parameter_bytes, int ra
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t i) { return parameter_bytes[i]; });
-  // Ranks beyond the number of parameters get none: they need not be looked at.
+  // Ranks beyond the number of parameters get none, so they can be left out.
   std::vector<std::int64_t> bytes(std::min(static_cast<std::size_t>(ranks), order.size()), 0);
   std::vector<int> owners(parameter_bytes.size(), 0);
   for (const std::size_t i : order) {
-    const auto least = std::ranges::min_element(bytes);  // the first of equals
+    const auto least = std::ranges::min_element(bytes);  // the first one if several are equal
     *least += parameter_bytes[i];
     owners[i] = static_cast<int>(least - bytes.begin());
   }

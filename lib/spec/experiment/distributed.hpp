@@ -14,7 +14,7 @@ namespace trainctl::spec {
 enum class Backend { automatic, gloo, nccl };
 constexpr std::array<const char*, 3> enum_names(Backend) { return {"auto", "gloo", "nccl"}; }
 
-/// What the ranks share.
+/// What the ranks share: gradients, optimizer state or weights.
 enum class Strategy { ddp, zero1, local_sgd, data_parallel };
 constexpr std::array<const char*, 4> enum_names(Strategy) {
   return {"ddp", "zero1", "local_sgd", "data_parallel"};
@@ -32,7 +32,7 @@ struct Distributed {
   Backend backend = Backend::automatic;
   double bucket_cap_mb = 25;
   double timeout_s = 600;
-  std::string interface;  // empty: what the supervisors of the nodes talk over
+  std::string interface;  // empty: the one that the supervisors of the nodes use
   Compression compression = Compression::none;
   std::int64_t powersgd_rank = 1;
   bool find_unused_parameters = false;
@@ -69,28 +69,29 @@ struct Distributed {
   }
 };
 
-/// Gradients that are exchanged as one tensor.
+/// Gradients that are all-reduced as one tensor.
 struct Bucket {
   std::int64_t parameters = 0;
   std::int64_t bytes = 0;
 };
 
-/// The buckets that ranks of a run exchange, in the order of the exchange: what c10d's
-/// compute_bucket_assignment_by_size makes of the gradients of the trained parameters, of one type
-/// and device, in their order, reversed because backward reaches the last parameters first. A
-/// bucket is closed by the gradient with which it reaches its limit: 1 MiB for that of the first
+/// Returns the gradient buckets in the order of their all-reduce. Follows c10d's
+/// compute_bucket_assignment_by_size for gradients of one dtype and device, given in the order of
+/// the parameters and reversed because the backward pass reaches the last parameters first. A
+/// bucket is closed by the gradient that reaches its limit: 1 MiB for the bucket of the first
 /// parameters, `cap_bytes` for all others.
 std::vector<Bucket> bucket_layout(std::span<const std::int64_t> gradient_bytes,
                                   std::int64_t cap_bytes);
 
-/// As checkpoints tell the layout, for gradients of 4 bytes an element: "2x1300,14x25600".
+/// Returns the layout as checkpoints record it, for gradients of 4 bytes per element:
+/// "2x1300,14x25600".
 std::string layout_text(std::span<const Bucket> buckets);
 
-/// Which rank of `distributed.type: zero1` updates which parameter, by the bytes of each: whole
-/// ones, the largest first, each to the rank that has least so far.
+/// Returns the rank that updates each parameter under `distributed.type: zero1`. Whole parameters
+/// are assigned by size, the largest first, to the rank with the fewest bytes so far.
 std::vector<int> owners_of(std::span<const std::int64_t> parameter_bytes, int ranks);
 
-/// Bytes of the parameters of the rank that has most of them.
+/// Returns the bytes of the parameters on the rank with the most.
 std::int64_t largest_share(std::span<const std::int64_t> parameter_bytes, int ranks);
 
 }  // namespace trainctl::spec

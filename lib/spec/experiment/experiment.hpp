@@ -17,40 +17,40 @@
 
 namespace trainctl::spec {
 
-/// The decay of an exponential average that grows with the number of updates, as in timm's
-/// ModelEmaV3(use_warmup=True): 1 - (1 + n / gamma)^-power, between min_decay and the full decay.
+/// A warm-up of the decay of an exponential moving average, like timm's
+/// ModelEmaV3(use_warmup=True): after n updates the decay is 1 - (1 + n / gamma)^-power, between
+/// min_decay and the full decay.
 struct DecayWarmup {
   double gamma = 1;
   double power = 2.0 / 3;
   double min_decay = 0;
 };
 
-/// An exponential average: its decay, and how the decay warms up; absent: it does not.
+/// An exponential moving average: its decay, and optionally a warm-up of the decay.
 struct ExponentialDecay {
   double decay = 0.999;
   std::optional<DecayWarmup> warmup = {};
 };
 
-/// The share of the old average that update number `update` keeps, counted from 1: the first one
-/// takes the weights as they are.
+/// Returns the decay of update number `update`, counted from 1. The first update copies the
+/// weights.
 double decay_of_update(const ExponentialDecay& average, std::int64_t update);
 
-/// The share that the weights of the first update have in the average after `updates` of them.
-/// Shares below 1e-6 are not told apart.
+/// Returns the share of the first update's weights in the average after `updates` updates. The
+/// result is not exact below 1e-6.
 double share_of_first(const ExponentialDecay& average, std::int64_t updates);
 
-// The typed experiment file: every section of it, described once. Defaults are PyTorch's or
-// Lightning's.
+// The typed experiment file; each section is described once. Defaults are those of PyTorch or
+// Lightning.
 
-/// One split: a data set and the transforms of its samples.
-/// In YAML the keys of the data set stand beside `transforms`: {type: mnist, root: data/mnist,
-/// transforms: [...]}.
+/// One split: a data set and the transforms of its samples. In YAML the keys of the data set are
+/// next to `transforms`: {type: mnist, root: data/mnist, transforms: [...]}.
 struct DataSplit {
   static constexpr auto kSummary = "A data set and the transforms of its samples.";
 
   config::Stage dataset;
   std::vector<config::Stage> transforms;
-  std::optional<PartOfSet> part = {};  // by dataset.split; absent: the whole data set
+  std::optional<PartOfSet> part = {};  // set by dataset.split; nullopt: the whole data set
 
   static void describe(auto& options) {
     options.inline_stage(&DataSplit::dataset, "dataset");
@@ -60,7 +60,7 @@ struct DataSplit {
   }
 };
 
-/// The split that is trained on: its batches may be mixed.
+/// The training split, whose batches may be mixed.
 struct TrainSplit : DataSplit {
   static constexpr auto kSummary =
       "The data set that is trained on, and the transforms of its samples and batches.";
@@ -87,7 +87,7 @@ struct Cache {
   Budget budget;
   std::optional<std::filesystem::path> local;
 
-  /// Of the two things that `budget` may bound, each has its default where the other is meant.
+  /// `budget` limits either memory or disk space; the other limit has its default.
   [[nodiscard]] Budget of_memory() const { return local ? Budget{} : budget; }
   [[nodiscard]] Budget of_disk() const { return local ? budget : Budget{}; }
 
@@ -109,7 +109,7 @@ struct Cache {
   }
 };
 
-/// The storage behind http(s):// and s3:// paths of all splits.
+/// The storage of http(s):// and s3:// paths in all splits.
 struct Remote {
   static constexpr auto kSummary = "How http(s):// and s3:// paths are read.";
 
@@ -201,8 +201,8 @@ constexpr std::array<const char*, 3> enum_names(ActivationCheckpointing) {
   return {"auto", "blocks", "off"};
 }
 
-/// As torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and use_buffers=True; the
-/// warm-up of the decay is that of timm's ModelEmaV3, with its names.
+/// Follows torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and use_buffers=True. The
+/// warm-up of the decay follows timm's ModelEmaV3, with its names.
 struct Ema {
   static constexpr auto kSummary =
       "Exponential moving average of the weights; it is validated and saved in their place.";
@@ -215,6 +215,7 @@ struct Ema {
   double warmup_power = DecayWarmup{}.power;
   double min_decay = DecayWarmup{}.min_decay;
 
+  /// Returns the decay with its warm-up, if use_warmup is set.
   [[nodiscard]] ExponentialDecay exponential_decay() const {
     if (!use_warmup) return {decay};
     return {decay, DecayWarmup{warmup_gamma, warmup_power, min_decay}};
@@ -240,7 +241,7 @@ struct Ema {
   }
 };
 
-/// As torch.optim.swa_utils.AveragedModel with use_buffers=True.
+/// Follows torch.optim.swa_utils.AveragedModel with use_buffers=True.
 struct Swa {
   static constexpr auto kSummary =
       "Stochastic weight averaging (Izmailov et al. 2018): the mean of the weights of many steps; "
@@ -269,7 +270,7 @@ struct Trainer {
   static constexpr auto kSummary = "The training loop, with the names of Lightning's Trainer.";
 
   Accelerator accelerator = Accelerator::automatic;
-  config::Auto<int> devices;  // of each node
+  config::Auto<int> devices;  // per node
   int num_nodes = 1;
   std::optional<std::int64_t> max_epochs;
   std::optional<std::int64_t> max_steps;
@@ -293,24 +294,24 @@ struct Trainer {
   std::optional<Ema> ema;
   std::optional<Swa> swa;
   config::Auto<std::int64_t> skip_nonfinite_steps;
-  std::vector<Fallback> on_divergence;  // for each further attempt
+  std::vector<Fallback> on_divergence;  // one for each further attempt
   bool log_norms = false;
   bool deterministic = false;
   bool detect_anomaly = false;
   bool sync_batchnorm = false;
   config::Auto<int> num_threads;
   Allocator allocator = Allocator::system;
-  config::Auto<std::string> hang_timeout;  // a span of time
+  config::Auto<std::string> hang_timeout;  // a duration
   int max_restarts = 0;
 
-  /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends
-  /// the run.
+  /// Returns max_epochs. If it is not set, returns 10, or nullopt if max_steps or max_time ends the
+  /// run, like Lightning.
   [[nodiscard]] std::optional<std::int64_t> epoch_limit() const {
     return max_epochs || max_steps || max_time ? max_epochs : kDefaultEpochs;
   }
 
   static constexpr std::int64_t kDefaultEpochs = 10;
-  static void describe(config::Describe<Trainer>& options);  // experiment.cpp
+  static void describe(config::Describe<Trainer>& options);  // defined in experiment.cpp
 };
 
 struct Checkpoint {
@@ -322,7 +323,7 @@ struct Checkpoint {
   bool save_last = true;
   std::int64_t every_n_epochs = 1;
   std::optional<std::int64_t> every_n_steps;
-  std::optional<std::string> every_t;  // a span of time
+  std::optional<std::string> every_t;  // a duration
   bool on_best = false;
   bool save_weights_only = false;
   bool asynchronous = true;
@@ -399,7 +400,7 @@ config::Stage default_scheduler();
 /// console, csv, jsonl and html.
 std::vector<config::Stage> default_loggers();
 
-/// Records a few steps of training, as torch.profiler with its schedule.
+/// Records a few steps of training, like torch.profiler with its schedule.
 struct Profiler {
   static constexpr auto kSummary = "Records what a few steps of training do.";
 
@@ -427,7 +428,7 @@ struct Profiler {
   }
 };
 
-/// The whole file. Plain values: copied freely between threads.
+/// The whole file. It holds plain values that may be copied between threads.
 struct Experiment {
   static constexpr auto kSummary = "A trainctl experiment.";
 
@@ -450,7 +451,7 @@ struct Experiment {
   std::optional<Profiler> profiler;
   std::vector<config::Stage> loggers = default_loggers();
 
-  static void describe(config::Describe<Experiment>& options);  // experiment.cpp
+  static void describe(config::Describe<Experiment>& options);  // defined in experiment.cpp
 };
 
 }  // namespace trainctl::spec

@@ -29,7 +29,8 @@ std::vector<std::string> monitored_values(const Experiment& experiment) {
     if (split[0] == 'v' && !validates(experiment)) continue;
     names.push_back(std::string(split) + "loss");
     for (const config::Stage& metric : experiment.metrics) {
-      if (!metric || metric.options_type == typeid(metric::ConfusionMatrix)) continue;  // no number
+      // A confusion matrix is not a number.
+      if (!metric || metric.options_type == typeid(metric::ConfusionMatrix)) continue;
       const std::string name = split + metric_name(metric);
       if (seen.insert(name).second) names.push_back(name);
     }

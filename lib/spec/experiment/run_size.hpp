@@ -9,15 +9,15 @@
 
 namespace trainctl::spec {
 
-/// Where the run takes place, as far as it is known without libtorch: by the machine's device
-/// files.
+/// The devices and ranks of a run, as far as the machine's device files show them without libtorch.
 struct Placement {
   bool on_gpus = false;
-  int ranks = 1;       // of all nodes
-  int ranks_here = 1;  // of one node
+  int ranks = 1;       // over all nodes
+  int ranks_here = 1;  // on one node
 };
 
 inline Placement placement_of(const Trainer& trainer, const Machine& machine) {
+  /// Returns the placement that `trainer` requests on this machine.
   const int gpus = static_cast<int>(machine.gpus.size());
   const bool on_gpus = trainer.accelerator == Accelerator::gpu ||
                        (trainer.accelerator == Accelerator::automatic && gpus > 0);
@@ -25,32 +25,34 @@ inline Placement placement_of(const Trainer& trainer, const Machine& machine) {
   return {on_gpus, here * trainer.num_nodes, here};
 }
 
-/// How long a run is at most. `steps` are the optimizer's; nothing where they are not known.
+/// The maximum length of a run. `steps` counts optimizer steps; nullopt if unknown.
 struct RunLength {
-  std::int64_t epochs = 0;  // 0: not known, as with max_time alone
+  std::int64_t epochs = 0;  // 0: unknown, if only max_time limits the run
   std::optional<std::int64_t> steps;
-  std::int64_t steps_per_epoch = 0;  // 0: not known
+  std::int64_t steps_per_epoch = 0;  // 0: unknown
 
   [[nodiscard]] std::optional<std::int64_t> known_epochs() const {
     return epochs > 0 ? std::optional(epochs) : std::nullopt;
   }
 };
 
-/// Batches of a training epoch, the same on every rank: the arithmetic of data::BatchPlan.
+/// Returns the number of batches in a training epoch, which is the same on every rank. Follows
+/// data::BatchPlan.
 std::int64_t train_batches(const Experiment& experiment, std::int64_t samples, int ranks);
 
-/// Rows for which a rank needs room: the batch size, or fewer where all samples make one short
-/// batch. Even then, as mixed batches are halved.
+/// Returns the number of rows that a rank must have room for: the batch size, or fewer if all
+/// samples fit in one short batch. Rounded up to an even number, because mixed batches are halved.
 std::int64_t rows_of_batch(std::int64_t batch_size, std::int64_t samples, int ranks);
 
-/// The run that a schedule is laid over: the shorter of max_epochs and max_steps, after limits,
-/// overfit_batches and accumulation. fast_dev_run does not shorten it: its one step is the first of
-/// the same schedule. Without `samples` max_steps alone bounds the steps.
+/// Returns the length of the run for its schedule: the shorter of max_epochs and max_steps, after
+/// limits, overfit_batches and accumulation. fast_dev_run does not shorten it: its one step is the
+/// first of the same schedule. Without `samples` only max_steps limits the steps.
 RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples,
                           int ranks);
 
-/// Ranks on GPUs agree on a stop after every so many steps, or batches of validation: where lines
-/// are logged, and the host waits anyway, or a little more often, as a signal waits for it.
+/// Returns the number of steps, or validation batches, after which ranks on GPUs exchange stop
+/// requests: at log points, where the host synchronizes anyway, but at least every 10 steps so that
+/// a signal takes effect soon.
 constexpr std::int64_t agreement_every(std::int64_t log_every_n_steps) {
   return std::min<std::int64_t>(log_every_n_steps, 10);
 }

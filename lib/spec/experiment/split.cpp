@@ -13,7 +13,7 @@
 namespace trainctl::spec {
 namespace {
 
-/// Changes the options of the stage where they are of that type.
+/// Changes the options of the stage if they are of this type.
 template <class Options, class Change>
 void change_options(config::Stage& stage, const Change& change) {
   if (stage.get_if<Options>() == nullptr) return;
@@ -22,7 +22,8 @@ void change_options(config::Stage& stage, const Change& change) {
   stage.options = std::move(options);
 }
 
-/// Tables learn their statistics from the rows of train alone; a column of groups is no feature.
+/// Passes the split to the data set: tables compute statistics from the training rows only, and the
+/// column of groups is not a feature.
 config::Stage with_split(config::Stage stage, const SplitOptions& split) {
   const auto set_split = [&](dataset::Table& table) { table.split = split; };
   const auto set_group = [&](dataset::ImageList& list) { list.group_by = split.group_by; };
@@ -32,7 +33,7 @@ config::Stage with_split(config::Stage stage, const SplitOptions& split) {
   return stage;
 }
 
-/// False, with an error, for shares that leave nothing to divide.
+/// Returns false and reports an error if train, or both val and test, would get no samples.
 bool check_shares(Checker& checker, const SplitOptions& split) {
   if (split.val + split.test >= 1) {
     checker.error("dataset.split",
@@ -47,7 +48,7 @@ bool check_shares(Checker& checker, const SplitOptions& split) {
   return false;
 }
 
-/// A split that the file gives transforms, but no data set.
+/// Reports a split that has transforms in the file, but no data set.
 void report_missing_type(Checker& checker, const std::string& path) {
   const auto names = vocabulary_in_use().names("dataset");
   const std::string type =
@@ -60,7 +61,7 @@ void report_missing_type(Checker& checker, const std::string& path) {
                                        path.substr(path.rfind('.') + 1), type));
 }
 
-/// Gives `split` its part of the data set of train.
+/// Gives `split` its part of the training data set.
 void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSet& part) {
   const std::string name = enum_name(part.part);
   const std::string path = "dataset." + name;
@@ -74,7 +75,7 @@ void take_part(Checker& checker, std::optional<DataSplit>& split, const PartOfSe
         fmt::format("remove 'split.{}', or keep nothing but 'transforms' here", name));
     return;
   }
-  // `val: ~` holds samples back that nobody looks at.
+  // `val: ~` reserves samples that no validation uses.
   const config::Node* written = checker.find(path);
   if (written != nullptr && written->is_null()) return;
   PartOfSet own = part;
@@ -102,7 +103,8 @@ void apply_split(Experiment& experiment, const config::Node& tree,
     part.part = Part::val;
     if (data.split->val > 0) take_part(checker, data.val, part);
     part.part = Part::test;
-    // Without a val whose transforms it could have, a test that the file does not name is left out.
+    // A test split that the file does not name has the transforms of val. If `val: ~` means that
+    // there is no val, there is no such test split either.
     const bool left_out = data.split->val > 0 && !data.val && !data.test;
     if (data.split->test > 0 && !left_out) take_part(checker, data.test, part);
   }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// One data set divided into train, val and test: `dataset.split`.
+// The option `dataset.split`, which divides one data set into train, val and test.
 
 namespace trainctl::spec {
 
@@ -35,7 +35,7 @@ struct SplitOptions {
   bool stratify = false;
   std::optional<std::string> group_by;
 
-  /// The share of each part, in the order of `Part`; together 1.
+  /// Returns the share of each part in the order of `Part`; they sum to 1.
   [[nodiscard]] std::vector<double> shares() const { return {1 - val - test, val, test}; }
   [[nodiscard]] double share(Part part) const { return shares()[static_cast<std::size_t>(part)]; }
 
@@ -59,28 +59,28 @@ struct SplitOptions {
   }
 };
 
-/// A data set that several parts read: opened once, kept while one of them is in use.
+/// A data set that several parts read. It is opened once and kept while a part uses it.
 struct SharedSource {
   std::mutex mutex;
   std::weak_ptr<const void> value;
 };
 
-/// Which part of its data set a split has.
+/// The part of its data set that a split uses.
 struct PartOfSet {
   Part part = Part::train;
   SplitOptions options;
   config::Position position;       // of dataset.split
-  bool copies_transforms = false;  // of dataset.train, as the file names none for it
+  bool copies_transforms = false;  // of dataset.train: the file has none for this split
   std::shared_ptr<SharedSource> source = std::make_shared<SharedSource>();
 };
 
-/// Carries out `dataset.split`: `val` and `test` get the data set of `train`, and all three know
-/// their parts. Also reports a split that names no data set. Problems go into `diagnostics`.
+/// Applies `dataset.split`: `val` and `test` get the data set of `train`, and all three get their
+/// parts. Also reports a split without a data set. Problems go into `diagnostics`.
 void apply_split(Experiment& experiment, const config::Node& tree,
                  config::Diagnostics& diagnostics);
 
-/// Removes from the written tree of that experiment what apply_split() added, so that it is read
-/// back as it was.
+/// Removes from the written tree of the experiment what apply_split() has added, so that reading
+/// the tree gives the same experiment.
 void remove_applied_split(config::Node& tree, const Experiment& experiment);
 
 }  // namespace trainctl::spec

@@ -48,7 +48,7 @@ Json json_of(const Learnt& learnt) {
           {"labeled", learnt.labeled}};
 }
 
-/// One of the names of an enumeration.
+/// Returns the enumerator with the name under `key`.
 template <class Enum>
 Enum named(const Json& json, const char* key) {
   const std::string name = text_of(json, key);
@@ -58,7 +58,7 @@ Enum named(const Json& json, const char* key) {
   return static_cast<Enum>(found - names.begin());
 }
 
-/// A number of outputs or epochs or an extent: at least 1.
+/// Returns a size or count, which must be at least 1.
 std::int64_t size_of(const Json& json, const char* key) {
   ENSURE(config, json.is_number_unsigned(), "{}: '{}' is no number", kTaskFile, key);
   const auto size = json.get<std::uint64_t>();

@@ -25,7 +25,7 @@ struct Unit {
   std::uint64_t bytes;
 };
 
-// The largest first, so that a number is written with the unit that keeps it short.
+// The largest unit comes first, so that a number is written in the unit that makes it shortest.
 constexpr std::array kUnits{Unit{"TiB", std::uint64_t{1} << 40},
                             Unit{"TB", 1'000'000'000'000},
                             Unit{"GiB", std::uint64_t{1} << 30},
@@ -127,7 +127,7 @@ std::optional<int> digits(std::string_view text) {
   return text.starts_with('-') ? std::nullopt : parse_number<int>(text);
 }
 
-// DD:HH:MM:SS or HH:MM:SS; only the first part may pass its clock's limit.
+// Parses DD:HH:MM:SS or HH:MM:SS; only the first part may exceed its clock limit.
 std::optional<double> clock_form(std::string_view text) {
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() != 3 && parts.size() != 4) return std::nullopt;
@@ -153,7 +153,7 @@ double unit_seconds(char unit) {
   }
 }
 
-// 1h30m: numbers, each with a unit, from the largest down.
+// Parses 1h30m: numbers with units, from the largest unit down.
 std::optional<double> unit_form(std::string_view text) {
   double seconds = 0;
   double last = 2 * unit_seconds('d');

@@ -12,9 +12,8 @@
 
 namespace trainctl::spec {
 
-/// Samples a step on each device: a number, or `auto`, which `trainctl run` replaces by a number
-/// before anything else sees it. Reads as a number everywhere; while it is `auto`, as the smallest
-/// that is tried.
+/// Samples per step on each device: a number, or `auto`, which `trainctl run` replaces by a number
+/// first. It converts to a number everywhere; while it is `auto`, to the smallest candidate.
 struct BatchSize {
   static constexpr std::int64_t kSmallest = 8;
 
@@ -50,7 +49,7 @@ struct trainctl::config::Codec<trainctl::spec::BatchSize> {
 
 namespace trainctl::spec {
 
-/// A limit on bytes. In YAML a share of what is available (50%) or a number with a unit (8GiB,
+/// A limit on bytes. In YAML a share of the available bytes (50%) or a number with a unit (8GiB,
 /// 500MB).
 struct Budget {
   std::optional<std::uint64_t> bytes;
@@ -62,9 +61,9 @@ struct Budget {
   bool operator==(const Budget&) const = default;
 };
 
-/// Nothing where the text is no budget.
+/// Returns nullopt if the text is not a budget.
 std::optional<Budget> parse_budget(std::string_view text);
-/// As it would be written.
+/// Returns the text that parse_budget() reads.
 std::string to_text(const Budget& budget);
 
 }  // namespace trainctl::spec
@@ -78,13 +77,13 @@ struct trainctl::config::Codec<trainctl::spec::Budget> {
 
 namespace trainctl::spec {
 
-/// How much of an epoch runs. In YAML an integer is a number of batches, a number with a point
-/// (0.25, 1.0) a share of them, as in Lightning.
+/// How much of an epoch runs. In YAML an integer is a number of batches, a number with a decimal
+/// point (0.25, 1.0) a share of them, as in Lightning.
 struct Limit {
   std::optional<std::int64_t> batches;
   double fraction = 1;
 
-  /// The part of `total` batches that runs; a share above 0 leaves at least one.
+  /// Returns how many of `total` batches run; a share above 0 means at least one.
   [[nodiscard]] std::int64_t of(std::int64_t total) const {
     if (batches) return std::min(*batches, total);
     const auto share = static_cast<std::int64_t>(static_cast<double>(total) * fraction);
@@ -104,27 +103,29 @@ struct trainctl::config::Codec<trainctl::spec::Limit> {
 
 namespace trainctl::spec {
 
-/// Seconds of a span of time: "DD:HH:MM:SS" as in Lightning, "HH:MM:SS", or numbers with units as
-/// in "90s", "30m", "1h30m", "2d". Nothing where the text is neither, or not above zero.
+/// Returns the seconds of a duration: "DD:HH:MM:SS" as in Lightning, "HH:MM:SS", or numbers with
+/// units such as "90s", "30m", "1h30m", "2d". Returns nullopt for other text and for durations that
+/// are not positive.
 std::optional<double> parse_duration(std::string_view text);
 
-/// What a further attempt of a run that diverged changes: overrides as on the command line.
+/// The changes for a further attempt of a diverged run: overrides as on the command line.
 struct Fallback {
   std::vector<std::string> values;
   bool operator==(const Fallback&) const = default;
 };
 
-/// One of these overrides, and where it stands in the file: a text as a whole, of a map each key on
-/// the way and the value.
+/// One of these overrides, and its positions in the file: one for a text; for a map one for each
+/// key on the path, and one for the value.
 struct FallbackChange {
   std::string text;
   std::vector<config::Position> places;
-  /// The place of what stands in this column of the text, from 1.
+  /// Returns the position in the file for a column of the text, counted from 1.
   [[nodiscard]] config::Position place_of(int column) const;
 };
 
-/// What an entry of `on_divergence` changes: a text is an override, a map one for each of its
-/// leaves ({optimizer: {lr: 0.01}} and {optimizer.lr: 0.01} are the same), a list has both.
+/// Returns the changes of an entry of `on_divergence`: a text is one override, a map has one for
+/// each of its leaves ({optimizer: {lr: 0.01}} and {optimizer.lr: 0.01} are the same), a list may
+/// hold both.
 std::vector<FallbackChange> changes_of(const config::Node& entry);
 
 }  // namespace trainctl::spec

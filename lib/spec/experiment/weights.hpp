@@ -9,14 +9,14 @@
 
 namespace trainctl::spec {
 
-/// The file that the training starts from.
+/// The weights file that the training starts from.
 struct Weights {
   static constexpr auto kSummary = "The file of weights that the training starts from.";
 
   std::filesystem::path path;
   std::optional<std::string> sha256;
   bool strict = true;
-  std::string section;  // key of the state dict in a file of torch.save; "": the usual ones
+  std::string section;  // key of the state dict in a file of torch.save; "": the usual keys
   std::string prefix;
   std::map<std::string, std::string> key_map;
 
@@ -45,7 +45,7 @@ struct Weights {
 
 }  // namespace trainctl::spec
 
-/// A path alone stands for the section that names it.
+/// In YAML a path alone is a short form of the section.
 template <>
 struct trainctl::config::Codec<trainctl::spec::Weights> {
   static const std::shared_ptr<const Schema>& schema();

@@ -4,7 +4,7 @@
 
 namespace trainctl::spec::batch_transform {
 
-/// What the transforms share that mix each image with another one.
+/// Options of the transforms that mix each image with another one.
 struct Mixing {
   double alpha = 1;
 

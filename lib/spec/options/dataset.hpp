@@ -64,7 +64,7 @@ struct ImageList {
   }
 };
 
-/// What the data sets in MNIST's IDX format share: four files, plain or gzipped, in one folder.
+/// Options of the data sets in MNIST's IDX format: four files, plain or gzipped, in one folder.
 struct Idx {
   std::filesystem::path root;
   Split split = Split::train;
@@ -86,7 +86,7 @@ struct FashionMnist : Idx {
       "Fashion-MNIST: Articles of clothing, 28x28 gray, 10 classes (Xiao et al. 2017).";
 };
 
-/// What CIFAR-10 and CIFAR-100 share.
+/// Options of CIFAR-10 and CIFAR-100.
 struct Cifar {
   std::filesystem::path root;
   Split split = Split::train;
@@ -151,7 +151,7 @@ constexpr std::array<const char*, 4> enum_names(Missing) {
   return {"error", "mean", "constant", "drop"};
 }
 
-/// What tables have in common, whatever they are stored as.
+/// Options of tables in any file format.
 struct Table {
   std::filesystem::path path;
   std::string label;

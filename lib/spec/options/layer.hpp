@@ -86,7 +86,7 @@ struct Conv2d {
   }
 };
 
-/// What max_pool2d and avg_pool2d share.
+/// Options of max_pool2d and avg_pool2d.
 struct Pool2d {
   std::int64_t kernel_size = 0;
   std::optional<std::int64_t> stride;
@@ -171,7 +171,7 @@ struct LayerNorm {
   }
 };
 
-/// What layers share that look at each number by itself.
+/// The base of elementwise layers.
 struct KeepsShape {
   [[nodiscard]] static LayerStep after(const LayerInput& input) { return {input.shape, {}, {}}; }
 };
@@ -235,7 +235,7 @@ struct Flatten {
   }
 };
 
-/// LayerWalk follows the shapes through its lists of layers.
+/// LayerWalk computes the shapes within the lists of layers.
 struct Residual {
   static constexpr auto kSummary =
       "Adds what a list of layers makes of the input to the input, or to what a shortcut makes of "

@@ -94,7 +94,7 @@ struct KlDivWithLogits {
   [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::numbers; }
 };
 
-/// What losses of numbers share; they compare classes as one-hot vectors.
+/// The base of regression losses, which compare classes as one-hot vectors.
 struct OfNumbers {
   [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
 };

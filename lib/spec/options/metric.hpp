@@ -9,7 +9,7 @@ namespace trainctl::spec::metric {
 
 inline constexpr double kEvenChance = 0.5;
 
-/// What metrics of classes share that count yes-or-no answers, too.
+/// Options of class metrics that also support yes/no answers.
 struct OfAnswers {
   double threshold = kEvenChance;
 
@@ -25,7 +25,7 @@ constexpr std::array<const char*, 4> enum_names(Average) {
   return {"macro", "weighted", "micro", "binary"};
 }
 
-/// What precision, recall and f1 share.
+/// Options of precision, recall and f1.
 struct Averaged : OfAnswers {
   Average average = Average::macro;
 
@@ -106,7 +106,7 @@ struct Auroc {
   }
 };
 
-/// What metrics of numbers share.
+/// The base of regression metrics.
 struct OfNumbers {
   [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::numbers; }
 };

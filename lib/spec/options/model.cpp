@@ -79,7 +79,8 @@ std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
 
 namespace {
 
-/// One row of outputs a sample, or, where each token is learnt, a row for each of them.
+/// Returns the required output shape: one row of outputs per sample, or per token for token
+/// targets.
 layer::Shape wanted(const ModelInput& input) {
   if (input.kind.targets == Targets::tokens) return {input.shape[0], input.outputs};
   return {input.outputs};
@@ -89,7 +90,7 @@ layer::Shape wanted(const ModelInput& input) {
 
 std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
   const bool tokens = input.kind.inputs == Inputs::tokens;
-  if (input.shape.empty() || (input.outputs == 0 && !tokens)) return {};  // not known
+  if (input.shape.empty() || (input.outputs == 0 && !tokens)) return {};  // unknown
   if (input.outputs == 0)
     return {{"the model needs to know how many different tokens there are",
              "add 'vocab_size' to dataset.train"}};

@@ -52,7 +52,7 @@ struct Lenet {
 
   Activation activation = Activation::relu;
 
-  /// 32x32 as in the paper, or 28x28, which the first convolution pads to it.
+  /// Accepts 32x32 as in the paper, and 28x28, which the first convolution pads.
   static constexpr bool takes(std::int64_t height, std::int64_t width) {
     return height == width && (height == 28 || height == 32);
   }
@@ -64,23 +64,23 @@ struct Lenet {
   }
 };
 
-/// What networks share that take images alone.
+/// The base of networks that accept only images.
 struct OfImages {
   [[nodiscard]] static bool takes(Inputs inputs) { return inputs == Inputs::images; }
 };
 
-/// What a network of convolutions says of images whose sides it halves `halvings` times: the last
-/// time there has to be more than one pixel.
+/// Returns the refusals of a convolutional network that halves the sides of images `halvings`
+/// times: before the last time there must be more than one pixel.
 std::vector<Refusal> refuse_small(const ModelInput& input, int halvings);
 
-/// What networks share that halve the sides of images five times.
+/// The base of networks that halve the sides of images five times.
 struct HalvesImages : OfImages {
   [[nodiscard]] static std::vector<Refusal> refusals(const ModelInput& input) {
     return refuse_small(input, 5);
   }
 };
 
-/// The options that all sizes share.
+/// Options of all sizes.
 struct Resnet : HalvesImages {
   bool zero_init_residual = false;
 
@@ -132,8 +132,8 @@ struct ResnetCifar : OfImages {
   std::int64_t depth = 20;
   CifarShortcut shortcut = CifarShortcut::a;
 
-  /// A depth that is not 6n + 2 as well: n units of two layers in three stages, and two layers
-  /// more.
+  /// Also refuses a depth that is not 6n + 2: three stages of n units with two layers each, and two
+  /// more layers.
   [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
 
   static void describe(auto& options) {
@@ -145,7 +145,7 @@ struct ResnetCifar : OfImages {
   }
 };
 
-/// The options that MobileNetV2 and V3 share.
+/// Options of MobileNetV2 and V3.
 struct Mobilenet : HalvesImages {
   double width_mult = 1;
   double dropout = 0.2;
@@ -175,7 +175,7 @@ struct MobilenetV3Large : Mobilenet {
       "MobileNetV3-Large (Howard et al. 2019), as torchvision's: 5.5 million parameters.";
 };
 
-/// The options that all sizes share; larger ones drop more by default.
+/// Options of all sizes; larger ones have a higher default dropout.
 struct Efficientnet : HalvesImages {
   double dropout = 0.2;
   double stochastic_depth_prob = 0.2;
@@ -233,7 +233,7 @@ struct ConvnextTiny : OfImages {
   double stochastic_depth_prob = 0.1;
   double layer_scale = 1e-6;
 
-  /// The stem and three times the half divide height and width by 32.
+  /// The stem and the three downsampling layers divide height and width by 32.
   [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
 
   static void describe(auto& options) {
@@ -246,13 +246,13 @@ struct ConvnextTiny : OfImages {
   }
 };
 
-/// What the vision transformers share.
+/// Options of the vision transformers.
 struct VisionTransformer : OfImages {
   std::int64_t patch_size = 16;
   double dropout = 0;
   double attention_dropout = 0;
 
-  /// Patches have to cover the image.
+  /// Refuses images whose sides are not multiples of the patch size.
   [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
 
   static void describe(auto& options) {
@@ -335,7 +335,7 @@ struct Torchscript {
   std::optional<std::string> sha256;
 
   [[nodiscard]] static bool takes(Inputs /*inputs*/) { return true; }
-  /// The bytes of the file, which are those that `sha256` pins. Throws Error(config).
+  /// Returns the bytes of the file, after comparing them with `sha256`. Throws Error(config).
   [[nodiscard]] std::string read() const;
 
   static void describe(auto& options) {

@@ -9,7 +9,7 @@
 
 namespace trainctl::spec::optimizer {
 
-/// What differs for some parameters, chosen by name.
+/// Different settings for parameters selected by name.
 struct ParameterRule {
   static constexpr auto kSummary = "Another rate or weight decay for parameters chosen by name.";
 
@@ -29,7 +29,7 @@ struct ParameterRule {
   }
 };
 
-/// What every optimizer has: a rate, weight decay, and the parameters for which they differ.
+/// Options of every optimizer: learning rate, weight decay, and exceptions by parameter.
 struct Base {
   double lr = 1e-3;
   double weight_decay = 0;
@@ -74,7 +74,7 @@ struct Sgd : Base {
   }
 };
 
-/// What Adam and its kin share: running averages of the gradient and of its square.
+/// Options of Adam and its variants: running averages of the gradient and of its square.
 struct Moments : Base {
   std::array<double, 2> betas{0.9, 0.999};
   double eps = 1e-8;
@@ -87,7 +87,7 @@ struct Moments : Base {
   }
 };
 
-/// The options that adam and adamw share; only the default weight decay differs.
+/// Options of adam and adamw, which differ only in the default weight decay.
 struct AdamBase : Moments {
   bool amsgrad = false;
 

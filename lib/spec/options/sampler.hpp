@@ -8,7 +8,7 @@
 
 namespace trainctl::spec::sampler {
 
-/// What the samplers that draw with replacement share.
+/// Options of the samplers that draw with replacement.
 struct Drawn {
   std::optional<std::int64_t> num_samples;
 

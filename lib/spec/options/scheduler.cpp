@@ -15,7 +15,7 @@
 namespace trainctl::spec::scheduler {
 namespace {
 
-// The options as `Base` where the stage's own type derives from it.
+// Returns the options as `Base` if the type of the stage's options derives from it.
 template <class Base, class Options>
 const Base* base_of(const config::Stage& stage) {
   if constexpr (std::is_base_of_v<Base, Options>) {
@@ -62,12 +62,12 @@ using Length = spec::scheduler::WarmupLength;
 
 constexpr std::string_view kEpochs = "ep";
 constexpr std::int64_t kMostIntervals = 1'000'000'000'000;
-constexpr double kMostEpochs = 1e6;  // as max_epochs
+constexpr double kMostEpochs = 1e6;  // the maximum of max_epochs
 constexpr auto kWanted =
     "a number of intervals (500), of epochs (5ep) or a fraction of the run "
     "(0.05)";
 
-/// The number before "ep"; nothing where the text is not of that form.
+/// Returns the number before "ep"; nullopt if the text has another form.
 std::optional<double> epochs_in(std::string_view text) {
   if (!text.ends_with(kEpochs)) return std::nullopt;
   text.remove_suffix(kEpochs.size());

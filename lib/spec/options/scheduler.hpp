@@ -15,11 +15,11 @@ namespace trainctl::spec::scheduler {
 enum class Interval { epoch, step };
 constexpr std::array<const char*, 2> enum_names(Interval) { return {"epoch", "step"}; }
 
-/// "5 epochs", "1 step".
+/// Returns "5 epochs", "1 step".
 std::string counted(std::int64_t count, Interval interval);
 
-/// The length of a warm-up. In YAML `500` counts the scheduler's intervals, `5ep` epochs, and a
-/// number with a point (`0.05`) is a fraction of the run.
+/// The length of a warm-up. In YAML `500` is a number of the scheduler's intervals, `5ep` a number
+/// of epochs, and a number with a decimal point (`0.05`) a fraction of the run.
 struct WarmupLength {
   enum class Unit { intervals, epochs, run };
 
@@ -41,18 +41,18 @@ struct trainctl::config::Codec<trainctl::spec::scheduler::WarmupLength> {
 
 namespace trainctl::spec::scheduler {
 
-/// What a schedule knows of the run that it is laid over.
+/// The properties of the run that a schedule is computed for.
 struct ScheduledRun {
-  Interval interval = Interval::epoch;         // what the schedule counts
-  std::int64_t steps_per_epoch = 0;            // 0: not known
-  std::optional<std::int64_t> intervals = {};  // of the whole run; absent: not known
+  Interval interval = Interval::epoch;         // the unit of the schedule
+  std::int64_t steps_per_epoch = 0;            // 0: unknown
+  std::optional<std::int64_t> intervals = {};  // of the whole run; nullopt: unknown
 };
 
-/// The length in the intervals of the schedule; nothing where the run does not tell it. Above 0 it
-/// is at least one interval.
+/// Returns the length in the schedule's intervals; nullopt if it depends on an unknown property of
+/// the run. A length above 0 is at least one interval.
 std::optional<std::int64_t> intervals_of(const WarmupLength& length, const ScheduledRun& run);
 
-/// What every scheduler has: a linear warm-up before its own curve.
+/// Options of every scheduler: a linear warm-up before its curve.
 struct Warmup {
   WarmupLength warmup;
   double warmup_start_factor = 0.1;
@@ -70,7 +70,7 @@ struct Warmup {
   }
 };
 
-/// The warm-up of a scheduler; null where it has none.
+/// Returns the warm-up of a scheduler; null if it has none.
 const Warmup* warmup_of(const config::Stage& stage);
 
 struct StepLr : Warmup {
@@ -343,12 +343,13 @@ struct SequentialLr {
 
 namespace trainctl::spec {
 
-/// The momentum at which a scheduler that cycles it starts, or one in a sequence; nothing where
+/// Returns the initial momentum of a scheduler that cycles it, also within a sequence; nullopt if
 /// none does.
 std::optional<double> scheduled_momentum(const config::Stage& stage);
 
-/// The optimizer that runs under the scheduler: one whose own momentum is 0 gets that of a
-/// scheduler which cycles it, as PyTorch's OneCycleLR sets it, so that it keeps the buffers.
+/// Returns the optimizer to use with the scheduler. If its momentum is 0 and the scheduler cycles
+/// the momentum, it gets the scheduler's, like PyTorch's OneCycleLR sets it, so that it allocates
+/// buffers.
 config::Stage with_scheduled_momentum(const config::Stage& stage,
                                       const config::Stage& scheduler_stage);
 

@@ -295,7 +295,7 @@ constexpr std::array<const char*, 3> enum_names(AutoAugmentPolicy) {
   return {"imagenet", "cifar10", "svhn"};
 }
 
-/// What augmentations by a policy share.
+/// Options of augmentations with a policy.
 struct Augment {
   Interpolation interpolation = Interpolation::nearest;
   std::optional<config::OneOrMore<int>> fill;
@@ -320,7 +320,7 @@ struct AutoAugment : Augment {
   }
 };
 
-/// What those share whose operations have numbered strengths.
+/// Options of augmentations whose operations have numbered magnitudes.
 struct AugmentWithBins : Augment {
   int num_magnitude_bins = 31;
 

@@ -20,7 +20,7 @@
 namespace trainctl::stages {
 namespace {
 
-/// A layer without parameters: a function of its input, and of the mode where it asks for it.
+/// A layer without parameters: a function of the input, and optionally of the mode.
 template <class Function>
 class FunctionLayer final : public stage::Module {
  public:

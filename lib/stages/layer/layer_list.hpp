@@ -8,11 +8,11 @@
 
 namespace trainctl::stages {
 
-/// A sequential model, or a branch of one: layers, each fed with the output of the one before it.
-/// The parameters of the fourth are called 3.weight, 3.bias.
+/// A sequential model or a branch of one, like nn.Sequential. The parameters of the fourth layer
+/// are called 3.weight, 3.bias.
 class LayerList final : public stage::Model {
  public:
-  /// The shapes fit: they were followed from layer to layer before.
+  /// The shapes of consecutive layers must fit; the caller has checked them.
   LayerList(const std::vector<config::Stage>& layers, spec::layer::LayerInput input);
 
   at::Tensor forward(const at::Tensor& inputs) override;

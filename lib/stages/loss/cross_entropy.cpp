@@ -18,16 +18,16 @@
 namespace trainctl::stages {
 namespace {
 
-constexpr std::int64_t kNoLabel = -100;  // torch's default of ignore_index
+constexpr std::int64_t kNoLabel = -100;  // default of ignore_index in torch
 
-/// As torch.nn.CrossEntropyLoss: with class weights, or rows that are ignored, the mean is that of
-/// what counts in all that makes one step.
+/// Follows torch.nn.CrossEntropyLoss. With class weights or ignored rows, the mean is over the
+/// weights of all rows in an optimizer step.
 ///
-/// A mixed row is one of PyTorch's probability targets, p = lambda onehot(own) + (1 - lambda)
+/// A mixed row is a PyTorch probability target, p = lambda onehot(own) + (1 - lambda)
 /// onehot(partner). Its loss, -sum_c weight_c ((1 - smoothing) p_c + smoothing / classes) log
 /// softmax_c, is linear in p: it is lambda L(own) + (1 - lambda) L(partner), where L is the loss of
-/// one class. As PyTorch has it, the mean of such rows divides by their number, also where classes
-/// have weights.
+/// one class. As in PyTorch, the mean over such rows divides by their number, even with class
+/// weights.
 class CrossEntropy final : public stage::Loss {
  public:
   CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
@@ -81,8 +81,8 @@ class CrossEntropy final : public stage::Loss {
   std::optional<at::Tensor> weight_;
 };
 
-/// As torch.nn.NLLLoss: with class weights, or rows that are ignored, the mean is that of what
-/// counts in all that makes one step.
+/// Follows torch.nn.NLLLoss. With class weights or ignored rows, the mean is over the weights of
+/// all rows in an optimizer step.
 class Nll final : public stage::Loss {
  public:
   Nll(const spec::loss::Nll& options, const stage::LossContext& context)
@@ -99,7 +99,7 @@ class Nll final : public stage::Loss {
     return {std::move(value), weight_of(rows.classes, weight_, ignored_)};
   }
 
-  /// Divides by the rows, also where classes have weights, as cross_entropy does.
+  /// Divides by the number of rows even with class weights, like cross_entropy.
   stage::LossValue forward_mixed(const at::Tensor& logits,
                                  const stage::MixedTargets& targets) override {
     const auto rows = [&](const at::Tensor& classes) {
@@ -116,7 +116,7 @@ class Nll final : public stage::Loss {
   std::optional<at::Tensor> weight_;
 };
 
-/// As torch.nn.BCEWithLogitsLoss: the mean over rows and outputs.
+/// Follows torch.nn.BCEWithLogitsLoss: the mean over rows and outputs.
 class BceWithLogits final : public stage::Loss {
  public:
   BceWithLogits(const spec::loss::BceWithLogits& options, const stage::LossContext& context)
@@ -129,7 +129,7 @@ class BceWithLogits final : public stage::Loss {
         {}};
   }
 
-  /// It is linear in the targets: mixed rows are learnt from as numbers between 0 and 1.
+  /// The loss is linear in the targets, so mixed rows get targets between 0 and 1.
   stage::LossValue forward_mixed(const at::Tensor& logits,
                                  const stage::MixedTargets& targets) override {
     const at::Tensor lambda = targets.lambda.unsqueeze(1).to(logits.scalar_type());
@@ -143,8 +143,8 @@ class BceWithLogits final : public stage::Loss {
 
 constexpr double kLeast = 1e-12;
 
-/// Lin et al. 2017, equation 4 and 5: the mean of alpha (1 - p)^gamma times the cross entropy,
-/// where p is the probability of what is right.
+/// The focal loss of Lin et al. 2017, equations 4 and 5: the mean of alpha (1 - p)^gamma times the
+/// cross entropy, where p is the probability of the true class.
 class Focal final : public stage::Loss {
  public:
   Focal(const spec::loss::Focal& options, const stage::LossContext& context)
@@ -156,7 +156,7 @@ class Focal final : public stage::Loss {
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor entropy =
         targets.dim() == logits.dim() ? of_numbers(logits, targets) : of_classes(logits, targets);
-    // The slope of a power below 1 is infinite at 0, where a row is certain.
+    // The derivative of a power below 1 is infinite at 0, where p is 1.
     const at::Tensor wrong = (1 - right(entropy, logits, targets)).clamp_min(kLeast);
     at::Tensor each = entropy * wrong.pow(gamma_);
     if (alpha_) each = each * (targets * *alpha_ + (1 - targets) * (1 - *alpha_));
@@ -171,7 +171,7 @@ class Focal final : public stage::Loss {
   static at::Tensor of_numbers(const at::Tensor& logits, const at::Tensor& targets) {
     return at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::None);
   }
-  /// The probability of what is right.
+  /// Returns the probability of the true class.
   static at::Tensor right(const at::Tensor& entropy, const at::Tensor& logits,
                           const at::Tensor& targets) {
     if (targets.dim() != logits.dim()) return (-entropy).exp();
@@ -183,8 +183,8 @@ class Focal final : public stage::Loss {
   std::optional<double> alpha_;
 };
 
-/// As torch.nn.KLDivLoss(reduction="batchmean") of log_softmax(logits): the sum over the outputs,
-/// the mean over the rows.
+/// Follows torch.nn.KLDivLoss(reduction="batchmean") on log_softmax(logits): the sum over the
+/// outputs, the mean over the rows.
 class KlDivWithLogits final : public stage::Loss {
  public:
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {

@@ -22,14 +22,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kNoClass = -100;  // as torch has it
+constexpr std::int64_t kNoClass = -100;  // default of ignore_index in torch
 
 double scale_of(const FusedEntropy& options, std::int64_t rows) {
   return options.reduction == FusedEntropy::Reduction::mean ? 1 / static_cast<double>(rows) : 1;
 }
 
-/// The losses of the rows, and into `gradients`, if it is defined, what the logits move the
-/// result by.
+/// Returns the losses of the rows, and writes the derivative of the result with respect to the
+/// logits into `gradients` if it is defined.
 at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& classes,
                      const FusedEntropy& options, const at::Tensor& gradients) {
   const at::Tensor rows = logits.contiguous();
@@ -76,8 +76,8 @@ struct Fused : torch::autograd::Function<Fused> {
   }
 };
 
-/// As the dispatcher does for an operator: profilers see it whole, and its number is that of the
-/// node that it makes, so that the backward pass is told to be the loss's.
+/// Records the call like the dispatcher does for an operator, so that profilers show it. It has the
+/// sequence number of its autograd node, so that the backward pass is attributed to the loss.
 at::Tensor apply_recorded(const at::Tensor& logits, const at::Tensor& classes,
                           const FusedEntropy& options) {
   at::RecordFunction record(at::RecordScope::FUNCTION);

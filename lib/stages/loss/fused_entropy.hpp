@@ -7,19 +7,21 @@
 
 namespace trainctl::stages {
 
-/// Whether a GPU's own kernel takes them: float32 logits [N, K], classes int64 [N].
+/// Returns whether a CUDA kernel supports the arguments: float32 logits [N, K] and int64 classes
+/// [N].
 bool fuses_entropy(const at::Tensor& logits, const at::Tensor& classes);
 
+/// Options of fused_entropy().
 struct FusedEntropy {
-  enum class Reduction { sum, mean };  // of all rows, those that are ignored too
+  enum class Reduction { sum, mean };  // over all rows, including ignored ones
   Reduction reduction = Reduction::mean;
   double label_smoothing = 0;
-  std::optional<std::int64_t> ignored = std::nullopt;  // the class of rows whose loss is 0
+  std::optional<std::int64_t> ignored = std::nullopt;  // rows of this class have loss 0
 };
 
-/// The cross entropy of rows and its gradient, both made in one go; where no kernel is, by its
-/// twin for CPUs. A class that is not below K makes it NaN. It has no second derivative. Throws
-/// Error(resource) where the GPU refuses.
+/// Computes the cross entropy of rows and its gradient in one pass; on a CPU with an equivalent
+/// implementation. A class of K or more makes the loss NaN. Has no second derivative. Throws
+/// Error(resource) if the kernel launch fails.
 at::Tensor fused_entropy(const at::Tensor& logits, const at::Tensor& classes,
                          const FusedEntropy& options);
 

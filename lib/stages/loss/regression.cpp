@@ -14,8 +14,8 @@
 namespace trainctl::stages {
 namespace {
 
-/// The mean of a function of logits and targets over rows and outputs, as the loss of torch.nn with
-/// its name.
+/// The mean of a function of logits and targets over rows and outputs, like the torch.nn loss of
+/// the same name.
 template <class Function>
 class RegressionLoss final : public stage::Loss {
  public:

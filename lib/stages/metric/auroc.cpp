@@ -23,11 +23,11 @@ using spec::metric::AurocAverage;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Scores, each with the number of positive and negative rows that have it.
+/// Scores with the number of positive and negative rows that have each.
 struct ScoreCounts {
-  at::Tensor scores;    // float64 [classes, points], as the others
-  at::Tensor positive;  // rows of the class
-  at::Tensor negative;  // rows of other classes
+  at::Tensor scores;    // float64 [classes, points], like the other members
+  at::Tensor positive;  // number of rows of the class
+  at::Tensor negative;  // number of rows of other classes
 };
 
 ScoreCounts joined(const ScoreCounts& a, const ScoreCounts& b) {
@@ -39,13 +39,14 @@ ScoreCounts moved(const ScoreCounts& points, at::Device device) {
   return {points.scores.to(device), points.positive.to(device), points.negative.to(device)};
 }
 
-/// Each class's points in ascending order of their scores.
+/// Sorts each class's points by ascending score.
 ScoreCounts sorted(const ScoreCounts& points) {
   auto [scores, order] = points.scores.sort(/*stable=*/true, /*dim=*/1, /*descending=*/false);
   return {scores, points.positive.gather(1, order), points.negative.gather(1, order)};
 }
 
-/// At most `bins` points per class, each of about as many rows: a bin has its largest score.
+/// Merges the points of each class into at most `bins` points of about equally many rows. A bin has
+/// the largest score of its points.
 ScoreCounts binned_by_quantile(const ScoreCounts& points, std::int64_t bins) {
   const ScoreCounts from = sorted(points);
   const at::Tensor rows = from.positive + from.negative;
@@ -54,7 +55,7 @@ ScoreCounts binned_by_quantile(const ScoreCounts& points, std::int64_t bins) {
   const at::Tensor bin =
       ((up_to - rows) * static_cast<double>(bins) / total).to(at::kLong).clamp(0, bins - 1);
   const at::Tensor zeros = at::zeros({rows.size(0), bins}, rows.options());
-  // A point without rows must not move a bin's score.
+  // A point without rows must not change a bin's score.
   const at::Tensor scores = at::where(rows > 0, from.scores, at::full_like(rows, -kInfinity));
   return {at::full_like(zeros, -kInfinity).scatter_reduce(1, bin, scores, "amax"),
           zeros.scatter_add(1, bin, from.positive), zeros.scatter_add(1, bin, from.negative)};
@@ -66,8 +67,9 @@ struct Area {
   double negatives = 0;
 };
 
-/// The share of pairs of a positive and a negative row in which the positive one has the higher
-/// score; ties count half. NaN where a row's score is NaN. `points` are sorted and on the CPU.
+/// Returns the share of pairs of a positive and a negative row in which the positive one has the
+/// higher score; ties count half. NaN if a row's score is NaN. `points` must be sorted and on the
+/// CPU.
 Area area_of(const ScoreCounts& points, std::int64_t of_class) {
   const at::Tensor scores = points.scores[of_class].contiguous();
   const at::Tensor positive = points.positive[of_class].contiguous();
@@ -93,21 +95,22 @@ Area area_of(const ScoreCounts& points, std::int64_t of_class) {
   return area;
 }
 
-/// log(p / (1 - p)) of each class's probability p, in float64 [N, classes]: the logit less the
-/// log-sum-exp of the others, which loses nothing where p is next to 0 or 1.
+/// Returns log(p / (1 - p)) for each class's probability p as float64 [N, classes]: the logit minus
+/// the log-sum-exp of the others, which stays precise for p near 0 or 1.
 at::Tensor log_odds_of_classes(const at::Tensor& logits) {
-  if (logits.size(1) == 2) return logits - logits.flip(1);  // keeps ties
+  if (logits.size(1) == 2) return logits - logits.flip(1);  // keeps ties exact
   auto [largest, place] = logits.max(1, /*keepdim=*/true);
   const at::Tensor shares = (logits - largest).exp();
-  // Of the largest logit's class the difference would cancel: its others are summed by themselves.
+  // For the class of the largest logit the subtraction would cancel, so the others are summed
+  // directly.
   const at::Tensor rest = logits.scatter(1, place, -kInfinity).logsumexp(1, /*keepdim=*/true);
   const at::Tensor others = (shares.sum(1, /*keepdim=*/true) - shares).log() + largest;
   return logits - others.scatter(1, place, rest);
 }
 
-/// Keeps the score of each row, so that the area is exact however the rows are split into batches
-/// and ranks. `sums()` is what it keeps: [points per class, their scores, positive and negative
-/// counts, then each row's scores and labels].
+/// Stores the score of each row, so that the area is exact however the rows are split into batches
+/// and ranks. `sums()` holds: [points per class, their scores, positive and negative counts, then
+/// each row's scores and labels].
 class Auroc final : public stage::GrowingMetric {
  public:
   Auroc(const spec::metric::Auroc& options, const stage::MetricContext& context)
@@ -130,7 +133,7 @@ class Auroc final : public stage::GrowingMetric {
     }
     scores_ += exact.numel();
     if (scores_ <= options_.max_scores) return;
-    // On the host: CUDA has no deterministic kernels for it.
+    // On the host, because CUDA has no deterministic kernel for scatter_add.
     points_ = moved(binned_by_quantile(moved(points(), at::kCPU), options_.bins), number_.device());
     rows_.clear();
     scores_ = 0;
@@ -163,7 +166,7 @@ class Auroc final : public stage::GrowingMetric {
     scores_ += rows_.back().size(0) * classes_;
   }
 
-  /// NaN where no class has rows both of it and of others.
+  /// NaN if no class has both positive and negative rows.
   [[nodiscard]] double value() const override {
     const ScoreCounts host = sorted(moved(points(), at::kCPU));
     double weighed = 0;
@@ -186,14 +189,14 @@ class Auroc final : public stage::GrowingMetric {
   }
 
  private:
-  static constexpr double kLeftOut = -1;  // the label of a row that does not count
+  static constexpr double kLeftOut = -1;  // label of a row that does not count
 
-  /// The class, or a yes (1) or no (0) per answer.
+  /// One class index, or one yes (1) or no (0) per output.
   [[nodiscard]] std::int64_t labels_per_row() const {
     return targets_ == spec::Targets::numbers ? classes_ : 1;
   }
 
-  /// All that was kept.
+  /// Returns all stored scores as points.
   [[nodiscard]] ScoreCounts points() const {
     if (rows_.empty()) return points_;
     const at::Tensor rows = at::cat(rows_);
@@ -208,12 +211,12 @@ class Auroc final : public stage::GrowingMetric {
   }
 
   spec::metric::Auroc options_;
-  std::int64_t classes_;  // or answers
+  std::int64_t classes_;  // or outputs with yes/no targets
   spec::Targets targets_;
   at::TensorOptions number_;
-  ScoreCounts points_;            // of the rows before the last time that there were too many
-  std::vector<at::Tensor> rows_;  // float64 [rows, classes + labels_per_row()] of each batch since
-  std::int64_t scores_ = 0;       // in rows_
+  ScoreCounts points_;            // binned rows from before the last overflow of max_scores
+  std::vector<at::Tensor> rows_;  // float64 [rows, classes + labels_per_row()], one per batch since
+  std::int64_t scores_ = 0;       // number of scores in rows_
   at::Tensor sums_;
 };
 

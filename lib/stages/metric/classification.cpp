@@ -25,9 +25,9 @@ using spec::metric::Average;
 enum class Score { precision, recall, f1 };
 
 struct Counts {
-  double right = 0;   // of the class and called so
-  double called = 0;  // so
-  double actual = 0;  // of the class
+  double right = 0;   // rows of the class with this prediction
+  double called = 0;  // rows with this prediction
+  double actual = 0;  // rows of the class
 
   Counts& operator+=(const Counts& other) {
     right += other.right;
@@ -45,11 +45,11 @@ double score_of(Score score, const Counts& counts) {
   return share(2 * counts.right, counts.called + counts.actual);
 }
 
-/// A score from three counts of every class: rows of it, rows called so, and rows that are both.
-/// Exact over batches and ranks. Where nothing was called so, or none is of it, a class scores 0,
-/// as sklearn has it. Of numbers each column is a class, which an answer that is yes is of, and
-/// none is left out of the mean. Throws Error(config) where `average` is binary and there are not
-/// two classes, and for a threshold with classes.
+/// A score computed from three counts per class: rows of the class, rows predicted as the class,
+/// and rows that are both. Exact over batches and ranks. A class without rows or predictions scores
+/// 0, as in sklearn. For numeric targets each output is a class with yes/no answers, and the mean
+/// includes every output. Throws Error(config) if `average` is binary but there are not two
+/// classes, and for a threshold with class targets.
 class ClassMetric final : public stage::Metric {
  public:
   ClassMetric(std::string name, Score score, const spec::metric::Averaged& options,
@@ -82,7 +82,7 @@ class ClassMetric final : public stage::Metric {
 
   at::Tensor& sums() override { return sums_; }
 
-  /// NaN before the first row.
+  /// Returns NaN before the first row.
   [[nodiscard]] double value() const override {
     const at::Tensor host = sums_.cpu();
     const double* sums = host.const_data_ptr<double>();
@@ -109,7 +109,7 @@ class ClassMetric final : public stage::Metric {
   void reset() override { sums_.zero_(); }
 
  private:
-  /// Whole numbers: exact in any order.
+  /// Counts are integers, so the order of additions does not matter.
   void add(std::int64_t kind, const at::Tensor& classes, const at::Tensor& counts) {
     sums_.narrow(0, kind * classes_, classes_).scatter_add_(0, classes, counts);
   }
@@ -127,8 +127,8 @@ class ClassMetric final : public stage::Metric {
   Score score_;
   Average average_;
   std::int64_t classes_;
-  std::optional<double> least_logit_;  // set: numbers are answers
-  at::Tensor sums_;                    // [count, class]; of answers the rows stand behind them
+  std::optional<double> least_logit_;  // set: targets are yes/no answers
+  at::Tensor sums_;  // [count, class]; for yes/no answers the number of rows follows
 };
 
 class Accuracy final : public Averaged {
@@ -144,7 +144,7 @@ class Accuracy final : public Averaged {
   }
 
  private:
-  std::optional<double> least_logit_;  // set: numbers are answers
+  std::optional<double> least_logit_;  // set: targets are yes/no answers
 };
 
 class TopKAccuracy final : public Averaged {
@@ -167,7 +167,7 @@ class TopKAccuracy final : public Averaged {
 
 constexpr std::int64_t kMostClasses = 2000;
 
-/// [class, what it was called], counts in float64.
+/// Counts as float64 [true class, predicted class].
 class ConfusionMatrix final : public stage::Metric {
  public:
   explicit ConfusionMatrix(const stage::MetricContext& context) : classes_(context.classes) {

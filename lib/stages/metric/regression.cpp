@@ -28,11 +28,11 @@ class Rmse final : public Averaged {
   [[nodiscard]] double value() const override { return std::sqrt(Averaged::value()); }
 };
 
-/// Of a difference of sums in float64: less is no variance.
+/// Relative error of a float64 difference of sums: a smaller difference counts as no variance.
 constexpr double kRounding = 1e-12;
 
-/// 1 - residual / total sum of squares of each number, averaged. The sums are kept in float64, that
-/// of squares too, so that batches and ranks add up.
+/// The mean over outputs of 1 - residual / total sum of squares. All sums are float64, so that
+/// batches and ranks can be added.
 class R2 final : public stage::Metric {
  public:
   explicit R2(const stage::MetricContext& context)
@@ -52,8 +52,8 @@ class R2 final : public stage::Metric {
 
   at::Tensor& sums() override { return sums_; }
 
-  /// NaN before the first row. Of a number that is always the same it is 1 where that is met, else
-  /// 0, as scikit-learn's r2_score has it.
+  /// NaN before the first row. If a target is constant, the score is 1 for exact predictions and 0
+  /// otherwise, like scikit-learn's r2_score.
   [[nodiscard]] double value() const override {
     const at::Tensor host = sums_.cpu();
     const double* sums = host.const_data_ptr<double>();
@@ -63,7 +63,7 @@ class R2 final : public stage::Metric {
       const double sum = sums[outputs_ + k], squares = sums[2 * outputs_ + k];
       const double total = squares - sum * sum / rows;
       const bool varies = !(total <= kRounding * squares);
-      const double met = sums[k] == 0 ? 1 : 0 * sums[k];  // NaN goes on as it is
+      const double met = sums[k] == 0 ? 1 : 0 * sums[k];  // 0 * NaN keeps NaN
       all += varies ? 1 - sums[k] / total : met;
     }
     return all / static_cast<double>(outputs_);

@@ -11,7 +11,7 @@
 
 namespace trainctl::stages {
 
-/// A mean as two sums, [sum, count]: that of hits is exact in float64 up to 2^53 rows, whatever the
+/// A mean stored as [sum, count]. Sums of hits are exact in float64 up to 2^53 rows, independent of
 /// batches and ranks.
 class Averaged : public stage::Metric {
  public:
@@ -23,7 +23,7 @@ class Averaged : public stage::Metric {
 
   [[nodiscard]] std::string name() const override { return name_; }
   at::Tensor& sums() override { return sums_; }
-  /// The mean; NaN before the first row.
+  /// Returns the mean; NaN before the first row.
   [[nodiscard]] double value() const override {
     const at::Tensor host = sums_.cpu();
     return host.const_data_ptr<double>()[0] / host.const_data_ptr<double>()[1];
@@ -31,13 +31,13 @@ class Averaged : public stage::Metric {
   void reset() override { sums_.zero_(); }
 
  protected:
-  /// Adds on the device, without waiting for it.
+  /// Adds values on their device without synchronizing.
   void add(const at::Tensor& values) {
     sum_.add_(values.sum(at::kDouble));
     count_.add_(values.numel());
   }
 
-  /// The same of hits, bool of any shape, in so many rows.
+  /// Adds hits, a bool tensor of any shape, that come from `rows` rows.
   void add_hits(const at::Tensor& hit, std::int64_t rows) {
     if (sums_.is_cpu()) return add_hits_here(hit.contiguous(), rows);
     sum_.add_(hit.sum());
@@ -45,7 +45,7 @@ class Averaged : public stage::Metric {
   }
 
  private:
-  /// Without three operators a step.
+  /// Avoids three operator calls per step.
   void add_hits_here(const at::Tensor& hit, std::int64_t rows) {
     const bool* first = hit.const_data_ptr<bool>();
     double* sums = sums_.mutable_data_ptr<double>();

@@ -21,7 +21,7 @@ class LinearModel final : public LayeredModule {
   Linear fc_;
 };
 
-/// fc1, activation, dropout, fc2, ... on the flattened input; the last layer gives the logits.
+/// fc1, activation, dropout, fc2, ... on the flattened input; the last layer returns the logits.
 class Mlp final : public LayeredModule {
  public:
   Mlp(const spec::model::Mlp& options, const stage::ModelContext& context)
@@ -52,9 +52,9 @@ class Mlp final : public LayeredModule {
 };
 
 constexpr std::int64_t kClassicSize =
-    32;  // LeCun et al. 1998; 28x28 digits are padded to it by the first convolution
+    32;  // LeCun et al. 1998; the first convolution pads 28x28 digits to this size
 
-/// Padding of the first convolution for the input's size.
+/// Returns the padding of the first convolution for the input size.
 std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
   ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W",
          fmt::join(shape, "x"));
@@ -64,7 +64,8 @@ std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
   return (kClassicSize - shape[1]) / 2;
 }
 
-/// conv1 (6), pool, conv2 (16), pool, fc1 (120), fc2 (84), fc3: the names of PyTorch's tutorial.
+/// conv1 (6), pool, conv2 (16), pool, fc1 (120), fc2 (84), fc3, with the names of PyTorch's
+/// tutorial.
 class Lenet final : public LayeredModule {
  public:
   Lenet(const spec::model::Lenet& options, const stage::ModelContext& context)

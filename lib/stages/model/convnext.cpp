@@ -21,7 +21,8 @@ constexpr std::array<std::int64_t, 4> kWidths{96, 192, 384, 768};
 constexpr std::array<std::int64_t, 4> kDepths{3, 3, 9, 3};
 constexpr std::int64_t kBlocks = 18;
 
-/// A depthwise 7x7 convolution, and an MLP of four times the width at each pixel.
+/// A depthwise 7x7 convolution, then an MLP with a hidden width of four times the channels at each
+/// pixel.
 struct ConvnextBlock {
   at::Tensor layer_scale;
   Conv2d conv;
@@ -54,7 +55,7 @@ ConvnextBlock make_convnext_block(const Scope& scope, std::int64_t width, double
   return block;
 }
 
-/// Normalization and a convolution that halves the image.
+/// Normalization and a convolution that halves the image size.
 struct Downsampling {
   LayerNorm norm;
   Conv2d conv;
@@ -62,7 +63,7 @@ struct Downsampling {
 
 struct Stage {
   std::vector<ConvnextBlock> blocks;
-  std::optional<Downsampling> downsampling;  // none at the end
+  std::optional<Downsampling> downsampling;  // not set for the last stage
 };
 
 class ConvnextTiny final : public LayeredModule {
@@ -99,7 +100,7 @@ class ConvnextTiny final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
-  /// Its blocks are features.1, 3, 5 and 7, what halves the image lies between them.
+  /// Adds blocks as features.1, 3, 5 and 7; the downsampling layers are in between.
   void add_stage(const Scope& features, std::size_t index,
                  const spec::model::ConvnextTiny& options) {
     Stage& stage = stages_.emplace_back();
@@ -122,10 +123,10 @@ class ConvnextTiny final : public LayeredModule {
                                                          .bias = Bias::with});
   }
 
-  /// torchvision's constructor draws every convolution and linear layer anew, in their order.
+  /// torchvision's constructor reinitializes every convolution and linear layer in order.
   void redraw_weights() {
     const at::NoGradGuard guard;
-    bool drawn = false;  // the weight that a bias belongs to
+    bool drawn = false;  // whether the weight before a bias was reinitialized
     for (const auto& [name, tensor] : parameters()) {
       if (name.ends_with(".weight")) {
         drawn = tensor.dim() > 1;

@@ -26,11 +26,11 @@ constexpr std::array<EfficientnetRow, 7> kEfficientnetRows{{{1, 3, 1, 32, 16, 1}
                                                             {6, 3, 1, 192, 320, 1}}};
 
 struct EfficientnetSize {
-  double width;  // B0 is scaled by it
+  double width;  // scale factors relative to B0
   double depth;
 };
 
-/// The blocks of each row, in the width and depth of the size.
+/// Returns the blocks of each row, scaled to the width and depth of the model.
 std::array<std::vector<MbConvPlan>, kEfficientnetRows.size()> scaled_rows(
     const EfficientnetSize& size) {
   const auto channels = [&](std::int64_t count) {
@@ -56,8 +56,8 @@ std::array<std::vector<MbConvPlan>, kEfficientnetRows.size()> scaled_rows(
 }
 
 /// EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (Tan & Le 2019,
-/// arXiv:1905.11946) with torchvision's names, weights of a seed and logits:
-/// features.0, seven rows of blocks, the last convolution; classifier.1.
+/// arXiv:1905.11946). Names, logits and initial weights for a seed are torchvision's: features.0,
+/// seven rows of blocks, the last convolution; classifier.1.
 class Efficientnet final : public LayeredModule {
  public:
   Efficientnet(const EfficientnetSize& size, const spec::model::Efficientnet& options,

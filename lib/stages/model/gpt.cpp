@@ -26,8 +26,8 @@ at::Tensor drawn(at::IntArrayRef shape, double deviation) {
   return tensor;
 }
 
-/// A linear layer as GPT-2's files have it, which call it Conv1D: its weight is [in, out], the
-/// transpose of nn.Linear's.
+/// A linear layer in the format of GPT-2's files, where it is called Conv1D: the weight is [in,
+/// out], the transpose of nn.Linear's.
 struct GptLinear {
   at::Tensor weight;
   at::Tensor bias;
@@ -66,8 +66,8 @@ struct GptBlock {
   }
 };
 
-/// What is added to the residual stream, twice a block, starts smaller the more blocks there are
-/// (Radford et al. 2019, section 2.3).
+/// The two layers per block that write to the residual stream have initial weights scaled by
+/// 1/sqrt(2 layers) (Radford et al. 2019, section 2.3).
 GptBlock make_gpt_block(const Scope& scope, const spec::model::Gpt& options) {
   const std::int64_t width = options.width;
   const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
@@ -83,8 +83,8 @@ GptBlock make_gpt_block(const Scope& scope, const spec::model::Gpt& options) {
   return block;
 }
 
-/// The names are those of GPT-2's published file, "wte.weight" to "ln_f.bias". The output layer is
-/// the token embedding itself. Weights are drawn in the order of the names.
+/// The names are those of GPT-2's published weights, "wte.weight" to "ln_f.bias". The output layer
+/// shares the token embedding. Weights are initialized in the order of the names.
 class Gpt final : public LayeredModule {
  public:
   Gpt(const spec::model::Gpt& options, const stage::ModelContext& context)
@@ -98,7 +98,7 @@ class Gpt final : public LayeredModule {
     ln_f_ = make_layer_norm(scope / "ln_f", {options.width});
   }
 
-  /// tokens: int64 [N, T]; returns logits [N, T, tokens there are].
+  /// tokens: int64 [N, T]; returns logits [N, T, vocabulary size].
   at::Tensor forward(const at::Tensor& tokens) override {
     const at::Tensor places = wpe_.narrow(0, 0, tokens.size(1));
     at::Tensor x = at::dropout(embedded(tokens) + places, dropout_, training());
@@ -109,9 +109,9 @@ class Gpt final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
-  /// The output layer's gradient of all tokens is there first, and the few rows of these are added
-  /// to it: a dense one, as large and all but zero, is what takes time. A recorded CUDA step cannot
-  /// have it.
+  /// On a CPU the embedding has a sparse gradient, which is added to the dense gradient of the
+  /// output layer: a dense one would be as large but almost all zeros, and slow. CUDA graphs do not
+  /// support sparse gradients.
   [[nodiscard]] at::Tensor embedded(const at::Tensor& tokens) const {
     const bool adds_rows = wte_.is_cpu();
     return at::embedding(wte_, tokens, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,

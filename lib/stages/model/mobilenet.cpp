@@ -33,8 +33,8 @@ struct InvertedResidualPlan {
   std::int64_t expand_ratio = 1;
 };
 
-/// Expansion, depthwise convolution and linear bottleneck, with a shortcut where the shape stays.
-/// The names are torchvision's, below "conv".
+/// Expansion, depthwise convolution and linear bottleneck, with a shortcut if the shape does not
+/// change. The names are torchvision's, below "conv".
 MbConv make_inverted_residual(const Scope& scope, const InvertedResidualPlan& plan) {
   const Scope conv = scope / "conv";
   const std::int64_t hidden = plan.in * plan.expand_ratio;
@@ -86,7 +86,7 @@ class MobilenetV2 final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
-  /// Returns the channels behind it.
+  /// Returns the number of output channels.
   std::int64_t add_row(const MobilenetV2Row& row, std::int64_t in, double width) {
     const std::int64_t out = divisible_channels(static_cast<double>(row.out) * width);
     InvertedResidualPlan plan{
@@ -176,9 +176,9 @@ MbConvPlan scaled(const MobilenetV3Row& row, double width) {
           .norm = kMobilenetV3Norm};
 }
 
-/// Searching for MobileNetV3 (Howard et al. 2019, arXiv:1905.02244) with torchvision's names,
-/// weights of a seed and logits:
-/// features.0, the blocks, the last convolution; classifier.0 and classifier.3.
+/// Searching for MobileNetV3 (Howard et al. 2019, arXiv:1905.02244). Names, logits and initial
+/// weights for a seed are torchvision's: features.0, the blocks, the last convolution; classifier.0
+/// and classifier.3.
 class MobilenetV3 final : public LayeredModule {
  public:
   MobilenetV3(const MobilenetV3Size& size, const spec::model::Mobilenet& options,

@@ -18,9 +18,9 @@
 namespace trainctl::stages {
 namespace {
 
-/// What leads around a residual unit: x itself, a 1x1 convolution (option B of He et al. 2015), or,
-/// without parameters, every `stride`-th pixel with `padding` channels of zeros on both sides
-/// (option A).
+/// The shortcut of a residual unit: x itself, a 1x1 convolution (option B of He et al. 2015), or,
+/// without parameters, every `stride`-th pixel with `padding` zero channels on both sides (option
+/// A).
 struct Shortcut {
   std::optional<ConvNorm> projection;
   std::int64_t stride = 1;
@@ -31,7 +31,7 @@ struct Shortcut {
 
 enum class Projection { convolution, padding };
 
-/// Weights of the last normalization: zeros is zero_init_residual.
+/// Initial weights of the last normalization; zeros corresponds to zero_init_residual.
 enum class LastNorm { ones, zeros };
 
 struct ResidualPlan {
@@ -43,8 +43,8 @@ struct ResidualPlan {
   LastNorm last_norm = LastNorm::ones;
 };
 
-/// The unit of a residual network (He et al. 2015): convolutions, perhaps squeeze-and-excitation,
-/// the shortcut added, relu.
+/// A unit of a residual network (He et al. 2015): convolutions, optional squeeze-and-excitation,
+/// addition of the shortcut, relu.
 struct ResidualUnit {
   std::vector<ConvNorm> convs;
   std::optional<SqueezeExcitation> squeeze;
@@ -55,7 +55,7 @@ struct ResidualUnit {
 
 constexpr std::int64_t kBottleneckExpansion = 4;
 
-/// conv1 and bn1, conv2 and bn2, ...
+/// Adds convN and bnN with the next number N.
 void add_conv(ResidualUnit& unit, const Scope& scope, const Conv2dShape& shape,
               Nonlinearity nonlinearity) {
   const std::string number = std::to_string(unit.convs.size() + 1);
@@ -77,7 +77,7 @@ Shortcut make_shortcut(const Scope& scope, const ResidualPlan& plan, std::int64_
   return shortcut;
 }
 
-/// What both kinds have behind their convolutions.
+/// Adds the parts that basic blocks and bottlenecks share after their convolutions.
 ResidualUnit finish(ResidualUnit unit, const Scope& scope, const ResidualPlan& plan,
                     std::int64_t out) {
   if (plan.last_norm == LastNorm::zeros) {
@@ -96,7 +96,7 @@ at::Tensor Shortcut::operator()(const at::Tensor& x_nchw, stage::RunMode mode) c
   if (stride == 1 && padding == 0) return x_nchw;
   constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
   const at::Tensor pixels = x_nchw.slice(2, 0, kEnd, stride).slice(3, 0, kEnd, stride);
-  const std::array<std::int64_t, 6> pads{0, 0, 0, 0, padding, padding};  // the last dimension first
+  const std::array<std::int64_t, 6> pads{0, 0, 0, 0, padding, padding};  // last dimension first
   return at::constant_pad_nd(pixels, pads);
 }
 
@@ -135,13 +135,12 @@ enum class ResidualKind { basic, bottleneck };
 
 struct ResnetSize {
   ResidualKind kind;
-  std::array<std::int64_t, 4> depths;  // units of each stage
+  std::array<std::int64_t, 4> depths;  // number of units in each stage
   std::int64_t squeeze_ratio = 0;      // 0: without squeeze-and-excitation
 };
 
-/// Deep Residual Learning for Image Recognition (He et al. 2015, arXiv:1512.03385) with
-/// torchvision's names, weights of a seed and logits:
-/// conv1 and bn1, pooling, layer1 to layer4, fc.
+/// Deep Residual Learning for Image Recognition (He et al. 2015, arXiv:1512.03385). Names, logits
+/// and initial weights for a seed are torchvision's: conv1 and bn1, pooling, layer1 to layer4, fc.
 class Resnet final : public LayeredModule {
  public:
   Resnet(const ResnetSize& size, const spec::model::Resnet& options,
@@ -167,7 +166,7 @@ class Resnet final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
-  /// Returns the channels behind it.
+  /// Returns the number of output channels.
   std::int64_t add_stage(const ResnetSize& size, const spec::model::Resnet& options,
                          std::size_t stage, std::int64_t in) {
     const Scope layer = Scope(*this) / ("layer" + std::to_string(stage + 1));
@@ -194,8 +193,8 @@ class Resnet final : public LayeredModule {
 
 constexpr std::size_t kCifarStages = 3;
 
-/// conv1 and bn1, layer1 to layer3, fc: the names and the weights of a seed are those of
-/// torchvision's ResNet cut to this shape.
+/// conv1 and bn1, layer1 to layer3, fc. Names and initial weights for a seed are those of
+/// torchvision's ResNet with this shape.
 class ResnetCifar final : public LayeredModule {
  public:
   ResnetCifar(const spec::model::ResnetCifar& options, const stage::ModelContext& context) {

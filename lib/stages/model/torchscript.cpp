@@ -19,7 +19,8 @@
 namespace trainctl::stages {
 namespace {
 
-/// What a failure inside the script comes down to: its last line, below a traceback of the script.
+/// Returns the last line of an error in the script, which has the cause; the lines before are a
+/// traceback.
 std::string cause_of(const std::exception& error) {
   const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
   std::string_view text = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
@@ -38,7 +39,7 @@ torch::jit::Module load(const spec::model::Torchscript& options) {
   }
 }
 
-/// The module's own tensors: moving them keeps their identity, as the optimizer needs it.
+/// Registers the script module's own tensors, so that `to` moves them without replacing them.
 class Torchscript final : public stage::Module {
  public:
   Torchscript(const spec::model::Torchscript& options, const stage::ModelContext& context)
@@ -46,7 +47,7 @@ class Torchscript final : public stage::Module {
     bool trains = false;
     std::set<const c10::TensorImpl*> seen;
     for (const auto& [name, tensor] : module_.named_parameters()) {
-      if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;  // tied to another
+      if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;  // tied parameters
       const bool trained = tensor.requires_grad();
       add_parameter(name, tensor).set_requires_grad(trained);
       trains = trains || trained;

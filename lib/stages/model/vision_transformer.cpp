@@ -23,12 +23,12 @@ struct TransformerSize {
   std::int64_t width;
   std::int64_t depth;
   std::int64_t heads;
-  std::int64_t inner;  // width of the MLP between its two layers
+  std::int64_t inner;  // hidden width of the MLP
 };
 
 constexpr double kEncoderEps = 1e-6;
 
-/// Attention and MLP, each normalized before and added to what it was given.
+/// Attention and MLP, each with a normalization before it and a residual connection.
 struct EncoderBlock {
   LayerNorm ln_1;
   MultiheadAttention self_attention;
@@ -55,8 +55,8 @@ EncoderBlock make_encoder_block(const Scope& scope, const TransformerSize& size,
   return block;
 }
 
-/// torchvision's VisionTransformer, of any number of channels and of oblong images too. Throws
-/// Error(config) where patches do not cover the images.
+/// torchvision's VisionTransformer, extended to any number of channels and to images that are not
+/// square. Throws Error(config) if the image size is not divisible by the patch size.
 class VisionTransformer final : public LayeredModule {
  public:
   VisionTransformer(const TransformerSize& size, const spec::model::VisionTransformer& options,
@@ -99,7 +99,7 @@ class VisionTransformer final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
-  /// torchvision's constructor draws the patches' projection anew, and sets the head to 0.
+  /// torchvision's constructor reinitializes the patch projection and sets the head to 0.
   void redraw_ends() {
     const at::NoGradGuard guard;
     const std::int64_t fan_in = conv_proj_.weight.numel() / conv_proj_.weight.size(0);

@@ -38,10 +38,10 @@ StateNames names_of(bool amsgrad) {
   return {"exp_avg", "exp_avg_sq"};
 }
 
-/// l2: weight decay is added to the gradient (Adam); decoupled: it shrinks the weight (AdamW).
+/// l2: adds weight decay to the gradient (Adam); decoupled: shrinks the weight (AdamW).
 enum class Decay { l2, decoupled };
 
-/// Adam or AdamW, as torch.optim's with fused=True.
+/// Adam or AdamW, like torch.optim's with fused=True.
 class FusedAdam final : public FusedOptimizer {
  public:
   FusedAdam(Decay decay, const spec::optimizer::AdamBase& options,
@@ -70,16 +70,16 @@ class FusedAdam final : public FusedOptimizer {
   Kernel kernel_;
 };
 
-/// The numbers of steps as one float64 tensor [parameters]. What is computed from them loses digits
-/// in float32: 1 - 0.999 has an error of 1e-5 there, and PyTorch computes it in double.
+/// Returns the step counts as one float64 tensor [parameters]. Float32 is too imprecise for what
+/// follows: 1 - 0.999 has an error of 1e-5 there, and PyTorch uses double.
 at::Tensor in_double(at::TensorList steps) { return at::stack(steps).to(at::kDouble); }
 
-/// 1 - beta^steps, in float64.
+/// Returns 1 - beta^steps in float64.
 at::Tensor bias_correction(double beta, const at::Tensor& steps) {
   return at::pow(beta, steps).neg_().add_(1);
 }
 
-/// One scalar for each parameter of the group, in the number format of the parameters.
+/// Returns one scalar for each parameter of the group, in the dtype of the parameters.
 Tensors scalars_for(const ParameterGroup& group, const at::Tensor& values) {
   return values.to(group.parameters().front().scalar_type()).unbind();
 }
@@ -109,7 +109,7 @@ class Nadam final : public FusedOptimizer {
     for (const std::size_t member : group.active()) products.push_back(products_[index][member]);
     const at::Tensor now = momentum(steps);
     const at::Tensor next = momentum(steps.add(1));
-    at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, as torch keeps it
+    at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, like torch
     const at::Tensor product = in_double(products);
 
     Tensors root = at::_foreach_div(group.state(kSquare),
@@ -128,9 +128,10 @@ class Nadam final : public FusedOptimizer {
   void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
-  /// The momentum of Dozat's schedule after so many steps, one for each parameter, in float64.
+  /// Returns the momentum of Dozat's schedule at these step counts, one for each parameter, in
+  /// float64.
   [[nodiscard]] at::Tensor momentum(const at::Tensor& steps) const {
-    constexpr double kBase = 0.96;  // of the paper, and of torch
+    constexpr double kBase = 0.96;  // of the paper and of torch
     const double decay = options_.betas[0];
     return at::pow(kBase, steps.mul(options_.momentum_decay)).mul_(-0.5 * decay).add_(decay);
   }
@@ -152,11 +153,11 @@ class Nadam final : public FusedOptimizer {
   }
 
   spec::optimizer::Nadam options_;
-  std::vector<Tensors> products_;  // by group: of the momenta of all steps, one for each parameter
+  std::vector<Tensors> products_;  // by group: products of all momenta, one per parameter
 };
 
-/// You et al. 2019, algorithm 2, phi the identity; Adam for what is exempt from weight decay, as in
-/// timm.
+/// You et al. 2019, algorithm 2, with the identity as phi. Parameters without weight decay use
+/// Adam, as in timm.
 class Lamb final : public FusedOptimizer {
  public:
   Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
@@ -188,12 +189,12 @@ class Lamb final : public FusedOptimizer {
   void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
-  /// From weight decay, and so from the ratio.
+  /// Whether the group is exempt from weight decay, and so from the trust ratio.
   [[nodiscard]] bool is_exempt(const ParameterGroup& group) const {
     return !options_.always_adapt && options_.weight_decay > 0 && group.weight_decay() == 0;
   }
 
-  /// The length of each parameter over that of its direction; 1 where one of them is 0.
+  /// Returns the norm of each parameter divided by that of its direction; 1 if either is 0.
   static Tensors trust(at::TensorList parameters, at::TensorList directions) {
     const Tensors lengths = at::_foreach_norm(parameters);
     const Tensors steps = at::_foreach_norm(directions);

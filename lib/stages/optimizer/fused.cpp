@@ -16,7 +16,7 @@
 namespace trainctl::stages {
 namespace {
 
-/// Equal strides, where a stride means anything: those of dimensions of size 1 do not.
+/// Compares strides, except in dimensions of size 1, where they have no meaning.
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes()) return false;
   for (std::int64_t d = 0; d < a.dim(); ++d) {
@@ -36,13 +36,13 @@ void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradien
          fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
 }
 
-/// Parameters that one kernel call can take.
+/// Parameters that one kernel call can update.
 struct Alike {
   std::vector<stage::NamedTensor> members;
   ParameterSetting setting;
 };
 
-/// In order of first appearance, so that runs agree.
+/// Groups in order of first appearance, so that all runs agree.
 std::vector<Alike> grouped(const stage::OptimizerContext& context,
                            const std::vector<ParameterSetting>& settings) {
   const std::vector<stage::NamedTensor>& parameters = context.parameters;
@@ -69,7 +69,7 @@ ParameterGroup::ParameterGroup(std::vector<stage::NamedTensor> members, Paramete
       setting_(std::move(setting)),
       state_(setting_.state.size()),
       active_state_(setting_.state.size()) {
-  // CUDA kernels read a float; on the CPU the rate keeps the precision that was asked for.
+  // CUDA kernels read a float; on the CPU the rate keeps double precision.
   const at::ScalarType dtype = device().is_cpu() ? at::kDouble : at::kFloat;
   lr = at::zeros({}, at::TensorOptions(dtype).device(device()));
   for (auto& kind : state_) {
@@ -190,7 +190,7 @@ void FusedOptimizer::step_unless(const at::Tensor& found_inf) {
   }
 }
 
-// A factor of 0 would not do: 0 times what is not finite is NaN.
+// Multiplying by a factor of 0 would not work: 0 times a non-finite value is NaN.
 void FusedOptimizer::step_by_selection(const at::Tensor& found_inf) {
   if (!kept_) kept_.emplace(parameters_and_state());
   kept_->take();

@@ -13,32 +13,32 @@
 
 namespace trainctl::stages {
 
-/// Parameters of one device, dtype and setting: what a fused kernel takes in one call. The lists of
-/// those that have a gradient are kept between steps and mended where something changed, so that a
-/// step allocates nothing; the gradients themselves are not.
+/// Parameters of one device, dtype and setting, which a fused kernel updates in one call. The lists
+/// of parameters with gradients persist between steps and are updated only where something changed,
+/// so that a step allocates nothing. References to the gradients do not persist.
 class ParameterGroup {
  public:
-  /// `members` share device, dtype and setting. The tensors kept for each are zero at first.
+  /// `members` share device, dtype and setting. Their state tensors are initially zero.
   ParameterGroup(std::vector<stage::NamedTensor> members, ParameterSetting setting);
 
-  /// Every member's state of this kind, whether it has a gradient or not.
+  /// Fills the state of this kind of every member, with or without a gradient.
   void fill_state(std::size_t kind, double value);
-  /// From now on the steps that each member takes are counted, and are part of its state: "step".
+  /// Starts counting the steps of each member, as part of the state: "step".
   void count_steps();
-  /// Counts this step for the members that take part, and returns their counts (float32, 0-d).
+  /// Increments the step counts of the members with gradients and returns them (float32, 0-d).
   at::TensorList advance();
-  /// Undoes the last count where `found_inf` says that nothing was updated.
+  /// Decrements the counts again if `found_inf` says that nothing was updated.
   void take_back(const at::Tensor& found_inf);
 
-  /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter:
-  /// the CPU kernels would not notice and update the wrong elements.
+  /// Updates the lists. Throws if a gradient has other strides than its parameter: the CPU kernels
+  /// would not notice and would update the wrong elements.
   void collect();
-  /// Lets go of the gradients: whoever clears them gets their memory back.
+  /// Drops the references to the gradients, so that clearing them frees their memory.
   void release();
 
   [[nodiscard]] bool all_active() const { return active_.size() == members_.size(); }
   [[nodiscard]] bool none_active() const { return active_.empty(); }
-  /// Of parameters with a gradient; index into the members.
+  /// Indices of the members that have a gradient.
   [[nodiscard]] const std::vector<std::size_t>& active() const { return active_; }
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<at::Tensor>& gradients() const { return gradients_; }
@@ -49,18 +49,18 @@ class ParameterGroup {
   [[nodiscard]] at::Device device() const { return members_.front().tensor.device(); }
 
   [[nodiscard]] std::size_t state_kinds() const { return state_.size(); }
-  /// Whether it has a gradient or not.
+  /// Returns a member's parameter, with or without a gradient.
   [[nodiscard]] const at::Tensor& parameter(std::size_t member) const {
     return members_[member].tensor;
   }
   [[nodiscard]] const std::string& name(std::size_t member) const { return members_[member].name; }
-  /// Every member's state, whether it has a gradient or not: "fc1.weight.exp_avg".
+  /// Appends every member's state, with or without a gradient: "fc1.weight.exp_avg".
   void add_state(std::vector<stage::NamedTensor>& all) const;
   [[nodiscard]] double weight_decay() const { return setting_.weight_decay; }
 
-  /// The learning rate as the kernels read it: on the parameters' device.
+  /// The learning rate as the kernels read it: a 0-d tensor on the parameters' device.
   at::Tensor lr;
-  /// The group's own rate is a multiple of the optimizer's.
+  /// Sets the group's rate to its multiple of the optimizer's rate.
   void set_lr(double lr_of_all);
 
  private:
@@ -73,28 +73,28 @@ class ParameterGroup {
   std::vector<at::Tensor> parameters_, gradients_;
   std::vector<std::vector<at::Tensor>> active_state_;
   at::Tensor all_steps_;                          // float32 [members]; undefined: not counted
-  std::vector<at::Tensor> steps_, active_steps_;  // 0-d views of it
+  std::vector<at::Tensor> steps_, active_steps_;  // 0-d views of all_steps_
 };
 
-/// What the optimizers on fused kernels share: groups, learning rate, clearing of gradients.
+/// The base class of optimizers with fused kernels: groups, learning rate, clearing of gradients.
 class FusedOptimizer : public stage::Optimizer {
  public:
-  /// `state`: kept for each parameter.
+  /// `state` names the tensors that are kept for each parameter.
   FusedOptimizer(const stage::OptimizerContext& context, const spec::optimizer::Base& options,
                  const StateNames& state);
-  /// With a setting for each parameter of the context.
+  /// Takes one setting for each parameter of the context.
   FusedOptimizer(const stage::OptimizerContext& context, double lr,
                  const std::vector<ParameterSetting>& settings);
 
   void step() final;
-  /// On the CPU a look at the flag is free; elsewhere step_by_selection(). Those whose kernels take
-  /// the flag, which skips_for_nothing() says, get it as found_inf().
+  /// Checks the flag on the CPU, and uses step_by_selection() on other devices. Optimizers whose
+  /// kernels take the flag, see skips_for_nothing(), get it as found_inf().
   void step_unless(const at::Tensor& found_inf) final;
   [[nodiscard]] bool skips_on_device() const final { return true; }
-  /// Takes the step, and puts parameters and state back where `found_inf` is not 0: for that it
-  /// keeps copies of them. Without a look at the flag, on any device.
+  /// Runs the step and then restores parameters and state from copies if `found_inf` is not 0.
+  /// Works on any device and does not synchronize.
   void step_by_selection(const at::Tensor& found_inf);
-  /// Gradients become zero in place: they may be views into a reducer's bucket.
+  /// Zeroes gradients in place, because they may be views into a reducer's bucket.
   void zero_grad() override;
   void set_lr(double lr) override;
   [[nodiscard]] double initial_lr() const override { return initial_lr_; }
@@ -104,12 +104,13 @@ class FusedOptimizer : public stage::Optimizer {
   void serialize(StateArchive& archive) final;
 
  protected:
-  /// Updates the members that have a gradient, at least one; `index` is the group's.
+  /// Updates the members that have a gradient, of which there is at least one; `index` is the
+  /// group's.
   virtual void update(ParameterGroup& group, std::size_t index) = 0;
-  /// The flag of a step_unless() that hands it to the kernels, while it runs.
+  /// Returns the flag while step_unless() passes it to the kernels.
   [[nodiscard]] const std::optional<at::Tensor>& found_inf() const { return found_inf_; }
   virtual void use_momentum(double /*momentum*/) {}
-  /// Adds what is kept for the members of a group beside the group's own tensors.
+  /// Appends state of a group's members that is not in the group's own tensors.
   virtual void add_state_of(std::size_t /*group*/, std::vector<stage::NamedTensor>& /*all*/) const {
   }
   std::vector<ParameterGroup>& groups() { return groups_; }
@@ -121,8 +122,8 @@ class FusedOptimizer : public stage::Optimizer {
   std::vector<ParameterGroup> groups_;
   double initial_lr_;
   double lr_;
-  std::optional<double> momentum_;          // as a scheduler set it; none: that of the options
-  std::optional<stage::KeptTensors> kept_;  // from the first step_by_selection on
+  std::optional<double> momentum_;          // set by a scheduler; nullopt: that of the options
+  std::optional<stage::KeptTensors> kept_;  // created by the first step_by_selection()
   std::optional<at::Tensor> found_inf_;
 };
 

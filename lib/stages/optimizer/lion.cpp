@@ -13,7 +13,7 @@
 namespace trainctl::stages {
 namespace {
 
-/// Chen et al. 2023, algorithm 2; one average of the gradients is all its state.
+/// Chen et al. 2023, algorithm 2. Its state is one moving average of the gradients.
 class Lion final : public FusedOptimizer {
  public:
   Lion(const spec::optimizer::Lion& options, const stage::OptimizerContext& context)

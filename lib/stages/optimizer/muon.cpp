@@ -25,7 +25,7 @@ bool is_orthogonalised(const spec::optimizer::Muon& options, const stage::NamedT
          });
 }
 
-/// Those that stand there by default need not.
+/// Patterns from the defaults need not match any parameter.
 void check_patterns(const spec::optimizer::Muon& options, const stage::OptimizerContext& context) {
   const std::vector<std::string> defaults = spec::optimizer::Muon().adamw_on;
   for (const std::string& pattern : options.adamw_on) {
@@ -46,9 +46,9 @@ std::vector<ParameterSetting> settings_of(const spec::optimizer::Muon& options,
   return settings;
 }
 
-/// Draws the singular values of a matrix towards 1 by the quintic iteration of
-/// https://kellerjordan.github.io/posts/muon: torch's _zeropower_via_newtonschulz, operation by
-/// operation, since bfloat16 rounds each of them. Returns the matrix in that format.
+/// Moves the singular values of a matrix toward 1 by the quintic Newton-Schulz iteration of
+/// https://kellerjordan.github.io/posts/muon. Follows torch's _zeropower_via_newtonschulz operation
+/// by operation, since bfloat16 rounds after each. Returns the matrix in that dtype.
 at::Tensor orthogonalize(const at::Tensor& matrix, const spec::optimizer::Muon& options) {
   const auto [a, b, c] = options.ns_coefficients;
   const bool is_tall = matrix.size(0) > matrix.size(1);
@@ -93,7 +93,7 @@ class Muon final : public FusedOptimizer {
 
  private:
   static constexpr std::size_t kAverage = 0;
-  static constexpr std::size_t kSquare = 1;  // of AdamW only
+  static constexpr std::size_t kSquare = 1;  // for AdamW only
 
   static bool is_of_matrices(const ParameterGroup& group) { return group.state_kinds() == 1; }
 
@@ -107,7 +107,8 @@ class Muon final : public FusedOptimizer {
       at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
     for (std::size_t i = 0; i < directions.size(); ++i) {
       const at::Tensor& parameter = group.parameters()[i];
-      // The product with the learning rate is not rounded to bfloat16: torch's is an alpha.
+      // The product with the learning rate is not rounded to bfloat16: torch passes the rate as
+      // alpha.
       const at::Tensor step = orthogonalize(directions[i], options_).to(parameter.scalar_type());
       parameter.sub_(step.mul(group.lr * lr_factor(options_.adjust_lr_fn, parameter)));
     }

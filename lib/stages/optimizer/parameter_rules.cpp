@@ -43,9 +43,9 @@ bool is_numbered(const std::string& layer) {
   return std::isdigit(static_cast<unsigned char>(layer.back())) != 0;
 }
 
-/// The layer of each parameter, counted from 0 in their order. What comes before the first numbered
-/// layer is one, the embedding; what comes behind another one is a layer of its own, though its
-/// name may begin as the embedding's does: "encoder.ln" of a vision transformer.
+/// Returns the layer of each parameter, counted from 0 in their order. Everything before the first
+/// numbered layer counts as one layer, the embedding. A later layer is separate even if its name
+/// begins like the embedding's, such as "encoder.ln" of a vision transformer.
 std::vector<std::size_t> layers_of(const Parameters& parameters) {
   std::vector<std::string> names;
   for (const stage::NamedTensor& parameter : parameters) names.push_back(layer_of(parameter.name));
@@ -57,7 +57,7 @@ std::vector<std::size_t> layers_of(const Parameters& parameters) {
   return layers;
 }
 
-/// decay^(layers above).
+/// Scales rates by decay^(number of layers above).
 void scale_layers(double decay, const Parameters& parameters,
                   std::vector<ParameterSetting>& settings) {
   const std::vector<std::size_t> layers = layers_of(parameters);

@@ -53,9 +53,9 @@ class Rmsprop final : public FusedOptimizer {
 
  private:
   static constexpr std::size_t kSquare = 0;
-  static constexpr std::size_t kAverage = 1;  // where centered
+  static constexpr std::size_t kAverage = 1;  // if centered
 
-  /// The denominators: new tensors.
+  /// Returns the denominators as new tensors.
   std::vector<at::Tensor> root_of(const ParameterGroup& group, at::TensorList gradients) const {
     std::vector<at::Tensor> root;
     if (options_.centered) {

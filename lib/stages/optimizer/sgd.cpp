@@ -17,7 +17,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// Of each gradient, what goes into the momentum: all of it in the first step.
+/// Returns the share of each gradient that is added to the momentum: 1 in the first step.
 Tensors shares_of(const ParameterGroup& group, const at::Tensor& started, double dampening) {
   at::Tensor shares = started.to(group.parameters().front().scalar_type());
   shares.mul_(-dampening).add_(1);
@@ -89,12 +89,12 @@ class FusedSgd final : public FusedOptimizer {
     }
   }
 
-  /// With dampening it must be known which step is the first.
+  /// With dampening the kernel needs to know which step is the first.
   [[nodiscard]] bool skips_for_nothing() const override { return !dampens(); }
 
   [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
   void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
-    if (!has_momentum_ || options_.dampening == 0) return;  // it makes no difference
+    if (!has_momentum_ || options_.dampening == 0) return;  // makes no difference then
     for (std::size_t i = 0; i < groups()[group].size(); ++i) {
       all.push_back({groups()[group].name(i) + ".started",
                      started_[group].select(0, static_cast<std::int64_t>(i))});
@@ -105,15 +105,15 @@ class FusedSgd final : public FusedOptimizer {
  private:
   [[nodiscard]] bool dampens() const { return options_.momentum > 0 && options_.dampening > 0; }
 
-  /// On the CPU.
+  /// `started` must be on the CPU.
   static bool any_first(const ParameterGroup& group, const at::Tensor& started) {
     const bool* flags = started.const_data_ptr<bool>();
     return std::any_of(group.active().begin(), group.active().end(),
                        [&](std::size_t i) { return !flags[i]; });
   }
 
-  /// The first step is not dampened, and the kernel has one switch for a whole list. Without
-  /// dampening a buffer of zeros gives the same sums, so only this case looks at single parameters.
+  /// The first step is not dampened, but the kernel has one switch for the whole list, so this
+  /// updates each parameter separately. Without dampening a zero buffer gives the same sums.
   void step_one_by_one(const ParameterGroup& group, at::Tensor& started) const {
     bool* flags = started.mutable_data_ptr<bool>();
     for (std::size_t n = 0; n < group.active().size(); ++n) {

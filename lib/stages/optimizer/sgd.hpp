@@ -9,10 +9,10 @@ struct Dampening {
   double dampening = 0;
 };
 
-/// A step of SGD whose momentum is dampened from a parameter's second step on. Which of them have
-/// taken their first is known to the device alone: `started` (bool [members], there), marked for
-/// those that take this one. The group's only state is the momentum. The fused kernel has one
-/// switch for a whole list, set by the host.
+/// Runs a step of SGD whose momentum is dampened from a parameter's second step on. Only the device
+/// knows which parameters have had their first step: `started` (bool [members], on the device),
+/// which this call updates. The group's only state is the momentum. The fused kernel cannot be
+/// used: it has one switch for a whole list, set by the host.
 void dampened_step(const ParameterGroup& group, const at::Tensor& started,
                    const Dampening& dampening);
 

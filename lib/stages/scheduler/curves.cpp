@@ -22,7 +22,7 @@ using spec::scheduler::PolynomialLr;
 using spec::scheduler::StepLr;
 using spec::scheduler::Wsd;
 
-/// The rate `t` intervals after the warm-up, of the optimizer's rate.
+/// The rate `t` intervals after the warm-up, for the optimizer's rate `lr`.
 using Curve = std::function<double(double lr, std::int64_t t)>;
 
 double share(std::int64_t part, std::int64_t whole) {
@@ -45,7 +45,7 @@ Curve curve_of(const StepLr& options, const WarmedUp& /*run*/) {
   };
 }
 
-/// Throws Error(config) for milestones that do not rise.
+/// Throws Error(config) for milestones that do not increase.
 Curve curve_of(const MultiStepLr& options, const WarmedUp& /*run*/) {
   const auto fall = std::ranges::adjacent_find(options.milestones, std::greater_equal<>());
   ENSURE(config, fall == options.milestones.end(),
@@ -78,7 +78,7 @@ Curve curve_of(const PolynomialLr& options, const WarmedUp& run) {
   };
 }
 
-/// Past t_max the cosine rises again, as in torch.
+/// After t_max the cosine increases again, as in torch.
 Curve curve_of(const CosineAnnealingLr& options, const WarmedUp& run) {
   const std::int64_t t_max = run.length_or_rest(options.t_max, "t_max");
   return [eta_min = options.eta_min, t_max](double lr, std::int64_t t) {
@@ -100,7 +100,7 @@ Curve curve_of(const CosineAnnealingWarmRestarts& options, const WarmedUp& /*run
   };
 }
 
-/// What is left of the rate when `done` of the decay is over.
+/// Returns the remaining share of the rate when the share `done` of the decay has passed.
 double left(DecayShape shape, double done) {
   if (shape == DecayShape::linear) return 1 - done;
   if (shape == DecayShape::cosine) return (1 + std::cos(std::numbers::pi * done)) / 2;
@@ -117,8 +117,7 @@ Curve curve_of(const Wsd& options, const WarmedUp& run) {
   };
 }
 
-/// A scheduler that is a warm-up and a curve, as the scheduler of torch with the name of its
-/// options.
+/// A warm-up followed by a curve, like torch's scheduler with the name of its options.
 template <class Options>
 class CurveLr final : public WarmedUp {
  public:

@@ -13,8 +13,8 @@ namespace {
 
 using spec::scheduler::AnnealStrategy;
 
-/// The phases of torch.optim.lr_scheduler.OneCycleLR; past its end rate and momentum stay. The
-/// momentum goes the other way, and waits at its highest while the rate warms up.
+/// The phases of torch.optim.lr_scheduler.OneCycleLR. After the last phase rate and momentum stay
+/// constant. The momentum moves opposite to the rate and stays at its maximum during the warm-up.
 class OneCycleLr final : public WarmedUp {
  public:
   OneCycleLr(const spec::scheduler::OneCycleLr& options, const stage::SchedulerContext& context)
@@ -52,7 +52,7 @@ class OneCycleLr final : public WarmedUp {
     double to;
   };
   struct Phase {
-    double last;  // interval
+    double last;  // last interval of the phase
     Way rate;
     Way momentum;
   };

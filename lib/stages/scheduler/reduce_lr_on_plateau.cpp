@@ -12,8 +12,7 @@ namespace {
 using spec::Mode;
 using spec::scheduler::ThresholdMode;
 
-/// The state machine of torch.optim.lr_scheduler.ReduceLROnPlateau. Epochs that begin in the
-/// warm-up are not judged.
+/// Follows torch.optim.lr_scheduler.ReduceLROnPlateau. Ignores epochs that begin in the warm-up.
 class ReduceLrOnPlateau final : public WarmedUp {
  public:
   ReduceLrOnPlateau(const spec::scheduler::ReduceLrOnPlateau& options,

@@ -11,11 +11,11 @@ namespace {
 
 using spec::scheduler::Interval;
 
-/// One of the schedulers, and where it begins.
+/// One of the schedulers and its start.
 struct Section {
   std::int64_t epoch;
   std::int64_t step;
-  std::int64_t epoch_before;  // of the step before that
+  std::int64_t epoch_before;  // of the step before the start
   std::unique_ptr<stage::Scheduler> scheduler;
 };
 
@@ -31,7 +31,8 @@ class SequentialLr final : public stage::Scheduler {
   [[nodiscard]] std::optional<double> momentum(std::int64_t epoch,
                                                std::int64_t global_step) const override {
     std::optional<double> found;
-    for (std::size_t i = 0; i < sections_.size(); ++i) {  // what one of them leaves stays after it
+    // A momentum that a section has set stays in later ones.
+    for (std::size_t i = 0; i < sections_.size(); ++i) {
       const Section& section = sections_[i];
       if (!has_begun(section, epoch, global_step)) break;
       const Section* next = i + 1 < sections_.size() ? &sections_[i + 1] : nullptr;
@@ -70,7 +71,7 @@ class SequentialLr final : public stage::Scheduler {
   Interval interval_;
 };
 
-/// What a section sees of the run: the rest of it, or what there is before the next section.
+/// Returns the part of the run that a section covers: up to the next section, or to the end.
 stage::SchedulerContext context_of(const stage::SchedulerContext& run, const Section& begin,
                                    const Section* next) {
   stage::SchedulerContext context = run;

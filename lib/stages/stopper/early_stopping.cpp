@@ -14,8 +14,8 @@ namespace {
 
 using spec::Mode;
 
-/// The rules of Lightning's EarlyStopping, except that a value that is not finite is borne like any
-/// without improvement (the trainer ends a run whose loss diverges).
+/// Follows Lightning's EarlyStopping, except that a non-finite value only counts as no improvement
+/// (the trainer fails a run whose loss diverges).
 class Patience final : public stage::Stopper {
  public:
   explicit Patience(const spec::stopper::Patience& options)
@@ -52,7 +52,7 @@ class Patience final : public stage::Stopper {
     return mode_ == Mode::min ? value < than - by : value > than + by;
   }
 
-  /// Empty where training goes on.
+  /// Returns an empty string if training continues.
   [[nodiscard]] std::string reason_to_stop(double value) const {
     const auto& [goal, limit] =
         std::pair(options_.stopping_threshold, options_.divergence_threshold);
@@ -79,7 +79,7 @@ class Patience final : public stage::Stopper {
   std::int64_t waited_ = 0;
 };
 
-/// One series of losses: the best of them, and how many in a row were too high.
+/// Tracks one series of losses: the best value, and how many consecutive values were too high.
 class Series {
  public:
   explicit Series(const spec::stopper::Divergence& options) : options_(options) {}
@@ -122,7 +122,8 @@ class Series {
     return mean_ / (1 - weight_);
   }
 
-  /// (factor - 1) times the best, whatever its sign: a loss below 0 has no multiple above itself.
+  /// Returns (factor - 1) times the absolute best, because no multiple of a negative loss is above
+  /// it.
   [[nodiscard]] double margin() const {
     return std::max((options_.factor - 1) * std::abs(*best_), options_.min_delta);
   }
@@ -143,10 +144,10 @@ class Series {
   std::int64_t seen_ = 0;
   std::int64_t high_ = 0;
   double mean_ = 0;
-  double weight_ = 1;  // what the mean lacks
+  double weight_ = 1;  // weight that the moving mean still lacks
 };
 
-/// Means of a few steps scatter more than those of epochs: each is held against its own best.
+/// Means of a few steps vary more than means of epochs, so each kind is compared with its own best.
 class Divergence final : public stage::Stopper {
  public:
   explicit Divergence(spec::stopper::Divergence options)

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::uint64_t kMostBaselineBytes = 64 << 20;
 
-// Names and places; and what a bench turns off, since a second attempt would be timed as the first.
+// Keys for labels and paths, and keys that a bench turns off because a second attempt would be
+// included in the measured time.
 constexpr std::array kNoWork{"name",
                              "loggers",
                              "profiler",
@@ -77,7 +78,7 @@ void take_metrics(report::Samples& samples, const Json& result, const std::strin
   }
 }
 
-/// A column of a CSV file; empty where the file, the column or one of its numbers is missing.
+/// Returns a column of a CSV file; empty if the file, the column or one of its numbers is missing.
 std::vector<double> column_of(const fs::path& file, const std::string& name) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return {};
@@ -121,7 +122,7 @@ void ensure_readable(const report::Baseline& baseline) {
          "the baseline {} holds a config that cannot be read", printable(baseline.path));
 }
 
-/// Reads the memory format of images that the run of the manifest had.
+/// Reads the memory format of images that the manifest's run used.
 void take_layout(const Json& manifest, report::Baseline& baseline) {
   const Json& value = report::member(report::member(manifest, "channels_last"), "value");
   if (!value.is_boolean()) return;
@@ -174,7 +175,7 @@ const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
   return forced ? report::row_for(baseline, values) : comparable_row(baseline, values);
 }
 
-/// At least one setting has to be in the file, before an hour of runs rather than after it.
+/// Checks that at least one setting is in the file, before the runs rather than an hour later.
 void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
                  const BenchPlan& plan) {
   const bool any = std::ranges::any_of(plan.settings, [&](const Setting& setting) {
@@ -186,7 +187,8 @@ void ensure_rows(const report::Baseline& baseline, const BenchOptions& options,
          printable(baseline.path), shortened(techniques));
 }
 
-/// Throws Error(config) that suggests the experiment with runs or the file with the nearest name.
+/// Throws Error(config) that suggests the experiment with runs, or the file, with the most similar
+/// name.
 void check_exists(const std::string& baseline) {
   std::error_code ignored;
   if (fs::exists(baseline, ignored)) return;

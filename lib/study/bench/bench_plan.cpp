@@ -25,20 +25,20 @@ void append(Overrides& overrides, const Overrides& more) {
   overrides.insert(overrides.end(), more.begin(), more.end());
 }
 
-// The batch of one device in the file, with the overrides of the setting.
+// Returns the batch size per device in the file with the overrides of the setting.
 std::int64_t batch_of(const Setting& setting, const Invocation& invocation,
                       config::Diagnostics& diagnostics) {
   Overrides overrides = invocation.overrides;
   append(overrides, setting.overrides());
   const spec::Loaded loaded = spec::load_experiment(invocation.config_file, overrides, diagnostics);
-  diagnostics = {};  // its warnings are those of the settings
+  diagnostics = {};  // the settings repeat its warnings
   ENSURE(config, !loaded.experiment.loader.batch_size.automatic,
          "--scaling strong divides loader.batch_size, which is auto: add a number, as in "
          "loader.batch_size=64");
   return loaded.experiment.loader.batch_size;
 }
 
-/// The values of a patch, without the maps that hold them.
+/// Returns the values of a patch by path, without the maps that contain them.
 std::map<std::string, std::string> patch_values(const std::string& file) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
   std::map<std::string, std::string> all;
@@ -63,7 +63,7 @@ std::vector<Setting> settings_against(const BenchOptions& options, const Invocat
   ENSURE(config, options.axes.empty(),
          "--against compares two settings: leave out --grid and the other axes");
   const RunRequest base = make_request(invocation, {}, diagnostics);
-  diagnostics = {};  // its warnings are those of the settings
+  diagnostics = {};  // the settings repeat its warnings
   const auto now = resolved_values(resolved_config(base.loaded));
   Setting before{.technique = "as configured", .values = {}};
   Setting after{.technique = fs::path(options.against).filename().string(), .values = {}};
@@ -97,7 +97,7 @@ bool chooses_layout(const RunRequest& request) {
          spec::may_have_convolutions(experiment.model);
 }
 
-/// On a GPU the choice measures no time, so that each run makes the same.
+/// Returns whether the choice is measured. On a GPU it is not, so each run chooses the same.
 bool probes_layout(const RunRequest& request) {
   const spec::Experiment& experiment = request.loaded.experiment;
   return chooses_layout(request) && !experiment.trainer.deterministic &&
@@ -109,21 +109,21 @@ int devices_in(const RunRequest& request) {
 }
 
 RunRequest with_overrides(const RunRequest& request, const Overrides& added) {
-  config::Diagnostics found;  // the warnings of the request were printed
+  config::Diagnostics found;  // the warnings of the request were already printed
   RunRequest changed = make_request(request, added, found);
   changed.folder.root = request.folder.root;
   return changed;
 }
 
-/// What one run chose for those on as many devices, and of the same model and data.
+/// The values that a warm-up run chose, by the number of devices, and by model and data.
 class WarmUps {
  public:
   WarmUps(std::optional<double> ends_at, const PrintLine& print)
       : ends_at_(ends_at), print_(print) {}
 
-  /// Pins what `auto` chose in a warm-up of the request, unless an earlier one has the answer. The
-  /// request stays as it is where that failed or was ended. `differs`: the requests have different
-  /// numbers of devices.
+  /// Pins the values that `auto` chose in a warm-up of the request, unless an earlier warm-up has
+  /// them. The request is unchanged if the warm-up failed or was ended. `differs` is whether the
+  /// requests have different numbers of devices.
   void pin(RunRequest& request, bool differs) {
     const int devices = devices_in(request);
     const std::string inputs = layout_inputs(resolved_config(request.loaded));
@@ -133,7 +133,7 @@ class WarmUps {
     if (wants_threads || wants_layout) {
       const WarmUp tried = run(request, wants_threads, differs);
       if (was_ended()) return;
-      // The format that a row sets itself is no choice for the others.
+      // A format that a row sets itself must not apply to the others.
       if (chooses_layout(request)) layouts_.emplace(inputs, tried.channels_last);
     }
     Overrides pins = threads_pin(request);
@@ -211,8 +211,8 @@ class WarmUps {
   std::optional<double> ends_at_;
   const PrintLine& print_;
   std::map<int, int> threads_;                          // by the number of devices
-  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs(); none: it failed
-  std::map<std::string, bool> pinned_layouts_;          // those that runs have
+  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs(); nullopt: it failed
+  std::map<std::string, bool> pinned_layouts_;          // of the runs
   std::set<int> failed_;
   WarmUp first_;
 };

@@ -115,7 +115,7 @@ data::Pipeline open_train_pipeline(const spec::Experiment& experiment) {
 data::LoadingChoice choose_for_reading(const spec::Loader& requested,
                                        const data::Pipeline& pipeline,
                                        const data::LoaderOptions& options) {
-  // Nothing trains on these cores, and nothing else is launched from one of them.
+  // No training uses these cores, and no kernels are launched from them.
   const data::LoadingLimits limits{.cores = usable_cores(), .trains_on_them = true};
   return data::decide_loading(requested, pipeline, options, limits, /*step_s=*/0, steady_clock());
 }
@@ -123,7 +123,7 @@ data::LoadingChoice choose_for_reading(const spec::Loader& requested,
 DataBenchResult bench_loader(const spec::Experiment& experiment, const DataBenchOptions& options,
                              const PrintLine& print) {
   data::LoaderOptions loader = data::loader_options(experiment, data::Role::train, {});
-  loader.priority = data::Priority::normal;  // nothing trains here
+  loader.priority = data::Priority::normal;  // no training competes for the cores
   DataBenchResult result;
   std::vector<report::LoaderRow>& rows = result.bench.rows;
   std::vector<int> prefetch;

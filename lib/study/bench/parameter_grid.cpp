@@ -43,7 +43,7 @@ std::vector<std::string> range_values(const std::string& key, std::string_view a
   return values;
 }
 
-// The last word of each key, or whole keys where two end in the same word.
+// Returns the last component of each key, or the whole keys if two last components are equal.
 std::vector<std::string> short_names(std::span<const Axis> axes) {
   std::vector<std::string> names;
   for (const Axis& axis : axes) names.push_back(axis.key.substr(axis.key.rfind('.') + 1));

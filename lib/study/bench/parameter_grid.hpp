@@ -17,17 +17,17 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-/// At commas outside brackets and quotes, without the spaces around each.
+/// Splits at commas outside brackets and quotes, and strips the surrounding spaces.
 std::vector<std::string> split_values(std::string_view text);
-/// The arguments of a call: "range(1,10)" with name "range" -> "1,10". Nothing where it is none.
+/// Returns the arguments of a call: "range(1,10)" with name "range" -> "1,10". Returns nullopt if
+/// the text is not a call of this name.
 std::optional<std::string_view> call_of(std::string_view text, std::string_view name);
 
-/// "0,4,8", "range(1,10,3)" (start, stop before, step) or "choice(a,b)". Commas inside brackets and
-/// quotes do not split:
-/// "[128,64],[256]" has two values. Throws Error(config) for an empty list, an empty value or a
-/// value given twice.
+/// Parses "0,4,8", "range(1,10,3)" (start, exclusive stop, step) or "choice(a,b)". Commas inside
+/// brackets and quotes do not split: "[128,64],[256]" has two values. Throws Error(config) for an
+/// empty list, an empty value or a repeated value.
 Axis parse_axis(std::string key, std::string_view values);
-/// The same from "key=values".
+/// Parses the same from "key=values".
 Axis parse_grid(std::string_view text);
 
 /// One point of the grid.
@@ -37,21 +37,22 @@ struct Setting {
   [[nodiscard]] std::vector<std::string> overrides() const;  // "loader.num_workers=4"
 };
 
-/// Every combination, the last axis fastest. Names are the last words of the keys, or whole keys
-/// where two would be the same. Throws Error(config) for a key given twice or more than 1,000
-/// combinations.
+/// Returns every combination; the last axis varies fastest. Names use the last component of each
+/// key, or the whole keys if two would be equal. Throws Error(config) for a repeated key or more
+/// than 1,000 combinations.
 std::vector<Setting> product(std::span<const Axis> axes);
 
-/// The number of devices of a setting; nothing where it does not name one. Throws Error(config)
-/// where it names something else, such as `auto`.
+/// Returns the number of devices of a setting; nullopt if the setting does not set it. Throws
+/// Error(config) when the value is not a number, such as `auto`.
 std::optional<int> devices_of(const Setting& setting);
 
-/// The batch of a device of `setting`, by the experiment with its overrides.
+/// Returns the batch size per device of `setting`, from the experiment with the setting's
+/// overrides.
 using BatchOf = std::function<std::int64_t(const Setting& setting)>;
 
-/// Strong scaling: each setting gets the batch of a device with which a step keeps the samples that
-/// it has with the first number of devices. Throws Error(config) where these do not divide, and
-/// where no setting names devices.
+/// Strong scaling: sets the batch size per device so that a step has as many samples as with the
+/// first number of devices. Throws Error(config) when the samples cannot be divided evenly, or when
+/// no setting names devices.
 void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of);
 
 }  // namespace trainctl::study

@@ -15,7 +15,7 @@ bool was_stopped(const report::BenchRow& row) {
   return row.failure && launch::is_stop_code(row.failure->exit_code);
 }
 
-/// Puts the run into its row; false where it was stopped, or ended with the budget.
+/// Adds the run to its row; returns false if the run was stopped or exceeded the budget.
 bool keep(report::BenchRow& row, TrialResult result, const std::string& which) {
   if (auto* trial = std::get_if<report::Trial>(&result)) {
     row.trials.push_back(std::move(*trial));
@@ -50,7 +50,7 @@ class Budget {
   double longest_s_ = 0;
 };
 
-/// A second attempt or a restart would be timed as the first.
+/// A second attempt or a restart would be included in the measured time.
 RunRequest one_attempt(RunRequest request) {
   request.loaded.experiment.trainer.max_restarts = 0;
   request.loaded.experiment.trainer.on_divergence.clear();
@@ -63,7 +63,7 @@ class Watch : public report::Sink {
 
   void on_event(int /*rank*/, const events::Event& /*event*/) override {}
 
-  // What is thrown here ends the job.
+  // An exception from here ends the job.
   void on_tick(double now) override {
     if (now < at_ || *struck_) return;
     *struck_ = true;
@@ -77,7 +77,7 @@ class Watch : public report::Sink {
   std::shared_ptr<bool> struck_;
 };
 
-/// Hears the steps of rank 0.
+/// Passes the steps of rank 0 to a function.
 class StepListener final : public report::Sink {
  public:
   explicit StepListener(const OnStep& on_step) : on_step_(on_step) {}
@@ -159,7 +159,7 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock,
     failure.overdue = deadline.has_struck();
     return failure;
   } catch (const Error& error) {
-    // No folder could be made; the runs before it are still worth their table.
+    // The folder could not be created; the earlier runs are still worth a table.
     return report::TrialFailure{error.exit_code(), error.what()};
   }
 }

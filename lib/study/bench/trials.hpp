@@ -15,66 +15,68 @@
 
 namespace trainctl::study {
 
-/// Makes the `repeat`-th run (from 0) of the `setting`-th setting, in fresh processes.
+/// Makes the `repeat`-th run (from 0) of the `setting`-th setting, in new processes.
 using TrialResult = std::variant<report::Trial, report::TrialFailure>;
 using RunTrial = std::function<TrialResult(std::size_t setting, int repeat)>;
 
-/// How long a bench goes on.
+/// How long a bench runs.
 struct Rounds {
   int repeats = 5;
-  std::optional<double> ends_at = {};  // of the clock; none: when all repeats are made
-  const Clock* clock = nullptr;        // where there is such an end
+  std::optional<double> ends_at = {};  // clock time; absent: after all repeats
+  const Clock* clock = nullptr;        // required if ends_at is set
 };
 
-/// Rounds: A B C, C B A, A B C, ... so that a slow minute of the machine falls on all settings
-/// alike, and none always runs first. A
-/// run that fails is noted in its row, with setting and repeat, and the row is not run again; one
-/// that was stopped by a signal ends the bench. With an end no round begins that would pass it if
-/// it took as long as the longest so far; in the first round, whose length nobody knows yet, no run
-/// begins after it, the first neither. A run that `run_trial` ended there (overdue) ends the bench,
-/// and its row is as it was before.
+/// Runs the settings in rounds, A B C, C B A, A B C, ..., so that a slow minute of the machine
+/// affects all settings equally and none always runs first. A failed run is recorded in its row
+/// with setting and repeat, and the row is not run again; a run that was stopped by a signal ends
+/// the bench. With `ends_at`, no round starts that would exceed the limit if it took as long as the
+/// longest round so far; in the first round, whose duration is unknown, no run starts after the
+/// limit. A run that `run_trial` killed at the limit (overdue) ends the bench and leaves its row
+/// unchanged.
 std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, const Rounds& rounds,
                                          const RunTrial& run_trial);
 
-/// Whether every setting has run once, well or badly.
+/// Returns whether every setting has run once, successfully or not.
 bool is_whole_round(std::span<const report::BenchRow> rows);
 
-/// The note of a bench that its budget has ended: with how many of its repeats; empty: with all.
+/// Returns a note with the number of repeats that were made if the budget ended the bench; empty if
+/// all were made.
 std::string budget_note(std::span<const report::BenchRow> rows, int repeats,
                         const std::string& budget);
 
-/// 0, or the code of the failure that the bench ends with: a stop, else the first in the order of
-/// the rows.
+/// Returns 0, or the exit code of the failure that the bench ends with: a stop signal, else the
+/// first failure in row order.
 int exit_code_of(std::span<const report::BenchRow> rows);
 
-/// Returns why the run did not end well: its exit code, the cause and the folder.
+/// Returns the failure of a run: its exit code, the cause and the folder.
 report::TrialFailure failure_of(const RunOutcome& run);
 
-/// One run through the door, without listeners. Of one that did not end well: its exit code, the
-/// cause and the folder. At `ends_at` of the clock it is killed, and its failure is overdue.
+/// Makes one run with run_experiment(), without listeners. A failed run returns its exit code, the
+/// cause and the folder. At the clock time `ends_at` the run is killed, and its failure is marked
+/// overdue.
 TrialResult run_trial(const RunRequest& request, const Clock& clock,
                       std::optional<double> ends_at = {});
 
-/// What a bench learns from a run of one batch before it begins.
+/// The result of a run of one batch before the bench.
 struct WarmUp {
-  std::optional<int> threads;              // that the run has chosen
-  std::optional<bool> channels_last = {};  // that the run has chosen
-  double taken = 0;                        // share of the cores that others took meanwhile
-  std::optional<int> stopped;              // exit code, where a signal ended it
-  bool overdue = false;                    // it was killed at its end
+  std::optional<int> threads;              // chosen by the run
+  std::optional<bool> channels_last = {};  // chosen by the run
+  double taken = 0;            // fraction of the cores that other processes used meanwhile
+  std::optional<int> stopped;  // exit code if a signal ended the run
+  bool overdue = false;        // the run was killed at its deadline
 };
-/// At `ends_at` of the clock it is killed, as a trial is.
+/// Makes the warm-up run. It is killed at the clock time `ends_at`, like a trial.
 WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<double> ends_at = {});
 
-/// Ends a run that is still going on at a time of the clock: its processes are killed.
+/// Kills the processes of a run that is still running at a given clock time.
 class Deadline {
  public:
-  /// Without a time the run takes as long as it takes.
+  /// Without a time the run has no limit.
   explicit Deadline(std::optional<double> at) : at_(at) {}
 
-  /// The listener of a run that watches the time.
+  /// Returns the listener that checks the time during the run.
   [[nodiscard]] Sinks sinks() const;
-  /// Whether it has ended the run.
+  /// Returns whether the deadline has killed the run.
   [[nodiscard]] bool has_struck() const { return *struck_; }
 
  private:
@@ -82,14 +84,14 @@ class Deadline {
   std::shared_ptr<bool> struck_ = std::make_shared<bool>(false);
 };
 
-/// Called with each step that rank 0 logs.
+/// Called for each step that rank 0 logs.
 using OnStep = std::function<void(const events::StepLogged& step)>;
 
-/// Runs the request through the door with that listener alone.
+/// Runs the request with run_experiment() and calls `on_step` as its only listener.
 RunOutcome run_with(const RunRequest& request, const OnStep& on_step, const Clock& clock);
 
-/// What cuts any experiment down to its first optimizer steps, each of them told: no validation,
-/// nothing that ends it earlier, and nothing kept.
+/// Returns the overrides that shorten an experiment to its first optimizer steps and log each of
+/// them: no validation, no early stop, and nothing saved.
 std::vector<std::string> short_run(int steps);
 
 }  // namespace trainctl::study

@@ -49,7 +49,8 @@ std::string holder_text(const std::string& content) {
   return first.empty() ? "another run" : fmt::format("another run ('{}')", first.substr(0, 200));
 }
 
-// Appears with its content, so that nobody finds it empty. False: there is one.
+// Creates the file atomically with its content, so that no process reads it empty. Returns false if
+// it exists.
 bool link_new(const fs::path& path, const std::string& line) {
   const Fd fd(::open(path.parent_path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644));
   if (!fd.valid()) return false;
@@ -58,10 +59,10 @@ bool link_new(const fs::path& path, const std::string& line) {
   return ::linkat(AT_FDCWD, open.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// False: there is one already.
+// Returns false if the file already exists.
 bool create(const fs::path& path, const std::string& line) {
   if (link_new(path, line)) return true;
-  // Not every file system knows files without a name, as NFS does not.
+  // Some file systems, such as NFS, do not support O_TMPFILE.
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   ENSURE(resource, fd.valid() || errno == EEXIST,
          "cannot write {}: {}; choose a writable folder with --out", path.string(),
@@ -76,7 +77,7 @@ bool create(const fs::path& path, const std::string& line) {
   return true;
 }
 
-// In place: the file is never absent, so no third run can make one of its own meanwhile.
+// Writes in place, so that the file always exists and no third run can create one in between.
 void overwrite(int fd, const fs::path& path, const std::string& line) {
   const auto length = static_cast<ssize_t>(line.size());
   ENSURE(resource,
@@ -101,8 +102,8 @@ struct Claim {
                     path.parent_path().string(), holder_text(content), why);
   }
 
-  // What is judged and changed is what this run alone holds: the file itself is locked meanwhile.
-  // False: another run is at it, or it has gone.
+  // Checks and replaces the holder while this process holds an flock on the file. Returns false if
+  // another run holds the flock, or if the file no longer exists.
   [[nodiscard]] bool take_over() const {
     const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!fd.valid() && errno == ENOENT) return false;
@@ -110,7 +111,7 @@ struct Claim {
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno == EWOULDBLOCK) return false;
     const std::string content = content_of(fd.get());
-    if (!locked) refuse(content);  // the file system has no such locks
+    if (!locked) refuse(content);  // the file system does not support flock
     if (!lies_at(path, fd.get())) return false;
     const auto holder = read_lock_line(content);
     const auto gone = holder ? why_gone(*holder, this_process()) : std::nullopt;
@@ -152,7 +153,8 @@ FolderLock::~FolderLock() {
   if (path_.empty()) return;
   const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return;
-  // Whoever judges it now finds that its holder lives, and lets go.
+  // The flock excludes a process that is taking over the lock. A process that checks the lock now
+  // sees that its holder is alive, and gives up.
   for (int i = 0; i < kLockAttempts && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK) break;
     std::this_thread::sleep_for(kLockPause);
@@ -214,14 +216,14 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
   if (holder.host != here.host || holder.boot_id.empty() || here.boot_id.empty())
     return std::nullopt;
   if (holder.boot_id != here.boot_id) {
-    // "localhost" is the name of many machines.
+    // Many machines have the name "localhost".
     if (holder.host.empty() || holder.host == "localhost") return std::nullopt;
     return "the machine was started anew since";
   }
   if (holder.pid_namespace == 0 || holder.pid_namespace != here.pid_namespace) return std::nullopt;
   if (::kill(holder.pid, 0) != 0 && errno == ESRCH) return "that process is gone";
   const auto process = read_process_stat(holder.pid);
-  if (!process || holder.started == 0) return std::nullopt;  // of another user, and hidden
+  if (!process || holder.started == 0) return std::nullopt;  // hidden: another user's
   if (process->start_ticks != holder.started) return "that number belongs to another process now";
   if (process->state == 'Z' || process->state == 'X') return "that process has ended";
   return std::nullopt;

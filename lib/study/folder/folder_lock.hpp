@@ -10,49 +10,50 @@
 
 namespace trainctl::study {
 
-/// Whose a folder is: the line of JSON in its file `.lock`.
+/// The process that owns a folder, as the JSON line in its `.lock` file records it.
 struct LockHolder {
   std::string host;
   int pid = 0;
-  std::uint64_t pid_namespace = 0;  // inode of the one that the pid is of; 0: unknown
+  std::uint64_t pid_namespace = 0;  // inode of the pid's namespace; 0: unknown
   std::string boot_id;              // of the kernel; empty: unknown
-  std::uint64_t started = 0;        // when the process did, in ticks since the boot
+  std::uint64_t started = 0;        // start time of the process, in clock ticks since boot
   std::string since;                // UTC, for people
 };
 
+/// Returns the lock holder that describes the calling process.
 LockHolder this_process();
-/// One line, with its end.
+/// Returns one line of JSON with its newline.
 std::string lock_line(const LockHolder& holder);
-/// Reads such a line back; nothing where it is none.
+/// Parses such a line; nullopt if the text is not a lock line.
 std::optional<LockHolder> read_lock_line(std::string_view text);
 
-/// Why the holder is gone for certain, as `here` sees it; nothing where it lives, or where that
-/// cannot be told: another host, another pid namespace, an unknown boot.
+/// Returns why the holder has certainly exited, as seen from `here`. Returns nullopt if the holder
+/// is alive or this cannot be decided: another host, another pid namespace, an unknown boot.
 std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& here);
 
-/// Whether the holder is another process that lives for certain, as `here` sees it.
+/// Returns whether the holder is certainly alive and is not this process, as seen from `here`.
 bool surely_lives(const LockHolder& holder, const LockHolder& here);
 
-/// Returns who holds the folder by its file `.lock`; nothing where that is missing or cannot be
+/// Returns the holder recorded in the folder's `.lock`; nullopt if the file is missing or cannot be
 /// read.
 std::optional<LockHolder> lock_holder(const fs::path& folder);
 
-/// Whether another process that lives for certain holds the folder.
+/// Returns whether another process that is certainly alive holds the folder.
 bool is_in_use(const fs::path& folder);
 
 enum class IfLocked { refuse, take_over };
 
-/// While it lives the folder is one run's alone: a file `.lock` in it says whose. One whose holder
-/// is gone is taken over, and the log says so; of several runs that find it, one does. What that
-/// holder had not finished to write is removed then.
+/// Reserves a folder for one run as long as the object lives; the `.lock` file in the folder names
+/// the run. A lock whose holder has exited is taken over with a log line; if several runs find it,
+/// only one succeeds. Unfinished files of the exited holder are removed at that time.
 class FolderLock {
  public:
   static constexpr const char* kFileName = ".lock";
 
-  /// `take_over`: whoever holds it. Throws Error(resource) naming the holder where another run has
-  /// it, or where the folder cannot be written.
+  /// `take_over` replaces any holder. Throws Error(resource) that names the holder when another run
+  /// has the lock, or when the folder cannot be written.
   explicit FolderLock(const fs::path& folder, IfLocked if_locked = IfLocked::refuse);
-  /// Removes the file, unless another run has taken it over.
+  /// Removes the file, unless another run has taken over the lock.
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept
       : path_(std::exchange(other.path_, fs::path())), line_(std::move(other.line_)) {}

@@ -51,7 +51,7 @@ std::string damage_of(const fs::path& file,
   }
 }
 
-/// "corrupt-task.json", or with a number where that is taken.
+/// Renames the file to "corrupt-task.json", with a number if that name exists.
 fs::path move_aside(const fs::path& file) {
   const std::string name = "corrupt-" + file.filename().string();
   fs::path free = file.parent_path() / name;
@@ -110,7 +110,7 @@ bool is_marked(std::string_view name, std::string_view mark) {
   return is_number && pid != std::to_string(::getpid());
 }
 
-// As write_atomically and ReservedFile name what they have not finished.
+// write_atomically and ReservedFile give their unfinished files these names.
 bool is_temporary(std::string_view name) {
   return is_marked(name, ".tmp.") || is_marked(name, ".reserved.");
 }

@@ -13,8 +13,8 @@ namespace trainctl::study {
 /// Error(resource).
 std::vector<std::string> damaged_files(const fs::path& run_dir);
 
-/// Moves the same files aside to corrupt-NAME and returns a sentence about each. Only for a start
-/// that holds the lock of the folder and writes these files next. Throws Error(resource).
+/// Moves the same files to corrupt-NAME and returns a sentence about each. The caller must hold the
+/// lock of the folder and write these files next. Throws Error(resource).
 std::vector<std::string> move_damaged_aside(const fs::path& run_dir);
 
 /// Returns the text of config.resolved.yaml, or the copy in the newest checkpoint if that file is
@@ -22,22 +22,21 @@ std::vector<std::string> move_damaged_aside(const fs::path& run_dir);
 std::optional<std::string> resolved_config_of(const fs::path& run_dir);
 
 /// Writes config.resolved.yaml again from the newest checkpoint if it is missing or damaged, and
-/// returns a sentence about it; empty if nothing was wrong, if no checkpoint has a copy, or if
-/// another process trains the run.
+/// returns a sentence about it. Empty if the file was valid, if no checkpoint has a copy, or if
+/// another process is training the run.
 std::string restore_if_possible(const fs::path& run_dir);
 
-/// The same, but throws Error(config) that names the folder and the remedy if the file cannot be
-/// restored.
+/// Does the same, but throws Error(config) that names the folder and the remedy if the file cannot
+/// be restored.
 std::string restore_resolved_config(const fs::path& run_dir);
 
-/// Sentences about damaged lines of metrics.jsonl and of the tables that count epochs. A last line
-/// that was cut off is none. Throws Error(resource).
+/// Returns sentences about damaged lines of metrics.jsonl and of the tables with a row per epoch. A
+/// truncated last line is not reported as damage. Throws Error(resource).
 std::vector<std::string> damaged_history(const fs::path& run_dir);
 
-/// Removes what the processes of a run, which are gone, had not finished to write, in the folders
-/// below as well: ".NAME.tmp.PID" and ".NAME.reserved.PID", but nothing of this process, and the
-/// checkpoints that were begun and not committed. For whoever holds the lock of the folder. What
-/// cannot be removed stays.
+/// Removes unfinished files of a run's exited processes, also in subfolders: ".NAME.tmp.PID" and
+/// ".NAME.reserved.PID", except those of this process, and checkpoints that were never committed.
+/// The caller must hold the lock of the folder. Files that cannot be removed stay.
 void remove_unfinished(const fs::path& run_dir);
 
 }  // namespace trainctl::study

@@ -43,8 +43,8 @@ bool is_committed(const fs::path& path) {
   return checkpoint::parse_folder_name(path.filename().string()) && checkpoint::is_committed(path);
 }
 
-/// The newest checkpoint decides, or the one that `best` leads to, since resuming takes that one. A
-/// manifest that cannot be read counts: resuming reports the damage.
+/// Checks the newest checkpoint, or the one that `best` points to, because a resumed run uses that
+/// one. An unreadable manifest counts as resumable, so that the damage is reported on resume.
 bool is_resumable(const fs::path& run_dir, RunNeeds needs) {
   if (!has_checkpoint(run_dir)) return false;
   const checkpoint::Store store(store_of(run_dir));
@@ -57,9 +57,9 @@ bool is_resumable(const fs::path& run_dir, RunNeeds needs) {
   return true;
 }
 
-constexpr int kNameAttempts = 1000;  // two names that differ are at most 16 us apart
+constexpr int kNameAttempts = 1000;  // two successive names differ by at most 16 us
 
-// Exclusive: two runs that start at the same moment cannot both succeed.
+// mkdir is exclusive, so two runs that start at the same moment cannot both succeed.
 bool make_exclusively(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) return true;
   ENSURE(resource, errno == EEXIST,
@@ -68,8 +68,8 @@ bool make_exclusively(const fs::path& folder) {
   return false;
 }
 
-// A convenience for people, so a failure is not worth ending the run. Replaced by rename: never
-// absent for a reader.
+// The link is a convenience for people, so a failure does not end the run. rename() replaces it, so
+// readers always find it.
 void point_latest_at(const fs::path& folder) {
   const fs::path temporary = folder.parent_path() / fmt::format(".latest.{}", ::getpid());
   std::error_code failure;
@@ -102,8 +102,8 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
   return runs;
 }
 
-/// Returns the runs of all experiments below `root`, newest first. Those of one experiment keep
-/// their order, and the times in the names decide between experiments.
+/// Returns the runs of all experiments below `root`, newest first. The runs of one experiment keep
+/// their order, and the times in the names order different experiments.
 std::vector<fs::path> all_runs(const fs::path& root) {
   std::vector<fs::path> all;
   for (const fs::path& experiment : newest_first(root)) {
@@ -146,7 +146,7 @@ bool is_own_folder(const fs::path& path) {
          ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-// What cannot be removed stays: nobody asked for it now.
+// Folders that cannot be removed are left without an error.
 void remove_left(const fs::path& parent) {
   std::vector<fs::path> left;
   std::error_code failure;
@@ -268,7 +268,7 @@ std::string folder_name(const std::string& name) {
 fs::path real_folder(const fs::path& folder) {
   std::error_code failure;
   fs::path real = fs::weakly_canonical(folder, failure);
-  // "none/../link" is only "link" then.
+  // The second call resolves a link that only appears after "none/../link" became "link".
   if (!failure) real = fs::weakly_canonical(real, failure);
   if (failure) real = folder.lexically_normal();
   real = fs::absolute(real);

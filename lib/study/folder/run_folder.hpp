@@ -11,71 +11,74 @@
 
 namespace trainctl::study {
 
-/// What a verb needs of a run that is named by its experiment: a run that failed at its start has
-/// no checkpoint, and `eval NAME` means the one before it.
+/// The state that a verb requires of a run that is named by its experiment. A run that failed at
+/// its start has no checkpoint, and `eval NAME` then uses the previous run.
 enum class RunNeeds {
   nothing,
   weights,         // a checkpoint, or a file of weights next to the checkpoints
   best_weights,    // what weights_named("best") finds
   last_weights,    // what weights_named("last") finds
-  checkpoint,      // a committed one
-  resumable,       // a checkpoint with the whole state, or one that was found damaged
-  resumable_best,  // the whole state in the checkpoint that the link `best` leads to
+  checkpoint,      // a committed checkpoint
+  resumable,       // a checkpoint with the whole state, or a damaged one
+  resumable_best,  // the whole state in the checkpoint that the `best` link points to
   success,         // the exit code is 0
 };
 
-/// Returns whether the run has what is needed. A run that another process trains is resumable: its
-/// lock refuses a second one, and training that goes on is never skipped.
+/// Returns whether the run satisfies the requirement. A run that another process is training counts
+/// as resumable, so that it is not skipped silently; its lock refuses a second process.
 bool meets(const fs::path& run_dir, RunNeeds needs);
 
-/// Returns what to say of a run that does not meet the needs: "without a checkpoint".
+/// Returns how a message describes a run that does not satisfy the requirement: "without a
+/// checkpoint".
 std::string lacking(RunNeeds needs);
 
-/// Returns whether the folder is that of a run: it has config.resolved.yaml, or a checkpoint, from
+/// Returns whether the folder is a run folder: it has config.resolved.yaml, or a checkpoint from
 /// which that file can be restored.
 bool is_run_folder(const fs::path& folder);
 
-/// Returns whether the run has a checkpoint, or one that was found damaged: a run that has lost all
-/// of its checkpoints is not skipped in silence.
+/// Returns whether the run has a checkpoint, even a damaged one, so that a run whose checkpoints
+/// are all damaged is not skipped silently.
 bool has_checkpoint(const fs::path& run_dir);
 
-/// Returns `best` or `last` of a run: the file NAME.safetensors next to its checkpoints, or else
-/// the checkpoint that the link leads to.
+/// Returns the path of `best` or `last` of a run: the file NAME.safetensors next to its
+/// checkpoints, or else the checkpoint that the link points to.
 std::optional<fs::path> weights_named(const fs::path& run_dir, const std::string& name);
 
 /// Returns why task.json of the run cannot be used; empty if it can, or does not exist.
 std::string task_damage(const fs::path& run_dir);
 
-/// Returns whether the folder is that of training, not of an evaluation. If task.json is damaged, a
-/// run with checkpoints is training.
+/// Returns whether the folder belongs to a training run, not to an evaluation. If task.json is
+/// damaged, a run with checkpoints counts as training.
 bool is_training(const fs::path& run_dir);
 
-/// go_on: what lies in the fixed folder is a run that is resumed.
+/// go_on: the fixed folder contains a run that is resumed.
 enum class IfUsed { refuse, go_on };
 
+/// Which folder a run gets, and what to do if it is used.
 struct FolderRequest {
   std::string name;                       // the experiment's name
   fs::path root = "runs";                 // --out
-  std::optional<fs::path> fixed;          // --run-dir: this folder, not a fresh one
-  IfLocked if_locked = IfLocked::refuse;  // the fixed one
-  IfUsed if_used = IfUsed::refuse;        // the fixed one
+  std::optional<fs::path> fixed;          // --run-dir: use this folder instead of a new one
+  IfLocked if_locked = IfLocked::refuse;  // for the fixed folder
+  IfUsed if_used = IfUsed::refuse;        // for the fixed folder
   std::vector<fs::path> skipped = {};     // newer runs that cannot be resumed, see resumed_folder()
   std::string skipped_why = {};           // "without a checkpoint", see lacking()
 };
 
+/// A run's folder, locked as long as the object lives.
 struct RunFolder {
   fs::path path;
   FolderLock lock;
 };
 
-/// Makes the run's folder, empty and ours: runs/<name>/<utc_stamp()>/, and points
-/// runs/<name>/latest at it. The path has no links: `latest` may lead to another run while this one
-/// is trained. Throws Error(resource) where the root cannot be written or another run
-/// is using a fixed folder, Error(config) where that is not empty and not to be resumed.
+/// Creates and locks the run's folder: runs/<name>/<utc_stamp()>/, and points the link
+/// runs/<name>/latest at it. The returned path contains no links, because `latest` may point to
+/// another run later. Throws Error(resource) when the root cannot be written or another run uses
+/// the fixed folder, Error(config) when the fixed folder is not empty and is not to be resumed.
 RunFolder make_run_folder(const FolderRequest& request);
 
-/// Returns the folders in `parent` (runs or sweeps of one name), newest first: the one that
-/// `latest` leads to, then by the time in their names. Links are left out. Empty if there are none.
+/// Returns the folders in `parent` (runs or sweeps of one name), newest first: the folder that
+/// `latest` points to, then by the time in the names. Links are left out. Empty if there are none.
 std::vector<fs::path> newest_first(const fs::path& parent);
 
 /// Returns the newest folder that make_run_folder() made for the request, if there is one.
@@ -85,47 +88,48 @@ std::optional<fs::path> newest_folder(const FolderRequest& request);
 /// not exist yet.
 fs::path real_folder(const fs::path& folder);
 
-/// Returns whether a regular file lies there, as far as that can be seen.
+/// Returns whether the path is a regular file; false if it cannot be checked.
 bool is_file(const fs::path& path);
 
-/// Returns the JSON object that a file of a run folder holds; null where there is no file, or it
-/// holds no object. Throws Error(resource) where it cannot be read.
+/// Returns the JSON object in a file of a run folder; null if the file does not exist or holds no
+/// object. Throws Error(resource) when the file cannot be read.
 Json read_object(const fs::path& file);
-/// The same; null where it cannot be read, too.
+/// Same as read_object(), but also returns null if the file cannot be read.
 Json object_if_readable(const fs::path& file);
 
-/// The experiment's name as a single folder name: letters, digits, '.', '-', '_'.
+/// Returns the experiment's name as a single folder name: letters, digits, '.', '-', '_'.
 std::string folder_name(const std::string& name);
 
 struct RunSearch {
-  std::optional<fs::path> run;    // the newest that has what is needed
-  std::vector<fs::path> skipped;  // newer runs that lack it
+  std::optional<fs::path> run;    // the newest run that satisfies the requirement
+  std::vector<fs::path> skipped;  // newer runs that do not
 };
 
 /// Searches the runs of an experiment below `root`, in the order of newest_first().
 RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs);
 
+/// The run that a word of the command line means.
 struct NamedRun {
   fs::path folder;
-  std::vector<fs::path> skipped;  // newer runs that lack what is needed
+  std::vector<fs::path> skipped;  // newer runs that do not satisfy the requirement
 };
 
 /// Returns the run folder that a word of the command line means: that folder itself; `latest` for
 /// the newest run below `root`; `NAME` for the newest run of an experiment below `root`; or a
-/// folder that holds runs, for the newest of them. If no run has what is needed, the newest of all.
-/// Returns nothing if there is no run.
+/// folder that contains runs, for the newest of them. Prefers the newest run that satisfies
+/// `needs`, else returns the newest run. Returns nullopt if there is no run.
 std::optional<NamedRun> run_called(const std::string& word, const fs::path& root,
                                    RunNeeds needs = RunNeeds::nothing);
 
-/// Returns the folder that run_called() finds. Throws Error(config) that says what was looked for.
+/// Returns the folder that run_called() finds. Throws Error(config) that names what was searched.
 fs::path find_run(const std::string& word, const fs::path& root);
 
-/// A folder of its own for a task whose files nobody has asked for. Gone with this object, unless
-/// it was kept for somebody to look into.
+/// A temporary folder for a task whose files were not requested. It is removed with this object,
+/// unless keep() was called.
 class ScratchFolder {
  public:
-  /// Made in `parent`; those there whose run was killed, as their stale `.lock` tells, are removed.
-  /// Throws Error(resource) where it cannot be written.
+  /// Creates a folder in `parent`, and removes scratch folders there whose process was killed,
+  /// which their stale `.lock` shows. Throws Error(resource) when `parent` cannot be written.
   explicit ScratchFolder(const fs::path& parent);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
@@ -139,8 +143,8 @@ class ScratchFolder {
   bool kept_ = false;
 };
 
-/// Where a scratch folder may lie that nothing is to stay near. Throws Error(resource) where TMPDIR
-/// names no folder.
+/// Returns the parent for scratch folders that need not be on a particular disk. Throws
+/// Error(resource) when TMPDIR is not a folder.
 fs::path temporary_folder();
 
 }  // namespace trainctl::study

@@ -38,20 +38,21 @@ constexpr std::streamoff kTail = 256 * 1024;
 constexpr std::size_t kMostLosses = 400;
 constexpr std::size_t kMostWarnings = 5;
 
-/// Returns a stream that fails where there is no regular file: opening a pipe would wait.
+/// Returns a stream that fails if the path is not a regular file, because opening a FIFO would
+/// block.
 std::ifstream open_regular(const fs::path& file, std::ios::openmode mode = std::ios::in) {
   std::error_code ignored;
   return fs::is_regular_file(file, ignored) ? std::ifstream(file, mode) : std::ifstream();
 }
 
-/// Whole lines at the end of a file.
+/// Returns the complete lines at the end of a file.
 std::vector<std::string> last_lines(const fs::path& file) {
   std::ifstream in = open_regular(file, std::ios::binary | std::ios::ate);
   if (!in.is_open()) return {};
   const auto size = static_cast<std::streamoff>(in.tellg());
   in.seekg(std::max<std::streamoff>(0, size - kTail));
   std::string line;
-  if (size > kTail) std::getline(in, line);  // the rest of one that began before
+  if (size > kTail) std::getline(in, line);  // the rest of a line that started earlier
   std::vector<std::string> lines;
   while (std::getline(in, line)) {
     if (!line.empty()) lines.push_back(line);
@@ -72,7 +73,7 @@ std::int64_t whole_in(const Json& document, const char* key) {
   return number > -9e15 && number < 9e15 ? static_cast<std::int64_t>(number) : 0;
 }
 
-/// Steps in the order they were done: what a run that goes on does again replaces what it did.
+/// The steps in order; steps that a resumed run repeats replace the earlier ones.
 struct History {
   struct Line {
     std::int64_t step = 0;
@@ -80,7 +81,7 @@ struct History {
     double loss = 0;
   };
   std::vector<Line> steps;
-  Json epoch = nullptr;  // the last
+  Json epoch = nullptr;  // the last epoch
 
   void add(const Json& line) {
     const std::string type = report::text_at(line, "type");
@@ -100,7 +101,7 @@ std::optional<double> cell_of(const std::vector<std::string>& header,
   return parse_number<double>(row[static_cast<std::size_t>(at)]);
 }
 
-/// What metrics.jsonl has not told: a run may leave that logger out.
+/// Adds an epoch that is missing in metrics.jsonl, because a run may not use that logger.
 void add_newer_epoch(const std::vector<std::string>& names, const std::vector<std::string>& row,
                      TopView& view) {
   constexpr double kMost = 9e15;
@@ -123,10 +124,10 @@ bool warns(const std::string& line) {
          line.find("WARN") != std::string::npos || line.find("error") != std::string::npos;
 }
 
-/// How far the run is to go, by its manifest.
+/// The length of the run according to its manifest.
 struct LiveCourse {
-  std::int64_t max_epochs = 0;       // 0: not known
-  std::int64_t steps_per_epoch = 0;  // 0: not known
+  std::int64_t max_epochs = 0;       // 0: unknown
+  std::int64_t steps_per_epoch = 0;  // 0: unknown
   std::optional<double> global_batch;
 };
 
@@ -138,7 +139,7 @@ LiveCourse course_of(const fs::path& run_dir) {
           .global_batch = number_in(course, "global_batch")};
 }
 
-/// Adds whether the run is under way and how it ended, by its lock and result.json.
+/// Adds whether the run is running and how it ended, from its lock and result.json.
 void add_state(const fs::path& run_dir, TopView& view) {
   const Json result = object_if_readable(run_dir / "result.json");
   const std::string verdict = report::text_at(result, "verdict");
@@ -168,7 +169,7 @@ void add_metrics(const fs::path& run_dir, TopView& view) {
   std::size_t damaged = 0;
   for (const std::string& text : lines) {
     const Json line = Json::parse(text, nullptr, false);
-    if (!line.is_object() && &text != &lines.back()) ++damaged;  // the last may be half written
+    if (!line.is_object() && &text != &lines.back()) ++damaged;  // the last line may be incomplete
     history.add(line);
   }
   if (damaged > 0)
@@ -225,7 +226,7 @@ void add_checkpoint(const fs::path& run_dir, TopView& view) {
                          std::max(0.0, std::difftime(std::time(nullptr), info.st_mtime))};
       return;
     }
-  } catch (const Error&) {  // a look is no reason to complain
+  } catch (const Error&) {  // an unreadable checkpoint is no error for an observer
   }
 }
 
@@ -255,7 +256,7 @@ struct RankProcess {
   double cpu_s = 0;  // since its start
   double age_s = 0;  // since its start
   std::uint64_t rss_bytes = 0;
-  std::optional<Stamp> stamp;  // nothing: it has not stamped, or its page cannot be read
+  std::optional<Stamp> stamp;  // absent: no heartbeat yet, or the page is unreadable
 };
 
 constexpr std::string_view kPage = "/memfd:trainctl-heartbeat";
@@ -274,7 +275,8 @@ std::optional<int> rank_in_environment(int pid) {
   return std::nullopt;
 }
 
-/// Read, not mapped: a file that shrinks could not kill us. The first fields of events::Heartbeat.
+/// The page is read, not mapped, so that a truncated file cannot cause SIGBUS. The fields are the
+/// first fields of events::Heartbeat.
 std::optional<Stamp> stamp_in(const fs::path& link) {
   struct First {
     std::int64_t step;
@@ -304,7 +306,7 @@ std::optional<Stamp> stamp_of(int pid) {
   return std::nullopt;
 }
 
-/// The children of the process that are ranks of a run, by pid.
+/// Returns the child processes that are ranks of a run, by pid.
 std::vector<int> rank_processes(int supervisor) {
   std::vector<int> found;
   for_each_entry("/proc", [&](const fs::path& entry) {
@@ -317,7 +319,7 @@ std::vector<int> rank_processes(int supervisor) {
   return found;
 }
 
-/// Nothing for a process that has gone or is of another user.
+/// Returns nullopt for a process that has exited or belongs to another user.
 std::optional<RankProcess> look_at_rank(int pid) {
   const auto rank = rank_in_environment(pid);
   const auto stat = read_process_stat(pid);

@@ -11,15 +11,15 @@
 
 namespace trainctl::study {
 
-/// Watches a run of another process: by the files of its folder, the pages that its ranks stamp,
-/// and /proc. Changes nothing and asks nothing of the run. What cannot be read is left out; what is
-/// damaged counts as not there.
+/// Observes a run of another process through the files of its folder, the shared-memory pages of
+/// its ranks, and /proc. It never writes to or contacts the run. Unreadable values are omitted, and
+/// damaged files count as missing.
 class LiveRun {
  public:
   explicit LiveRun(fs::path run_dir) : run_dir_(std::move(run_dir)) {}
 
-  /// `now`: seconds of one steady clock. Rates are of the time since the look before; of the first
-  /// one, of what the files tell.
+  /// `now` is in seconds of one steady clock. Rates refer to the time since the previous call; the
+  /// first call takes rates from the files.
   report::TopView look(double now);
 
  private:
@@ -33,7 +33,7 @@ class LiveRun {
   [[nodiscard]] report::TopRank rank_of(int pid, double now);
 
   fs::path run_dir_;
-  std::map<int, Sample> samples_;  // by pid, of the look before
+  std::map<int, Sample> samples_;  // by pid, from the previous call
   std::unique_ptr<Nvml> nvml_;     // loaded for the first run that uses a GPU
 };
 

@@ -11,7 +11,8 @@
 namespace trainctl::study {
 namespace {
 
-// Longer than the pause between two tries of a node, shorter than a person waits for a prompt.
+// This is longer than the pause between two connection attempts of a node, and short for a user who
+// waits for the prompt.
 constexpr double kLatecomersS = 5;
 
 }  // namespace
@@ -36,7 +37,8 @@ HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::Sign
                          .accelerator = devices.gpu ? "gpu" : "cpu"};
   head_.emplace(std::move(listener), std::move(facts), beat_times());
   constexpr std::uint64_t kMostBytes = 1 << 16;
-  // One folder on two machines may have the same path and not be the same: the lock tells.
+  // A folder on two machines may have the same path without being the same folder, so the nodes
+  // compare the content of the lock.
   head_->set_folder(folder.string(),
                     read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource));
   announce(plan_, bound, request.make_exchange);
@@ -53,7 +55,7 @@ HeadRun::~HeadRun() {
     none.verdict = "failed";
     none.message = "the head left without a result";
     if (!has_ended_) end(none);
-    withdraw(plan_);  // where that end was cut short
+    withdraw(plan_);  // if end() was interrupted
   } catch (const std::exception& error) {
     log::get().warn("other nodes may not know that the run is over: {}", error.what());
   }
@@ -61,7 +63,8 @@ HeadRun::~HeadRun() {
 
 void HeadRun::end(const report::Ending& ending) {
   has_ended_ = true;
-  // Before the others are told: once one of them ends, its launcher may kill this process.
+  // This precedes the report to the other nodes: once one of them exits, its launcher may kill this
+  // process.
   if (!head_->nodes().lacks_nodes()) withdraw(plan_);
   head_->end({ending.exit_code, ending.verdict, ending.message}, kLatecomersS,
              [this] { return guard_.has_heard(); });
@@ -72,7 +75,7 @@ void tell_of_failure(const RunRequest& request, const Error& error, launch::Sign
   NodePlan plan = *request.nodes;
   const auto give_up = [&guard] { return guard.has_heard(); };
   const bool is_told = plan.meeting_file || (plan.task && plan.task->agent_store);
-  if (is_told) plan.endpoint.port = 0;  // the one it was to be may be what it failed for
+  if (is_told) plan.endpoint.port = 0;  // the intended port may have caused the failure
   try {
     launch::Listener listener({.endpoint = plan.endpoint,
                                .token = plan.token,

@@ -11,22 +11,22 @@
 
 namespace trainctl::study {
 
-/// The head's part of a run on several nodes, from its first attempt to its end.
+/// Node 0's part of a run on several nodes, from its first attempt to its end.
 class HeadRun {
  public:
-  /// Listens where the plan says, and tells the others where that is. `folder` is the run's,
-  /// locked. Throws what Listener, announce() and the choice of devices throw.
+  /// Listens at the endpoint of the plan and announces it to the other nodes. `folder` is the
+  /// locked run folder. Throws what Listener, announce() and the choice of devices throw.
   HeadRun(const RunRequest& request, const fs::path& folder, launch::SignalGuard& guard);
-  /// Nodes that were not told of an end are told that there was none.
+  /// Reports to nodes that have not received an ending that the run ended without one.
   ~HeadRun();
   HeadRun(const HeadRun&) = delete;
   HeadRun& operator=(const HeadRun&) = delete;
 
   [[nodiscard]] launch::Head& head() { return *head_; }
-  /// By which other nodes reach this one.
+  /// Returns the address at which other nodes reach this one.
   [[nodiscard]] const std::string& local_address() const { return head_->endpoint().host; }
-  /// Tells all nodes how the run has ended; waits a few seconds for those that have never come, but
-  /// not after a signal. Once.
+  /// Sends the ending of the run to all nodes. Waits a few seconds for nodes that have not
+  /// connected yet, but not after a signal. Must be called once.
   void end(const report::Ending& ending);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
 
@@ -37,8 +37,9 @@ class HeadRun {
   bool has_ended_ = false;
 };
 
-/// Of a head that failed before it listened: tells the nodes that come within a few seconds, which
-/// would look for it in vain. Where that is not possible, they are left to that.
+/// Called when node 0 fails before it listens: reports the failure to the nodes that connect within
+/// a few seconds and would otherwise wait in vain. If it cannot listen, the other nodes run into
+/// their timeout.
 void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard);
 
 }  // namespace trainctl::study

@@ -25,11 +25,11 @@ namespace {
 
 using launch::NodeLink;
 
-// Between attempts the head looks for a checkpoint and waits for memory, and listens to nobody.
+// Between attempts node 0 looks for a checkpoint and waits for memory, and does not answer.
 constexpr double kPauseS = 300;
 constexpr int kTickMs = 200;
 
-/// Stop signals while no ranks run here.
+/// Stop signals that arrive while no ranks run here.
 class Stops {
  public:
   bool heard() {
@@ -57,7 +57,7 @@ JoinedOutcome stopped_by(int signal) {
           .message = "stopped by " + launch::signal_name(signal) + " while no rank ran here"};
 }
 
-/// NFS may show a new file late.
+/// The folder may appear late, because NFS clients cache directory entries.
 bool sees_folder(const launch::Welcome& welcome) {
   constexpr int kTries = 50;
   constexpr std::chrono::milliseconds kPause{100};
@@ -67,7 +67,7 @@ bool sees_folder(const launch::Welcome& welcome) {
     try {
       const fs::path lock = fs::path(welcome.run_dir) / FolderLock::kFileName;
       if (read_file(lock, kMostBytes, ReadFailure::resource) == welcome.mark) return true;
-    } catch (const Error&) {  // not there, or not yet
+    } catch (const Error&) {  // missing, or not visible yet
     }
   }
   return false;
@@ -92,7 +92,8 @@ class JoinedRun {
   }
 
  private:
-  // Before the join, since it takes a while; what is wrong is for the head, too, which would wait.
+  // This precedes the join, because it takes a while. A failure is reported to node 0, which would
+  // otherwise wait.
   void choose() {
     try {
       devices_ = choose_devices(request_.loaded.experiment.trainer, machine_,
@@ -104,7 +105,7 @@ class JoinedRun {
     }
   }
 
-  // False: a signal has come.
+  // Returns false if a signal came.
   bool join() {
     say_(fmt::format("node {} of {} looks for node 0 at {}", plan_.node, plan_.nodes,
                      launch::to_text(plan_.endpoint)));
@@ -147,7 +148,7 @@ class JoinedRun {
       link_->append_to(polls);
       ::poll(polls.data(), polls.size(), kTickMs);
       if (stops_.heard()) {
-        // Before the run there is nothing to save; between attempts the head decides.
+        // Before the run there is nothing to save; between attempts node 0 decides.
         if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
         if (std::exchange(told, 1) == 0)
           link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
@@ -157,7 +158,7 @@ class JoinedRun {
         if (auto next = taken(message)) {
           word = std::move(next);
         } else if (word) {
-          link_->put_back(message);  // an order for the ranks that are to start
+          link_->put_back(message);  // an order for ranks that start next
         }
       });
       if (word) return std::move(*word);
@@ -170,7 +171,7 @@ class JoinedRun {
     if (const auto* refused = std::get_if<launch::Refused>(&message)) refuse(*refused);
     if (const auto* over = std::get_if<launch::RunOver>(&message))
       return JoinedOutcome{over->exit_code, over->verdict, over->message, folder_};
-    return std::nullopt;  // orders for ranks that have ended by now
+    return std::nullopt;  // orders for ranks that have already exited
   }
 
   std::optional<JoinedOutcome> attempt(const launch::Welcome& welcome) {
@@ -214,7 +215,8 @@ class JoinedRun {
     }
   }
 
-  // The head names the values where it can: it is the run folder that says what they are.
+  // Throws the rejection with the values that differ, if they are known from the config in node 0's
+  // run folder.
   [[noreturn]] void refuse(const launch::Refused& refused) const {
     constexpr std::uint64_t kMostBytes = 16 << 20;
     std::string reason = refused.reason;
@@ -224,7 +226,7 @@ class JoinedRun {
         const std::string difference =
             first_difference(read_file(file, kMostBytes, ReadFailure::resource), request_.loaded);
         if (!difference.empty()) reason += ": " + difference;
-      } catch (const Error&) {  // it is not seen here
+      } catch (const Error&) {  // the folder is not visible here
       }
       reason += "; start all nodes with the same file and the same overrides";
     }
@@ -239,7 +241,7 @@ class JoinedRun {
             .folder = folder_};
   }
 
-  // Bounded: the head learns of it by the end of the connection at the latest.
+  // The number of tries is limited, because node 0 notices the end of the connection in any case.
   void leave(const launch::NodeLeaves& last) {
     constexpr int kTries = 10;
     link_->send(last, clock_.now());
@@ -262,7 +264,7 @@ class JoinedRun {
   std::optional<NodeLink> link_;
   std::string local_address_;
   std::string address_;
-  fs::path folder_;  // once an attempt has begun
+  fs::path folder_;  // set once an attempt has started
 };
 
 }  // namespace

@@ -8,23 +8,23 @@
 
 namespace trainctl::study {
 
-/// How a run ended, as a node that is not its head was told.
+/// The end of a run, as node 0 reported it to another node.
 struct JoinedOutcome {
   int exit_code = 0;
   std::string verdict;
   std::string message;
-  fs::path folder;  // the head's; empty: the run had not begun
+  fs::path folder;  // node 0's run folder; empty: the run had not started
 };
 
-/// Told what the node does, a line each.
+/// Prints one line about what the node does.
 using SayLine = std::function<void(const std::string& line)>;
 
-/// Takes part in the run of another supervisor, by request.nodes: starts its ranks in the head's
-/// run folder, attempt after attempt, until the head says that the run is over; the exit code is
-/// that of the run. There is no lock and no result.json of its own. 7 where the head is lost, 130
-/// or 143 where a signal came before the run had begun. Throws Error(config) where the head refuses
-/// the node, naming the first value in which the configs differ, Error(resource) where the head's
-/// folder is not seen here, and what the join throws.
+/// Takes part in the run of node 0, by request.nodes: starts this node's ranks in node 0's run
+/// folder, attempt after attempt, until node 0 reports the end of the run; the exit code is that of
+/// the run. This node has no lock and no result.json. Returns exit code 7 if the connection to node
+/// 0 is lost, 130 or 143 if a signal came before the run started. Throws Error(config) when node 0
+/// rejects the node, naming the first value in which the configs differ, Error(resource) when node
+/// 0's folder is not visible here, and what the join throws.
 JoinedOutcome join_run(const RunRequest& request, const SayLine& say, const Clock& clock);
 
 }  // namespace trainctl::study

@@ -89,7 +89,7 @@ NodePlan stand_by_hand(const PlacementWish& wish) {
 
 NodePlan stand(const PlacementWish& wish, const Task& task) {
   if (!task) return stand_by_hand(wish);
-  // A place that is typed in full is the user's word, whatever started this.
+  // A complete placement on the command line takes precedence over any launcher.
   const bool is_typed = wish.nodes && wish.node && !wish.endpoint.empty();
   if (task->launcher == Launcher::none || is_typed) {
     NodePlan plan = stand_by_hand(wish);
@@ -117,8 +117,8 @@ void take_token(const PlacementWish& wish, NodePlan& plan) {
   }
 }
 
-/// Of the head, as the others know it; port 0 where it is free to choose and says so. False: not
-/// even the host is known.
+/// Sets the endpoint of node 0 as the other nodes know it, with port 0 if node 0 may choose and
+/// announce the port. Returns false if not even the host is known.
 bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
   if (!wish.endpoint.empty()) {
     plan.endpoint = launch::parse_endpoint(wish.endpoint);
@@ -126,7 +126,7 @@ bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
   }
   const TaskPlace& task = *plan.task;
   plan.endpoint = {task.master_addr, 0};
-  if (task.agent_store) {  // MASTER_PORT is its own
+  if (task.agent_store) {  // torchrun itself uses MASTER_PORT
     if (task.local_world_size == task.world_size) plan.endpoint.host = kLoopback;
     return false;
   }
@@ -136,14 +136,14 @@ bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
   }
   if (task.launcher == Launcher::mpi && !task.master_port) return false;
   plan.endpoint.port = task.master_port.value_or(launch::kRendezvousPort);
-  // Pod 0 may have that name for a service, or for "localhost".
+  // The name of pod 0 may belong to a service, or resolve to "localhost".
   if (task.launcher == Launcher::kubernetes && plan.is_head())
     plan.endpoint.host = read_machine().host;
   return true;
 }
 
-// Nodes may call one endpoint by several names. Who has the token of a run and reaches its head
-// needs no further name for it; a meeting file needs one.
+// Nodes may use different names for one endpoint. The token of a run and its endpoint identify the
+// run by themselves; a rendezvous file needs an id for its name.
 std::string id_of_endpoint(const NodePlan& plan) {
   if (plan.token_is_given && plan.endpoint.port != 0) return "by-token";
   std::string id = launch::to_text(plan.endpoint);
@@ -154,7 +154,7 @@ std::string id_of_endpoint(const NodePlan& plan) {
 }
 
 std::string id_of(const PlacementWish& wish, const NodePlan& plan) {
-  constexpr std::size_t kMostBytes = 200;  // the handshake takes 256
+  constexpr std::size_t kMostBytes = 200;  // the handshake allows 256
   std::string id = wish.id;
   if (id.empty() && plan.task) id = plan.task->job_id;
   const bool has_address = plan.task && !plan.task->master_addr.empty() && plan.task->master_port;
@@ -173,7 +173,7 @@ std::string id_of(const PlacementWish& wish, const NodePlan& plan) {
 
 bool uses_agent_store(const NodePlan& plan) { return plan.task && plan.task->agent_store; }
 
-/// In torchrun's store, which outlives restarts of its tasks.
+/// Returns the key in torchrun's store, which survives restarts of its tasks.
 std::string key_of(const NodePlan& plan) {
   return fmt::format("trainctl/{}/{}", plan.run_id, plan.nodes);
 }
@@ -213,8 +213,8 @@ void wait_for_file(const PlacementWish& wish, NodePlan& plan) {
   }
 }
 
-/// Whether a join that failed may do better later: nobody listens yet, or what was told is of a run
-/// before, whose file lies there.
+/// Returns whether a failed join may succeed later: node 0 is not listening yet, or the
+/// announcement is that of an earlier run whose file still exists.
 bool may_pass(const Error& error, const NodePlan& plan) {
   if (error.kind() == ErrorKind::hang || error.kind() == ErrorKind::rank_failed) return true;
   if (error.kind() != ErrorKind::config || !plan.meeting_file) return false;
@@ -274,12 +274,12 @@ bool look_again(NodePlan& plan, const MakeExchange& make_exchange) {
 
 launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
   constexpr double kSlice = 5;
-  constexpr double kAnotherHeadS = 20;  // as launch::join()
+  constexpr double kAnotherHeadS = 20;  // as in launch::join()
   const Clock& clock = steady_clock();
   const double deadline = clock.now() + wish.timeout_s;
   const bool is_told = plan.meeting_file || uses_agent_store(plan);
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  double gone_at = kNever;  // when a head was there and hung up
+  double gone_at = kNever;  // when node 0 closed the connection
   for (;;) {
     const double left = std::max(deadline - clock.now(), 0.1);
     try {
@@ -306,7 +306,7 @@ WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus) {
   WorkerPlace place{plan.local_rank, plan.local_world_size, {}};
   if (gpus.count == 0) return place;
   place.local_rank = 0;
-  // Slurm, or a script around each task, shows every task its own.
+  // Slurm, or a wrapper script of the task, may limit each task to its own GPU.
   const bool is_torchrun = plan.task && plan.task->launcher == Launcher::torchrun;
   const bool shows_own = gpus.count == 1 && !gpus.list.empty() && !is_torchrun;
   if (shows_own || plan.local_world_size == 1) return place;

@@ -29,8 +29,8 @@ bool is_plain(char letter) {
 std::string cause() { return std::strerror(errno); }
 
 std::optional<std::string> content_of(const fs::path& path) {
-  // A folder that is looked into is asked for anew on NFS, whose clients remember what was not
-  // there.
+  // Opening the folder makes an NFS client ask the server again, because clients cache the absence
+  // of a file.
   const Fd folder(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
@@ -50,7 +50,7 @@ std::optional<std::string> content_of(const fs::path& path) {
                    : std::nullopt;
 }
 
-// One that makes no sense is nobody's: it may be half written.
+// Invalid content counts as no file, because it may be incomplete.
 std::optional<Meeting> meeting_at(const fs::path& path) {
   const auto text = content_of(path);
   if (!text || !text->ends_with('\n')) return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<LockHolder> holder_of(const fs::path& path) {
   try {
     const auto meeting = meeting_at(path);
     return meeting ? std::optional(meeting->head) : std::nullopt;
-  } catch (const Error&) {  // of another kind or owner: renaming over it will tell
+  } catch (const Error&) {  // a different file type or owner: the later rename reports it
     return std::nullopt;
   }
 }

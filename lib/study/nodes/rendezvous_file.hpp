@@ -7,35 +7,39 @@
 #include <optional>
 #include <string>
 
-// How the head of a run tells the other nodes where it listens, by a folder that all of them see.
+// Node 0 announces its endpoint to the other nodes in a file in a folder that all of them can
+// access.
 
 namespace trainctl::study {
 
-/// One line of JSON in a file that only its owner may read.
+/// The rendezvous data: one line of JSON in a file that only its owner can read.
 struct Meeting {
   std::string run_id;
   launch::Endpoint endpoint;
-  std::optional<launch::Token> token;  // absent: the others were given it
-  LockHolder head;                     // whose the file is
+  std::optional<launch::Token> token;  // absent: the other nodes already have it
+  LockHolder head;                     // the process that wrote the file
 };
 
-/// "OUT/.rendezvous-slurm-7.0.0": an id with other characters, or a long one, gets a digest.
+/// Returns "OUT/.rendezvous-slurm-7.0.0"; an id that is long or has other characters is replaced by
+/// a digest.
 fs::path meeting_path(const fs::path& out, const std::string& run_id);
 
+/// Returns the data as one line of JSON.
 std::string meeting_text(const Meeting& meeting);
-/// The text that torchrun's store or a file holds. Throws Error(config) naming `where`, and not the
-/// token.
+/// Parses the text from torchrun's store or a file. Throws Error(config) that names `where` but not
+/// the token.
 Meeting parse_meeting(const std::string& text, const std::string& where);
 
-/// Appears with its content, in the place of one that no living process is known to hold. Throws
-/// Error(resource) naming the holder where another head lives, or where the folder is not writable.
+/// Writes the file atomically, and replaces one whose holder is not known to be alive. Throws
+/// Error(resource) that names the holder when another coordinator is alive, or when the folder is
+/// not writable.
 void write_meeting(const fs::path& path, const Meeting& meeting);
 
-/// Nothing where there is none, or one of a head that is gone for certain. Throws Error(config)
-/// where others could read or have written it.
+/// Reads the file; nullopt if it does not exist or its coordinator has certainly exited. Throws
+/// Error(config) when other users could have read or written it.
 std::optional<Meeting> read_meeting(const fs::path& path);
 
-/// Unless another head has taken its place.
+/// Removes the file, unless another coordinator has replaced it.
 void remove_meeting(const fs::path& path);
 
 }  // namespace trainctl::study

@@ -81,7 +81,7 @@ void check_file(const PredictionWish& wish) {
   check_replaceable(wish.file, wish.replaces ? Existing::replaced : Existing::kept);
 }
 
-/// Text that goes to the file a mebibyte at a time.
+/// Buffers text and writes it to the file in blocks of one mebibyte.
 class Buffer {
  public:
   Buffer(int fd, std::string label) : fd_(fd), label_(std::move(label)) {}
@@ -106,7 +106,7 @@ void add_names(std::vector<std::string>& names, const std::string& stem, std::in
     names.push_back(count == 1 ? stem : fmt::format("{}_{}", stem, i));
 }
 
-/// The name of a class, or its number where it has none.
+/// Returns the name of a class, or its number if it has no name.
 std::string class_text(const PredictionPlan& plan, std::int64_t number) {
   const bool has_name = number >= 0 && std::cmp_less(number, plan.class_names.size());
   return has_name ? plan.class_names[static_cast<std::size_t>(number)] : std::to_string(number);
@@ -118,7 +118,7 @@ void add_output_names(std::vector<std::string>& names, const std::string& stem,
   for (const std::string& name : plan.class_names) names.push_back(stem + "_" + name);
 }
 
-/// Else its targets are numbers, or it has none.
+/// Returns whether targets are class labels; otherwise they are numbers, or there are none.
 bool tells_label(const events::Evaluated& told) { return told.labeled && told.target_numbers == 0; }
 
 std::string csv_head(const PredictionPlan& plan, const events::Evaluated& told) {
@@ -145,7 +145,7 @@ struct Outputs {
   const SampleRow& row;
   std::vector<float> probabilities;
 
-  /// The values of an output that is numbers.
+  /// Returns the values of a numeric output.
   [[nodiscard]] std::span<const float> values(Output output) const {
     return output == Output::probabilities ? probabilities : row.logits;
   }
@@ -158,7 +158,7 @@ Outputs outputs_of(const PredictionPlan& plan, const SampleRow& row) {
   return {row, probabilities(row.logits, plan.meaning.scale)};
 }
 
-/// A number that is none has no sign.
+/// NaN is written without a sign.
 std::string number(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 void csv_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
@@ -204,7 +204,8 @@ std::string json_outputs(const PredictionPlan& plan, std::span<const float> valu
   return '{' + text + '}';
 }
 
-// By hand: a float that passes through the double of a JSON library is written with 17 digits.
+// The JSON is written by hand, because a JSON library converts a float to double and writes 17
+// digits.
 void json_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
               const Outputs& outputs) {
   const SampleRow& row = outputs.row;

@@ -20,71 +20,71 @@ constexpr std::array<const char*, 4> enum_names(Output) {
 enum class Format { csv, npy, jsonl };
 constexpr std::array<const char*, 3> enum_names(Format) { return {"csv", "npy", "jsonl"}; }
 
-/// The file of predictions as the command line asks for it.
+/// The options of the command line for the file of predictions.
 struct PredictionWish {
   fs::path file;
-  std::vector<std::string> outputs;  // empty: what the loss gives a meaning to
-  std::string format;                // empty: by the file's extension
-  bool replaces = false;             // a file that is there
+  std::vector<std::string> outputs;  // empty: the outputs that are defined for the loss
+  std::string format;                // empty: from the file's extension
+  bool replaces = false;             // overwrite an existing file
 };
 
+/// The checked contents of a file of predictions.
 struct PredictionPlan {
   fs::path file;
   Format format = Format::csv;
   std::vector<Output> outputs;
   Meaning meaning;
-  bool replaces = false;                      // a file that is there, or comes to be
-  std::vector<std::string> class_names = {};  // of the outputs, each once; empty: their numbers
+  bool replaces = false;                      // overwrite a file that exists or appears later
+  std::vector<std::string> class_names = {};  // unique names of the outputs; empty: numbers
 
   [[nodiscard]] bool has(Output output) const;
 };
 
-/// Decides what the file will hold. Throws Error(config) for a format or an output that is none, or
-/// that says nothing with such a loss, and where the file is there already (also with `replaces`
-/// where it is no regular file) or its folder is not.
+/// Decides the contents of the file. Throws Error(config) for an unknown format or output, for an
+/// output that is not defined for the loss, when the file already exists (with `replaces`: when it
+/// is not a regular file), and when its folder does not exist.
 PredictionPlan plan_predictions(const PredictionWish& wish, const Meaning& meaning);
 
-/// The names of the classes for `outputs` of the model: where two classes have one name, its number
-/// is added; empty where the names are not those of the outputs.
+/// Returns the class names for `outputs` outputs of the model; the number is appended if two
+/// classes have the same name. Empty if the number of names is not `outputs`.
 std::vector<std::string> distinct_names(const std::vector<std::string>& names,
                                         std::int64_t outputs);
 
-/// Bytes of the file where its format tells them beforehand; else 0.
+/// Returns the size of the file in bytes if the format determines it in advance; else 0.
 std::uint64_t known_bytes(const PredictionPlan& plan, std::int64_t samples, std::int64_t outputs);
 
-/// Bytes of what the ranks write beside the file for it: logits and targets, of so many bytes a
-/// sample. Names come on top.
+/// Returns the size of the ranks' temporary files in bytes: logits, and targets with `target_bytes`
+/// per sample. Names are not included.
 std::uint64_t part_bytes(std::int64_t samples, std::int64_t outputs, std::uint64_t target_bytes);
 
-/// Throws Error(resource) where the disk of the file has no such room.
+/// Throws Error(resource) when the disk of the file has less free space.
 void check_room(const fs::path& file, std::uint64_t bytes);
 
-/// What the ranks have left, and in which folder.
+/// The files that the ranks have written, and their folder.
 struct LeftParts {
   fs::path run_dir;
   int world_size = 1;
   const events::Evaluated& told;
 };
 
-/// Asked now and then; what it throws ends the writing.
+/// Called from time to time; an exception from it stops the writing.
 using StopCheck = std::function<void()>;
 
-/// Makes the file of what the ranks have left; it appears complete or not at all. Throws
-/// Error(resource) where it cannot be written, Error(config) where there is one by now that the
-/// plan does not replace.
+/// Writes the predictions file atomically from the files of the ranks. Throws Error(resource) when
+/// it cannot be written, Error(config) when a file exists by now that the plan does not overwrite.
 void write_predictions(
     const LeftParts& left, const PredictionPlan& plan, const StopCheck& check_stop = [] {});
 
-/// What stands before the first row: the header of CSV or NPY, nothing of JSON lines.
+/// Returns the text before the first row: the header of CSV or NPY, nothing for JSON lines.
 std::string head_of(const PredictionPlan& plan, const events::Evaluated& told);
 
-/// Appends a sample in the plan's format. Numbers are written so that they read back as the same
-/// float; those that are not finite as nan, inf and -inf, in JSON as text.
+/// Appends a sample in the plan's format. Numbers read back as the same float; non-finite numbers
+/// are nan, inf and -inf, in JSON as strings.
 void append_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
                 const SampleRow& row);
 
-/// Version 1.0 of numpy's format: float32 [samples, outputs], or int64 [samples] of classes. Its
-/// length is a multiple of 64.
+/// Returns a header of NumPy's format version 1.0 for float32 [samples, outputs], or int64
+/// [samples] of classes. Its length is a multiple of 64.
 std::string npy_header(const PredictionPlan& plan, std::int64_t samples, std::int64_t outputs);
 
 }  // namespace trainctl::study

@@ -54,7 +54,7 @@ bool is_one_of(Names names, const std::string& loss) {
   return std::ranges::find(names, loss) != names.end();
 }
 
-/// Of a loss that is not built in nothing is known but what it learns from.
+/// For a loss that is not built in, only the kind of its targets is known.
 Scale scale_of(const std::string& loss, spec::Targets targets) {
   if (loss == "bce_with_logits") return Scale::sigmoid;
   if (loss == "focal" && targets == spec::Targets::numbers) return Scale::sigmoid;

@@ -14,40 +14,41 @@
 
 namespace trainctl::study {
 
-/// One sample as the ranks have told it.
+/// One sample as the ranks wrote it.
 struct SampleRow {
-  std::int64_t index = 0;  // in the order of the split
-  std::string name;        // empty: it has none
-  std::int64_t label = 0;  // where its target is a class, and told
+  std::int64_t index = 0;  // position in the split
+  std::string name;        // empty: no name
+  std::int64_t label = 0;  // if the target is a class and was recorded
   std::vector<float> targets;
   std::vector<float> logits;
 };
 
-/// What makes probabilities of logits: the function that belongs to the loss.
+/// The function that converts logits to probabilities; it depends on the loss.
 enum class Scale { none, softmax, sigmoid };
 
-/// What the outputs of a model say.
+/// How the outputs of a model are interpreted.
 struct Meaning {
   Scale scale = Scale::none;
-  bool one_class = false;  // of each sample; else its outputs stand for themselves
+  bool one_class = false;  // each sample has one class; else each output is a value
 };
 
+/// Returns the interpretation for a loss and the targets of the data set.
 Meaning meaning_of(const config::Stage& loss, spec::Targets targets);
 
-/// In double precision, rounded to float once. The scale is not `none`.
+/// Computes in double precision and rounds once to float. `scale` must not be `none`.
 std::vector<float> probabilities(std::span<const float> logits, Scale scale);
 
-/// The first of the largest, as torch.argmax has it: NaN is larger than any number.
+/// Returns the index of the first maximum as torch.argmax does: NaN is larger than any number.
 std::size_t largest(std::span<const float> logits);
 
-/// What the ranks have written of their shares, as one sequence in the order of the split. Rank r
-/// of R has the positions p with p mod R = r, ascending: so row p is the next one of rank p mod R.
+/// Reads the ranks' files as one sequence in the order of the split. Rank r of R has the positions
+/// p with p mod R = r in ascending order, so row p is the next row of rank p mod R.
 class PredictionParts {
  public:
-  /// Throws Error(resource) where the parts do not hold exactly the samples that were told.
+  /// Throws Error(resource) when the files do not contain exactly the reported number of samples.
   PredictionParts(const fs::path& run_dir, int world_size, const events::Evaluated& told);
 
-  /// Fills the row with the next sample; false behind the last one.
+  /// Reads the next sample into `row`; returns false after the last one.
   bool next(SampleRow& row);
 
  private:
@@ -61,7 +62,7 @@ class PredictionParts {
   std::int64_t next_ = 0;
 };
 
-/// Rows of rank r of R, of so many samples.
+/// Returns the number of rows of rank r of R for that many samples.
 std::int64_t rows_of_rank(std::int64_t samples, int rank, int world_size);
 
 }  // namespace trainctl::study

@@ -23,7 +23,7 @@
 namespace trainctl::study {
 namespace {
 
-constexpr std::int64_t kLongestSide = 128;  // pixels of a picture on the page
+constexpr std::int64_t kLongestSide = 128;  // in pixels, of a picture on the page
 
 fs::path predictions_of(const report::RunFiles& run, const WorstRequest& request) {
   const fs::path file =
@@ -48,7 +48,7 @@ std::string picture(const data::ImageView& image) {
   return data::png_of({pixels.data(), shape});
 }
 
-/// The pictures of the samples in their order; none where they have no image of 1 or 3 channels.
+/// Returns the pictures of the samples in order; empty if their images do not have 1 or 3 channels.
 std::vector<std::string> pictures_of(const std::vector<report::Mistake>& mistakes,
                                      data::Pipeline pipeline) {
   const data::Layout& whole = pipeline.dataset->layout();
@@ -75,7 +75,7 @@ std::vector<std::string> pictures_of(const std::vector<report::Mistake>& mistake
   return files;
 }
 
-/// What is known of the samples without their pictures.
+/// Returns the properties of the samples without their pictures.
 std::vector<report::WorstSample> samples_of(const std::vector<report::Mistake>& mistakes,
                                             const std::vector<std::string>& names) {
   std::vector<report::WorstSample> samples;
@@ -90,13 +90,13 @@ std::vector<report::WorstSample> samples_of(const std::vector<report::Mistake>& 
   return samples;
 }
 
-/// Where nobody asked for samples, only the names of classes are missing.
+/// Warns only if samples were requested; otherwise only the class names are missing.
 void warn_of(const Error& error, const WorstRequest& request, const LoadProblems& problems) {
   if (request.count > 0)
     problems.warn(fmt::format("the samples are shown without their pictures: {}", error.what()));
 }
 
-/// The data set and its transforms; nothing where they are not there any more.
+/// Opens the data set and its transforms; nullopt if they no longer exist.
 std::optional<data::Pipeline> opened(const report::RunFiles& run, const WorstRequest& request,
                                      const LoadProblems& problems) {
   try {
@@ -112,7 +112,7 @@ std::optional<data::Pipeline> opened(const report::RunFiles& run, const WorstReq
   }
 }
 
-/// Empty where the samples have none, or none that can be read.
+/// Returns the labels; empty if the samples have none or they cannot be read.
 std::vector<std::int64_t> labels_of(const data::Dataset& dataset,
                                     const std::vector<std::int64_t>& indices) {
   const data::Layout& layout = dataset.layout();
@@ -130,18 +130,18 @@ std::vector<std::int64_t> labels_of(const data::Dataset& dataset,
   return labels;
 }
 
-/// "'b.png' of class 2"
+/// Returns a text such as "'b.png' of class 2".
 std::string sample_text(const std::string& name, std::int64_t label) {
   const std::string number = fmt::format("class {}", label);
   return name.empty() ? number : fmt::format("'{}' of {}", printable(name), number);
 }
 
-/// As 'predict' writes it: what is no UTF-8 is replaced.
+/// Returns the name as 'predict' writes it, with invalid UTF-8 replaced.
 std::string written(const std::string& name) {
   return Json::parse(to_line(Json(name))).get<std::string>();
 }
 
-/// Predictions of another split would be shown with the wrong pictures.
+/// Throws if the predictions are of another split, which would be shown with the wrong pictures.
 void check_split(const std::vector<report::Mistake>& mistakes, const data::Dataset& dataset,
                  const WorstRequest& request) {
   constexpr const char* kWhatToDo =

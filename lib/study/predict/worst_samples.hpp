@@ -10,23 +10,23 @@
 
 namespace trainctl::study {
 
-/// The samples that a page is to show.
+/// The samples that a report page shows.
 struct WorstRequest {
   std::size_t count = 0;    // 0: none
   std::string predictions;  // empty: predictions.csv of the run folder
   std::string split = "val";
 };
 
-/// Where the problems of the run's experiment go: the data may have moved since the run.
+/// Where problems with the run's experiment are reported; the data may have moved since the run.
 struct LoadProblems {
-  config::Diagnostics& diagnostics;  // emptied where the experiment cannot be loaded
+  config::Diagnostics& diagnostics;  // cleared if the experiment cannot be loaded
   const PrintLine& warn;
 };
 
-/// Returns the names of the classes where the page shows classes, and the worst samples of a file
-/// of predictions with their pictures, as the model sees them before `normalize`. Where the data is
-/// not there any more they come without, and a warning says so. Throws Error(config) where there
-/// are no predictions, or they are of another split.
+/// Returns the class names if the page shows classes, and the worst samples of a predictions file
+/// with their images as the model sees them before `normalize`. If the data is no longer available,
+/// the samples have no images and a warning is printed. Throws Error(config) when there are no
+/// predictions, or when they belong to another split.
 report::RunPageExtras run_page_extras(const report::RunFiles& run, const WorstRequest& request,
                                       const LoadProblems& problems);
 

@@ -41,15 +41,15 @@ bool names_remote(const config::Node* node) {
                              [](const config::Entry& entry) { return names_remote(&entry.value); });
 }
 
-// A split as far as its part of the config could be read.
+// The facts of a split, if its part of the config is valid.
 struct Look {
   std::optional<data::Facts> facts;
-  bool shows_image = false;  // the facts tell the image as it leaves the transforms
+  bool shows_image = false;  // the facts describe the image after the transforms
 };
 
 struct Asking {
   Purpose purpose = Purpose::training;
-  bool network = true;  // not on the word of a config that is wrong
+  bool network = true;  // false: the config is invalid, so remote paths are not accessed
 };
 
 Look look_at(const std::string& name, spec::DataSplit split, const Asking& asking,
@@ -83,7 +83,7 @@ struct Compared {
   Purpose purpose = Purpose::training;
 };
 
-// "its class 1 is 'b', that of dataset.train 'a'": the first name in which the two differ.
+// Returns the first name in which the two differ: "its class 1 is 'b', that of dataset.train 'a'".
 std::optional<std::string> difference(const char* what, const std::vector<std::string>& expected,
                                       const std::vector<std::string>& found) {
   const auto [mine, theirs] = std::ranges::mismatch(expected, found);
@@ -167,7 +167,7 @@ std::optional<spec::ModelInput> model_input(const Look& train) {
   return input_of(*roles, *train.facts);
 }
 
-/// A tier that only a GPU has, where the run will not be on one.
+/// Checks that a cache on the device is only used by a run on a GPU.
 void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   const spec::Experiment& experiment = loaded.experiment;
   if (experiment.dataset.cache.mode != spec::CacheMode::device ||
@@ -203,7 +203,7 @@ std::string similar_file(const fs::path& path) {
   return near ? fmt::format("did you mean '{}'?", printable(*near)) : "correct the path";
 }
 
-/// Returns whether there is a local file, and adds the problem where there is none.
+/// Returns whether the file exists locally, and adds the problem if it does not.
 bool is_weights_file(const fs::path& path, spec::Checker& checker) {
   if (is_remote(path)) {
     checker.error(kWeightsPath, "weights are read from a local disk", "download the file first");
@@ -221,8 +221,8 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
   return false;
 }
 
-/// Checks the file of weights that the experiment names: that it exists and describes its tensors.
-/// It does not compare them with the model.
+/// Checks that the weights file of the experiment exists and describes its tensors, without
+/// comparing the tensors with the model.
 void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const std::optional<spec::Weights>& weights = loaded.experiment.weights;
@@ -273,7 +273,7 @@ TrainingSamples check_data(const spec::Loaded& loaded, Purpose purpose,
   const Look train = look_at("dataset.train", data.train, asking, checker, diagnostics);
   const auto look_beside = [&](const std::string& name,
                                const std::optional<spec::DataSplit>& split) {
-    if (!split || (split->part && !train.facts)) return;  // what is wrong with it is said once
+    if (!split || (split->part && !train.facts)) return;  // its problem is already reported
     const Look other = look_at(name, *split, asking, checker, diagnostics);
     compare(train, other, {name, split->dataset.position, purpose}, diagnostics);
   };

@@ -50,7 +50,7 @@ MachineFinding engine(const ProgramParts& program) {
           "libtrainctl_engine.so was not found beside " + program.executable.string(), cure};
 }
 
-// "2.11.0+cu130" from torch/version.py.
+// Returns the version in torch/version.py, such as "2.11.0+cu130".
 std::string torch_version(const fs::path& root) {
   std::ifstream in(root / "version.py");
   for (std::string line; std::getline(in, line);) {
@@ -98,7 +98,7 @@ MachineFinding gpu(const Machine& machine, const ProgramParts& program) {
   return {"gpu", Health::ok, found};
 }
 
-/// What trainer.allocator may name here.
+/// Lists the values of trainer.allocator that are available on this machine.
 MachineFinding allocators() {
   std::string found = "system";
   std::string missing;
@@ -131,7 +131,7 @@ std::string versions_text(const std::vector<data::Library>& libraries) {
   return join(texts, ", ");
 }
 
-/// What is loaded only for some data: without it the other data are read all the same.
+/// Checks a library that only some data formats need.
 MachineFinding on_need(const data::Library& library) {
   struct Use {
     const char* name;
@@ -158,7 +158,7 @@ MachineFinding reading() {
               : "io_uring is refused or not built in: threads read instead"};
 }
 
-/// What of the machine makes training slow.
+/// Checks the properties of the machine that slow training down.
 std::vector<MachineFinding> grades() {
   const bool has_driver = !first_line_of("/proc/driver/nvidia/version").empty();
   const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;

@@ -51,7 +51,7 @@ std::optional<Number> number_of(const std::string& text) {
   return failure == std::errc() && end != text.data() ? std::optional(value) : std::nullopt;
 }
 
-/// The number behind `key` in lines such as "MemTotal:  12 kB" and "nr_throttled 3".
+/// Returns the number after `key` in lines such as "MemTotal:  12 kB" and "nr_throttled 3".
 std::optional<std::uint64_t> value_in(const fs::path& file, const std::string& key) {
   for (const std::string& line : lines_in(file)) {
     if (!line.starts_with(key)) continue;
@@ -125,7 +125,7 @@ void read_memory(const fs::path& root, MachineReadings& readings) {
     readings.huge_pages = pages.substr(begin + 1, end - begin - 1);
 }
 
-/// Soft and hard limit of a line such as "Max open files  1024  4096  files".
+/// Returns the soft and hard limit of a line such as "Max open files  1024  4096  files".
 std::array<std::optional<std::uint64_t>, 2> limits_of(const fs::path& file,
                                                       const std::string& name) {
   for (const std::string& line : lines_in(file)) {
@@ -159,8 +159,8 @@ struct Mount {
   std::string options;
 };
 
-/// "36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/x rw": the fields behind the hyphen tell
-/// type.
+/// Parses lines such as "36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/x rw"; the field after
+/// the hyphen is the type.
 std::vector<Mount> mounts_of(const fs::path& root) {
   std::vector<Mount> mounts;
   for (const std::string& line : lines_in(root / "proc/self/mountinfo")) {
@@ -184,7 +184,7 @@ void read_disk(const ReadingsRequest& request, const std::vector<Mount>& mounts,
   const fs::path path = request.disk.empty() ? fs::current_path(failure) : request.disk;
   disk.path = path.string();
   const Mount* mount = nullptr;
-  for (const Mount& one : mounts) {  // the last of those on one point hides the others
+  for (const Mount& one : mounts) {  // a later mount on the same point hides earlier ones
     if (lies_below(disk.path, one.point) &&
         (mount == nullptr || one.point.size() >= mount->point.size()))
       mount = &one;
@@ -206,7 +206,7 @@ void read_disk(const ReadingsRequest& request, const std::vector<Mount>& mounts,
   }
 }
 
-/// As the mount says, "size=65536k"; else as its file system does.
+/// Returns the size from the mount option "size=65536k", or else from the file system.
 std::optional<std::uint64_t> shared_memory(const fs::path& root, const std::vector<Mount>& mounts) {
   for (const Mount& mount : mounts) {
     if (mount.point != "/dev/shm") continue;
@@ -257,10 +257,10 @@ void read_gpus(const ReadingsRequest& request, MachineReadings& readings) {
   for (const GpuState& gpu : request.nvml->gpus()) readings.nvlinks += gpu.nvlinks;
 }
 
-constexpr std::size_t kWords = std::size_t{4} << 20;  // 32 MiB: more than most caches hold
+constexpr std::size_t kWords = std::size_t{4} << 20;  // 32 MiB: larger than most caches
 constexpr std::uint64_t kFactor = 6364136223846793005ULL;
 
-/// Products that wait for one another, then a walk through memory.
+/// Computes dependent products, then reads through memory.
 std::uint64_t work(std::vector<std::uint64_t>& memory, std::int64_t rounds) {
   std::uint64_t state = memory.front();
   for (std::int64_t i = 0; i < rounds; ++i) {

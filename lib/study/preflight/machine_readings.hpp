@@ -9,23 +9,25 @@
 
 namespace trainctl::study {
 
+/// Where read_machine_state() reads from.
 struct ReadingsRequest {
-  fs::path root = "/";         // of /proc, /sys and /dev: another one in tests
-  fs::path disk;               // whose disk is looked at; empty: the current folder
-  const Nvml* nvml = nullptr;  // null: the management library is not asked
+  fs::path root = "/";         // parent of /proc, /sys and /dev; tests use another one
+  fs::path disk;               // a path on the disk to examine; empty: the current folder
+  const Nvml* nvml = nullptr;  // null: NVML is not queried
 };
 
-/// Reads what grade_machine() judges. Nothing fails: what is not there, cannot be read or makes no
-/// sense is left out.
+/// Reads the values that grade_machine() evaluates. Never fails: values that are missing,
+/// unreadable or implausible are omitted.
 report::MachineReadings read_machine_state(const ReadingsRequest& request);
 
+/// The length of probe_noise().
 struct NoiseProbe {
-  double seconds = 3;  // of the whole
-  int repeats = 30;    // each of them does the same work, in the cores and in memory
+  double seconds = 3;  // of the whole probe
+  int repeats = 30;    // each repeat does the same work, once in the cores and once in memory
 };
 
-/// Seconds that each repeat took. One of each kind comes in turn, so that a slow moment meets both;
-/// the first one, which warms caches and clocks up, is not told.
+/// Returns the seconds of each repeat. Repeats of both kinds alternate, so that a slow moment
+/// affects both; the first repeat, which warms up caches and clocks, is not included.
 std::vector<double> probe_noise(const NoiseProbe& probe, const Clock& clock);
 
 }  // namespace trainctl::study

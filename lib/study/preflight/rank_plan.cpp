@@ -118,8 +118,8 @@ std::int64_t optimizer_share(const events::Measured& model, int ranks) {
 std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
                                        const events::Measured& model) {
   const spec::Distributed& distributed = experiment.distributed;
-  // Half of it travels with 16 bits. What powersgd sends depends on the shapes; the whole is an
-  // upper bound.
+  // With 16-bit compression half of the bytes are sent. The size for powersgd depends on the
+  // shapes; the uncompressed size is an upper bound.
   const bool halves = distributed.compression == spec::Compression::bf16 ||
                       distributed.compression == spec::Compression::fp16;
   const auto cap = static_cast<std::int64_t>(distributed.bucket_cap_mb * (1 << 20));

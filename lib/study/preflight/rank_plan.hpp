@@ -10,38 +10,40 @@
 
 namespace trainctl::study {
 
-/// What is known of the data of a run.
+/// The known sizes of a run's data.
 struct EpochSamples {
-  std::int64_t train = 0;           // drawn for an epoch
+  std::int64_t train = 0;           // samples drawn per epoch
   std::optional<std::int64_t> val;  // absent: no validation
 };
 
-/// Steps, last batches and the share of each rank of a run of `ranks`: the arithmetic of
-/// data::BatchPlan. What only the model tells is added by add_model().
+/// Returns steps, last batches and the share of each rank for a run of `ranks`, with the arithmetic
+/// of data::BatchPlan. Values that depend on the model are added by add_model().
 report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamples& samples,
                              int ranks);
 
-/// Adds buckets and memory. A model that was measured as for one rank has its gradients in the
-/// forward pass of several beside it: they are added to the activations.
+/// Adds buckets and memory. A model that was measured on one rank holds its gradients during the
+/// forward pass when there are several ranks, so they are added to the activations.
 void add_model(const spec::Experiment& experiment, const events::Measured& model,
                report::FakeRanks& fake);
 
-/// Bytes of the optimizer's state on the rank of zero1 that has most of it: in proportion to the
-/// parameters that it owns.
+/// Returns the bytes of optimizer state on the ZeRO-1 rank with the most state, in proportion to
+/// the parameters that it owns.
 std::int64_t optimizer_share(const events::Measured& model, int ranks);
 
-/// The gradient buckets of the model, in bytes, in the order of the exchange.
+/// Returns the gradient buckets of the model, in bytes, in the order of the all-reduce.
 std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
                                        const events::Measured& model);
 
-/// The step that is exchanged, from one that was timed; nothing where it was not. An optimizer step
-/// of several batches has as many forward and backward passes and one exchange.
+/// Returns the step with its gradient exchange, from a timed step; nullopt if the step was not
+/// timed. An optimizer step of several batches has that many forward and backward passes and one
+/// exchange.
 std::optional<report::ExchangedStep> exchanged_step(const spec::Experiment& experiment,
                                                     const events::Measured& model);
 
-/// The step of a run of the ranks that took `shared` together on this machine, from the step of one
-/// rank `alone`: scaled to the run's batch and to all batches of an accumulation, which are
-/// exchanged once. `averaging_s`: what local_sgd adds to a step, whose steps exchange nothing.
+/// Returns the step time of a run whose ranks took `shared` together on this machine, given the
+/// step of one rank `alone`: scaled to the run's batch and to all batches of an accumulation, which
+/// share one exchange. `averaging_s` is the time that local_sgd adds to a step; its steps exchange
+/// no gradients.
 report::SharedStep shared_step(const events::Measured& alone, const events::Measured& shared,
                                std::int64_t accumulated, double averaging_s);
 

@@ -54,8 +54,8 @@ report::Link link_of_file(const std::string& file) {
   return report::read_link(document, file);
 }
 
-/// So many ranks of the plan's kind as this machine has devices for: the numbers are those of one
-/// message between neighbors, which does not depend on the number of ranks.
+/// Measures with as many of the plan's ranks as this machine has devices for. The result describes
+/// one message between neighbors, which does not depend on the number of ranks.
 events::LinkMeasured measured_link(int ranks, bool on_gpus, const fs::path& executable) {
   const LinkPlaces places = link_places();
   const int here = std::min(ranks, on_gpus ? places.gpus : std::max(places.cores, 2));
@@ -83,7 +83,8 @@ std::string device_of(const events::Measured& model) {
   return fmt::format("cpu with {} thread{}", model.num_threads, plural(model.num_threads));
 }
 
-/// Whether a run of so many ranks would share the cores of this machine, and fits into its memory.
+/// Returns whether a run of that many ranks would share the cores of this machine and fit into its
+/// memory.
 bool shares_cores(const ScalingOptions& options, const spec::Loaded& loaded,
                   const report::Plan& plan) {
   const spec::Experiment& experiment = loaded.experiment;
@@ -123,7 +124,7 @@ void add_steps(const ScalingOptions& options, const spec::Loaded& loaded,
     add_shared_step(options.devices, {loaded, executable, /*times_steps=*/true}, plan);
 }
 
-/// A link that cannot be measured does not end the plan. Returns the exit code.
+/// Predicts the steps; a link that cannot be measured does not end the plan. Returns the exit code.
 int try_steps(const ScalingOptions& options, const spec::Loaded& loaded, const fs::path& executable,
               report::Plan& plan) {
   try {
@@ -136,7 +137,7 @@ int try_steps(const ScalingOptions& options, const spec::Loaded& loaded, const f
   }
 }
 
-/// As the file says it, on a machine that has so many devices of the kind it is for.
+/// Returns the experiment of the file for a machine that has `ranks` devices of its kind.
 spec::Loaded elsewhere(spec::Loaded written, int ranks) {
   spec::Trainer& trainer = written.experiment.trainer;
   trainer.devices.value = ranks;
@@ -148,8 +149,8 @@ spec::Loaded elsewhere(spec::Loaded written, int ranks) {
   return written;
 }
 
-/// What the checks of a run say of so many ranks: those of the data of the experiment that was
-/// loaded here, the others of the one that was written.
+/// Returns the problems that the checks of a run find for that many ranks: the data checks use the
+/// experiment that was loaded here, the others the experiment as it was written.
 std::vector<std::string> problems_of(spec::Loaded loaded, const spec::Loaded& written, int ranks) {
   loaded.experiment.trainer.devices.value = ranks;
   config::Diagnostics found;
@@ -188,7 +189,8 @@ const char* tier_name(data::CacheTier tier) {
   return kNames.at(static_cast<std::size_t>(tier));
 }
 
-/// Plans the memory and threads of one split after the other, within what the ones before leave.
+/// Plans the memory and threads of one split after the other, within the budget that the previous
+/// splits leave.
 class LoadingPlanner {
  public:
   LoadingPlanner(const spec::Experiment& experiment, bool probes)
@@ -333,14 +335,14 @@ class LoadingPlanner {
   report::Plan plan_;
 };
 
-/// Measures the model. A mistake of config or data ends the plan; another failure leaves it with
-/// the reason in the model's place. Returns the exit code.
+/// Measures the model. An error in the config or data ends the plan; after other failures the plan
+/// contains the reason instead of the model. Returns the exit code.
 int measure(const spec::Loaded& loaded, const PlanOptions& options, const fs::path& executable,
             report::Plan& plan) {
   try {
     const bool times_steps = options.probe || options.scaling.devices > 0;
     plan.model = measure_model({loaded, executable, times_steps});
-    plan.recomputes = plan.model->recomputes;  // what `auto` would be
+    plan.recomputes = plan.model->recomputes;  // the value that `auto` resolves to
     const bool shards = loaded.experiment.distributed.type == spec::Strategy::zero1;
     if (shards && options.scaling.fake_ranks == 0)
       plan.model->optimizer_bytes = optimizer_share(*plan.model, plan.ranks);
@@ -368,18 +370,19 @@ int exit_code_of(const report::Plan& plan, int measured) {
   return measured;
 }
 
-/// Returns why the plan does not end with 0; empty where problems of --fake-ranks are listed in it.
+/// Returns why the plan does not exit with 0; empty if the plan itself lists the problems of
+/// --fake-ranks.
 std::string reason_of(const report::Plan& plan, int measured) {
   if (!plan.refusal.empty()) return "a run would not start: " + plan.refusal;
   if (measured != 0) return "the model could not be measured: " + plan.no_model;
   return plan.no_scaling.empty() ? "" : "the link could not be measured: " + plan.no_scaling;
 }
 
-/// Loads the experiment for some of the ranks of --fake-ranks. Where they are refused, one rank is
-/// tried: the problems are those of all the ranks, which the plan lists.
+/// Loads the experiment for some of the ranks of --fake-ranks. If they are rejected, loads it for
+/// one rank, because the plan lists the problems of all ranks.
 spec::Loaded load(const Invocation& invocation, const ScalingOptions& options,
                   config::Diagnostics& diagnostics) {
-  constexpr int kMostHere = 2;  // enough to be measured as one of several
+  constexpr int kMostHere = 2;  // the minimum for a measurement as one of several ranks
   const auto load_for = [&](int most_here) {
     return make_request(invocation, overrides_of(options, most_here), diagnostics).loaded;
   };

@@ -11,20 +11,20 @@
 
 namespace trainctl::study {
 
-/// What a plan is asked about more ranks than one. The link is as typed.
+/// The options of a plan for more than one rank. The link options are as typed.
 struct ScalingOptions {
-  int devices = 0;     // 0: no steps of several ranks are predicted
-  int fake_ranks = 0;  // 0: no run of other machines is checked
+  int devices = 0;     // 0: steps of several ranks are not predicted
+  int fake_ranks = 0;  // 0: no run on other machines is checked
   std::string link_file;
   std::string bandwidth;
   std::string latency;
 };
 
-/// Throws Error(config) where the options contradict each other or cannot be read.
+/// Throws Error(config) when the options contradict each other or cannot be parsed.
 void check_options(const ScalingOptions& options);
 
-/// Overrides for --fake-ranks that keep a config for other machines from being refused for the
-/// devices of this one; they load `most_here` ranks at most.
+/// Returns overrides for --fake-ranks, so that a config for other machines is not rejected because
+/// of this machine's devices; they use at most `most_here` ranks.
 std::vector<std::string> overrides_of(const ScalingOptions& options, int most_here);
 
 /// The experiment of a plan.
@@ -33,31 +33,32 @@ struct PlanInput {
   spec::Loaded written;  // with --fake-ranks: without overrides_of()
 };
 
-/// Adds the answers to a plan whose model was measured. Returns the exit code: not 0 where the link
-/// could not be measured, whose reason is then in the plan.
+/// Adds the scaling predictions to a plan whose model was measured. Returns the exit code; it is
+/// not 0 if the link could not be measured, and the plan then contains the reason.
 int add_scaling(const ScalingOptions& options, const PlanInput& input, const fs::path& executable,
                 report::Plan& plan);
 
-/// What `trainctl plan` is asked for.
+/// The options of `trainctl plan`.
 struct PlanOptions {
-  bool probe = false;  // some batches and steps are timed
+  bool probe = false;  // time some batches and steps
   bool no_model = false;
-  bool has_engine = true;  // which measures the model
+  bool has_engine = true;  // the engine measures the model
   ScalingOptions scaling;
 };
 
-/// Loads and checks the experiment that is planned. Throws as spec::load_experiment() does.
+/// Loads and checks the experiment to plan. Throws as spec::load_experiment() does.
 PlanInput load_for_plan(const Invocation& invocation, const ScalingOptions& options,
                         config::Diagnostics& diagnostics);
 
+/// The result of make_plan().
 struct PlanResult {
   report::Plan plan;
   int exit_code = 0;
-  std::string reason;  // of an exit code that is not 0; empty where the plan lists it
+  std::string reason;  // for an exit code other than 0; empty if the plan contains the reason
 };
 
-/// What a run would take on this machine. A model or link that cannot be measured leaves the plan
-/// with the reason in its place. Throws Error(config), Error(data).
+/// Estimates what a run needs on this machine. If the model or link cannot be measured, the plan
+/// contains the reason instead. Throws Error(config), Error(data).
 PlanResult make_plan(const PlanInput& input, const PlanOptions& options,
                      const fs::path& executable);
 

@@ -18,12 +18,12 @@ namespace trainctl::study {
 namespace {
 
 struct Rule {
-  std::string_view path;  // itself, and what is below it
+  std::string_view path;  // the path and everything below it
   Effect effect;
 };
 
-// What is not listed is refused, but for what judge() knows. Where the samples of a split lie may
-// change: that they are the same ones is told by their fingerprints.
+// Changes of other paths are refused, except for the cases in judge(). The location of a split may
+// change, because fingerprints verify its samples.
 constexpr std::array kRules{
     Rule{"name", Effect::harmless},
     Rule{"loggers", Effect::harmless},
@@ -66,7 +66,8 @@ constexpr std::array kRules{
     Rule{"distributed.sync_every", Effect::not_bitwise},
 };
 
-/// Path -> value in one line. Lists are one value: what stands where in them matters.
+/// Collects path -> value in one line. A list is a single value, because the order of its elements
+/// matters.
 void flatten(const config::Node& node, const std::string& path,
              std::map<std::string, std::string>& values) {
   if (node.type != config::Node::Type::map || node.entries.empty()) {
@@ -77,7 +78,8 @@ void flatten(const config::Node& node, const std::string& path,
     flatten(entry.value, path.empty() ? entry.key : path + "." + entry.key, values);
 }
 
-/// `{}` in the place of values, or `~`, once there are values below it: those tell the change.
+/// Drops a `{}` or `~` whose path has values below it in the other config, because those values
+/// show the change.
 void drop_parents(std::map<std::string, std::string>& values,
                   const std::map<std::string, std::string>& others) {
   std::erase_if(values, [&](const auto& value) {
@@ -87,7 +89,7 @@ void drop_parents(std::map<std::string, std::string>& values,
   });
 }
 
-/// The paths whose values the file or an override gives, and no default.
+/// Returns the paths whose values come from the file or an override, not from a default.
 std::set<std::string> chosen_paths(const spec::Loaded& loaded) {
   const config::Node chosen = config::without_defaults(
       spec::resolved_tree(loaded), spec::experiment_schema(), spec::vocabulary_in_use());
@@ -112,12 +114,12 @@ bool is_open(const config::Stage& stage, config::Auto<std::int64_t> Options::*le
   return stage.options_type == typeid(Options) && (stage.as<Options>().*length).is_auto();
 }
 
-/// Whether the rate of a step depends on the length of the run.
+/// Returns whether the learning rate of a step depends on the length of the run.
 bool takes_length(const config::Stage& stage) {
   namespace scheduler = spec::scheduler;
   if (stage.options_type == typeid(scheduler::SequentialLr)) {
     const auto& all = stage.as<scheduler::SequentialLr>().schedulers;
-    return !all.empty() && takes_length(all.back());  // milestones end the others
+    return !all.empty() && takes_length(all.back());  // milestones end the other schedulers
   }
   const scheduler::Warmup* warmup = scheduler::warmup_of(stage);
   const bool warms_up_for_a_fraction =
@@ -129,12 +131,13 @@ bool takes_length(const config::Stage& stage) {
          is_open(stage, &scheduler::OneCycleLr::total_steps);
 }
 
-/// A GPU keeps its own random numbers, sums and scale factor, and looks out for bad gradients in
-/// another way: a state that was saved without them does not fit.
+/// Returns the effect of a change of device or detect_anomaly. A GPU has its own random generator,
+/// order of sums, scale factor and check for bad gradients, and cannot resume from a state without
+/// them.
 Effect effect_on(const std::string& device, const ConfigChange& change,
                  const spec::Trainer& trainer) {
   const bool on_cpu = device == "cpu";
-  // There is a scale factor, or a look at each gradient, whatever detect_anomaly says.
+  // In these cases the scale factor or gradient check exists regardless of detect_anomaly.
   const bool always_scales = trainer.precision == spec::Precision::fp16_mixed ||
                              trainer.skip_nonfinite_steps.value_or(0) > 0;
   const bool stays = change.path == "trainer.detect_anomaly"
@@ -143,8 +146,8 @@ Effect effect_on(const std::string& device, const ConfigChange& change,
   return stays ? Effect::harmless : Effect::refused;
 }
 
-/// Of two ways to spread a run over its ranks: zero1 has the numbers of ddp, and a state in which
-/// each looks for its own by name.
+/// Returns the effect of a change between two strategies: zero1 computes the same numbers as ddp,
+/// and its state is looked up by parameter name.
 Effect effect_of_type(const ConfigChange& change) {
   const auto averages_gradients = [](std::string_view type) {
     return type == "~" || type == "ddp" || type == "zero1";
@@ -156,7 +159,7 @@ Effect effect_of_type(const ConfigChange& change) {
 void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
   if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
     change.effect = effect_on(device, change, now.trainer);
-  // Left to itself a resumed run has the layout of its checkpoint.
+  // With `auto`, a resumed run uses the memory format of its checkpoint.
   if (change.path == "trainer.channels_last" && change.now == "auto")
     change.effect = Effect::harmless;
   if (change.path == "distributed.type") change.effect = effect_of_type(change);

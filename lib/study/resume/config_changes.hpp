@@ -12,48 +12,48 @@
 
 namespace trainctl::study {
 
-/// What a change of a value means for a run that goes on. not_bitwise: it goes on, but with other
-/// bits than without the change; refused: it would be another run.
+/// The effect of a changed value on a resumed run. not_bitwise: the run resumes, but its bits
+/// differ from those without the change; refused: it would be another run.
 enum class Effect { harmless, not_bitwise, refused };
 
-/// A value that the config of a checkpoint and the one at hand do not have in common.
+/// A value in which the config of a checkpoint and the current one differ.
 struct ConfigChange {
   std::string path;  // "optimizer.lr"
   std::string before;
-  std::string now;  // as YAML; "~": it is not there
+  std::string now;  // as YAML; "~": not present
   Effect effect = Effect::refused;
-  std::string why = {};  // where the path does not tell
+  std::string why = {};  // set if the path does not explain it
 
   bool operator==(const ConfigChange&) const = default;
 };
 
-/// By the path alone; config_changes() knows more.
+/// Returns the effect by the path alone; config_changes() also considers the values.
 Effect effect_of(std::string_view path);
 
-/// `before` is a resolved config, as dump_resolved() wrote it. A value that it does not have and
-/// that is the default now was not known to the version that wrote it: no change. `device`, on
-/// which the checkpoint was made: "cpu", "cuda"; empty: not known. Throws Error(checkpoint) where
-/// `before` cannot be read.
+/// Returns the differences between `before`, a resolved config from dump_resolved(), and the
+/// current experiment. A value that `before` lacks and that is now the default is no change: the
+/// version that wrote `before` did not know the key. `device` is where the checkpoint was made:
+/// "cpu", "cuda"; empty: unknown. Throws Error(checkpoint) when `before` cannot be read.
 std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
                                          const std::string& device = "");
 
-/// Path -> value in one line, of a resolved config. Throws Error(checkpoint) where it cannot be
-/// read.
+/// Returns path -> value in one line, for a resolved config. Throws Error(checkpoint) when the
+/// config cannot be read.
 std::map<std::string, std::string> resolved_values(const std::string& resolved);
 
-/// Throws Error(config) that names every change that no run can go on with; `checkpoint` is shown,
-/// and `batch_hint` after a change of loader.batch_size.
+/// Throws Error(config) that names every change that a resumed run does not accept, with
+/// `checkpoint`, and with `batch_hint` after a change of loader.batch_size.
 void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint,
                     const std::string& batch_hint = "");
 
-/// What is to be said of the changes that pass; empty where there are none.
+/// Returns a notice about the accepted changes; empty if there are none.
 std::string changes_text(std::span<const ConfigChange> changes);
 
-/// Those that are not bitwise; empty where there are none.
+/// Returns the changes that make a run not bitwise reproducible; empty if there are none.
 std::string why_not_bitwise(std::span<const ConfigChange> changes);
 
-/// How many samples a step of a checkpoint's run had, and how many it has where it is resumed:
-/// loader.batch_size of each rank. 0: not known.
+/// The samples per step of a checkpoint's run and of the resumed run: the ranks and
+/// loader.batch_size per rank. 0: unknown.
 struct StepSamples {
   std::int64_t ranks_before = 0;
   std::int64_t ranks_now = 0;
@@ -67,19 +67,19 @@ struct StepSamples {
   [[nodiscard]] std::int64_t global_now() const { return ranks_now * batch_now; }
 };
 
-/// Another loader.batch_size passes where it keeps the global batch.
+/// Accepts a change of loader.batch_size that keeps the global batch size.
 void accept_same_global_batch(std::vector<ConfigChange>& changes, const StepSamples& samples);
 
-/// What another number of ranks makes of the global batch, and the loader.batch_size that keeps it;
-/// empty where nothing changes or the sizes are not known.
+/// Returns a notice about the global batch size with another number of ranks, and the
+/// loader.batch_size that would keep it; empty if nothing changes or the sizes are unknown.
 std::string global_batch_notice(const StepSamples& samples);
 
-/// "; loader.batch_size=25 keeps the global batch of 50": a clause for a message. Empty where no
-/// number does, or it is the one at hand.
+/// Returns a clause for a message: "; loader.batch_size=25 keeps the global batch of 50". Empty if
+/// no size keeps it, or the current one does.
 std::string keeping_batch_clause(const StepSamples& samples);
 
-/// A positive whole number of the text of a config.resolved.yaml, as "loader.batch_size"; nothing
-/// where none stands there.
+/// Returns a positive integer such as "loader.batch_size" from the text of a config.resolved.yaml;
+/// nullopt if the text has no such value.
 std::optional<std::int64_t> resolved_number(const std::string& config, std::string_view path);
 
 }  // namespace trainctl::study

@@ -36,12 +36,12 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
 }
 
 FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
-  asked.fixed = real_folder(run_dir);  // `latest` may lead to another run later
+  asked.fixed = real_folder(run_dir);  // `latest` may point to another run later
   asked.if_used = IfUsed::go_on;
   return asked;
 }
 
-/// The request as it was if no run of that name can be resumed.
+/// Returns the unchanged request if no run of that name can be resumed.
 FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
   const RunNeeds needs = from == ResumeFrom::best ? RunNeeds::resumable_best : RunNeeds::resumable;
   RunSearch search = newest_run(asked.root, asked.name, needs);
@@ -55,11 +55,11 @@ FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
   return folder;
 }
 
-/// What is there already of a run that was killed in its first milliseconds.
+/// Returns whether the file can exist in a run that was killed in its first milliseconds.
 bool is_of_a_beginning(const fs::path& path) {
   const std::string name = path.filename().string();
   std::error_code ignored;
-  if (name == "result.json")  // as each run writes it before anything else
+  if (name == "result.json")  // each run writes it first
     return report::member(object_if_readable(path), "verdict") == "unfinished";
   if (name == "logs") return fs::is_directory(path, ignored) && fs::is_empty(path, ignored);
   const bool is_temporary =
@@ -142,7 +142,8 @@ Origin newest_in(const fs::path& run_dir, bool must_be) {
   return origin;
 }
 
-/// Never replaced by another: who asks for the best does not want the newest.
+/// Never falls back to another checkpoint, because a user who asks for the best one does not want
+/// the newest.
 Origin best_in(const fs::path& run_dir) {
   const auto best = checkpoint::Store(run_dir / kCheckpoints).pointed(checkpoint::Link::best);
   ENSURE(checkpoint, best.has_value(), "{} has no checkpoint 'best'; write --resume last",

@@ -9,55 +9,56 @@
 
 namespace trainctl::study {
 
-/// automatic: the newest checkpoint, or the beginning; path: a run folder or a checkpoint's.
+/// automatic: the newest checkpoint, or the first step; path: a run folder or a checkpoint.
 enum class ResumeFrom { automatic, last, best, path };
 
-/// What becomes of a run whose data is not that of its checkpoint.
+/// What to do if a run's data differs from the data of its checkpoint.
 enum class IfDataChanged { refuse, restart_epoch };
 
-/// What `--resume` asks for.
+/// The arguments of `--resume`.
 struct ResumeWish {
   ResumeFrom from = ResumeFrom::automatic;
   fs::path path = {};  // absolute
   IfDataChanged if_data_changed = IfDataChanged::refuse;
 };
 
-/// "auto", "last" and "best"; anything else is a path.
+/// Parses "auto", "last" and "best"; any other text is a path.
 ResumeWish parse_resume(const std::string& text);
 
-/// The request with the folder in which the run goes on: the one that `--run-dir` names, the one
-/// that the path lies in, or that of the newest run of that name that can be resumed; `skipped`
-/// names the newer ones. The folder has no links. As it was where `auto` finds none, or where a
-/// checkpoint's path meets a
-/// `--run-dir` elsewhere: then a new run starts from it. Throws Error(checkpoint) where there is
-/// nothing to resume, Error(config) where the folder is not that of a training run.
+/// Returns the request with the folder of the run to resume: the one that `--run-dir` names, the
+/// one that contains the path, or that of the newest resumable run of that name; `skipped` lists
+/// the newer runs. The folder has no links. The request is unchanged if `auto` finds no run, or if
+/// the path is a checkpoint outside the given `--run-dir`, from which a new run starts. Throws
+/// Error(checkpoint) when there is nothing to resume, Error(config) when the folder does not belong
+/// to a training run.
 FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish);
 
-/// The run folder that a path means, its own or that of a checkpoint. Throws Error(config) where
-/// the wish is none or the path means none.
+/// Returns the run folder that a path means: the path itself or the run of a checkpoint. Throws
+/// Error(config) when the request has no path or the path is not in a run folder.
 fs::path run_folder_of(const ResumeWish& wish);
 
-/// Where a run goes on.
+/// Where a run starts or resumes.
 struct Origin {
-  fs::path checkpoint;  // absolute; empty: at the first step
+  fs::path checkpoint;  // absolute; empty: the first step
   checkpoint::Manifest manifest;
-  std::vector<std::string> damaged;  // newer ones: name, what is wrong, where it lies now
+  std::vector<std::string> damaged;  // damaged newer checkpoints: name, problem, new location
 };
 
-/// The checkpoint of `run_dir` that the wish means, verified. Damaged ones are moved aside and
-/// named. Throws Error(checkpoint) where there is none, or none is whole, or it has weights only.
+/// Returns the checkpoint of `run_dir` that the request means, after verification. Damaged
+/// checkpoints are renamed and listed. Throws Error(checkpoint) when no checkpoint exists, when
+/// none is valid, or when it has only weights.
 Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish);
 
-/// One line for people: which run resumes, from which checkpoint, or that training starts from
-/// scratch. `folder` is what resumed_folder() returned, `run_dir` the folder that was made of it.
+/// Returns one line for people: which run resumes from which checkpoint, or that training starts
+/// from scratch. `folder` is the result of resumed_folder(), `run_dir` the folder created from it.
 std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
                           const Origin& origin);
 
-/// loader.batch_size of the run that goes on, for an experiment that says `auto`; nothing where no
-/// run does.
+/// Returns loader.batch_size of the run to resume, for an experiment with `auto`; nullopt if no run
+/// is resumed.
 std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish);
 
-/// No run can go on from it.
+/// Returns whether the checkpoint has only weights, so that no run can resume from it.
 bool has_weights_only(const checkpoint::Manifest& manifest);
 
 }  // namespace trainctl::study

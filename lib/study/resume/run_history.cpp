@@ -24,7 +24,7 @@ constexpr std::array kRewritten{"config.yaml", "config.resolved.yaml", "manifest
 
 using Stays = std::function<bool(std::string_view line)>;
 
-/// People count epochs from 1: rows of the first `epoch` epochs stay.
+/// The epoch column counts from 1, so the rows of the first `epoch` epochs stay.
 bool csv_row_stays(std::string_view line, const Point& point) {
   const auto epoch = parse_number<std::int64_t>(line.substr(0, line.find(',')));
   return epoch && *epoch <= point.epoch;
@@ -47,7 +47,7 @@ struct Sorted {
   std::string moved;
 };
 
-/// `lines`: without a header. A last line without its end was cut off.
+/// `lines` has no header. A last line without a newline was truncated.
 Sorted sort_lines(std::string_view lines, const Stays& stays) {
   Sorted sorted;
   while (!lines.empty()) {
@@ -63,9 +63,10 @@ Sorted sort_lines(std::string_view lines, const Stays& stays) {
 
 constexpr const char* kSuperseded = "superseded";
 constexpr const char* kCheckpointFolder = "checkpoints";
-/// Below superseded/N until the run has gone on: files as they were, and the mark.
+/// The subfolder of superseded/N with the original files and the marker, until the run has resumed.
 constexpr const char* kUndecided = "undecided";
-/// The checkpoint with which the run goes on, then those that move, a line each.
+/// The marker file: the checkpoint from which the run resumes, then the checkpoints that move, one
+/// per line.
 constexpr const char* kMark = "checkpoints.txt";
 
 using Moment = std::optional<checkpoint::Moment>;
@@ -77,12 +78,13 @@ void move_to(const fs::path& from, const fs::path& to) {
          printable(to.string()), failure.message());
 }
 
-/// What a start puts aside of the starts before it: superseded/N/ of the run folder, N the first
-/// number that is free, made once something moves there. Until keep_aside() it can all come back.
+/// Moves the files of earlier starts to superseded/N/ of the run folder, where N is the first free
+/// number. The folder is created when the first file moves. Until keep_aside() everything can be
+/// restored.
 class Aside {
  public:
-  /// `from`: the checkpoint of this folder with which the run goes on; nothing: none of those that
-  /// lie there.
+  /// `from` is the checkpoint of this folder from which the run resumes; nullopt: none of its
+  /// checkpoints is kept.
   Aside(fs::path run_dir, Moment from) : run_dir_(std::move(run_dir)), from_(from) {}
 
   [[nodiscard]] const std::optional<fs::path>& made() const { return made_; }
@@ -105,8 +107,8 @@ class Aside {
     return *made_;
   }
 
-  /// Gives a file of the run folder other content. Its modification time stays, and tells when the
-  /// run last wrote the file. Throws Error(resource).
+  /// Replaces the content of a file in the run folder. Keeps its modification time, which records
+  /// when the run last wrote the file. Throws Error(resource).
   void rewrite(const fs::path& file, std::string_view text) {
     const fs::path kept = folder() / kUndecided / file.filename();
     std::error_code unknown;
@@ -120,7 +122,7 @@ class Aside {
     write(file, text);
   }
 
-  /// Every checkpoint that is newer than `from`, by step, then epoch. Throws Error(resource).
+  /// Moves every checkpoint that is newer than `from`, by step, then epoch. Throws Error(resource).
   void move_checkpoints() {
     const std::vector<std::string> names = later_checkpoints();
     if (names.empty()) return;
@@ -147,7 +149,8 @@ class Aside {
   std::optional<fs::path> made_;
 };
 
-/// The rows are written to their new place first: killed between the two they are in both.
+/// Writes the rows to their new location first, so that after a kill in between they are in both
+/// files.
 void cut(const fs::path& file, bool has_header, const Stays& stays, Aside& aside) {
   if (!is_file(file)) return;
   const std::string text = read_file(file, kMostTableBytes, ReadFailure::resource);
@@ -184,15 +187,15 @@ std::vector<fs::path> undecided_in(const fs::path& run_dir) {
   return folders;
 }
 
-/// The mark goes first: without it nothing is taken back. What cannot be removed is judged by the
-/// next start.
+/// Removes the marker first: without it nothing is restored. The next start handles files that
+/// cannot be removed.
 void decide(const fs::path& aside) {
   std::error_code ignored;
   if (fs::remove(aside / kUndecided / kMark, ignored); !ignored)
-    fs::remove_all(aside / kUndecided, ignored);  // copies alone
+    fs::remove_all(aside / kUndecided, ignored);  // only copies are left
 }
 
-/// Told by checkpoints alone: whoever should have called keep_aside() may have been killed.
+/// Uses only the checkpoints, because the process may have been killed before keep_aside().
 bool has_gone_on(const fs::path& run_dir, const fs::path& aside) {
   const std::vector<std::string> lines =
       split(read_file(aside / kUndecided / kMark, kMostTableBytes, ReadFailure::resource), '\n');
@@ -207,7 +210,7 @@ bool has_gone_on(const fs::path& run_dir, const fs::path& aside) {
   return std::ranges::any_of(checkpoint::names_in(run_dir / kCheckpointFolder), is_new);
 }
 
-/// A place that is taken by then is that of a save that was not finished.
+/// A checkpoint in the way belongs to a save that was not finished.
 bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
   bool any = false;
   for (const std::string& name : checkpoint::names_in(aside / kCheckpointFolder)) {
@@ -217,7 +220,7 @@ bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
     any = true;
   }
   std::error_code ignored;
-  fs::remove(aside / kCheckpointFolder, ignored);  // where it is empty
+  fs::remove(aside / kCheckpointFolder, ignored);  // succeeds only if it is empty
   if (!any) return false;
   sync_folder(run_dir / kCheckpointFolder);
   checkpoint::Store store(run_dir / kCheckpointFolder);
@@ -235,7 +238,7 @@ bool restore_files(const fs::path& run_dir, const fs::path& aside) {
     if (name == kMark || name.starts_with('.')) continue;
     move_to(aside / kUndecided / name, run_dir / name);
     std::error_code ignored;
-    fs::remove(aside / name, ignored);  // its rows are in the file again
+    fs::remove(aside / name, ignored);  // its rows are in the restored file
     any = true;
   }
   return any;

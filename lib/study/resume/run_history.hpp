@@ -13,38 +13,39 @@
 
 namespace trainctl::study {
 
-/// Where a run goes on: `epoch`, from 0, is the first that is not complete.
+/// The position where a run resumes: `epoch`, from 0, is the first incomplete epoch.
 struct Point {
   std::int64_t epoch = 0;
   std::int64_t global_step = 0;
-  bool of_this_run = true;  // a checkpoint of the folder; else none there is of this past
+  bool of_this_run = true;  // false: the checkpoint belongs to another run
 };
 
-/// Makes the files of a run folder what they were at that point, so that what follows can be
-/// appended: rows of CSV files from `epoch` on, lines of metrics.jsonl behind `global_step` or of
-/// such an epoch, a last line that was cut off, and later checkpoints. They are not lost: they move
-/// to superseded/N/, N from 1, and the files that every start writes anew (config.yaml,
-/// config.resolved.yaml, manifest.json, result.json) are copied there. Logs stay as they are. Says
-/// where it all is; nothing where there was nothing. Killed at any moment it loses no row; until
-/// keep_aside() it can all be undone by take_back(). Throws Error(resource).
+/// Truncates the files of a run folder to that point, so that the resumed run can append: rows of
+/// CSV files from `epoch` on, lines of metrics.jsonl after `global_step` or of such an epoch, a
+/// truncated last line, and later checkpoints. They move to superseded/N/, N from 1, and copies of
+/// the files that every start rewrites (config.yaml, config.resolved.yaml, manifest.json,
+/// result.json) go there. Logs are unchanged. Returns the folder, or nullopt if nothing was moved.
+/// A kill at any moment loses no row; until keep_aside(), take_back() can undo everything. Throws
+/// Error(resource).
 std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point);
 
-/// data_fingerprints of manifest.json: split -> hex; "split" is how dataset.split divides the data.
-/// Empty where there are none.
+/// Returns data_fingerprints of manifest.json: split -> hex digest; "split" is the digest of how
+/// dataset.split divides the data. Empty if there are none.
 std::map<std::string, std::string> recorded_fingerprints(const fs::path& run_dir);
-/// The same of the data that a checkpoint was trained on, as its own manifest records it.
+/// Returns the fingerprints of the data that a checkpoint was trained on, from its own manifest.
 std::map<std::string, std::string> recorded_fingerprints(const checkpoint::Manifest& manifest);
 
-/// Throws Error(checkpoint) that names each split whose data is not what it was.
+/// Throws Error(checkpoint) that names each split whose data has changed.
 void expect_same_data(const std::map<std::string, std::string>& before,
                       const std::map<std::string, std::string>& now);
 
-/// The run has gone on: what was put aside stays there.
+/// Makes put_aside() final after the run has resumed.
 void keep_aside(const fs::path& run_dir);
 
-/// The run has not gone on, as far as keep_aside() and newer checkpoints tell: checkpoints and
-/// files are again what they were, and `last` leads to the newest. Says whether there was anything
-/// to take back. Killed at any moment it can be called again. Throws Error(resource).
+/// Undoes put_aside() for a run that has not resumed, which is known from keep_aside() and newer
+/// checkpoints: restores the checkpoints and files, and points `last` to the newest checkpoint.
+/// Returns whether there was anything to restore. It can be called again after a kill at any
+/// moment. Throws Error(resource).
 bool take_back(const fs::path& run_dir);
 
 }  // namespace trainctl::study

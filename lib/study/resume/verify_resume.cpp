@@ -43,7 +43,8 @@ MetricsLine parse_line(const std::string& text, std::size_t number) {
   return line;
 }
 
-/// Numbers are written so that they read back to the same bits: equal texts are equal numbers.
+/// Compares the texts of numbers, which is exact because each number is written so that it reads
+/// back to the same bits.
 std::optional<std::string> difference_of(const MetricsLine& expected, const MetricsLine& found) {
   for (const auto& [key, value] : expected.values.items()) {
     const std::string wanted = to_line(value);
@@ -124,18 +125,18 @@ class Verification {
     digests_ = batch_digests({&run.record});
     resumed_ =
         overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
-    // One that goes on takes what it chose from its checkpoint.
+    // A resumed run takes these choices from its checkpoint.
     killed_ = overridden(resumed_, choices_of(began));
   }
 
-  /// One rank after the other, then all of them at once.
+  /// Returns one rank after the other, then nullopt for all of them together.
   [[nodiscard]] std::optional<int> rank_of(int index) const {
     const int turns = check_.world_size == 1 ? 1 : check_.world_size + 1;
     const int turn = index % turns;
     return turn == check_.world_size ? std::nullopt : std::optional(turn);
   }
 
-  /// A run that is faster than its events is killed again, at an earlier step.
+  /// Tries again at an earlier step if the run finishes before its events arrive.
   Kill try_kill(int index, std::int64_t step) {
     constexpr int kTries = 4;
     Kill kill;
@@ -177,7 +178,7 @@ class Verification {
     try {
       note_origin(folder, kill);
       const bool begins_anew = kill.resumed_from.empty();
-      // The run continues from its newest checkpoint that is whole, or from the beginning.
+      // The run continues from its newest valid checkpoint, or starts from the beginning.
       RunRequest request = begins_anew ? killed_ : resumed_;
       request.resume = ResumeWish{};
       const RunOutcome run = started(std::move(request), folder, nullptr);
@@ -195,7 +196,7 @@ class Verification {
     check_.folder = wish_.scratch.string();
   }
 
-  /// A checkpoint that does not verify was lost: that counts, even where an older one is found.
+  /// A checkpoint that fails verification counts as lost, even if an older one is found.
   static void note_origin(const fs::path& folder, Kill& kill) {
     checkpoint::Store store(folder / "checkpoints");
     const auto newest = store.newest_valid([&](const fs::path& moved, const std::string& why) {
@@ -254,15 +255,15 @@ class Verification {
   const VerifyResume& wish_;
   const Clock& clock_;
   launch::SignalGuard guard_;  // a signal between two runs must end all of them
-  RunRequest killed_;          // as they start at first
-  RunRequest resumed_;         // as they go on
+  RunRequest killed_;          // the request of the killed runs
+  RunRequest resumed_;         // the request of the resumed runs
   report::ResumeCheck check_;
   fs::path base_dir_;
   std::vector<MetricsLine> metrics_;
   BatchDigests digests_;
 };
 
-constexpr std::uint16_t kOperation = 0x4b11;  // of the draws, apart from those of a run
+constexpr std::uint16_t kOperation = 0x4b11;  // separates these draws from those of a run
 
 std::int64_t step_of(const events::Event& event) {
   if (const auto* logged = std::get_if<events::StepLogged>(&event)) return logged->global_step;

@@ -62,7 +62,8 @@ std::string program_of(const spec::logger::Exec& options) {
   return fs::path(options.command.front()).filename().string();
 }
 
-/// Returns exec_PROGRAM.log; of the further commands of one program exec_PROGRAM_2.log and so on.
+/// Returns exec_PROGRAM.log, and exec_PROGRAM_2.log and so on for further commands of the same
+/// program.
 std::string log_name(const spec::logger::Exec& options, const LoggerPlace& place) {
   const std::string program = program_of(options);
   int number = 1;
@@ -133,7 +134,8 @@ void add_values(const Json& value, const std::string& path, HParams& params) {
   }
 }
 
-/// TensorBoard shows the runs of a group as one row, with the values of the first.
+/// Returns the group of a run. TensorBoard shows the runs of a group as one row, with the values of
+/// the first run.
 std::string group_of(const HParams& params) {
   Hasher hasher;
   for (const auto& [name, value] : params.values) {

@@ -11,26 +11,26 @@
 
 namespace trainctl::study {
 
-/// What loggers need beside their options.
+/// What make_loggers() needs in addition to the loggers' options.
 struct LoggerPlace {
   fs::path run_dir;
   const spec::Loaded& loaded;
-  report::ConsoleOptions console;  // its metrics are used by every logger
-  std::string version;             // of trainctl
+  report::ConsoleOptions console;  // all loggers use its selection of metrics
+  std::string version;             // version of trainctl
   std::string host;
-  int restarts = 0;                           // starts of this run before this one
-  std::vector<std::string> class_names = {};  // of dataset.train; empty: numbers alone
-  /// See TensorboardOptions; empty: no pictures.
+  int restarts = 0;                           // earlier starts of this run
+  std::vector<std::string> class_names = {};  // of dataset.train; empty: numbers are shown
+  /// See TensorboardOptions; an empty function writes no pictures.
   decltype(report::TensorboardOptions::picture) picture = {};
 };
 
-/// The listeners that `loggers:` names, in their order. Throws Error(resource) where one cannot
-/// write, Error(config) where a command cannot be started.
+/// Returns the loggers that `loggers:` names, in that order. Throws Error(resource) when one cannot
+/// write its files, Error(config) when a command cannot be started.
 Sinks make_loggers(const LoggerPlace& place);
 
-/// What TensorBoard compares runs by: the seed, batch size, precision, length, and the options of
-/// the model, loss, optimizer and scheduler, by their keys in the file. Runs that are alike in all
-/// of them make one group.
+/// Returns the hyperparameters by which TensorBoard compares runs: the seed, batch size, precision,
+/// length, and the options of the model, loss, optimizer and scheduler, by their keys in the
+/// experiment file. Runs with equal hyperparameters form one group.
 report::tensorboard::HParams hparams_of(const spec::Loaded& loaded);
 
 }  // namespace trainctl::study

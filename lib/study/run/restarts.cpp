@@ -24,14 +24,14 @@ const std::vector<spec::Fallback>& fallbacks(const RunRequest& request) {
   return request.loaded.experiment.trainer.on_divergence;
 }
 
-/// The lock stays, and so do earlier attempts.
+/// The lock and earlier attempts stay in the run folder.
 bool stays(const fs::path& entry) {
   const std::string name = entry.filename().string();
   return name == ".lock" || name.starts_with("attempt-");
 }
 
-/// What result.json of the folder tells of them, the one that ran then last; nothing where it
-/// cannot be read.
+/// Returns the attempts in result.json of the folder, the attempt that was running last; empty if
+/// the file cannot be read.
 std::vector<report::Attempt> recorded(const fs::path& folder) {
   const Json result = read_object(folder / "result.json");
   if (result.is_null() || !result.contains("attempts")) return {};
@@ -44,7 +44,7 @@ std::vector<report::Attempt> recorded(const fs::path& folder) {
                      each.at("exit_code").is_null() ? 0 : each.at("exit_code").get<int>(),
                      each.at("message").get<std::string>()});
     }
-  } catch (const Json::exception&) {  // not as this program writes it
+  } catch (const Json::exception&) {  // not written by this program
     return {};
   }
   return all;
@@ -60,7 +60,7 @@ std::string make_free(const fs::path& folder, std::size_t number) {
   }
 }
 
-/// The message with the paths below the folder's `diverged` as they are after the move.
+/// Replaces the paths of the folder's `diverged` in a message by their paths after the move.
 std::string with_moved_paths(std::string message, const fs::path& folder,
                              const std::string& attempt) {
   const std::string before = printable((folder / "diverged").string()) + "/";
@@ -140,7 +140,7 @@ bool Attempts::has_next(const report::Ending& ending) const {
 std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
   if (!has_next(ending)) return std::nullopt;
   const std::vector<std::string>& changes = fallbacks(request_)[past_.size()].values;
-  RunRequest next = changed(changes);  // before the folder of this attempt is touched
+  RunRequest next = changed(changes);  // may throw, so it comes before the folder is changed
   report::Attempt ended = told(ending);
   ended.folder = put_aside();
   ended.message = with_moved_paths(ended.message, folder_, ended.folder);
@@ -159,7 +159,7 @@ RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
   RunRequest next = request_;
   next.task.resume.clear();
   next.task.accepts_data_change = false;
-  config::Diagnostics problems;  // were found when the file was read
+  config::Diagnostics problems;  // already reported when the file was loaded
   next.loaded = spec::overridden(request_.loaded, changes, problems);
   problems.throw_if_errors();
   next.overrides.insert(next.overrides.end(), changes.begin(), changes.end());

@@ -11,22 +11,22 @@
 
 namespace trainctl::study {
 
-/// Whether a run that ended so is started again: exit codes 7 and 8 only, `most` times in all, and
-/// not once three restarts in a row have brought no newer checkpoint. Arithmetic alone.
+/// Decides whether a failed run is restarted: only after exit codes 7 and 8, at most `most` times,
+/// and not after three restarts in a row without a newer checkpoint. The class has no side effects.
 class RestartPolicy {
  public:
   enum class Answer { over, again, no_progress };
   static constexpr int kMostIdle = 3;
 
-  /// `step`: of the checkpoint that the run begins with.
+  /// `step` is the global step of the checkpoint that the run starts from.
   explicit RestartPolicy(int most, std::optional<std::int64_t> step = {})
       : most_(most), newest_(step) {}
 
-  /// Codes after which another start may end better.
+  /// Returns whether a restart can help after this exit code.
   static bool may_help(int exit_code);
-  /// `newest`: global step of the newest checkpoint that is whole.
+  /// Decides after an attempt; `newest` is the global step of the newest valid checkpoint.
   Answer after(int exit_code, std::optional<std::int64_t> newest);
-  /// The steps of what follows are counted from the beginning.
+  /// Restarts the comparison of steps, because the next attempt starts at step 0 again.
   void forget_progress() {
     newest_.reset();
     idle_ = 0;
@@ -37,24 +37,27 @@ class RestartPolicy {
  private:
   int most_;
   int made_ = 0;
-  int idle_ = 0;  // restarts in a row that ended without a newer checkpoint
+  int idle_ = 0;  // consecutive restarts without a newer checkpoint
   std::optional<std::int64_t> newest_;
 };
 
-/// The restarts of one run in its folder.
+/// Chooses the restarts of one run in its folder. run_experiment() owns it.
 class Restarts {
  public:
+  /// `most` is trainer.max_restarts; `origin` is where the run starts.
   Restarts(int most, fs::path run_dir, const Origin& origin);
 
-  /// Decides after an attempt; exit code 93 takes the place of its own where nothing moves. To be
-  /// called before the ending is written. `again`: where the attempt was to go on and did not get
-  /// to it; the next one goes on there, too. Null: from the newest checkpoint.
+  /// Decides whether the run is restarted after an attempt, and sets the exit code to 93 if
+  /// restarts make no progress. Must be called before the ending is written. `again` is the origin
+  /// of an attempt that ended before it could resume, and the next attempt starts from there; if it
+  /// is null, the next attempt starts from the newest checkpoint.
   void judge(report::Ending& ending, const Origin* again);
-  /// Where the next attempt goes on; nothing where there is none.
+  /// Returns the origin of the next attempt; nullopt if there is no further attempt.
   [[nodiscard]] const std::optional<Origin>& next() const { return next_; }
-  /// Why there is one, and where it goes on; empty for the first.
+  /// Returns why the run is restarted and from which checkpoint; empty before the first restart.
   [[nodiscard]] const std::string& notice() const { return notice_; }
-  /// What follows begins at the first step, with other settings; the budget stays.
+  /// The next attempt starts at the first step with other settings; the restart budget is not
+  /// reset.
   void begin_anew() { policy_.forget_progress(); }
 
  private:
@@ -66,32 +69,34 @@ class Restarts {
   std::string notice_;
 };
 
-/// The attempts of a run that `trainer.on_divergence` starts again. What an attempt left moves to
-/// attempt-N/ below the run folder, N a number that is free, so that the folder itself is always
-/// that of the newest one.
+/// The attempts of a run that `trainer.on_divergence` starts again with other overrides. The files
+/// of a finished attempt move to attempt-N/ below the run folder, where N is the next free number,
+/// so the folder itself always holds the newest attempt.
 class Attempts {
  public:
-  /// later: at a checkpoint.
+  /// anew: at the first step; later: at a checkpoint
   enum class Begins { anew, later };
 
-  /// `request` outlives it. Where it resumes, attempts that result.json of the folder tells of
-  /// count. Throws Error(resource).
+  /// `request` must outlive this object. If the request resumes, the attempts that result.json of
+  /// the folder lists are counted. Throws Error(resource).
   Attempts(const RunRequest& request, fs::path folder);
 
-  /// What to run first: as asked for, with the overrides of the attempt that goes on. Throws Error
-  /// where these do not fit.
+  /// Returns the request to run first: the original one with the overrides of the attempt that is
+  /// resumed. Throws Error when these overrides do not fit the experiment.
   [[nodiscard]] RunRequest current() const;
-  /// Whether there is anything to run after an attempt that ended so.
+  /// Returns whether another attempt follows one that ended like this.
   [[nodiscard]] bool has_next(const report::Ending& ending) const;
-  /// What to run after an attempt that ended so, from its beginning: as first asked for, with the
-  /// next overrides. Nothing where it does not train, did not diverge, or nothing is left to try.
-  /// Throws Error where the overrides do not fit, or the folder cannot be cleared.
+  /// Returns the request of the attempt that follows one that ended like this: the original request
+  /// with the next overrides, from the first step. Returns nullopt if the run does not train, did
+  /// not diverge, or no overrides are left. Throws Error when the overrides do not fit the
+  /// experiment, or when the folder cannot be cleared.
   std::optional<RunRequest> after(const report::Ending& ending);
 
   [[nodiscard]] bool is_another() const { return !past_.empty(); }
-  /// Why there is another attempt, and what it changes.
+  /// Returns the reason for this attempt and the values that it changes.
   [[nodiscard]] std::string notice(Begins begins) const;
-  /// All attempts where this one ended so; empty where there is nothing to fall back on.
+  /// Returns all attempts, the last one with this ending; empty if `trainer.on_divergence` lists no
+  /// overrides.
   [[nodiscard]] std::vector<report::Attempt> with_last(const report::Ending& ending) const;
 
  private:
@@ -101,7 +106,7 @@ class Attempts {
 
   const RunRequest& request_;
   fs::path folder_;
-  std::vector<std::string> changes_;  // of the attempt that runs
+  std::vector<std::string> changes_;  // overrides of the current attempt
   std::vector<report::Attempt> past_;
 };
 

@@ -46,7 +46,7 @@ RunRequest make_request(const Invocation& invocation, const std::vector<std::str
 
 namespace {
 
-/// What to raise where a limit of the request is reached; empty where none is.
+/// Returns the value to raise if a limit of the request is reached; else empty.
 std::string reached_limit(const RunRequest& request, const checkpoint::Manifest& manifest) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   const std::int64_t done = manifest.epoch;
@@ -73,9 +73,9 @@ std::string reached_end(const RunRequest& request, const Json& values) {
   return fmt::format("raise trainer.max_time ({} is used up)", *max_time);
 }
 
-/// The outcome of a run that ended well and whose checkpoint is at its end: by trainer.max_epochs,
-/// max_steps, max_time, early stopping or --until-epoch. `result` is its result.json. Nothing where
-/// there is something left to train.
+/// Returns the outcome of a successful run whose checkpoint is at its end: by trainer.max_epochs,
+/// max_steps, max_time, early stopping or --until-epoch. `result` is its result.json. Returns
+/// nullopt if there is something left to train.
 std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path& run_dir,
                                        const Origin& origin) {
   if (origin.checkpoint.empty()) return std::nullopt;
@@ -96,7 +96,7 @@ std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path
   return outcome;
 }
 
-// False: a signal has come.
+// Returns false if a signal came.
 bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const Clock& clock) {
   constexpr auto kPause = std::chrono::milliseconds(250);
   const bool is_back = await_memory(before, {.probe = [] { return free_device_memory(); },
@@ -162,7 +162,7 @@ class Attempting {
     const Course course{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
     for (;;) {
       RunOutcome outcome = supervise_run(start, folder_, course, make_sinks, clock);
-      if (guard_.has_heard()) return outcome;  // also one that came while the workers ended
+      if (guard_.has_heard()) return outcome;  // also a signal that came while the workers exited
       const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
       if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
       try {
@@ -201,7 +201,7 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
          "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
          "loader.batch_size=64");
   check_nodes(request);
-  launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
+  launch::SignalGuard guard;  // a signal after the workers have exited must not lose the result
   std::optional<RunFolder> folder;
   std::optional<Attempting> attempting;
   try {

@@ -22,67 +22,69 @@
 
 namespace trainctl::study {
 
-/// A call of the program for an experiment: what the requests of its runs have in common.
+/// One call of the program for an experiment: the fields that its run requests share.
 struct Invocation {
   fs::path config_file;
-  std::vector<std::string> overrides;  // as typed, for the command that is proposed at the end
+  std::vector<std::string> overrides;  // as typed, for the command that is suggested at the end
   std::vector<std::string> argv;       // for the manifest
-  fs::path executable;                 // started again as `trainctl worker`
+  fs::path executable;                 // also started as `trainctl worker`
   std::string version;
-  int verbosity = 0;  // number of -v, which the workers are given too
+  int verbosity = 0;  // number of -v flags, passed on to the workers
 };
 
-/// One run as the command line asked for it.
+/// One run as requested on the command line.
 struct RunRequest : Invocation {
   spec::Loaded loaded;
-  TrainingSamples samples;  // what the headers said when the experiment was loaded
+  TrainingSamples samples;  // read from the data headers when the experiment was loaded
   FolderRequest folder;
-  spec::Task task;                      // training, unless told otherwise
-  weights::Selection weights;           // of the task's file of weights
-  std::optional<ResumeWish> resume;     // of training: go on with the run of a folder
-  std::string batch_size_why;           // where loader.batch_size was auto and trials found it
-  std::optional<NodePlan> nodes;        // of several; absent: this machine alone
-  std::vector<std::string> node_flags;  // as typed, for the command that is proposed at the end
-  bool any_address = false;             // --i-know: the head may listen on a public one
-  MakeExchange make_exchange;           // with torchrun's store
+  spec::Task task;                   // training by default
+  weights::Selection weights;        // which weights of the task's file are used
+  std::optional<ResumeWish> resume;  // for training: how to resume an existing run
+  std::string batch_size_why;        // set if loader.batch_size was auto and trials chose the size
+  std::optional<NodePlan> nodes;     // placement among several nodes; absent: this machine only
+  std::vector<std::string> node_flags;  // as typed, for the command that is suggested at the end
+  bool any_address = false;             // --i-know: node 0 may listen on a public address
+  MakeExchange make_exchange;           // connects to torchrun's store
 };
 
+/// The result of run_experiment().
 struct RunOutcome {
   fs::path folder;
   report::RunRecord record;
   report::Ending ending;  // exit code, verdict, first failure
-  Json result;            // result.json: of a run, or of an evaluation
-  std::string unwritten;  // why result.json could not be written; empty where it was
-  std::string complete;   // a finished run was to be resumed: what to raise; nothing was started
+  Json result;            // result.json of a run or of an evaluation
+  std::string unwritten;  // why result.json could not be written; empty if it was
+  std::string complete;   // the finished run's value to raise; no worker was started
 };
 
-/// Loads and checks the experiment, with overrides after those that were typed, as a run in a new
-/// folder. Throws as spec::load_experiment() does.
+/// Loads and checks the experiment as a run in a new folder; `added` overrides come after the typed
+/// ones. Throws as spec::load_experiment() does.
 RunRequest make_request(const Invocation& invocation, const std::vector<std::string>& added,
                         config::Diagnostics& diagnostics, Purpose purpose = Purpose::training);
-/// The same of an experiment that is loaded.
+/// Makes the same request from an experiment that is already loaded.
 RunRequest make_request(const Invocation& invocation, spec::Loaded loaded);
 
-/// Prints a line for people, without its newline.
+/// Prints a line for people; `line` has no newline.
 using PrintLine = std::function<void(const std::string& line)>;
 
 using Sinks = std::vector<std::unique_ptr<report::Sink>>;
-/// Makes the listeners once the run folder exists.
+/// Makes the listeners of a run after its folder was created.
 using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
 
-/// The metrics that the run will tell, in the order of the columns: train/loss, those of training,
-/// val/loss, those of validation; the later ones may come in some epochs only.
+/// Returns the metrics that the run reports, in column order: train/loss, the training metrics,
+/// val/loss, the validation metrics. The validation columns may be missing in some epochs.
 std::vector<std::string> metric_columns(const spec::Experiment& experiment);
 
-/// The one door through which every run starts: makes the run folder, starts and watches the
-/// workers, feeds their events to the sinks, and writes result.json whatever happens after. A run
-/// that goes on does so in its folder, whose files grow; one that fails or hangs is started again
-/// from its newest checkpoint, `trainer.max_restarts` times. A finished run is not started: the
-/// outcome is that of its last start, and `complete` says what to raise. Throws where no run folder
-/// could be made, or nothing in it can be gone on from; what goes wrong later is told by the
-/// ending. With request.nodes it is the head's: the others take part by join_run(). Throws then
-/// also where it cannot listen for them; Error(config) where a training run is to have other nodes
-/// and the request does not tell how they meet.
+/// The entry point of every run: creates the run folder, starts and supervises the workers, passes
+/// their events to the sinks, and writes result.json however the run ends. A resumed run appends to
+/// the files of its folder. A run that fails or hangs is restarted from its newest checkpoint, at
+/// most `trainer.max_restarts` times. A finished run is not started again: the outcome is that of
+/// its last start, and `complete` names the value to raise.
+///
+/// With request.nodes this process is node 0; the other nodes call join_run(). Throws when the run
+/// folder cannot be created or has nothing to resume from, and on node 0 also when it cannot listen
+/// for the other nodes; Error(config) when trainer.num_nodes asks for several nodes but the request
+/// does not say how they meet. Later failures are reported in `ending`.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock);
 

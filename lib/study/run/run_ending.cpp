@@ -185,7 +185,7 @@ std::string resume_command(const RunRequest& request, const report::Ending& endi
   if (is_complete || repeats || !ending.checkpoint) return "";
   const report::Command command = typed(request);
   std::vector<std::string> words{command.program, "run"};
-  if (lies_in(request.config_file, ending.run_dir)) {  // the overrides are in that file
+  if (lies_in(request.config_file, ending.run_dir)) {  // that file contains the overrides
     words.insert(words.end(), {"--resume", ending.run_dir});
   } else {
     words.push_back(command.config);

@@ -9,40 +9,42 @@
 #include <optional>
 #include <string>
 
-// What the ending of a run tells beside the events of its workers.
+// The parts of a run's ending that do not come from the events of its workers.
 
 namespace trainctl::study {
 
+/// Converts a rank's failure to the form of the run's record.
 report::FirstFailure told(const launch::RankFailure& failure);
 
-/// The command that was typed.
+/// Returns the command line that started the run.
 report::Command typed(const RunRequest& request);
 
-/// By which the best of its monitor is found.
+/// Returns the direction in which the run's monitor improves.
 report::BestMode best_mode(const spec::Experiment& experiment);
 
-/// What advice may change of the experiment, and whether it would be accepted.
+/// Returns the settings that advice may change, with the values that the experiment accepts.
 report::Levers levers(const spec::Loaded& loaded, const Machine& machine);
 
-/// Where the profile of a run is, and its first line; empty where nothing was recorded.
+/// Returns the path of the run's profile and its first line; empty if no profile was recorded.
 std::string profile_of(const fs::path& run_dir);
 
-/// The checkpoint of an origin; nothing for the first step.
+/// Returns the checkpoint of an origin; nullopt for the first step.
 std::optional<report::SavedState> state_of(const Origin& origin, const fs::path& run_dir);
 
-/// The newest checkpoint of the folder. Each was read back before it got its manifest; it is not
-/// read again.
+/// Returns the newest checkpoint of the folder. It is not verified again, because each checkpoint
+/// was read back before its manifest was written.
 std::optional<report::SavedState> newest_state(const fs::path& run_dir);
 
-/// Seconds that the earlier starts of the run took, by its result.json; of a start that was killed
-/// without an end, until its files last grew, by their modification times. 0 where the folder is
-/// new.
+/// Returns the wall seconds of the run's earlier starts according to result.json. A start that was
+/// killed counts until the last modification of its files. Returns 0 for a new folder.
 double earlier_wall_s(const fs::path& run_dir);
 
+/// Returns whether the file is directly in the folder.
 bool lies_in(const fs::path& file, const fs::path& folder);
 
-/// What goes on with a run that ended so; empty where there is nothing to go on from, or where the
-/// same end would come again: a config error, a loss that is not finite, a checkpoint error.
+/// Returns the command that resumes a run that ended like this. Empty if there is no checkpoint, or
+/// if the same failure would occur again: a config error, a loss that is not finite, a checkpoint
+/// error.
 std::string resume_command(const RunRequest& request, const report::Ending& ending);
 
 }  // namespace trainctl::study

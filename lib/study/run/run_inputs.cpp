@@ -26,8 +26,8 @@
 namespace trainctl::study {
 namespace {
 
-// The experiment file verbatim; the files it extends below, as comments, so that the folder alone
-// tells everything.
+// Returns the experiment file verbatim, followed by the files that it extends as comments, so that
+// the folder is self-contained.
 std::string as_written(const std::vector<config::ConfigFile>& files) {
   std::string text;
   for (const config::ConfigFile& file : files) {
@@ -56,7 +56,8 @@ Json found_batch(const RunRequest& request) {
           {"why", request.batch_size_why}};
 }
 
-/// How the data set is divided, and the file of the run folder with the samples of each part.
+/// Returns how the data set is split, and the file of the run folder that lists the samples of each
+/// part.
 Json split_entry(const spec::Dataset& dataset) {
   if (!dataset.split) return nullptr;
   const spec::SplitOptions& split = *dataset.split;
@@ -68,7 +69,7 @@ Json split_entry(const spec::Dataset& dataset) {
           {"group_by", split.group_by ? Json(*split.group_by) : Json(nullptr)}};
 }
 
-/// Safetensors that are taken as they are need no copy.
+/// Safetensors that are used unchanged need no copy.
 void import_file(const fs::path& file, const weights::Selection& selection,
                  const fs::path& folder) {
   const bool as_it_is = selection.section.empty() && selection.renaming.is_empty();
@@ -113,7 +114,7 @@ Json describe(const Machine& machine) {
           {"gpu_models", machine.gpu_models}};
 }
 
-// Reads until the end, the deadline or a full page, whichever comes first.
+// Reads until end of file, the deadline or a full buffer, whichever comes first.
 std::string read_until_deadline(int fd) {
   std::string text;
   std::array<char, 4096> buffer{};
@@ -129,7 +130,7 @@ std::string read_until_deadline(int fd) {
   return text;
 }
 
-// Standard output of a command, or nothing where it failed.
+// Returns the standard output of a command, or nullopt if the command failed.
 std::optional<std::string> output_of(std::vector<std::string> command) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
@@ -148,7 +149,7 @@ std::optional<std::string> output_of(std::vector<std::string> command) {
   if (failure != 0) return std::nullopt;
   writer.reset();
   std::string text = read_until_deadline(reader.get());
-  ::kill(pid, SIGKILL);  // harmless where it has ended
+  ::kill(pid, SIGKILL);  // harmless if it has already exited
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -167,7 +168,7 @@ Json file_with_digest(const fs::path& file) {
 
 void write_config(const Start& start, const fs::path& folder) {
   const fs::path written = folder / "config.yaml";
-  std::error_code failure;  // none: it goes on by the resolved file, which is in the folder
+  std::error_code failure;  // on an error the resolved file in the folder is used
   const bool is_there = start.past.in_place && fs::exists(written) &&
                         fs::equivalent(start.request.config_file.parent_path(), folder, failure);
   if (!is_there) write_atomically(written, as_written(start.request.loaded.files));
@@ -201,10 +202,10 @@ ManifestInput manifest_before(const Start& start) {
 }
 
 void import_weights(const RunRequest& request, const fs::path& folder) {
-  if (request.task.kind == spec::TaskKind::replay) return;  // its weights are in the dump
+  if (request.task.kind == spec::TaskKind::replay) return;  // the dump contains its weights
   if (request.task.kind != spec::TaskKind::train) {
     in_context("--checkpoint", [&] {
-      const fs::path& path = request.task.weights;  // a file, or the folder of a checkpoint
+      const fs::path& path = request.task.weights;  // a file, or a checkpoint folder
       if (!fs::is_directory(path)) return import_file(path, request.weights, folder);
       checkpoint::export_weights(path, checkpoint::Weights::validated,
                                  folder / weights::kImportedName);
@@ -215,7 +216,7 @@ void import_weights(const RunRequest& request, const fs::path& folder) {
   if (!wish) return;
   in_context("weights", [&] {
     if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
-    // The workers rename: only the model tells which names fit.
+    // The workers apply the renaming, because only the model knows which names match.
     import_file(wish->path, {.section = wish->section}, folder);
   });
 }
@@ -230,7 +231,7 @@ GitState git_state(const fs::path& folder) {
 }
 
 Json manifest(const ManifestInput& input, const report::RunRecord& record) {
-  std::error_code failure;  // the folder may have been deleted meanwhile
+  std::error_code failure;  // the folder may have been deleted in the meantime
   const std::string working_directory = fs::current_path(failure).string();
   const auto hello = record.hellos.find(0);
   const bool has_hello = hello != record.hellos.end();
@@ -270,7 +271,7 @@ Json manifest(const ManifestInput& input, const report::RunRecord& record) {
       {"weights", record.weights ? report::weights_document(*record.weights) : Json()},
       {"git", where(!input.git.commit.empty(),
                     {{"commit", input.git.commit}, {"state", input.git.status}})},
-      {"course", where(record.started.has_value(),  // shows how far a run under way is
+      {"course", where(record.started.has_value(),  // shows the progress of a running run
                        {{"world_size", started.world_size},
                         {"steps_per_epoch", started.steps_per_epoch},
                         {"max_epochs", started.max_epochs},

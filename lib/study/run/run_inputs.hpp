@@ -13,12 +13,13 @@
 
 namespace trainctl::study {
 
+/// The state of a git repository.
 struct GitState {
   std::string commit;  // empty: not in a repository
   std::string status;  // "clean", "modified"
 };
 
-/// What is known of a run before its workers report, for its manifest.
+/// The inputs of a run's manifest that are known before its workers report.
 struct ManifestInput {
   std::vector<std::string> argv = {};
   fs::path config_file = {};
@@ -26,45 +27,50 @@ struct ManifestInput {
   std::string started_at = {};
   std::map<std::string, std::string> data_fingerprints = {};  // split -> hex, of an earlier start
   std::string thread_waiting =
-      {};                        // "spin" or "sleep", see launch::Waiting; empty: none has started
-  Json batch_size = nullptr;     // what loader.batch_size: auto became, and why
-  Json split = nullptr;          // dataset.split and the file with its samples; null: none
-  Json plugins = Json::array();  // their files, see plugin_files()
+      {};  // "spin" or "sleep", see launch::Waiting; empty: no worker has started
+  Json batch_size = nullptr;  // the size that loader.batch_size=auto resolved to, and why
+  Json split = nullptr;       // dataset.split and the file that lists its samples; null: no split
+  Json plugins = Json::array();  // plug-in files, see plugin_files()
   Machine machine = {};
   GitState git = {};
 };
 
-/// manifest.json of a run whose workers have reported `record` so far. Of the environment only an
-/// allow-list of names is kept, so no secret can slip in.
+/// Returns manifest.json of a run whose workers have reported `record` so far. Only environment
+/// variables on an allow-list are recorded, so that no secret is written.
 Json manifest(const ManifestInput& input, const report::RunRecord& record);
 
-/// State of the repository that holds `folder`; asks git where it is installed, within a second.
+/// Returns the state of the repository that contains `folder`. Runs git if it is installed, for at
+/// most one second.
 GitState git_state(const fs::path& folder);
 
-// What a start writes into the folder of its run, for the workers and for people.
+// Files that a start writes into its run folder, for the workers and for people.
 
-/// config.yaml as it was written, and config.resolved.yaml. Throws Error(resource), as do all here.
+/// Writes config.yaml as the user wrote it and config.resolved.yaml. Throws Error(resource), like
+/// all functions below.
 void write_config(const Start& start, const fs::path& folder);
 
-/// The workers' task; none for plain training. That of an earlier start goes.
+/// Writes the workers' task, and removes the task of an earlier start. Plain training has no task
+/// file.
 void write_task(const spec::Task& task, const fs::path& folder);
 
-/// Names the folder of the experiment that a run's config was made of, where that lies elsewhere,
-/// as the configs of a sweep's runs do.
+/// Environment variable with the folder of the original experiment file, for configs that lie
+/// elsewhere, such as those of a sweep's runs.
 inline constexpr const char* kSourceFolder = "TRAINCTL_SOURCE_FOLDER";
 
-/// The folder of the experiment as a person has written it, whose git state a manifest tells.
+/// Returns the folder of the experiment file that the user wrote; the manifest records its git
+/// state.
 fs::path source_folder(const fs::path& config_file);
 
-/// The manifest's input by the start alone; without time, plug-ins and threads.
+/// Returns the manifest input that follows from the start alone, without time, plug-ins and
+/// threads.
 ManifestInput manifest_before(const Start& start);
 
-/// A worker maps safetensors alone: what else the weights may be is read here, once for all ranks.
-/// Throws also what the reader does of a file that cannot be used.
+/// Converts weights of other formats to safetensors once for all ranks, because a worker only maps
+/// safetensors. Also throws what the reader throws for a file that cannot be used.
 void import_weights(const RunRequest& request, const fs::path& folder);
 
-/// The files of these plug-ins, which are loaded, with the XXH3-64 of their bytes: what a run was
-/// made with. Throws Error(config) for a file that cannot be read.
+/// Returns the files of the loaded plug-ins with the XXH3-64 digests of their bytes. Throws
+/// Error(config) when a file cannot be read.
 Json plugin_files(const std::vector<fs::path>& libraries);
 
 }  // namespace trainctl::study

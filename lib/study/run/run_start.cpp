@@ -44,7 +44,7 @@ Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
   return {std::move(request), std::move(past)};
 }
 
-/// The run in which a checkpoint was made: its own, unless it was copied elsewhere.
+/// Returns the run in which a checkpoint was made: its parent run, unless it was copied elsewhere.
 fs::path source_of(const Origin& origin, const fs::path& run_dir) {
   const fs::path parent = origin.checkpoint.parent_path();
   return parent.filename() == "checkpoints" ? parent.parent_path() : run_dir;
@@ -55,7 +55,7 @@ std::string fact(const Origin& origin, const char* name) {
   return found == origin.manifest.facts.end() ? std::string() : found->second;
 }
 
-/// The resolved config of the checkpoint, or else of its run; empty where neither is there.
+/// Returns the resolved config of the checkpoint, or else of its run; empty if both are missing.
 std::string config_of(const Origin& origin, const fs::path& run_dir) {
   if (std::string kept = fact(origin, "config"); !kept.empty()) return kept;
   return resolved_config_of(source_of(origin, run_dir)).value_or("");
@@ -75,7 +75,7 @@ struct Resumption {
   }
 };
 
-/// Notes what passes; throws for the rest.
+/// Records the accepted changes as notices and throws for the others.
 void compare(const Resumption& resumption, Continuation& past) {
   if (resumption.config_before.empty()) return;
   const Origin& origin = resumption.origin;
@@ -90,13 +90,15 @@ void compare(const Resumption& resumption, Continuation& past) {
   }
 }
 
-/// Of the data that the checkpoint was trained on; manifest.json tells that of a later start.
+/// Returns the fingerprints of the data that the checkpoint was trained on; manifest.json may
+/// belong to a later start.
 std::map<std::string, std::string> fingerprints_of(const Origin& origin, const fs::path& run_dir) {
   std::map<std::string, std::string> found = recorded_fingerprints(origin.manifest);
   return found.empty() ? recorded_fingerprints(source_of(origin, run_dir)) : found;
 }
 
-/// Only of the start before: what is missing of earlier ones was told when it began.
+/// Reports only rows that the previous start did not write; gaps of earlier starts were reported
+/// when that start began.
 void tell_gap(const fs::path& run_dir, const Point& point, const std::string& config,
               Continuation& past) {
   const auto from = last_origin(run_dir);
@@ -106,7 +108,7 @@ void tell_gap(const fs::path& run_dir, const Point& point, const std::string& co
   if (!missing.empty()) past.notices.push_back(std::move(missing));
 }
 
-/// epochs.csv does not tell which epochs were the best so far: the values of the monitor do.
+/// Marks the epochs that improved the monitor, which epochs.csv does not record.
 void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experiment& experiment) {
   const std::string monitor = spec::checkpoint_monitor(experiment);
   const spec::Mode mode = spec::resolve_mode(experiment.checkpoint.mode, monitor);
@@ -185,7 +187,7 @@ void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
                           int world_size) {
   Continuation past;
-  past.wall_s = earlier_wall_s(run_dir);  // before files are rewritten
+  past.wall_s = earlier_wall_s(run_dir);  // must be read before files are rewritten
   past.notices = origin.damaged;
   std::error_code ignored;
   const bool is_own =
@@ -206,7 +208,7 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
   }
   for (std::string& note : damaged) past.notices.push_back(std::move(note));
   if (is_own) tell_gap(run_dir, point, config_of(origin, run_dir), past);
-  if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can refuse the beginning
+  if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can reject the first step
   if (is_own)
     checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
   past.origin = std::move(origin);

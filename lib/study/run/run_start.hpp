@@ -17,65 +17,66 @@
 
 namespace trainctl::study {
 
-/// What a start of a run takes from those before it; empty where it is the first.
+/// The state that a start of a run takes over from earlier starts; empty for the first start.
 struct Continuation {
   Origin origin;
-  double wall_s = 0;                                // of the starts before this one
-  bool in_place = false;                            // the folder has been a run's before
-  std::vector<std::string> notices;                 // to be said as warnings
-  std::string not_bitwise;                          // changes of the config that see to that
+  double wall_s = 0;                 // wall seconds of the earlier starts
+  bool in_place = false;             // the folder was already that of a run
+  std::vector<std::string> notices;  // printed as warnings
+  std::string not_bitwise;  // config changes after which the run is not bitwise reproducible
   std::map<std::string, std::string> fingerprints;  // of the data; empty: nothing to compare with
-  std::vector<events::EpochEnded> epochs;           // complete by then, as epochs.csv tells
+  std::vector<events::EpochEnded> epochs;           // completed epochs according to epochs.csv
 };
 
-/// Throws Error(config) naming the values that differ from those of the checkpoint and cannot
-/// change in a resumed run.
+/// Throws Error(config) that names the values that differ from the checkpoint's and cannot change
+/// in a resumed run.
 void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
                             const Origin& origin, int world_size);
 
-/// Readies the folder for a start at `origin`: compares the configs, says which damaged checkpoints
-/// are left out, what has changed and what the tables lack, and puts aside what lies behind it;
-/// until a worker says that it has resumed, take_back() undoes that. Throws Error(config) naming
-/// the values that cannot change, before anything is touched; Error(checkpoint), Error(resource).
+/// Prepares the folder for a start at `origin`: compares the configs, notes damaged checkpoints,
+/// changes and missing rows of the tables, and moves files and rows after the origin to
+/// superseded/. take_back() undoes this until a worker reports that it has resumed. Throws
+/// Error(config) that names the values that cannot change before anything is written;
+/// Error(checkpoint), Error(resource).
 ///
-/// `world_size`: ranks of this start; 0: not known.
+/// `world_size` is the number of ranks of this start; 0: unknown.
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
                           int world_size = 0);
 
-/// A start of the run: what is asked for, and what came before it.
+/// A start of the run: its request and the state of earlier starts.
 struct Start {
   RunRequest request;
   Continuation past;
 };
 
-/// Returns the number of ranks that a start will have, or 0 if the devices cannot be asked: the
-/// start itself will say why.
+/// Returns the number of ranks of a start, or 0 if the devices cannot be queried; in that case the
+/// start itself reports the reason.
 int world_size_of(const RunRequest& request);
 
-/// The checkpoint that `--resume` means in this folder; without the flag, the first step. Throws as
-/// choose_checkpoint().
+/// Returns the checkpoint that `--resume` selects in this folder; without the flag, the first step.
+/// Throws as choose_checkpoint() does.
 Origin first_origin(const RunRequest& request, const fs::path& folder);
 
-/// The first start in this folder, at its first_origin(). Throws as continue_run().
+/// Returns the first start in this folder, at its first_origin(). Throws as continue_run() does.
 Start first_start(const RunRequest& request, const fs::path& folder, Origin origin);
 
-/// The one that restarts.next() asks for. Throws as continue_run().
+/// Returns the start that restarts.next() asks for. Throws as continue_run() does.
 Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts);
 
-/// What the last start of a run has done, and its tables must tell.
+/// The range of steps that the last start of a run has made and that its tables must contain.
 struct Told {
-  checkpoint::Moment from;     // where it began or went on
-  Point to;                    // its checkpoint
-  std::int64_t log_every = 0;  // steps between two lines of metrics.jsonl; 0: that is not known
+  checkpoint::Moment from;     // where the start began or resumed
+  Point to;                    // the checkpoint of the last start
+  std::int64_t log_every = 0;  // steps between two lines of metrics.jsonl; 0: unknown
 };
 
-/// Where the last start in this folder began or went on, by its result.json; nothing where that
-/// does not tell.
+/// Returns where the last start in this folder began or resumed, according to its result.json;
+/// nullopt if result.json does not say.
 std::optional<checkpoint::Moment> last_origin(const fs::path& run_dir);
 
-/// One warning where epochs.csv or metrics.jsonl end before the checkpoint, as after a power cut:
-/// each with the last epoch or step that it has. Empty: they do not, or there is no such file.
-/// Throws Error(resource).
+/// Returns one warning if epochs.csv or metrics.jsonl end before the checkpoint, for example after
+/// a power failure, with the last epoch or step of each. Empty if they are complete or do not
+/// exist. Throws Error(resource).
 std::string missing_history(const fs::path& run_dir, const Told& told);
 
 }  // namespace trainctl::study

@@ -18,7 +18,7 @@
 namespace trainctl::study {
 namespace {
 
-/// Sorted; empty where the folder cannot be read.
+/// Returns the sorted entries; empty if the folder cannot be read.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code failure;
@@ -29,7 +29,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-/// The part of the lowest rank.
+/// Returns the file of the lowest rank.
 std::optional<fs::path> part_in(const fs::path& folder) {
   for (const fs::path& entry : entries_of(folder)) {
     const std::string name = entry.filename().string();
@@ -38,7 +38,7 @@ std::optional<fs::path> part_in(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// Of the last step that has one.
+/// Returns the dump of the last step that has one.
 std::optional<fs::path> newest_part_of_attempt(const fs::path& folder) {
   const std::vector<fs::path> dumps = entries_of(folder / "diverged");
   for (auto dump = dumps.rbegin(); dump != dumps.rend(); ++dump) {
@@ -47,15 +47,15 @@ std::optional<fs::path> newest_part_of_attempt(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// The newest dump of the newest attempt that has one: that of the run folder itself, else of the
-/// attempt-N below it with the highest N.
+/// Returns the newest dump of the newest attempt that has one: the run folder itself comes first,
+/// then attempt-N below it with the highest N.
 std::optional<fs::path> newest_part(const fs::path& run_folder) {
   constexpr std::string_view kPrefix = "attempt-";
   std::vector<fs::path> attempts;
   for (const fs::path& entry : entries_of(run_folder)) {
     if (entry.filename().string().starts_with(kPrefix)) attempts.push_back(entry);
   }
-  // attempt-10 comes after attempt-9.
+  // Sorts attempt-10 after attempt-9.
   std::ranges::stable_sort(attempts, {},
                            [](const fs::path& entry) { return entry.filename().string().size(); });
   attempts.push_back(run_folder);
@@ -106,7 +106,8 @@ Leaves leaves_of(const spec::Experiment& experiment) {
   return leaves;
 }
 
-/// "optimizer.lr: 0.1, was 1e+38"; what is on one side only as well.
+/// Returns the differences, such as "optimizer.lr: 0.1, was 1e+38", including values that exist on
+/// one side only.
 std::vector<std::string> differences(const Leaves& then, const Leaves& now) {
   std::vector<std::string> found;
   for (const auto& [key, value] : now) {
@@ -123,7 +124,7 @@ std::vector<std::string> differences(const Leaves& then, const Leaves& now) {
   return found;
 }
 
-/// Nothing where this program does not read the config any more.
+/// Returns nullopt if this version cannot read the config.
 std::optional<Leaves> recorded_leaves(const std::string& text) {
   config::Diagnostics problems;
   try {
@@ -139,7 +140,8 @@ std::optional<Leaves> recorded_leaves(const std::string& text) {
 ReplayPlan plan_replay(const Invocation& invocation, const std::string& path,
                        config::Diagnostics& diagnostics) {
   const fs::path dump = dump_at(path);
-  // Before the experiment: the plug-ins of the file that was read last are in use.
+  // This must precede the experiment, because the plug-ins of the file that is loaded last are in
+  // use.
   const std::string recorded = recorded_config(dump);
   const std::optional<Leaves> then = recorded_leaves(recorded);
   const std::string file = invocation.config_file.string();
@@ -160,7 +162,7 @@ RunRequest replay_request(const Invocation& invocation, ReplayPlan plan) {
                                      "++profiler=~"};
   if (plan.loaded.experiment.loader.batch_size.automatic)
     overrides.emplace_back("++loader.batch_size=1");
-  config::Diagnostics problems;  // its warnings were those of the plan
+  config::Diagnostics problems;  // the plan has already reported its warnings
   spec::Loaded loaded = spec::overridden(std::move(plan.loaded), overrides, problems);
   problems.throw_if_errors();
   RunRequest request = make_request(invocation, std::move(loaded));

@@ -56,15 +56,15 @@ std::string line_of(const events::RunStarted& run) {
       run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why), layout_text(run));
 }
 
-/// Adds a line of the supervisor to the log of a rank, and to the console under -v. Throws
-/// Error(resource) where the log cannot be written.
+/// Adds a line from the supervisor to the log of a rank, and to the console under -v. Throws
+/// Error(resource) when the log cannot be written.
 void log_line(const fs::path& run_dir, int rank, const std::string& line) {
   log::get().debug("rank {}: {}", rank, line);
   AppendFile(launch::log_path(run_dir / "logs", rank))
       .append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));
 }
 
-/// Logs what a run has chosen: device, weights, threads, data. Throws as log_line().
+/// Logs the choices of a run: device, weights, threads, data. Throws as log_line() does.
 void log_choices(const fs::path& run_dir, int rank, const events::Event& event) {
   if (const auto* hello = std::get_if<events::Hello>(&event))
     log_line(run_dir, rank, line_of(*hello));
@@ -74,13 +74,13 @@ void log_choices(const fs::path& run_dir, int rank, const events::Event& event) 
     log_line(run_dir, rank, line_of(*run));
 }
 
-/// What becomes of the events of one start: the record of the run, the logs of its ranks, the
-/// sinks.
+/// Passes the events of one start to the record of the run, the logs of its ranks and the sinks.
 class RunEvents {
  public:
   using OnStarted = std::function<void()>;
 
-  /// `start` and `record` outlive it. `on_started`: once versions and data are in the record.
+  /// `start` and `record` must outlive this object. `on_started` is called once versions and data
+  /// are in the record.
   RunEvents(const Start& start, fs::path folder, report::RunRecord& record, OnStarted on_started)
       : start_(start),
         folder_(std::move(folder)),
@@ -89,7 +89,8 @@ class RunEvents {
 
   void listen(Sinks sinks) { sinks_ = std::move(sinks); }
 
-  /// Totals and the best epoch are those of the whole run; its file is written when a better comes.
+  /// Adds the earlier epochs to the record, so that the totals and the best epoch cover the whole
+  /// run. The file of the best weights is written again when a better epoch comes.
   void recall_epochs() {
     constexpr const char* kBestWeights = "checkpoints/best.safetensors";
     for (const events::EpochEnded& epoch : start_.past.epochs) {
@@ -106,15 +107,15 @@ class RunEvents {
     record_.last_step = std::max(record_.last_step, start_.past.origin.manifest.global_step);
   }
 
-  /// Throws Error(data) where a run that goes on has other data, and what sinks throw. A full disk
-  /// becomes a warning.
+  /// Throws Error(data) when a resumed run has other data, and what sinks throw. A full disk only
+  /// causes a warning.
   void on_event(int rank, const events::Event& event) {
     const auto* resumed = std::get_if<events::Resumed>(&event);
     if (resumed == nullptr) return take(rank, event);
     keep_aside(folder_);
     events::Resumed judged = *resumed;
     if (const std::string& why = start_.past.not_bitwise; !why.empty()) {
-      judged.bitwise = false;  // a worker knows the config of now alone
+      judged.bitwise = false;  // a worker only knows the current config
       judged.why_not += (judged.why_not.empty() ? "" : "; ") + why;
     }
     take(rank, judged);
@@ -131,9 +132,9 @@ class RunEvents {
     record_.add(rank, event);
     write_if_possible([&] { log_choices(folder_, rank, event); });
     if (const auto* started = std::get_if<events::RunStarted>(&event)) {
-      if (!start_.request.task.accepts_data_change)  // else the worker tells
+      if (!start_.request.task.accepts_data_change)  // otherwise the worker reports it
         expect_same_data(start_.past.fingerprints, started->data_fingerprints);
-      // Only now are versions and data known; before, the manifest told what was asked for.
+      // Versions and data are known from here on; before, the manifest contained only the request.
       write_if_possible(on_started_);
     }
     for (const auto& sink : sinks_) sink->on_event(rank, event);
@@ -142,13 +143,13 @@ class RunEvents {
     }
   }
 
-  // The log of rank 0 has it too, since the console may be what has failed.
+  // Also writes to the log of rank 0, because the console may be the sink that failed.
   void warn(const std::string& message) {
     write_if_possible([&] { log_line(folder_, 0, "warning: " + message); });
     on_event(0, events::Warning{message, {}});
   }
 
-  // A full disk may end neither ranks that train nor what they save elsewhere.
+  // A full disk must not end ranks that train or save to another disk.
   template <class Body>
   void write_if_possible(const Body& body) {
     try {
@@ -199,10 +200,10 @@ class SupervisedRun {
       supervise();
     });
     remove_unfinished(outcome_.folder);
-    std::error_code ignored;  // nobody needs it any more
+    std::error_code ignored;  // the file is no longer needed
     fs::remove(outcome_.folder / weights::kImportedName, ignored);
     for (const auto& sink : events_.sinks()) keep_failure([&] { sink->close(); });
-    // What refused the checkpoint must not cost the newer ones.
+    // If the workers rejected the checkpoint, the newer checkpoints must not be lost.
     if (trains() && !outcome_.record.resumed) {
       keep_failure([&] {
         if (take_back(outcome_.folder))
@@ -219,7 +220,7 @@ class SupervisedRun {
  private:
   [[nodiscard]] bool trains() const { return start_.request.task.kind == spec::TaskKind::train; }
 
-  // What goes wrong is told by the ending; a later failure does not hide the first.
+  // Failures are reported by the ending, and a later failure does not replace the first.
   template <class Body>
   void keep_failure(const Body& body) {
     try {
@@ -237,7 +238,8 @@ class SupervisedRun {
   }
 
   void write_inputs() {
-    // First: a run that is killed at once leaves a folder that --resume knows for one of training.
+    // This comes first, so that --resume recognizes the folder of a run that is killed early as
+    // training.
     if (trains()) make_folder(outcome_.folder / "checkpoints");
     for (const std::string& note : move_damaged_aside(outcome_.folder)) log::get().warn("{}", note);
     write_provisional_result();
@@ -249,7 +251,8 @@ class SupervisedRun {
     write_manifest();
   }
 
-  // What stays where trainctl itself is killed; that of an earlier start may not.
+  // The result that remains if trainctl itself is killed; it replaces the result of an earlier
+  // start.
   void write_provisional_result() {
     ending_.attempts = attempts_.with_last({.verdict = "unfinished"});
     Json result = document();
@@ -267,7 +270,7 @@ class SupervisedRun {
                      to_pretty(manifest(manifest_, outcome_.record)) + "\n");
   }
 
-  /// Reports the attempts and starts before this one.
+  /// Reports the earlier attempts and starts to the sinks.
   void report_past() {
     events_.recall_epochs();
     using Begins = Attempts::Begins;
@@ -324,8 +327,8 @@ class SupervisedRun {
     }
   }
 
-  // Nobody listens any more to what sinks find out now, but for the console. All hear of the end
-  // before any is waited for, so that commands end in parallel.
+  // After this point only the console shows failures of sinks. All sinks receive the end before any
+  // of them is closed, so that commands end in parallel.
   void report_end() {
     const bool goes_on = restarts_.next() || attempts_.has_next(ending_);
     Json result = outcome_.result;
@@ -359,7 +362,7 @@ class SupervisedRun {
   double started_;
   ManifestInput manifest_;
   RunOutcome outcome_;
-  report::Ending& ending_;  // of the outcome
+  report::Ending& ending_;  // part of outcome_
   RunEvents events_;
   std::optional<ReservedFile> reserved_;
 };

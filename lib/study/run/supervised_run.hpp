@@ -9,15 +9,15 @@ namespace trainctl::study {
 
 class HeadRun;
 
-/// What outlives a start: what decides whether there is another, and the nodes that take part.
+/// State that outlives a start: it decides on further starts and knows the other nodes.
 struct Course {
   const Attempts& attempts;
   Restarts& restarts;
-  HeadRun* nodes = nullptr;  // the others of several
+  HeadRun* nodes = nullptr;  // the other nodes; null: this node only
 };
 
-/// Makes one start of a run, from its folder to result.json. What goes wrong is reported by the
-/// ending of the outcome.
+/// Makes one start of a run, from its folder to result.json. Failures are reported in the outcome's
+/// ending.
 RunOutcome supervise_run(const Start& start, const fs::path& folder, const Course& course,
                          const MakeSinks& make_sinks, const Clock& clock);
 

@@ -36,7 +36,7 @@ std::string value_at(const std::map<std::string, std::string>& texts, const std:
   return found == texts.end() ? "nothing" : found->second;
 }
 
-// Draws for different purposes share no numbers.
+// Draws for different purposes must not share random numbers.
 constexpr std::uint16_t kValue = 1;
 constexpr std::uint16_t kOrder = 2;
 
@@ -222,7 +222,7 @@ std::string value_at(const Dimension& dimension, double unit) {
   const double high = is_log ? std::log(dimension.high) : dimension.high;
   const double at = low + unit * (high - low);
   const std::string text = fmt::format("{:.6g}", is_log ? std::exp(at) : at);
-  // What is rounded may lie outside by its last digit.
+  // Rounding may move the value out of the range by its last digit.
   const double rounded = bound_of(dimension.axis.key, text);
   if (rounded < dimension.low) return fmt::format("{}", dimension.low);
   if (rounded > dimension.high) return fmt::format("{}", dimension.high);

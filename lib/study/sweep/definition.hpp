@@ -13,64 +13,64 @@
 #include <string_view>
 #include <vector>
 
-// What makes two sweeps the same one.
+// The values that identify a sweep.
 
 namespace trainctl::study {
 
-/// Of the resolved experiment, every default in it, without its seed: runs that differ by the seed
-/// alone have the same.
+/// Returns a hash of the resolved experiment, including defaults, without its seed: runs that
+/// differ only in the seed have the same hash.
 std::string config_hash(const spec::Loaded& loaded);
 
-/// Path -> value of the resolved experiment without the keys that the sweep varies, with what is
-/// below them, and without the seed.
+/// Returns path -> value of the resolved experiment without the varied keys, everything below them,
+/// and the seed.
 Json fixed_values(const spec::Loaded& loaded, const std::vector<std::string>& varied);
 
-/// The key that a word of the command line names, without its signs.
+/// Returns the key of a command-line override without its signs (+, ++, ~).
 std::string bare_key(const std::string& key);
 
-/// What differs, path by path: "samples: 10 -> 20; base.optimizer.lr: 0.1 -> 0.2 and 3 more". Empty
-/// where nothing does.
+/// Returns the differences by path: "samples: 10 -> 20; base.optimizer.lr: 0.1 -> 0.2 and 3 more".
+/// Empty if there are none.
 std::string definition_difference(const Json& before, const Json& now);
 
-// What a sweep tries: settings that are listed, combined or drawn. Pure functions.
+// The settings of a sweep: listed, combined or drawn. These are pure functions.
 
-/// The most runs of a sweep.
+/// The largest number of runs in a sweep.
 inline constexpr std::size_t kMostSweepRuns = 10'000;
 
 enum class Spread { listed, uniform, logarithmic };
 
-/// One key, and where its values come from.
+/// One key, and how its values are chosen.
 struct Dimension {
-  Axis axis;  // its values where they are listed
+  Axis axis;  // the listed values, if any
   Spread spread = Spread::listed;
-  double low = 0;  // else drawn from low to high
+  double low = 0;  // otherwise drawn between low and high
   double high = 0;
 };
 
-/// Whether an override varies its key: "k=a,b", "k=range(1,9)", "k=choice(a,b)", "k=uniform(0,1)",
-/// "k=log(1e-4,0.1)".
+/// Returns whether an override varies its key: "k=a,b", "k=range(1,9)", "k=choice(a,b)",
+/// "k=uniform(0,1)", "k=log(1e-4,0.1)".
 bool is_dimension(std::string_view word);
-/// Such a word. Signs before the key stay: "+k=1,2". Throws Error(config).
+/// Parses such an override. Signs before the key stay: "+k=1,2". Throws Error(config).
 Dimension parse_dimension(std::string_view word);
 
-/// A value of the dimension for `unit` from 0 to below 1: of listed values each has an equal share;
-/// drawn ones have six digits.
+/// Returns the value of the dimension for `unit` in [0, 1): listed values have equal shares; drawn
+/// values have six digits.
 std::string value_at(const Dimension& dimension, double unit);
 
 using Settings = std::vector<report::Overrides>;
 
-/// Every combination, the last key fastest. Throws Error(config) where a value is to be drawn, a
-/// key is given twice, or there are more than 1,000.
+/// Returns every combination; the last key varies fastest. Throws Error(config) when a value is to
+/// be drawn, a key is given twice, or there are more than 1,000 combinations.
 Settings grid_settings(std::span<const Dimension> dimensions);
-/// Each value of each setting is a function of (seed, key, index) alone: more samples leave the
-/// first as they are.
+/// Draws `count` settings. Each value depends only on (seed, key, index), so a larger count keeps
+/// the first settings.
 Settings random_settings(std::span<const Dimension> dimensions, std::size_t count,
                          std::uint64_t seed);
-/// A Latin hypercube (McKay et al. 1979): of the `count` equal parts of each key's range every one
-/// is met once. Another count is another cube.
+/// Draws a Latin hypercube (McKay et al. 1979): each key's range has `count` equal parts, and every
+/// part is used once. A different count gives a different hypercube.
 Settings latin_hypercube(std::span<const Dimension> dimensions, std::size_t count,
                          std::uint64_t seed);
-/// Of a YAML list of maps, one a run: [{optimizer.lr: 0.1, model.hidden: [32]}, ...]. Throws
+/// Reads a YAML list of maps, one per run: [{optimizer.lr: 0.1, model.hidden: [32]}, ...]. Throws
 /// Error(config) that names every problem.
 Settings listed_settings(const std::filesystem::path& file);
 

@@ -13,7 +13,7 @@ namespace trainctl::study {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr int kBusyMs = 5000;  // somebody may be looking at it with another program
+constexpr int kBusyMs = 5000;  // another program may be reading the file
 constexpr const char* kTables = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE runs (
@@ -56,14 +56,14 @@ CREATE TABLE rungs (
                           handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
 }
 
-/// One prepared statement. Its methods throw Error(resource) where the file cannot be read or
+/// One prepared statement. Its methods throw Error(resource) when the file cannot be read or
 /// written.
 class Statement {
  public:
   /// Binds the values to the parameters in their order. Texts must outlive the statement.
   template <class... Values>
   Statement(sqlite3* handle, const fs::path& file, const char* text, const Values&... values)
-      : Statement(handle, file, text) {  // from here on a failure leads to the destructor
+      : Statement(handle, file, text) {  // a failure after this point runs the destructor
     (bind(values), ...);
   }
   Statement(sqlite3* handle, const fs::path& file, const char* text)
@@ -74,7 +74,7 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  /// Returns false where there is no further row.
+  /// Returns false if there is no further row.
   bool step() {
     const int code = sqlite3_step(statement_);
     if (code == SQLITE_ROW) return true;
@@ -123,10 +123,10 @@ class Statement {
 
 }  // namespace
 
-/// The file of a ledger: the only place that opens a file with SQLite.
+/// The SQLite file of a ledger. This is the only class that opens a file with SQLite.
 class LedgerDatabase {
  public:
-  /// Keeps all others out, and makes the tables where there are none.
+  /// Locks out other processes, and creates missing tables.
   explicit LedgerDatabase(const fs::path& path) : file_(path) {
     const int code = sqlite3_open_v2(file_.c_str(), &handle_,
                                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
@@ -154,7 +154,8 @@ class LedgerDatabase {
     }
     return sqlite3_changes(handle_);
   }
-  /// Changes one run to a state. Throws where it is not in the state that the statement asks for.
+  /// Changes the state of one run. Throws when the run is not in the state that the statement
+  /// requires.
   template <class... Values>
   void change_one(std::int64_t number, const char* to, const char* text,
                   const Values&... values) const {
@@ -162,7 +163,7 @@ class LedgerDatabase {
            "run {:04} of the ledger {} cannot become {}: another sweep is at it", number,
            printable(file_.string()), to);
   }
-  /// Runs `body` as one transaction: all of it or nothing.
+  /// Runs `body` in one transaction.
   template <class Body>
   void atomically(const Body& body) const {
     execute("BEGIN IMMEDIATE");
@@ -170,7 +171,7 @@ class LedgerDatabase {
       body();
       execute("COMMIT");
     } catch (...) {
-      sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);  // the first failure is told
+      sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);  // can fail
       throw;
     }
   }
@@ -190,8 +191,8 @@ class LedgerDatabase {
 
   void make_tables() const {
     sqlite3_busy_timeout(handle_, kBusyMs);
-    // FULL: what is committed is on the disk, and not only in the page cache.
-    // EXCLUSIVE: the log needs no memory that processes share, which network file systems lack.
+    // FULL: committed data is on disk, not only in the page cache. EXCLUSIVE: the write-ahead log
+    // needs no shared memory, which network file systems do not support.
     execute(
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; "
         "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
@@ -274,7 +275,7 @@ std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) 
   return to_line(object);
 }
 
-/// Returns the runs that the end of the SELECT asks for, in its order.
+/// Returns the runs that the SELECT clause `which` selects, in its order.
 std::vector<LedgerRun> runs_in(const LedgerDatabase& database, const char* which) {
   std::map<std::int64_t, std::vector<std::optional<double>>> values;
   Statement rungs = database.prepare("SELECT run, value FROM rungs ORDER BY run, rung");

@@ -14,35 +14,35 @@
 
 namespace trainctl::study {
 
-/// Of the library that keeps the ledgers of sweeps, as it was loaded: "3.40.1".
+/// Returns the version of the loaded SQLite library: "3.40.1".
 std::string sqlite_version();
 
 class LedgerDatabase;
 
-/// A run that a sweep is to make. Two of one config and seed are the same run.
+/// A planned run of a sweep. Two entries with the same config and seed are the same run.
 struct PlannedRun {
   std::string config;  // hash of the resolved experiment without its seed
   std::uint64_t seed = 0;
   report::Overrides overrides;
 };
 
-/// What the ledger knows of a run.
+/// The state of a run in the ledger.
 struct LedgerRun {
-  std::int64_t number = 0;  // stays, whatever becomes of the definition
+  std::int64_t number = 0;  // stays the same when the definition changes
   PlannedRun plan;
   report::SweepStatus status = report::SweepStatus::pending;
-  int target = -1;            // rung that it is to come to; -1: not begun
-  int rung = -1;              // that it has come to
-  int retries = 0;            // starts that an error of resources has cost
-  std::string holder;         // of one that is running: a line of lock_line()
-  std::string result_before;  // of one that is running: hash of result.json before its start
+  int target = -1;            // rung to reach; -1: not started
+  int rung = -1;              // last rung reached
+  int retries = 0;            // restarts after resource errors
+  std::string holder;         // for a running run: a line of lock_line()
+  std::string result_before;  // for a running run: hash of result.json before its start
   std::optional<int> exit_code;
   std::string message;
   std::int64_t epochs = 0;
   double wall_s = 0;
   std::optional<double> value;  // of the monitor
   std::vector<std::pair<std::string, double>> metrics;
-  std::vector<std::optional<double>> rung_values;  // of rungs 0 to `rung`
+  std::vector<std::optional<double>> rung_values;  // for rungs 0 to `rung`
 };
 
 /// How a start of a run ended.
@@ -51,53 +51,53 @@ struct RunEnd {
   std::string message;
   std::int64_t epochs = 0;
   double wall_s = 0;           // of this start
-  bool lacked_memory = false;  // a rank of it was killed as the kernel does, or says so
+  bool lacked_memory = false;  // a rank was killed by the OOM killer or reported a lack of memory
   std::optional<double> value;
   std::vector<std::pair<std::string, double>> metrics;
 };
 
-/// The runs of a sweep, in an SQLite file that survives the death of the process and of the power
-/// at any moment: each call here is one transaction that is on the disk when it returns. All throw
-/// Error(resource) where the file cannot be read or written, and where a run is not in the state
-/// that is to be left: then somebody else is at it.
+/// The runs of a sweep in an SQLite file. Every call is one transaction that is on disk when it
+/// returns, so the file survives a crash or a power failure at any moment. All functions throw
+/// Error(resource) when the file cannot be read or written, and when a run is not in the expected
+/// state, because another process then uses the ledger.
 class Ledger {
  public:
-  /// Opens the file, or makes it, and keeps all others out. Throws Error(resource) for a file that
-  /// is none.
+  /// Opens or creates the file and locks out other processes. Throws Error(resource) for a file
+  /// that is not a ledger.
   explicit Ledger(const fs::path& file);
   ~Ledger();
   Ledger(Ledger&&) noexcept;
   Ledger& operator=(Ledger&&) = delete;
 
-  /// What the sweep is, as define() was told; null: nothing yet.
+  /// Returns the definition that define() stored; null before the first call.
   [[nodiscard]] Json definition() const;
-  /// The runs of the definition from now on, in this order. Those that are there already stay as
-  /// they are; others that are there are kept and not listed. Returns how many are new.
+  /// Sets the definition and its runs, in this order. Existing runs keep their state; existing runs
+  /// that are not in `runs` are kept but not listed. Returns the number of new runs.
   std::size_t define(const Json& definition, std::span<const PlannedRun> runs);
-  /// Those of the definition, in its order.
+  /// Returns the runs of the definition, in its order.
   [[nodiscard]] std::vector<LedgerRun> runs() const;
-  /// Also those that earlier definitions had, by number.
+  /// Also returns the runs of earlier definitions, by number.
   [[nodiscard]] std::vector<LedgerRun> all_runs() const;
 
-  /// By what the values of the runs are, as rank() was told; null: nothing yet.
+  /// Returns the ranking that rank() stored; null before the first call.
   [[nodiscard]] Json ranking() const;
   using Values = std::vector<std::pair<std::int64_t, std::optional<double>>>;
-  /// From now on by that: the values of the runs that have ended, by number.
+  /// Stores the ranking and the values of the finished runs by it, by run number.
   void rank(const Json& ranking, const Values& values);
 
-  /// All of them are to come to that rung.
+  /// Sets the target rung of all these runs.
   void aim(std::span<const std::int64_t> numbers, int target);
   /// pending -> running.
   void claim(std::int64_t number, const std::string& holder, const std::string& result_before);
-  /// running -> failed; or -> ok where its target is the last rung or it has ended before that by
-  /// itself; else -> pending, at its target.
+  /// running -> failed; or -> ok if its target is the last rung or the run ended earlier by itself;
+  /// else -> pending, with its target as the rung reached.
   void end(std::int64_t number, const RunEnd& end, bool is_complete);
   enum class Because { stopped, lacked_resources };
-  /// running -> pending, and nothing is learnt.
+  /// running -> pending, without a result.
   void put_back(std::int64_t number, Because because);
   /// pending -> pruned.
   void prune(std::span<const std::int64_t> numbers);
-  /// failed or pruned -> pending, where it stands.
+  /// failed or pruned -> pending, at its current rung.
   void reopen(std::span<const std::int64_t> numbers);
 
  private:

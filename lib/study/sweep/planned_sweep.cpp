@@ -85,7 +85,7 @@ std::vector<std::string> words_of(const report::Overrides& overrides) {
   return words;
 }
 
-/// The problems of many combinations, each once.
+/// Collects the problems of many combinations without duplicates.
 class Problems {
  public:
   void add(const config::Diagnostics& diagnostics) {
@@ -107,7 +107,7 @@ class Problems {
     problem.kind = error.kind();
     all_.add(std::move(problem));
   }
-  /// Throws if there are errors; else the warnings are in `diagnostics`.
+  /// Throws if there are errors; otherwise stores the warnings in `diagnostics`.
   void settle(config::Diagnostics& diagnostics) {
     diagnostics = std::move(all_);
     diagnostics.throw_if_errors();
@@ -118,7 +118,7 @@ class Problems {
   std::set<std::string> seen_;
 };
 
-/// Reads one combination after the other, and checks what all must have in common.
+/// Loads one combination after the other, and checks the values that all must share.
 class SweepPlanner {
  public:
   SweepPlanner(const SweepOptions& options, const Invocation& invocation,
@@ -244,7 +244,8 @@ class SweepPlanner {
            "checkpoint.save_last=true and checkpoint.save_weights_only=false");
   }
 
-  /// At a rung without a validation nothing could be compared, or what is older.
+  /// Checks that every rung has a validation; otherwise the monitor would be missing or outdated
+  /// there.
   void check_rungs() const {
     if (!options_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
     std::string rungs;
@@ -294,7 +295,7 @@ class SweepPlanner {
   std::set<std::pair<std::string, std::uint64_t>> taken_;  // config hash, seed
   Problems problems_;
   std::optional<std::int64_t> epochs_;  // of a whole run, with --asha
-  std::int64_t validates_every_ = 1;    // epochs; the most of all runs
+  std::int64_t validates_every_ = 1;    // in epochs; the largest value of all runs
   Json fixed_values_;
 };
 

@@ -29,7 +29,7 @@ std::string text_at(const fs::path& path) {
   }
 }
 
-/// result.json writes numbers that are not finite as text.
+/// Returns nullopt for a number that is not finite, which result.json writes as text.
 std::optional<double> finite(const Json& object, const char* key) {
   const Json& value = report::member(object, key);
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
@@ -44,14 +44,15 @@ void add_metrics(const Json& document, const char* split, RunEnd& end) {
   }
 }
 
-/// Without a table, what result.json knows: the best of its own monitor, else the last epoch.
+/// Used without epochs.csv: returns the best value if result.json has the same monitor, else the
+/// value of the last epoch.
 std::optional<double> value_in(const Json& document, const RunEnd& end, const Ranking& ranking) {
   const Json& best = report::member(document, "best");
   if (report::member(best, "metric") == ranking.monitor) return finite(best, "value");
   return events::find_metric(end.metrics, ranking.monitor);
 }
 
-/// The run's own supervisor lives on where the kernel kills a rank for want of memory.
+/// Returns whether the OOM killer has killed a rank, which the supervisor of the run survives.
 bool lacked_memory(const Json& document) {
   constexpr const char* kHint = "out of memory";
   const Json& failure = report::member(document, "first_failure");

@@ -13,7 +13,7 @@ namespace {
 
 using report::SweepStatus;
 
-/// The runs of one setting, which differ by their seeds and go on together.
+/// The runs of one setting, which differ only in their seeds and advance together.
 using SeedGroup = std::vector<const LedgerRun*>;
 
 std::vector<SeedGroup> settings_of(const std::vector<LedgerRun>& runs) {
@@ -33,7 +33,7 @@ int target_of(const SeedGroup& setting) {
   return target;
 }
 
-/// One that has ended by itself has come to every rung that it was sent to.
+/// A run that has ended by itself counts for every rung up to its target.
 bool has_come_to(const LedgerRun& run, int rung) {
   return run.rung >= rung || run.status == SweepStatus::ok || run.status == SweepStatus::failed;
 }
@@ -70,7 +70,7 @@ Halving standing(const std::vector<SeedGroup>& settings, const SweepPlan& plan) 
   return halving;
 }
 
-/// A seed came to the definition when the others had gone on.
+/// Returns whether a seed was added to the definition after the others had advanced.
 bool lags(const SeedGroup& setting) {
   const int target = target_of(setting);
   return std::ranges::any_of(setting, [&](const LedgerRun* run) {
@@ -119,7 +119,7 @@ std::vector<std::int64_t> rungs_of(std::int64_t least, std::int64_t most, int et
   std::vector<std::int64_t> rungs;
   for (std::int64_t epochs = least; epochs < most; epochs *= eta) {
     rungs.push_back(epochs);
-    if (epochs > most / eta) break;  // the next may be more than a number holds
+    if (epochs > most / eta) break;  // prevents an integer overflow
   }
   rungs.push_back(most);
   return rungs;

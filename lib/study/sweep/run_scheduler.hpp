@@ -11,37 +11,39 @@
 
 namespace trainctl::study {
 
-/// The run to start next, pending with a target before it: one that was begun and stopped, or the
-/// other seeds of its setting; else a setting that is promoted; else the first that is not begun.
-/// Nothing where all that is left waits for those that run, or is not good enough.
+/// Returns the run to start next, which is pending with a target: first a run that was started and
+/// stopped, or the other seeds of its setting; then a setting that is promoted; then the first
+/// setting that has not started. Returns nullopt if all remaining runs wait for running ones or are
+/// not good enough.
 std::optional<LedgerRun> next_run(Ledger& ledger, const SweepPlan& plan);
 
-/// Epochs at which runs are judged: `least`, eta times that, and so on; the last is `most`. Throws
-/// Error(config) where these do not fit.
+/// Returns the epochs at which runs are compared: `least`, then eta times as many, and so on; the
+/// last one is `most`. Throws Error(config) when these do not fit.
 std::vector<std::int64_t> rungs_of(std::int64_t least, std::int64_t most, int eta);
 
 /// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
-/// Tuning", 2018, algorithm 2): a setting that is among the best eta-th of those that have come to
-/// its rung goes on to the next, as soon as it is; nobody waits for a rung to be full. A pure
-/// function of what was reported, in any order.
+/// Tuning", 2018, algorithm 2): a setting is promoted as soon as it is among the best 1/eta of
+/// those that have reached its rung, without waiting for the rung to fill up. The result depends
+/// only on the reported values, not on their order.
 class Halving {
  public:
-  /// `rungs` in all, at least one.
+  /// `rungs` is the number of rungs, at least one.
   Halving(std::size_t rungs, int eta, report::Better better)
       : eta_(eta), better_(better), rungs_(rungs) {}
 
-  /// A setting has come to a rung, from 0. Absent or not finite: it failed, and counts as the
-  /// worst.
+  /// Records that a setting has reached a rung, counted from 0. A value that is absent or not
+  /// finite means that the run failed, and ranks last.
   void report(std::size_t rung, std::size_t setting, std::optional<double> value);
-  /// The setting was begun towards this rung: it is not promoted to it again.
+  /// Records that the setting was started towards this rung, so that it is not promoted to it
+  /// again.
   void begin(std::size_t rung, std::size_t setting);
 
   struct Promotion {
     std::size_t setting = 0;
-    std::size_t rung = 0;  // to which it goes on
+    std::size_t rung = 0;  // the rung it is promoted to
   };
-  /// The best setting of the highest rung that may go on; nothing where none may. Of equal ones
-  /// the first.
+  /// Returns the best promotable setting of the highest rung; nullopt if no setting can advance.
+  /// Ties go to the first setting.
   [[nodiscard]] std::optional<Promotion> next() const;
 
  private:

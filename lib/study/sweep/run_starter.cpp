@@ -33,7 +33,7 @@ std::vector<std::string> environment_of(const JobCommand& command) {
   std::vector<std::string> variables;
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    const bool is_ours = text.starts_with(kSourceFolder) ||  // of a sweep that this one runs in
+    const bool is_ours = text.starts_with(kSourceFolder) ||  // set by a sweep that started this one
                          (!share.gpus.empty() && text.starts_with(kVisiblePrefix));
     if (!is_ours) variables.emplace_back(text);
   }
@@ -54,7 +54,7 @@ pid_t started(const JobCommand& command, const launch::SignalGuard& guard) {
   return launch::start_child(plan);
 }
 
-/// As CUDA_VISIBLE_DEVICES names them; none where no run could use one.
+/// Returns the GPUs as CUDA_VISIBLE_DEVICES names them; empty if no run would use one.
 std::vector<std::string> gpus_for(const PlannedSweep& sweep) {
   const bool wants_any =
       std::ranges::any_of(sweep.devices, [](const auto& of_hash) { return of_hash.second != 0; });
@@ -90,7 +90,7 @@ std::optional<int> ChildProcess::ended() {
   const pid_t found = ::waitpid(pid_, &status, WNOHANG);
   if (found == 0 || (found < 0 && errno == EINTR)) return std::nullopt;
   constexpr int kSignalled = 128;
-  constexpr int kLost = 1;  // somebody else has reaped it
+  constexpr int kLost = 1;  // another part of the program has reaped it
   exit_code_ = found < 0             ? kLost
                : WIFSIGNALED(status) ? kSignalled + WTERMSIG(status)
                                      : WEXITSTATUS(status);
@@ -116,7 +116,8 @@ Slots::Slots(int jobs, std::vector<int> cores, double quota, std::vector<std::st
       gpus_(std::move(gpus)),
       runs_(gpus_.size(), 0) {}
 
-/// Neighbors, so that the threads of a run share caches. A quota below the cores is shared, too.
+/// Returns adjacent cores, so that the threads of a run share caches. A quota below the number of
+/// cores is divided as well.
 std::vector<int> Slots::cores_of(int slot) const {
   const auto jobs = static_cast<double>(taken_.size());
   const auto all = static_cast<double>(cores_.size());
@@ -178,8 +179,8 @@ std::vector<std::string> RunStarter::command(const SweepJob& job) const {
   return words;
 }
 
-/// The experiment as it was when the sweep was called: a file that is changed meanwhile changes no
-/// run.
+/// Writes the experiment as it was when the sweep started, so that later changes of the file do not
+/// affect its runs.
 fs::path RunStarter::config_of(const std::string& hash) const {
   const fs::path file = place_.folder / "configs" / (hash + ".yaml");
   std::error_code ignored;

@@ -17,23 +17,24 @@
 
 namespace trainctl::study {
 
-/// What one of the runs that train side by side may use.
+/// The part of the machine that one of several concurrent runs may use.
 struct Share {
   int slot = 0;
-  std::vector<int> cores;         // empty: any
-  std::vector<std::string> gpus;  // as CUDA_VISIBLE_DEVICES names them; empty: as they are
+  std::vector<int> cores;         // empty: any core
+  std::vector<std::string> gpus;  // CUDA_VISIBLE_DEVICES; empty: unchanged
 };
 
-/// The cores and GPUs of this machine among runs that train side by side. One at a time has all.
+/// Divides the cores and GPUs of this machine among concurrent runs. A single run gets all of them.
 class Slots {
  public:
-  /// `cores` are those that may be used, `quota` how many of them there is time for; `gpus` empty:
-  /// none is to be shared out.
+  /// `cores` are the usable cores, `quota` is the CPU quota in cores; if `gpus` is empty, no GPUs
+  /// are divided.
   Slots(int jobs, std::vector<int> cores, double quota, std::vector<std::string> gpus);
 
-  /// For a run that trains on so many GPUs, or on none: those with the fewest runs. There has to be
-  /// a slot that is free.
+  /// Reserves a slot for a run that trains on that many GPUs, or on the CPU; chooses the GPUs with
+  /// the fewest runs. There must be a free slot.
   Share take(int gpus);
+  /// Releases the slot and the GPUs of a share.
   void give_back(const Share& share);
 
  private:
@@ -43,22 +44,22 @@ class Slots {
   std::vector<int> cores_;
   double quota_;
   std::vector<std::string> gpus_;
-  std::vector<int> runs_;  // of each GPU
+  std::vector<int> runs_;  // number of runs on each GPU
 };
 
-/// What is started.
+/// The command line of a run and its environment.
 struct JobCommand {
   std::vector<std::string> argv;  // argv[0] is the executable's path
-  fs::path log;                   // what it prints is appended
+  fs::path log;                   // its output is appended
   Share share;
   fs::path experiment = {};  // the file that the sweep was called with, see source_folder()
 };
 
-/// This program as a child, which dies with the calling thread. Killed with this object where it
-/// has not ended.
+/// This program as a child process, which is killed when the calling thread exits. The destructor
+/// kills it if it is still running.
 class ChildProcess final : public JobProcess {
  public:
-  /// Throws Error(resource) where it cannot be started.
+  /// Throws Error(resource) when it cannot be started.
   ChildProcess(const JobCommand& command, const launch::SignalGuard& guard);
   ~ChildProcess() override;
   ChildProcess(const ChildProcess&) = delete;
@@ -72,24 +73,25 @@ class ChildProcess final : public JobProcess {
   std::optional<int> exit_code_;
 };
 
-/// Waits until a signal comes, a child ends, or so many seconds are over; the stop signals that
+/// Waits for a signal, the exit of a child, or at most `seconds`; returns the stop signals that
 /// came.
 std::vector<int> wait_for_signals(launch::SignalGuard& guard, double seconds);
 
-/// Whose runs are started, and where they leave what they write.
+/// The sweep whose runs are started, and the folder for their output.
 struct SweepPlace {
   const PlannedSweep& sweep;
   const Invocation& invocation;
   std::filesystem::path folder;
 };
 
-/// Starts `trainctl run`, with its share of the machine.
+/// Starts `trainctl run` for each job, with its share of the machine.
 class RunStarter {
  public:
   RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard);
 
+  /// Starts the run of a job with a free slot. Throws Error(resource) when it cannot be started.
   std::unique_ptr<JobProcess> start(const SweepJob& job);
-  /// What a run had is free for the next.
+  /// Frees the share of a run for the next one.
   void release(std::int64_t number);
 
  private:

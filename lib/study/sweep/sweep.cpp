@@ -21,9 +21,9 @@ namespace {
 using report::SweepStatus;
 
 constexpr int kSignalled = 128;
-constexpr double kLookAgainS = 1;  // should a wake-up be lost
+constexpr double kLookAgainS = 1;  // limits the wait if a wake-up is lost
 
-/// A process that was killed takes a moment to go.
+/// Waits, because a killed process takes a moment to exit.
 void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
   constexpr double kMostS = 15;
   constexpr auto kPause = std::chrono::milliseconds(50);
@@ -41,8 +41,8 @@ void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
   }
 }
 
-/// The process or one of its ranks was killed, or said that it lacked something: it may do better
-/// alone.
+/// Returns whether the process or one of its ranks was killed, or reported a lack of resources, and
+/// may succeed with fewer concurrent runs.
 bool lacked_resources(const RunEnd& end) {
   const bool lost_a_rank = end.exit_code == static_cast<int>(ErrorKind::rank_failed);
   return end.exit_code == static_cast<int>(ErrorKind::resource) ||
@@ -107,7 +107,7 @@ class Loop {
     const auto run = next_run(ledger_, plan_);
     if (!run) return false;
     const fs::path folder = run_folder(plan_.folder, run->number);
-    // Before anything of it runs: whoever finds it knows that it may have.
+    // The claim comes before the start, so that a later sweep knows that the run may have started.
     ledger_.claim(run->number, lock_line(this_process()), result_hash(folder));
     Running running{*run, nullptr, hooks_.clock.now()};
     try {
@@ -140,7 +140,7 @@ class Loop {
         launch::is_stop_code(exit_code) || (killed_ && exit_code == kSignalled + SIGKILL);
     if (was_stopped) {
       put_back(running.run, Ledger::Because::stopped);
-      // Whoever stops a run stops the sweep, as a scheduler does that signals all processes.
+      // A stop signal to a run stops the sweep, as when a scheduler signals all processes.
       if (!stopping_)
         hear({exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM});
       return;
@@ -177,7 +177,7 @@ class Loop {
       if (!end_.signal) {
         end_.signal = signal;
         stopping_ = true;
-        stop_all(SIGTERM);  // also for Ctrl-C: it is the sweep that is interrupted, the runs save
+        stop_all(SIGTERM);  // also for Ctrl-C: the sweep is interrupted, and the runs save
       } else {
         killed_ = true;
         stop_all(SIGKILL);
@@ -207,7 +207,7 @@ class Loop {
     hooks_.told(runs);
   }
 
-  /// The exit code counts; result.json tells the rest, where it is of this start.
+  /// Combines the exit code with the other values of result.json, if that file is from this start.
   [[nodiscard]] RunEnd end_of(const Running& running, int exit_code) const {
     const std::int64_t number = running.run.number;
     const fs::path folder = run_folder(plan_.folder, number);
@@ -225,7 +225,7 @@ class Loop {
     return end;
   }
 
-  /// A run that waits for its resources to come back is the only thing to do then.
+  /// Returns the seconds to wait for a signal, at most until the retry pause ends.
   [[nodiscard]] double patience() const {
     const double pause = not_before_ - hooks_.clock.now();
     return pause > 0 && !stopping_ ? std::min(pause, kLookAgainS) : kLookAgainS;
@@ -240,7 +240,7 @@ class Loop {
   Ledger& ledger_;
   const SweepPlan& plan_;
   const SweepHooks& hooks_;
-  int allowed_;  // side by side
+  int allowed_;  // concurrent runs
   double not_before_ = 0;
   std::vector<Running> running_;
   bool stopping_ = false;

@@ -16,13 +16,13 @@ namespace trainctl::study {
 
 enum class OnFailure { keep_going, fail_fast };
 
-/// How the runs of a ledger are made.
+/// How the runs of a ledger are executed.
 struct SweepPlan {
-  fs::path folder;  // absolute: the ledger's; runs/ and logs/ are below it
+  fs::path folder;  // absolute folder of the ledger, runs/ and logs/
   Ranking ranking;
-  std::vector<std::int64_t> rungs;  // epochs at which runs are judged; one: each runs to its end
+  std::vector<std::int64_t> rungs;  // epochs at which runs are compared; one: no early stopping
   int eta = 3;
-  int jobs = 1;  // side by side
+  int jobs = 1;  // concurrent runs
   int retries = 1;
   OnFailure on_failure = OnFailure::keep_going;
 };
@@ -36,47 +36,50 @@ struct SweepJob {
   std::optional<std::int64_t> until_epoch;  // absent: to its end
 };
 
-/// A run of the sweep in a process of its own.
+/// A run of the sweep in a separate process.
 class JobProcess {
  public:
   virtual ~JobProcess() = default;
-  /// Its exit code once it has ended, 128 and the signal where one ended it; nothing before.
+  /// Returns the exit code after the process has exited, 128 + N if signal N ended it; nullopt
+  /// while it is running.
   virtual std::optional<int> ended() = 0;
   virtual void signal(int number) = 0;
 };
 
-/// What the loop cannot do by itself.
+/// The operations that the loop cannot perform itself.
 struct SweepHooks {
   std::function<std::unique_ptr<JobProcess>(const SweepJob& job)> start;
-  /// Waits for a signal, the end of a child or so many seconds; the stop signals that came.
+  /// Waits for a signal, the exit of a child or that many seconds; returns the stop signals.
   std::function<std::vector<int>(double seconds)> wait;
-  /// After runs have ended or moved on, as the ledger knows them now.
+  /// Called after runs have ended or advanced, with their state in the ledger.
   std::function<void(std::span<const LedgerRun> runs)> told;
   const Clock& clock;
 };
 
+/// How run_sweep() ended.
 struct SweepEnd {
-  std::optional<int> signal;  // that ended it
+  std::optional<int> signal;  // the signal that ended the sweep
   bool failed_fast = false;
 };
 
-/// "0007".
+/// Returns the number as "0007".
 std::string run_id(std::int64_t number);
+/// Returns the folder of a run below the sweep's folder.
 fs::path run_folder(const fs::path& sweep, std::int64_t number);
 
-/// Makes the runs of the ledger's definition that are not done. A run that the ledger has as
-/// running was left by a sweep that was killed: where its folder tells how it ended, that is taken
-/// over, else it goes on from its newest checkpoint. What lacked resources (exit code 11, or it or
-/// a rank of it killed by SIGKILL) is tried again after a pause, with one run less side by side;
-/// each run that ends well takes one of these back. A stop signal reaches the runs as SIGTERM, so
-/// that they save; a second one kills them. Throws Error(resource) where a run that was left still
-/// lives, or the ledger fails.
+/// Makes the unfinished runs of the ledger's definition. A run that the ledger lists as running was
+/// left by a killed sweep: if its folder says how it ended, that result is used, else it resumes
+/// from its newest checkpoint. A run that lacked resources (exit code 11, or the run or one of its
+/// ranks was killed by SIGKILL) is retried after a pause with one concurrent run less; each
+/// successful run restores one. A stop signal is sent to the runs as SIGTERM, so that they save; a
+/// second one kills them. Throws Error(resource) when a run of a killed sweep is still alive, or
+/// when the ledger fails.
 SweepEnd run_sweep(Ledger& ledger, const SweepPlan& plan, const SweepHooks& hooks);
 
-/// Whether nothing is left to do.
+/// Returns whether nothing is left to run.
 bool is_finished(const std::vector<LedgerRun>& runs);
 
-/// Pauses after an error of resources.
+/// Pause after a resource error, in seconds.
 inline constexpr double kRetryPauseS = 3;
 
 }  // namespace trainctl::study

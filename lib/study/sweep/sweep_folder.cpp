@@ -42,8 +42,7 @@ Json ranking_of(const PlannedSweep& sweep) {
           {"mode", sweep.ranking.better == report::Better::lower ? "min" : "max"}};
 }
 
-/// The value of each run that has ended is that of the monitor that was asked for, which may be
-/// another than before.
+/// Recomputes the value of each finished run for the current monitor, which may have changed.
 void rank_by(Ledger& ledger, const PlannedSweep& sweep, const fs::path& folder) {
   if (ledger.ranking() == ranking_of(sweep)) return;
   Ledger::Values values;
@@ -55,8 +54,8 @@ void rank_by(Ledger& ledger, const PlannedSweep& sweep, const fs::path& folder) 
   ledger.rank(ranking_of(sweep), values);
 }
 
-/// Runs that were stopped at other rungs, or judged by another value, cannot be compared with what
-/// comes.
+/// Throws if earlier runs were stopped at other rungs or ranked by another value, because they
+/// could not be compared with later runs.
 void expect_same_halving(const Json& before, const Json& now, const std::string& shown) {
   const Json was = before.value("asha", Json());
   const Json is = now.value("asha", Json());
@@ -81,7 +80,7 @@ report::SweepRun run_record(const LedgerRun& run, std::size_t group,
   for (const auto& [key, value] : run.plan.overrides) {
     const std::string bare = key.substr(std::min(key.find_first_not_of('+'), key.size()));
     if (bare != "seed")
-      record.overrides.emplace_back(bare, value);  // runs of one setting share them
+      record.overrides.emplace_back(bare, value);  // the runs of one setting share them
   }
   record.status = run.status;
   record.exit_code = run.exit_code;
@@ -124,7 +123,7 @@ RunFolder sweep_folder(const SweepOptions& options, const std::string& name) {
   const FolderRequest request{.name = name, .root = fs::path("runs") / "sweep"};
   std::optional<fs::path> folder;
   if (!options.out.empty()) {
-    folder = real_folder(options.out);  // `latest` may lead to another sweep later
+    folder = real_folder(options.out);  // `latest` may point to another sweep later
   } else if (options.resume || options.retry_failed) {
     folder = newest_folder(request);
   }
@@ -208,7 +207,7 @@ void SweepPage::write_sometimes(const report::Sweep& sweep) {
 
 void SweepPage::write(const report::Sweep& sweep) {
   constexpr double kPauseS = 30;
-  constexpr double kShare = 20;  // a page takes at most one part of so many of the time
+  constexpr double kShare = 20;  // writing takes at most 1/kShare of the time
   const double began = clock_.now();
   const std::filesystem::path folder = sweep.folder;
   file_.clear();
@@ -231,7 +230,7 @@ std::string progress_line(const LedgerRun& run, const PlannedSweep& sweep) {
   const auto planned = std::ranges::find_if(sweep.runs, [&](const PlannedRun& one) {
     return one.config == run.plan.config && one.seed == run.plan.seed;
   });
-  // Numbers of runs go on where a sweep was added to, so they may exceed the number of its runs.
+  // The numbers continue when a sweep is extended, so they may exceed the number of its runs.
   const auto position = planned - sweep.runs.begin() + 1;
   return fmt::format("run {} ({} of {})  {}  seed {}  {}\n", record.id, position, sweep.runs.size(),
                      printable(setting_text(record)), record.seed,

@@ -12,41 +12,41 @@
 
 namespace trainctl::study {
 
-/// Makes the folder of a sweep and locks it: --out; else that of the newest sweep of this name
-/// where it is to be resumed, or a new one. Throws Error(resource) where a sweep is at work in it:
-/// two on one ledger would start its runs twice.
+/// Creates and locks the folder of a sweep: --out; else the folder of the newest sweep of this name
+/// if it is to be resumed, or a new one. Throws Error(resource) when another sweep uses it, because
+/// two sweeps with one ledger would start its runs twice.
 RunFolder sweep_folder(const SweepOptions& options, const std::string& name);
 
 enum class Todo { nothing, runs };
 
-/// The ledger has the definition from here on, and runs that are done are ranked by what is asked
-/// for now. Throws Error(config) where it has another, or is not done, and nobody has said
-/// --resume; also with --resume where its runs were stopped by other rules of --asha.
+/// Writes the definition into the ledger, and ranks finished runs by the current options. Throws
+/// Error(config) when the ledger has another definition or is unfinished and --resume was not
+/// given; with --resume also when its runs were stopped by other rules of --asha.
 Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
              const std::filesystem::path& folder);
 
-/// Returns what the ledger knows, for tables and documents.
+/// Returns the contents of the ledger for tables and documents.
 report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
                            const SweepOptions& options, const std::filesystem::path& config_file,
                            const std::filesystem::path& folder);
 
-/// 130 or 75 where a signal ended it, 5 where runs have failed, else 0.
+/// Returns 130 or 75 if a signal ended the sweep, 5 if runs have failed, else 0.
 int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal);
 
-/// sweep.json and results.csv of its folder, each as a whole or not at all. Throws
+/// Writes sweep.json and results.csv of the sweep's folder, each atomically. Throws
 /// Error(resource).
 void write_sweep_files(const report::Sweep& sweep);
 
-/// report.html of its folder. One that cannot be written is a warning.
+/// Writes report.html of the sweep's folder. A failure is only a warning.
 class SweepPage {
  public:
   explicit SweepPage(const Clock& clock) : clock_(clock) {}
 
-  /// At most every 30 s, and less often where the page takes long.
+  /// Writes at most every 30 s, and less often if the page takes long.
   void write_sometimes(const report::Sweep& sweep);
   void write(const report::Sweep& sweep);
 
-  /// Empty: the last one could not be written.
+  /// Returns the path of the page; empty if the last write failed.
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
 
  private:
@@ -56,7 +56,7 @@ class SweepPage {
   std::filesystem::path file_;
 };
 
-/// A line about a run that has ended or moved on.
+/// Returns a progress line about a run that has ended or advanced.
 std::string progress_line(const LedgerRun& run, const PlannedSweep& sweep);
 
 }  // namespace trainctl::study

@@ -17,13 +17,13 @@
 namespace trainctl::study {
 namespace {
 
-constexpr int kSteps = 20;                // fewer cannot tell 5 % from chance
-constexpr int kFewestSteps = 3;           // of an epoch
-constexpr double kWorthwhileRate = 1.05;  // times the best rate of a smaller batch
-constexpr int kPatience = 2;              // sizes in a row that are not
-constexpr double kShareOfMemory = 0.8;    // of what is free
+constexpr int kSteps = 20;                // with fewer, 5 % cannot be distinguished from noise
+constexpr int kFewestSteps = 3;           // in an epoch
+constexpr double kWorthwhileRate = 1.05;  // relative to the best rate of a smaller batch
+constexpr int kPatience = 2;              // consecutive sizes that are not worthwhile
+constexpr double kShareOfMemory = 0.8;    // of the free memory
 
-/// Where the next doubling would end, if memory grows with the batch as it did last.
+/// Returns the memory after the next doubling, if memory grows linearly with the batch.
 double expected_memory(const BatchTrial& half, const BatchTrial& last) {
   return last.memory_bytes + 2 * std::max(0.0, last.memory_bytes - half.memory_bytes);
 }
@@ -61,7 +61,8 @@ class BatchSearch {
     rate_ = trial.samples_per_s;
   }
 
-  /// One size may be slow by chance, or for its shape.
+  /// Counts a size that is hardly faster. One such size may be slow by chance or because of its
+  /// shape.
   void doubt(const BatchTrial& trial) {
     doubts_.push_back(fmt::format("{} {:.2f}x", tried_, trial.samples_per_s / rate_));
     if (doubts_.size() < kPatience) return;
@@ -87,11 +88,11 @@ class BatchSearch {
   std::optional<BatchTrial> half_;
   std::optional<BatchTrial> last_;
   double rate_ = 0;                  // of the choice
-  std::vector<std::string> doubts_;  // sizes beyond it, that were hardly faster
+  std::vector<std::string> doubts_;  // larger sizes that were hardly faster
   BatchChoice choice_;
 };
 
-/// The median of all steps but the first, which warms up.
+/// Returns the median of all steps except the first, which is a warmup.
 double step_seconds(const std::vector<double>& ends) {
   std::vector<double> steps;
   for (std::size_t i = 1; i < ends.size(); ++i) steps.push_back(ends[i] - ends[i - 1]);

@@ -12,35 +12,36 @@
 
 namespace trainctl::study {
 
-/// What a few steps of one batch size told.
+/// The measurements of a few steps with one batch size.
 struct BatchTrial {
   double samples_per_s = 0;
-  double memory_bytes = 0;  // of all ranks at their peak; 0: not known
-  std::int64_t most = 0;    // the largest size with which an epoch still has so many steps
+  double memory_bytes = 0;  // peak of all ranks together; 0: unknown
+  std::int64_t most = 0;    // the largest size with which an epoch has enough steps
 };
 using BatchResult = std::variant<BatchTrial, report::TrialFailure>;
-/// Trains a few steps with so many samples a step on each device, in fresh processes.
+/// Trains a few steps with `batch` samples per step on each device, in new processes.
 using TryBatch = std::function<BatchResult(std::int64_t batch)>;
 
+/// The chosen batch size, and why.
 struct BatchChoice {
   std::int64_t batch = 0;
   std::string why;
-  std::optional<report::TrialFailure> failure;  // no size could be tried, or a trial was stopped
+  std::optional<report::TrialFailure> failure;  // no size could be tried, or it was stopped
 };
 
-/// Doubles the batch from the smallest size until it does not fit (exit code 11, or killed), would
-/// take more than `memory_bytes` (0: no bound), is hardly faster twice in a row, or the data ends.
-/// The choice is the last one that was worth it.
+/// Doubles the batch size from the smallest size until it does not fit (exit code 11, or killed),
+/// would need more than `memory_bytes` (0: no limit), is hardly faster twice in a row, or the data
+/// set is too small. Returns the last size that was worthwhile.
 BatchChoice choose_batch(double memory_bytes, const TryBatch& try_batch);
 
-/// What cuts an experiment down to a trial of that size.
+/// Returns the overrides that shorten an experiment to a trial of that batch size.
 std::vector<std::string> batch_trial(std::int64_t batch);
 
-/// Runs `request`, an experiment with the overrides of batch_trial().
+/// Runs `request`, an experiment with the overrides of batch_trial(), in new processes.
 BatchResult run_batch_trial(const RunRequest& request, const Clock& clock);
 
-/// What the trials may take of the host's memory; 0 where they compute on a GPU, which says itself
-/// that it is full.
+/// Returns how many bytes of host memory the trials may use; 0 if they run on a GPU, which reports
+/// out-of-memory itself.
 double batch_budget(const spec::Trainer& trainer);
 
 }  // namespace trainctl::study

@@ -14,8 +14,8 @@
 namespace trainctl::study {
 namespace {
 
-constexpr double kIdleCpu = 40;          // percent of all cores: below it loading waits for files
-constexpr double kWorthHeadroom = 1.03;  // below it waits are not worth a run
+constexpr double kIdleCpu = 40;          // percent of all cores; below it loading waits for files
+constexpr double kWorthHeadroom = 1.03;  // below it, reducing waits is not worth a run
 
 constexpr const char* kWorkers = "loader.num_workers";
 constexpr const char* kCache = "dataset.cache.mode";
@@ -42,7 +42,7 @@ bool is_starved(const TuneSituation& now) {
   return holds(kStarved, now.verdict.name);
 }
 
-/// The values of one key that may help, or why there are none.
+/// The values of one key that may help, or the reason why there are none.
 struct Offer {
   std::string before = {};
   std::vector<std::string> values = {};
@@ -65,7 +65,7 @@ std::string text_of(const config::Auto<T>& value) {
 int most_workers(const TuneSituation& now) {
   constexpr int kMost = 64;
   const TuneFacts& facts = now.facts;
-  // Of another rank than the slow one, the first does not know how busy it is.
+  // If another rank is the slow one, rank 0 does not know how busy that rank is.
   const bool waits_for_files =
       now.verdict.cause == "slow_loading_rank" ||
       (facts.cpu_percent > 0 && facts.cpu_percent < kIdleCpu * facts.cores);
@@ -212,7 +212,7 @@ Offer cadence(const TuneSituation& now, std::int64_t every, const char* what) {
   const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
   if (!now.whole_epochs)
     return nothing("the runs that are compared have shortened epochs, in which it weighs more");
-  // Short runs have no epochs for a longer interval.
+  // The epochs of short runs are too few for a longer interval.
   if (every > 1) return nothing(fmt::format("it is every {} epochs already", every));
   if (2 * every > most) return nothing("the experiment has no more epochs");
   return {fmt::format("{}", every),
@@ -255,10 +255,10 @@ const KnownKey* find_key(std::string_view name) {
 
 struct KeysOf {
   std::string_view verdict;
-  std::array<const char*, 8> keys{};  // null: no further
+  std::array<const char*, 8> keys{};  // null: no further key
 };
 
-/// The table: a verdict, and the keys that may help, the likeliest first.
+/// The table of rules: for each verdict the keys that may help, the most promising first.
 constexpr std::array kVerdicts{
     KeysOf{"input_bound", {kWorkers, kCache, kPrefetch, kThreads}},
     KeysOf{"transfer_bound", {kPin, kCache, kPrefetch, kWorkers}},
@@ -281,7 +281,8 @@ std::string proposed_value(const report::TuneVerdict& verdict) {
   return sign == std::string::npos ? "" : verdict.setting.substr(sign + 1);
 }
 
-/// What the rule of the verdict's cause changes, in its words; also keys that tune does not know.
+/// Returns the keys that the rule of the verdict's cause changes, as the rule names them, including
+/// keys that tune does not know.
 std::vector<std::string> keys_of_cause(const std::string& cause) {
   const auto all = report::rules();
   const auto rule = std::ranges::find(all, cause, &report::Rule::cause);
@@ -292,9 +293,9 @@ std::vector<std::string> keys_of_cause(const std::string& cause) {
   return keys;
 }
 
-/// Those of the cause come before the other keys of the verdict, and the one that the verdict
-/// proposes before them; debugging that was left on and too many threads before all, whatever the
-/// verdict.
+/// Returns the keys to try in order: debugging that was left on and too many threads first,
+/// whatever the verdict; then the key that the verdict suggests, the keys of its cause, and its
+/// other keys.
 std::vector<std::string> keys_of(const TuneSituation& now) {
   if (is_slow_rank(now.verdict)) return {};
   const auto* row = std::ranges::find(kVerdicts, now.verdict.name, &KeysOf::verdict);
@@ -319,19 +320,20 @@ std::vector<std::string> keys_of(const TuneSituation& now) {
   return keys;
 }
 
-/// The value that the verdict proposes comes first. A key that offers none keeps its reason.
+/// Moves the value that the verdict suggests to the front. An offer without values keeps its
+/// reason.
 void propose(Offer& offer, const std::string& value) {
   if (offer.values.empty() || value.empty() || value == offer.before) return;
   std::erase(offer.values, value);
   offer.values.insert(offer.values.begin(), value);
 }
 
-/// Why no value of the key may be tried; empty where one may.
+/// Returns why no value of the key may be tried; empty if values may be tried.
 std::string barred(const std::string& key, const TuneSituation& now) {
   constexpr std::array kWaitKeys{kWorkers, kCache, kPrefetch, kPin};
   const auto& restricted = keys_to_allow();
   const bool needs_leave = std::ranges::find(restricted, key) != restricted.end();
-  if (needs_leave && !now.allowed.contains(key))  // every_n_epochs is the end of two keys
+  if (needs_leave && !now.allowed.contains(key))  // two keys end in every_n_epochs
     return fmt::format("it changes the training or what is kept of it: --allow {}",
                        key == kSaving ? key : last_word(key));
   if (holds(kWaitKeys, key) && now.verdict.headroom < kWorthHeadroom && !is_starved(now))
@@ -423,7 +425,7 @@ std::optional<TuneCandidate> proposed(const TuneSituation& now, const TuneCandid
     return one;
   }
   const bool is_of_saving = one.change.key.starts_with("checkpoint.");
-  // Saves weigh more in epochs that are shortened.
+  // Saves weigh more in shortened epochs.
   if (is_of_saving && !now.whole_epochs) return std::nullopt;
   if (!holds(kFurther, one.change.key)) return std::nullopt;
   one.change.before = is_of_saving ? "false" : "0";

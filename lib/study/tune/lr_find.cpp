@@ -13,7 +13,8 @@
 namespace trainctl::study {
 namespace {
 
-/// On a CPU a loss that is not finite ends the run and is not logged: it came of the next rate.
+/// Adds the step whose loss is missing: on a CPU a loss that is not finite ends the run and is not
+/// logged. It belongs to the rate after the last logged one.
 void add_fatal_step(std::vector<report::RateStep>& steps) {
   if (steps.empty()) return;
   const double last = steps.back().lr;
@@ -33,7 +34,7 @@ std::optional<SecondRate> second_rate(const spec::Experiment& experiment) {
   return SecondRate{"optimizer.adamw_lr", *muon.adamw_lr / muon.lr};
 }
 
-// The scheduler multiplies both rates alike, so that both have to start as far apart as they were.
+// The scheduler multiplies both rates by the same factor, so both must start with the same ratio.
 std::vector<std::string> lr_sweep(const LrRange& range, const std::optional<SecondRate>& second) {
   ENSURE(config, std::isfinite(range.high) && range.low > 0 && range.low < range.high,
          "--min is {:g} and --max is {:g}: rates rise from one above 0 to a higher one", range.low,
@@ -67,7 +68,7 @@ LrFinding find_lr(const RunRequest& request, const std::optional<SecondRate>& se
     constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
     const auto planned =
         static_cast<std::size_t>(request.loaded.experiment.trainer.max_steps.value_or(kNoLimit));
-    if (!finding.curve.diverged_at && steps.size() < planned) {  // no logged loss ended it
+    if (!finding.curve.diverged_at && steps.size() < planned) {  // no divergence was logged
       add_fatal_step(steps);
       finding.curve = report::read_lr_curve(steps);
     }

@@ -22,14 +22,14 @@ int whole_pairs(double time_s, double pair_s) {
 
 using report::Ruling;
 
-constexpr double kWorthwhile = 1.01;  // a gain below it is not worth a key
-constexpr double kNegligible = 1.03;  // a gain is ruled out where it cannot be as large
-constexpr double kObvious = 1.1;      // of every pair
+constexpr double kWorthwhile = 1.01;  // a smaller gain is not worth a key
+constexpr double kNegligible = 1.03;  // a change is rejected if its gain cannot reach this
+constexpr double kObvious = 1.1;      // for every pair
 constexpr std::size_t kFewestPairs = 2;
 
 enum class Side { base, other };
 
-/// Adds a run of one side. Returns false where it failed.
+/// Adds a run of one setting. Returns false if the run failed.
 bool run_side(const Comparison& comparison, Side side, const RunTune& run, ComparisonRuns& runs) {
   const bool is_base = side == Side::base;
   const TuneResult result = run(is_base ? comparison.base : comparison.other, comparison.scope);
@@ -45,7 +45,8 @@ bool run_side(const Comparison& comparison, Side side, const RunTune& run, Compa
   return true;
 }
 
-/// What the losses and batches alone say; nothing: they are as they should be.
+/// Returns a ruling that follows from the losses and batches alone; nullopt if they are as
+/// expected.
 std::optional<ComparisonRuling> rule_on_numbers(const Comparison& comparison,
                                                 const ComparisonRuns& runs) {
   if (comparison.rule == LossRule::other) return std::nullopt;
@@ -66,7 +67,7 @@ std::optional<ComparisonRuling> rule_on_numbers(const Comparison& comparison,
                           fmt::format("the losses differ by {:.1e}, and {}", *gap, asked)};
 }
 
-/// The logarithm of each pair's gain.
+/// Returns the logarithm of each pair's gain.
 std::vector<double> log_gains(const ComparisonRuns& runs) {
   std::vector<double> gains;
   for (int i = 0; i < runs.pairs(); ++i) {
@@ -101,7 +102,7 @@ void PairedTrials::run(const Comparison& comparison, int pairs, ComparisonRuns& 
     runs.failed.reset();
     runs.base_failed = false;
   }
-  // The runs of a change tell nothing of what it costs to try others.
+  // The duration of a change's runs does not predict how long other changes take.
   const double longest = longest_s(runs.base);
   if (longest > 0 && comparison.base.empty()) original_s_ = longest;
   if (longest > 0 && comparison.base == base_) run_s_ = longest;
@@ -137,7 +138,7 @@ void run_pairs(const Comparison& comparison, int pairs, const RunTune& run, Comp
          {base_first ? Side::base : Side::other, base_first ? Side::other : Side::base}) {
       if (!run_side(comparison, side, run, runs)) return;
     }
-    // One run of the base does not tell whether it repeats its own bits.
+    // A single run of the base does not show whether the base is bitwise reproducible.
     if (runs.base_s.size() >= kFewestPairs && rule_on_numbers(comparison, runs)) return;
   }
 }

@@ -15,73 +15,77 @@
 
 namespace trainctl::study {
 
-/// What a run is to have beside its training: lean runs neither validate nor save.
+/// What a run does in addition to training: lean runs neither validate nor save.
 enum class TuneScope { lean, whole };
 
-/// What runs of these changes need, so that they tell in what they differ.
+/// Returns the scope in which the effect of these changes can be measured.
 TuneScope scope_of(const report::TuneChanges& changes);
 
-/// What one short run told.
+/// The measurements of one short run.
 struct TuneSample {
   report::Trial trial;
-  double sample_s = 0;  // wall seconds of its steady epochs for each training sample
+  double sample_s = 0;  // wall seconds per training sample in the steady epochs
   report::TuneVerdict verdict;
   TuneFacts facts;
 };
 using TuneResult = std::variant<TuneSample, report::TrialFailure>;
 inline constexpr double kNoLimitS = std::numeric_limits<double>::infinity();
 
-/// Makes one short run of the experiment with these changes, in fresh processes.
+/// Makes one short run of the experiment with these changes, in new processes.
 using RunTune = std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope)>;
-/// The same, killed after so many seconds: the failure is overdue then.
+/// The same with a time limit of `most_s` seconds, after which the run is killed and its failure is
+/// marked overdue.
 using RunTuneWithin =
     std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope, double most_s)>;
 
-/// Two settings whose runs take turns: A B, B A, A B, ...
+/// Two settings whose runs alternate: A B, B A, A B, ...
 struct Comparison {
   report::TuneChanges base;
   report::TuneChanges other;
   TuneScope scope = TuneScope::lean;
-  LossRule rule = LossRule::same;  // the loosest rule of the keys that differ
+  LossRule rule = LossRule::same;  // the least strict rule of the keys that differ
   double tolerance = 0;
 };
 
-/// The runs of a comparison so far; run i of one side is the pair of run i of the other.
+/// The runs of a comparison so far; run i of one setting is paired with run i of the other.
 struct ComparisonRuns {
   report::BenchRow base;
   report::BenchRow other;
-  std::vector<double> base_s;  // for each sample
+  std::vector<double> base_s;  // seconds per sample
   std::vector<double> other_s;
-  std::optional<TuneSample> last;              // of `other`
-  std::optional<report::TrialFailure> failed;  // of either side
-  bool base_failed = false;                    // the base was the side that failed
+  std::optional<TuneSample> last;              // the last run of `other`
+  std::optional<report::TrialFailure> failed;  // of either setting
+  bool base_failed = false;                    // the failed run belongs to the base
 
   [[nodiscard]] report::Speedup gain() const { return report::speedup(base_s, other_s); }
-  /// The pairs of which both runs are over.
+  /// Returns the number of pairs whose two runs have both finished.
   [[nodiscard]] int pairs() const;
 };
 
-/// Returns the longest run of a side, with its start-up; 0: there is none.
+/// Returns the duration of the longest run of a setting with its startup, in seconds; 0 if there is
+/// no run.
 double longest_s(const report::BenchRow& row);
 
-/// Adds pairs of runs until there are `pairs` of them. Ends before where a run fails, or where the
+/// Adds pairs of runs until there are `pairs` of them. Stops earlier when a run fails, or when the
 /// losses or batches of the first pairs settle the comparison.
 void run_pairs(const Comparison& comparison, int pairs, const RunTune& run, ComparisonRuns& runs);
 
-/// The noise of a search: how far the gains of pairs of the same comparison lie apart. Pooling the
-/// comparisons tells after two pairs of each what a single one tells only after many.
+/// The noise of a search: the spread of the gains of pairs in the same comparison. Pooling all
+/// comparisons estimates the noise after two pairs of each, where a single comparison would need
+/// many.
 class PairNoise {
  public:
-  /// Replaces what is known of the comparison of this name.
+  /// Replaces the data of the comparison with this name.
   void update(const std::string& name, const ComparisonRuns& runs);
 
-  /// Returns the standard deviation of the logarithm of a pair's gain; nothing where no comparison
-  /// has two pairs.
+  /// Returns the standard deviation of the logarithm of a pair's gain; nullopt if no comparison has
+  /// two pairs.
   [[nodiscard]] std::optional<double> deviation() const;
-  /// Returns the 95 % interval of a comparison's gain by this noise, which needs no more than one
-  /// pair of the comparison itself.
+  /// Returns the 95 % interval of a comparison's gain from the pooled noise; one pair of the
+  /// comparison is enough.
   [[nodiscard]] std::optional<report::Interval> interval(const ComparisonRuns& runs) const;
-  /// Returns how many pairs in all are likely to decide whether a gain is worthwhile or negligible.
+  /// Returns the total number of pairs that are likely to show whether a gain is worthwhile or
+  /// negligible.
   [[nodiscard]] int pairs_to_decide(const ComparisonRuns& runs) const;
 
  private:
@@ -94,84 +98,85 @@ class PairNoise {
   std::map<std::string, Scatter> of_;
 };
 
+/// The decision about a comparison, with the comparison of the losses and the reason.
 struct ComparisonRuling {
   report::Ruling ruling = report::Ruling::no_gain;
   std::string losses;
   std::string why;
 };
 
-/// Decides a comparison. It is accepted where the interval of the gain lies above 1.01 and the
-/// losses are as `comparison.rule` demands. It is no gain where the interval by the noise of the
-/// search lies below 1.03, or where a run of `other` was overdue; else noise leaves it unclear.
-/// Where runs of the base differ among themselves, as on a GPU whose sums come in any order, the
-/// tolerance applies instead of equal bits.
+/// Decides a comparison. A change is accepted if the interval of its gain lies above 1.01 and the
+/// losses satisfy `comparison.rule`. It has no gain if the interval from the pooled noise lies
+/// below 1.03, or if a run of `other` was overdue; otherwise the noise leaves it unclear. If runs
+/// of the base differ from each other, as on a GPU with a nondeterministic order of sums, the
+/// tolerance applies instead of bitwise equality.
 ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& runs,
                          const PairNoise& noise);
 
-/// Whether every pair so far was faster by far, so that further pairs should follow at once.
+/// Returns whether every pair so far was so much faster that further pairs should follow at once.
 bool is_obvious(const ComparisonRuns& runs);
 
-/// What the command line asks of tune.
+/// The command-line options of tune.
 struct TuneWish {
   double budget_s = 300;
-  double spent_s = 0;  // of it, before the search began
+  double spent_s = 0;  // seconds of the budget that were used before the search started
   int repeats = 5;     // pairs of runs for each change
   double tolerance = 1e-3;
   std::set<std::string> allowed{};
 };
 
-/// What the search needs of the world.
+/// The functions that the search calls for its side effects.
 struct TuneTools {
   RunTuneWithin run;
-  /// The experiment with these changes, or why it does not take them.
+  /// Returns the experiment with these changes, or why it does not accept them.
   std::function<std::variant<spec::Experiment, std::string>(const report::TuneChanges&)> check;
-  /// Why its steps cannot be recorded as CUDA graphs; empty: they can.
+  /// Returns why the steps cannot be recorded as CUDA graphs; empty if they can.
   std::function<std::string(const spec::Experiment&)> no_capture;
-  std::function<std::optional<int>()> stopped;  // exit code of a signal between two runs
+  std::function<std::optional<int>()> stopped;  // exit code for a signal that came between two runs
   std::function<void(const std::string&)> say;
   const Clock& clock;
 };
 
-/// Runs the comparisons of a search within its budget.
+/// Runs the comparisons of a search within its time budget.
 class PairedTrials {
  public:
-  /// The budget runs from now on.
+  /// The budget starts now.
   PairedTrials(const TuneWish& wish, const TuneTools& tools)
       : wish_(wish), tools_(tools), began_(tools.clock.now()) {}
 
-  /// Sets how long one run of the experiment as it is takes.
+  /// Sets the duration of one run of the unchanged experiment, in seconds.
   void start(double run_s) { run_s_ = original_s_ = run_s; }
-  /// Sets what changes are compared with from now on, and how long one run of it takes.
+  /// Sets the changes to compare with from now on, and the duration of one run of them.
   void rebase(const report::TuneChanges& base, double run_s) {
     base_ = base;
     run_s_ = run_s;
   }
   [[nodiscard]] const report::TuneChanges& base() const { return base_; }
 
-  /// Adds pairs of runs until there are `pairs` of them. No run of the change goes on for more than
-  /// three times as long as the base, and none at all beyond the budget: then is_late() is true,
-  /// and the pairs before remain.
+  /// Adds pairs of runs until there are `pairs` of them. A run of the change is killed after three
+  /// times the duration of the base, and no run exceeds the budget: then is_late() is true, and the
+  /// earlier pairs remain valid.
   void run(const Comparison& comparison, int pairs, ComparisonRuns& runs);
-  /// Whether the end of the budget cut a run off.
+  /// Returns whether the end of the budget interrupted a run.
   [[nodiscard]] bool is_late() const { return is_late_; }
 
   [[nodiscard]] double used_s() const { return wish_.spent_s + tools_.clock.now() - began_; }
   [[nodiscard]] double left_s() const { return wish_.budget_s - used_s(); }
-  /// Returns what one pair takes.
+  /// Returns the duration of one pair in seconds.
   [[nodiscard]] double pair_s() const { return 2 * run_s_; }
-  /// Returns what a proof of so many pairs takes: a comparison with the original.
+  /// Returns the duration of `pairs` pairs of the final comparison with the original, in seconds.
   [[nodiscard]] double proof_s(int pairs) const { return 2 * pairs * original_s_; }
-  /// Returns how many pairs fit into the budget if `reserve_s` of it has to remain.
+  /// Returns how many pairs fit into the budget if `reserve_s` seconds of the budget must remain.
   [[nodiscard]] int affordable_pairs(double reserve_s) const;
-  /// Returns how many pairs of a proof fit into what is left of the budget.
+  /// Returns how many pairs of the final comparison fit into the rest of the budget.
   [[nodiscard]] int proof_pairs() const;
 
  private:
   const TuneWish& wish_;
   const TuneTools& tools_;
   double began_;
-  double run_s_ = 0;       // of what changes are compared with
-  double original_s_ = 0;  // of the experiment as it is
+  double run_s_ = 0;       // of the current base
+  double original_s_ = 0;  // of the unchanged experiment
   report::TuneChanges base_;
   bool is_late_ = false;
 };

@@ -19,10 +19,10 @@ using report::TuneEnd;
 using report::TunePatchEntry;
 using report::TuneTry;
 
-constexpr int kScreeningPairs = 2;  // of a change's first trial
+constexpr int kScreeningPairs = 2;  // in the first trial of a change
 constexpr int kFewestToAccept = static_cast<int>(report::kFewestPairs);
 
-/// With the change in them, in the place of an earlier one of the same key.
+/// Returns the changes with `change` added; it replaces an earlier change of the same key.
 TuneChanges with(TuneChanges changes, const TuneChange& change) {
   const auto same = std::ranges::find(changes, change.key, &TuneChange::key);
   if (same == changes.end()) {
@@ -39,7 +39,7 @@ LossRule loosest(const TuneChanges& changes) {
   return rule;
 }
 
-/// A change that its trials so far leave undecided.
+/// A change that is still undecided after its trials.
 struct Contender {
   TuneCandidate candidate;
   Comparison comparison;
@@ -56,7 +56,7 @@ report::Speedup product(const report::Speedup& a, const report::Speedup& b) {
   return both;
 }
 
-/// What a search has found so far: its report, and the rules by which that grows.
+/// The results of a search so far, as a report with the rules that extend it.
 class TuneRecord {
  public:
   TuneRecord(const TuneWish& wish, const report::TuneBaseline& baseline) {
@@ -66,7 +66,7 @@ class TuneRecord {
     report_.baseline = baseline;
   }
 
-  /// Told first: how the experiment as it is runs.
+  /// Must be called first: records the run of the unchanged experiment.
   void start(const TuneSample& original) {
     report_.before = report_.after = original.verdict;
     most_taken_ = std::max(original.verdict.taken, original.trial.taken);
@@ -77,7 +77,7 @@ class TuneRecord {
     if (report_.baseline.run_s <= 0) report_.baseline.run_s = original.trial.total_s;
   }
 
-  /// The last word on each key is kept; advice stays.
+  /// Keeps the last entry for each key, and all advice.
   void note(const TuneCandidates& found) {
     for (const report::TuneLeftOut& one : found.left_out) leave_out(one);
     for (const std::string& line : found.advice) {
@@ -97,7 +97,7 @@ class TuneRecord {
     }
   }
 
-  /// Notes what other processes took of the cores during these runs.
+  /// Records the share of the cores that other processes used during these runs.
   void note_contention(const ComparisonRuns& runs) {
     for (const report::BenchRow* row : {&runs.base, &runs.other}) {
       for (const report::Trial& trial : row->trials)
@@ -105,7 +105,7 @@ class TuneRecord {
     }
   }
 
-  /// Replaces what an earlier comparison of the same change found.
+  /// Replaces the result of an earlier comparison of the same change.
   void note_try(const TuneCandidate& candidate, const ComparisonRuns& runs,
                 const ComparisonRuling& ruling) {
     const TuneTry one{candidate.change, candidate.reason, ruling.ruling,
@@ -120,7 +120,7 @@ class TuneRecord {
     }
   }
 
-  /// It is part of the patch from now on.
+  /// Adds the change to the patch.
   void accept(const TuneCandidate& candidate, const ComparisonRuns& runs) {
     report_.after = runs.last->verdict;
     auto& patch = report_.patch;
@@ -135,13 +135,14 @@ class TuneRecord {
     same->gain = product(same->gain, runs.gain());
   }
 
-  /// The patch as it is has won against the original.
+  /// Records that the current patch has won against the original.
   void note_proof(const ComparisonRuns& runs) {
     report_.gain = runs.gain();
     if (runs.last) report_.after = runs.last->verdict;
   }
 
-  /// Takes the entry of the lowest gain out of the patch, which must have one, and returns it.
+  /// Removes the entry with the lowest gain from the patch, which must not be empty, and returns
+  /// it.
   report::TuneChange drop_weakest(const std::string& why) {
     const auto low = [](const TunePatchEntry& entry) {
       return entry.gain.ci95 ? entry.gain.ci95->low : 0;
@@ -189,7 +190,7 @@ class TuneRecord {
     end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
   }
 
-  /// Ends a search whose budget was too short to decide all that may help.
+  /// Ends a search whose budget was too short to decide every promising change.
   void end_undecided(report::TuneUndecided undecided) {
     const std::string time = report::more_time_text(undecided.more_s);
     std::string why;
@@ -210,7 +211,7 @@ class TuneRecord {
 
   [[nodiscard]] const report::TuneReport& report() const { return report_; }
 
-  /// The report of a search that has ended, by a signal or an error where there is a code.
+  /// Returns the report of a search that has ended; `stop_code` is set for a signal or an error.
   report::TuneReport finished(double used_s, std::optional<int> stop_code) {
     std::erase_if(report_.left_out, [&](const report::TuneLeftOut& one) {
       return one.value.empty() && std::ranges::any_of(report_.tried, [&](const TuneTry& tried) {
@@ -232,8 +233,8 @@ class TuneRecord {
   }
 
  private:
-  /// The setting that the verdict proposes and why it was not tried; empty: it was, or there is
-  /// none.
+  /// Returns the setting that the verdict suggests and why it was not tried; empty if it was tried
+  /// or if there is no such setting.
   [[nodiscard]] std::string untested_advice() const {
     const std::string& setting = report_.after.setting;
     const bool was_tried = std::ranges::any_of(
@@ -247,7 +248,7 @@ class TuneRecord {
   }
 
   report::TuneReport report_;
-  double most_taken_ = 0;  // share of the cores that other processes took during any run
+  double most_taken_ = 0;  // fraction of the cores that others used during any run
   bool is_over_ = false;
 };
 
@@ -288,8 +289,8 @@ class Search {
                       100 * sample.verdict.taken));
   }
 
-  /// Screens the next change, or narrows the choice among those that were screened. Returns false
-  /// where the search is over.
+  /// Screens the next change, or gives a screened change more pairs. Returns false if the search is
+  /// over.
   bool step() {
     if (heard_signal()) return false;
     const TuneCandidates found = candidates();
@@ -334,8 +335,8 @@ class Search {
             kScreeningPairs);
   }
 
-  /// Gives more pairs to the change that may gain the most. Returns false where there is no such
-  /// change, or no time.
+  /// Gives more pairs to the change with the largest possible gain. Returns false if there is no
+  /// such change or no time.
   bool narrow() {
     const auto best = std::ranges::max_element(
         contenders_, {}, [this](const Contender& each) { return upper_gain(each); });
@@ -350,7 +351,7 @@ class Search {
     return true;
   }
 
-  /// Drops the changes that the noise, as far as it is known by now, rules out.
+  /// Drops the changes that the current estimate of the noise rules out.
   void settle() {
     std::erase_if(contenders_, [this](const Contender& each) {
       const ComparisonRuling ruling = rule_on(each.comparison, each.runs, noise_);
@@ -360,7 +361,7 @@ class Search {
     });
   }
 
-  /// Runs a change to so many pairs, and takes it over, drops it or keeps it as a contender.
+  /// Runs a change up to that many pairs, then accepts it, drops it or keeps it as a contender.
   void compare(Contender contender, int pairs) {
     trials_.run(contender.comparison, pairs, contender.runs);
     record_.note_contention(contender.runs);
@@ -383,7 +384,8 @@ class Search {
     if (is_open) contenders_.push_back(std::move(contender));
   }
 
-  /// Contenders were compared with another base than the new one, and are screened again.
+  /// Makes the change part of the base. Contenders were compared with the old base, so they are
+  /// screened again.
   void accept(const Contender& contender) {
     const ComparisonRuns& runs = contender.runs;
     trials_.rebase(with(trials_.base(), contender.candidate.change),
@@ -410,8 +412,8 @@ class Search {
     record_.end_undecided(std::move(undecided));
   }
 
-  /// Compares the whole patch with the original, and drops what does not hold: gains that were
-  /// measured one after the other need not add up.
+  /// Compares the whole patch with the original and drops changes without a confirmed gain, because
+  /// gains that were measured one after the other need not add up.
   void prove() {
     bool is_first = true;
     while (!record_.report().patch.empty() && !heard_signal()) {
@@ -426,7 +428,7 @@ class Search {
     }
   }
 
-  /// Whether the patch is a gain over the original; else its weakest change is dropped.
+  /// Returns whether the patch is faster than the original; if not, drops its weakest change.
   bool holds(int pairs) {
     const TuneChanges changes = patch_changes(record_.report());
     tools_.say(fmt::format("proving  the patch of {} key(s) against the original", changes.size()));
@@ -470,8 +472,8 @@ class Search {
     return now;
   }
 
-  /// Whether the budget leaves the time for a first trial, after it for the most promising change,
-  /// and for the proof.
+  /// Returns whether the budget leaves time for a first trial, for one of the most promising change
+  /// after it, and for the final comparison.
   [[nodiscard]] bool has_time_to_screen() const {
     constexpr double kPromising = 1.03;
     double reserve_s = 0;
@@ -493,10 +495,10 @@ class Search {
                                [](const Contender& each) { return is_obvious(each.runs); });
   }
 
-  /// The pairs of the change's next trial: `repeats`, then twice as many each time, since an
-  /// interval that is looked at after every pair excludes 1 too often by chance. Fewer, for the
-  /// change and for the proof, where the budget leaves no time for more; as many as there are where
-  /// it leaves none.
+  /// Returns the pairs of the change's next trial: `repeats`, then twice as many each time, because
+  /// an interval that is examined after every pair excludes 1 too often by chance. If the budget is
+  /// too short, returns fewer, so that the change and the final comparison fit; at least the pairs
+  /// that exist.
   [[nodiscard]] int next_pairs(const ComparisonRuns& runs) const {
     const int have = runs.pairs();
     const int wanted = have < wish_.repeats ? wish_.repeats : 2 * have;
@@ -512,7 +514,7 @@ class Search {
     return interval ? interval->high : contender.runs.gain().value.value_or(0);
   }
 
-  /// Returns the time beyond the budget that is likely to decide everything that is open.
+  /// Returns the seconds beyond the budget that are likely to decide every open change.
   [[nodiscard]] double missing_s(std::size_t untested) const {
     double pairs = static_cast<double>(untested) * wish_.repeats;
     for (const Contender& each : contenders_)
@@ -531,7 +533,7 @@ class Search {
   }
 
   void end_by_signal(int code) {
-    stop_code_ = code == static_cast<int>(ErrorKind::stopped)  // nothing here can be requeued
+    stop_code_ = code == static_cast<int>(ErrorKind::stopped)  // tune cannot be requeued
                      ? static_cast<int>(ErrorKind::terminated)
                      : code;
     record_.end(TuneEnd::stopped, "stopped by a signal");
@@ -555,7 +557,7 @@ class Search {
   TuneFacts facts_;
   std::set<std::string> seen_;         // "key=value"
   std::vector<Contender> contenders_;  // compared with trials_.base()
-  std::optional<int> stop_code_;       // set: no further run, not even of the proof
+  std::optional<int> stop_code_;  // if set, no further run starts, not even of the final comparison
 };
 
 }  // namespace

@@ -6,18 +6,18 @@ namespace trainctl::study {
 
 /// Searches for changes that make the experiment faster.
 ///
-/// The verdict of a first run tells what to try. Each change gets a first trial of two pairs of
-/// runs; one that is faster by far is decided at once, and of the others the one that may gain the
-/// most gets more pairs, twice as many each time, until rule_on() decides it. An accepted change is
-/// part of what further ones are compared with, and its verdict tells what to try next. The search
-/// ends where all that may help is decided, or with the budget; then it tells what is open and how
-/// long that would take. At the end the whole patch is proved against the original in separate
-/// runs; what does not hold is dropped.
+/// The verdict of a first run selects what to try. Each change first gets two pairs of runs. A
+/// change that is much faster is decided at once. Of the others, the one with the largest possible
+/// gain gets more pairs, twice as many each time, until rule_on() decides it. An accepted change
+/// becomes part of the base of later comparisons, and its verdict selects what to try next. The
+/// search ends when every promising change is decided or the budget is used up; then the report
+/// lists the open changes and how long they would take. Finally the whole patch is compared with
+/// the original in separate runs, and changes without a confirmed gain are dropped.
 ///
-/// No first trial begins that the budget does not leave the time for, with the proof of an accepted
-/// change after it; no run of a change goes on for more than three times as long as what it is
-/// compared with, and none past the end of the budget. Throws where the experiment as it is does
-/// not run; a run of it that fails later ends the search with what is known.
+/// A first trial starts only if the budget leaves time for it and for the final comparison of an
+/// accepted change. A run of a change is killed after three times the duration of its base, and at
+/// the end of the budget. Throws when the unchanged experiment does not run; if one of its later
+/// runs fails, the search ends with the results so far.
 report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
                         const TuneTools& tools);
 

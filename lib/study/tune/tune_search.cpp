@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kFirstBatches = 8;
 constexpr std::int64_t kFewestBatches = 4;
-constexpr std::int64_t kMostGrowth = 16;  // of a guess made by a run that was too short
+constexpr std::int64_t kMostGrowth = 16;  // limit of one extrapolation
 constexpr int kMostScouts = 5;
 
 void shorten_validation(const spec::Experiment& experiment, double part,
@@ -39,7 +39,7 @@ void shorten_validation(const spec::Experiment& experiment, double part,
   }
 }
 
-/// Saves weigh in a shortened epoch as they would in a whole one.
+/// Reduces the time of saves in a shortened epoch to their share of a whole epoch.
 events::Timing as_in_whole_epochs(events::Timing timing, double part) {
   const double excess_s = timing.checkpoint_s * (1 - part);
   timing.checkpoint_s -= excess_s;
@@ -47,8 +47,8 @@ events::Timing as_in_whole_epochs(events::Timing timing, double part) {
   return timing;
 }
 
-/// On a busy machine the verdict as it would be without the others: which key to try does not
-/// depend on them.
+/// Returns the verdict without the time that other processes took on a busy machine, because the
+/// choice of the next key does not depend on other processes.
 report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timing) {
   const report::Bottleneck found =
       report::find_bottleneck(timing, report::context_of(run.record, run.ending.levers));
@@ -149,7 +149,8 @@ void append_words(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-/// Why the steps of the experiment cannot be recorded as CUDA graphs here; empty: they can.
+/// Returns why the steps of the experiment cannot be recorded as CUDA graphs here; empty if they
+/// can.
 std::string no_capture(const spec::Experiment& experiment) {
   spec::Experiment asked = experiment;
   asked.trainer.cuda_graphs.value = true;
@@ -157,7 +158,8 @@ std::string no_capture(const spec::Experiment& experiment) {
   return spec::capture_obstacle(asked, placement).value_or("");
 }
 
-/// Of a signal between two runs; one within a run is the exit code of that.
+/// Returns the exit code for a signal between two runs; a signal during a run becomes that run's
+/// exit code.
 std::optional<int> stop_code(launch::SignalGuard& guard) {
   for (const int signal : guard.take())
     return static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
@@ -177,7 +179,7 @@ report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFa
   return report;
 }
 
-/// The length of the runs, which `requests` takes over.
+/// Finds the length of the runs and sets it in `requests`.
 std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneWish& wish,
                                                                      TuneRequests& requests,
                                                                      const PrintLine& print) {
@@ -256,7 +258,7 @@ TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const
   try {
     const RunOutcome run = run_experiment(
         request, [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
-    std::error_code ignored;  // nobody asked for them, and they may be large
+    std::error_code ignored;  // checkpoints were not requested and may be large
     fs::remove_all(run.folder / "checkpoints", ignored);
     if (run.ending.exit_code == 0) return sample_of(run, length);
     report::TrialFailure failure = failure_of(run);
@@ -317,7 +319,8 @@ void TuneRequests::pin_layout(bool channels_last) {
   if (experiment().trainer.channels_last.is_auto()) channels_last_ = channels_last;
 }
 
-// In another number format `auto` may choose another layout: the run with the patch will have that.
+// With another precision `auto` may choose another memory format, and the run with the patch uses
+// that one.
 Words TuneRequests::pins(const report::TuneChanges& changes) const {
   Words words;
   if (threads_) words.push_back(fmt::format("++trainer.num_threads={}", *threads_));
@@ -401,7 +404,7 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report,
 
 report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
                                    const PrintLine& print) {
-  launch::SignalGuard guard;  // what is known is written, whenever a signal comes
+  launch::SignalGuard guard;  // the results so far are written whenever a signal comes
   const Clock& clock = steady_clock();
   const double began = clock.now();
   const auto scouted = find_length(asked, requests, print);

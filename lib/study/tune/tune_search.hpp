@@ -19,48 +19,50 @@ namespace trainctl::study {
 
 // The short runs that tune compares.
 
+/// The length of a short run.
 struct TuneLength {
-  std::int64_t batches = 0;  // of an epoch; 0: whole epochs
-  double part = 1;           // of an epoch of the experiment
-  int epochs = 3;            // the first of which warms up
+  std::int64_t batches = 0;  // batches per epoch; 0: whole epochs
+  double part = 1;           // fraction of an epoch of the experiment
+  int epochs = 3;            // the first epoch is a warmup
 };
 
-/// What turns the experiment into such a run. Shortened epochs train on the first batches, the same
-/// in every epoch, so that caches are as warm as in later epochs of a real run. Validation of a
-/// whole run is shortened alike.
+/// Returns the overrides that turn the experiment into such a run. Shortened epochs train on the
+/// same first batches in every epoch, so that caches are as warm as in later epochs of a real run.
+/// Validation of a `whole` run is shortened by the same fraction.
 std::vector<std::string> tuning_run(const spec::Experiment& experiment, const TuneLength& length,
                                     TuneScope scope);
 
-/// The same with a constant rate, where the schedule asks for more steps than so short a run has.
+/// Returns the overrides with a constant learning rate instead of the schedule, for a schedule that
+/// needs more steps than a short run has.
 std::vector<std::string> without_schedule(std::vector<std::string> overrides);
 
-/// Runs `request`, an experiment with the overrides of tuning_run(), in fresh processes. After
-/// `most_s` they are killed, and its failure is overdue; with none left it does not begin.
+/// Runs `request`, an experiment with the overrides of tuning_run(), in new processes. After
+/// `most_s` seconds the processes are killed and the failure is marked overdue; if `most_s` is not
+/// positive the run does not start.
 TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock,
                       double most_s = kNoLimitS);
 
-/// Wall seconds of an epoch after the first that runs aim at, by the time that all may take.
+/// Returns the target duration of an epoch after the first, in wall seconds, for a total budget.
 double epoch_target_s(double budget_s);
 
-/// What scouting found.
+/// The result of scout().
 struct TuneScouted {
   TuneLength length;
   TuneSample sample;  // of the last run
   int runs = 0;
-  double run_s = 0;  // that a run of the length will take, about
+  double run_s = 0;  // approximate duration of a run of this length
 };
 using TryLength = std::function<TuneResult(const TuneLength& length)>;
 
-/// Lengthens two epochs from a few batches until the second takes about half of `target_s`, or is
-/// whole, then reckons the length for the whole of it.
+/// Lengthens runs of two epochs from a few batches until the second epoch takes about half of
+/// `target_s` or is a whole epoch, then extrapolates the length for `target_s`.
 std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& experiment,
                                                       double target_s, const TryLength& try_length);
 
-/// The experiment of the command line, cut down to the short runs of tune, with changes laid over
-/// it.
+/// The experiment of the command line, shortened to the runs of tune, with changes applied to it.
 class TuneRequests {
  public:
-  /// Reads and checks the experiment as it is; its warnings are in `diagnostics`. Throws
+  /// Loads and checks the unchanged experiment; warnings go into `diagnostics`. Throws
   /// Error(config).
   TuneRequests(Invocation invocation, config::Diagnostics& diagnostics);
   /// Makes ROOT/tune/NAME/TIME, in which all runs of the search get their folders.
@@ -68,24 +70,25 @@ class TuneRequests {
 
   [[nodiscard]] const spec::Experiment& experiment() const { return loaded_.experiment; }
   void use_length(const TuneLength& length) { length_ = length; }
-  /// Where the experiment leaves the number to each run, all have this one from now on: else a run
-  /// might measure another than that which it is compared with.
+  /// Sets the number of threads of all later runs if the experiment leaves it to each run, so that
+  /// compared runs use the same number.
   void pin_threads(int threads);
-  /// The same for the memory format of images.
+  /// Does the same for the memory format of images.
   void pin_layout(bool channels_last);
 
+  /// Runs the experiment with these changes for at most `most_s` seconds.
   TuneResult run(const report::TuneChanges& changes, TuneScope scope, double most_s);
-  /// The experiment with these changes, at its full length, or why it does not take them.
+  /// Returns the experiment with these changes at full length, or why it does not accept them.
   std::variant<spec::Experiment, std::string> check(const report::TuneChanges& changes);
 
-  /// `patch`: the file that the changes are written to.
+  /// `patch` is the file that the changes are written to.
   [[nodiscard]] report::TuneCommands commands(const report::TuneReport& report,
                                               const fs::path& patch) const;
 
  private:
-  using Made = std::variant<RunRequest, std::string>;  // or why there is none
+  using Made = std::variant<RunRequest, std::string>;  // or why the request cannot be made
 
-  /// The overrides that pin the choices of `auto` in a run with these changes.
+  /// Returns the overrides that pin the choices of `auto` in a run with these changes.
   [[nodiscard]] std::vector<std::string> pins(const report::TuneChanges& changes) const;
   Made make(const report::TuneChanges& changes, TuneScope scope);
   Made read(const std::vector<std::string>& added);
@@ -100,9 +103,9 @@ class TuneRequests {
   std::map<std::string, Made> known_;  // by the overrides
 };
 
-/// Finds out how long runs have to be, then tries one change after the other within the budget.
-/// What is known when a signal comes is in the report. Throws Error where the experiment does not
-/// run as it is.
+/// Finds a suitable run length, then tries one change after the other within the budget. After a
+/// signal the report holds the results so far. Throws Error when the unchanged experiment does not
+/// run.
 report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
                                    const PrintLine& print);
 

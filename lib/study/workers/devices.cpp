@@ -24,7 +24,7 @@
 namespace trainctl::launch {
 namespace {
 
-// Of the driver's interface, which has no header here: both return 0 where all is well.
+// Functions of the CUDA driver, whose header is not available here; both return 0 on success.
 using Init = int (*)(unsigned flags);
 using Count = int (*)(int* count);
 
@@ -44,7 +44,7 @@ std::string ask_driver(const std::string& library) {
 
 [[noreturn]] void answer(int fd, const std::string& library, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  if (::getppid() != parent) ::_exit(1);  // it exited before prctl()
   const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
   ::dup2(nowhere.get(), STDOUT_FILENO);
   ::dup2(nowhere.get(), STDERR_FILENO);
@@ -70,7 +70,7 @@ std::string read_answer(int fd, double timeout_s) {
   }
 }
 
-// Bounded: a process in an uninterruptible wait is left behind; it dies when that ends.
+// The wait is limited: a process in an uninterruptible wait is left and exits when that wait ends.
 void bury(pid_t pid) {
   constexpr int kRounds = 2000;
   ::kill(pid, SIGKILL);
@@ -123,12 +123,12 @@ DeviceChoice on_cpu(const spec::Trainer& trainer) {
   return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
 }
 
-constexpr unsigned kMostSeconds = 20;                       // of an answer
-constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;  // that others may have taken meanwhile
+constexpr unsigned kMostSeconds = 20;                       // time limit for an answer
+constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;  // for other processes
 
-/// Numbers with spaces between; 0 for a GPU whose memory is not told.
+/// Returns the free bytes separated by spaces; 0 for a GPU that does not report its memory.
 std::string ask(const std::string& library) {
-  ::alarm(kMostSeconds);  // ends a driver that hangs
+  ::alarm(kMostSeconds);  // kills the process if the driver hangs
   std::string text;
   for (const GpuState& gpu : Nvml(library).gpus())
     text += fmt::format("{}{}", text.empty() ? "" : " ", gpu.free_bytes);
@@ -136,7 +136,7 @@ std::string ask(const std::string& library) {
 }
 
 bool is_back(const FreeMemory& before, const FreeMemory& now) {
-  if (now.size() != before.size()) return now.empty();  // nobody tells any more
+  if (now.size() != before.size()) return now.empty();  // NVML no longer answers
   return std::ranges::equal(before, now, [](std::uint64_t was, std::uint64_t is) {
     return is + std::max(kSlack, was / 50) >= was;
   });
@@ -186,7 +186,7 @@ FreeMemory free_device_memory(const std::string& library) {
       if (!bytes) return {};
       found.push_back(*bytes);
     }
-  } catch (const Error&) {  // the wait is a courtesy to the next start
+  } catch (const Error&) {  // waiting is optional
     return {};
   }
   return found;

@@ -11,14 +11,14 @@
 
 namespace trainctl::launch {
 
-/// What the CUDA driver says of this machine's GPUs, CUDA_VISIBLE_DEVICES included.
+/// The GPUs that the CUDA driver reports, subject to CUDA_VISIBLE_DEVICES.
 struct GpuProbe {
   int count = 0;
   std::string problem;  // why there are none: "libcuda.so.1 is not there"
 };
 
-/// Asks the driver, in a child process: its library must neither stay in this one nor hang it. Not
-/// while a job is being supervised.
+/// Queries the driver in a child process, because its library must neither stay loaded in this
+/// process nor hang it. Must not be called while a job is being supervised.
 GpuProbe probe_gpus(const std::string& library = "libcuda.so.1", double timeout_s = 30);
 
 using ProbeGpus = std::function<GpuProbe()>;
@@ -27,30 +27,32 @@ using ProbeGpus = std::function<GpuProbe()>;
 
 namespace trainctl::study {
 
-/// Where a run's workers compute: decided once, before the first of them starts, and told to each.
+/// The devices of a run's workers, chosen once before the first worker starts and passed to each.
 struct DeviceChoice {
   bool gpu = false;
-  int ranks = 1;        // of this node
-  int visible = 0;      // GPUs that the driver shows
-  std::string warning;  // why `auto` did not take the GPUs that seem to be there; else empty
+  int ranks = 1;        // on this node
+  int visible = 0;      // GPUs that the driver reports
+  std::string warning;  // why `auto` did not use GPUs that seem to be present; else empty
 };
 
-/// trainer.accelerator and trainer.devices on this machine. The driver is asked only where there
-/// are device files. Throws Error(resource) where more GPUs are asked for than the driver has.
+/// Returns the devices for trainer.accelerator and trainer.devices on this machine. The driver is
+/// only queried if there are device files. Throws Error(resource) when more GPUs are requested than
+/// the driver reports.
 DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine,
                             const launch::ProbeGpus& probe);
 
-/// Bytes that nobody holds, of each GPU of the machine by its number.
+/// Free bytes of each GPU of the machine, by GPU number.
 using FreeMemory = std::vector<std::uint64_t>;
 
-/// As the driver's management library tells, which is asked in a child process. Empty where it does
-/// not tell. Not while a job is being supervised.
+/// Returns the free memory that NVML reports to a child process; empty if NVML is not available.
+/// Must not be called while a job is being supervised.
 FreeMemory free_device_memory(const std::string& library = "libnvidia-ml.so.1");
 
-/// The same before the first start, where GPUs may be used and other starts may follow; else empty.
+/// Returns the free memory before the first start, if GPUs may be used and restarts are possible;
+/// else empty.
 FreeMemory memory_before(const spec::Trainer& trainer);
 
-/// How await_memory() asks and waits.
+/// How await_memory() polls and waits.
 struct MemoryWait {
   std::function<FreeMemory()> probe;
   std::function<bool()> is_stopped;
@@ -59,8 +61,9 @@ struct MemoryWait {
   double most_s = 50;
 };
 
-/// The driver takes back what a killed process held some time after its end: waits until each GPU
-/// has about as much free as `before`. False where that does not come in time, or is stopped.
+/// Waits until each GPU has about as much free memory as `before`, because the driver frees the
+/// memory of a killed process some time after its exit. Returns false if that takes too long or is
+/// stopped.
 bool await_memory(const FreeMemory& before, const MemoryWait& wait);
 
 }  // namespace trainctl::study

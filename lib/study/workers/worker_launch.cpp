@@ -26,7 +26,7 @@
 namespace trainctl::study {
 namespace {
 
-// libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
+// libgomp reads it when it is loaded, so it must be set before the worker's exec.
 constexpr const char* kOmpThreads = "OMP_NUM_THREADS";
 
 std::string value_of(const char* name) {
@@ -47,9 +47,9 @@ std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
   return variables;
 }
 
-/// NCCL's watchdog, as docs/reference/nodes.md tells: it ends a process whose collective does not
-/// end, within the run's own limit, writes no dumps meanwhile, and does not try to abort NCCL,
-/// which may wait for ever (https://github.com/NVIDIA/nccl/issues/1013).
+/// Configures NCCL's watchdog as docs/reference/nodes.md describes: it ends a process whose
+/// collective hangs, within the run's own limit, writes no dumps, and does not try to abort NCCL,
+/// which may block forever (https://github.com/NVIDIA/nccl/issues/1013).
 void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
   if (!wish.devices.gpu || wish.collective_timeout_s <= 0) return;
   const double seconds = std::ceil(std::clamp(wish.collective_timeout_s, 1.0, 1e6));
@@ -65,7 +65,7 @@ void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
   }
 }
 
-// Of the time: where threads wait for a core longer than this, others need the cores.
+// Percent of the time: if threads wait longer for a core, other processes need the cores.
 constexpr double kBusyPercent = 10;
 
 double batches_to_stop(const WorkerLaunch& wish) {
@@ -74,7 +74,7 @@ double batches_to_stop(const WorkerLaunch& wish) {
   return static_cast<double>(steps * wish.trainer.accumulate_grad_batches);
 }
 
-/// Whoever binds threads himself is left alone.
+/// The threads are not bound if the user binds them.
 bool user_binds_threads() {
   constexpr std::array kNames{"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
   return std::ranges::any_of(kNames, [](const char* name) { return std::getenv(name) != nullptr; });
@@ -96,9 +96,9 @@ std::vector<std::string> library_path() {
 
 constexpr const char* kBeat = "TRAINCTL_NODE_BEAT_S";
 constexpr const char* kVisibleGpus = "CUDA_VISIBLE_DEVICES";
-constexpr const char* kPerNode = "distributed.interface";  // the one value that nodes may not share
+constexpr const char* kPerNode = "distributed.interface";  // may differ between nodes
 
-// Both engines open sockets of their own beside ours.
+// NCCL and Gloo open their own sockets in addition to ours.
 void name_interface(const std::string& address, launch::LaunchSpec& launch) {
   launch.environment[launch::kGroupAddress] = address;
   const std::string interface = launch::interface_of(address);
@@ -111,7 +111,7 @@ void name_interface(const std::string& address, launch::LaunchSpec& launch) {
   }
 }
 
-// Of a task of a launcher; else the machine's are all its own.
+// Returns the cores of a launcher's task; 0 (all of the machine) without a launcher.
 int cores_here(const RunRequest& request) {
   const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return request.nodes ? cores_of(*request.nodes, usable_cores(), online) : 0;
@@ -143,13 +143,13 @@ struct AllocatorSetting {
   const char* name;
   const char* value;
 };
-// Left alone, jemalloc returns blocks of 8 MiB and more at once, and both the rest after moments:
-// each step would pay page faults to get its tensors back.
+// By default jemalloc returns blocks of 8 MiB and more at once, and both allocators return the rest
+// soon, so each step would cause page faults for its tensors.
 constexpr std::array kSettings{
     AllocatorSetting{spec::Allocator::jemalloc, "MALLOC_CONF",
                      "oversize_threshold:0,dirty_decay_ms:600000,muzzy_decay_ms:600000"},
-    AllocatorSetting{spec::Allocator::mimalloc, "MIMALLOC_ALLOW_DECOMMIT", "0"},  // 2.0
-    AllocatorSetting{spec::Allocator::mimalloc, "MIMALLOC_PURGE_DELAY", "-1"},    // from 2.1 on
+    AllocatorSetting{spec::Allocator::mimalloc, "MIMALLOC_ALLOW_DECOMMIT", "0"},  // version 2.0
+    AllocatorSetting{spec::Allocator::mimalloc, "MIMALLOC_PURGE_DELAY", "-1"},    // since 2.1
 };
 
 bool is_word(std::string_view text, std::string_view word) {
@@ -168,13 +168,13 @@ launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
 std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting waiting) {
   const std::vector<int> allowed = allowed_cores();
   const bool has_part = cores_here(wish) < std::ssize(allowed);
-  // Where others need the cores the kernel finds better places than a fixed one.
+  // If other processes need the cores, the scheduler finds better cores than a fixed assignment.
   if (waiting == launch::Waiting::sleep || has_part || user_binds_threads()) return {};
   const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
                                   nodes_of_gpus(wish.devices, wish.machine));
-  // On a CPU all ranks compute with as many threads as rank 0 chooses. The thread that exchanges
-  // needs a core beside theirs: bound to one core, two ranks took 1.5 times as long for a short
-  // step.
+  // On a CPU all ranks compute with the number of threads that rank 0 chooses. The communication
+  // thread needs an additional core: bound to one core, two ranks took 1.5 times as long for a
+  // short step.
   const int threads = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
                                        : cores_here(wish) / wish.devices.ranks;
   const int least = std::max(threads, 2);
@@ -276,7 +276,7 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
   }
 }
 
-// As libgomp reads them: the count wins, whose words are two.
+// libgomp gives GOMP_SPINCOUNT precedence, and accepts both words for an infinite count.
 std::string spin_variable() {
   const std::string count = value_of("GOMP_SPINCOUNT");
   if (is_word(count, "infinite") || is_word(count, "infinity")) return "GOMP_SPINCOUNT=" + count;

@@ -28,20 +28,20 @@ namespace {
 
 enum class TaskDevice { of_run, cpu };
 
-/// A short task on the experiment's model that worker processes do in place of training.
+/// A short task on the experiment's model that worker processes run instead of training.
 struct ModelTask {
   const spec::Loaded& loaded;
   fs::path executable;  // started as `trainctl worker`
   spec::Task task;
-  const char* purpose;  // "measures the model"; for the message where the process is killed
-  const char* hint;     // what to do where memory is short
+  const char* purpose;  // "measures the model"; for the message if the process is killed
+  const char* hint;     // what to do if memory is short
   TaskDevice device = TaskDevice::of_run;
-  int ranks = 1;  // that do it together: no more than the devices of the run
+  int ranks = 1;  // ranks that run it together, at most the devices of the run
 };
 
 using OnTaskEvent = std::function<void(const events::Event&)>;
 
-/// As in a run, but where its GPUs are absent the CPU stands for them.
+/// Returns the devices as for a run, but falls back to the CPU if the GPUs are missing.
 DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
   int found = 0;
   const auto probe = [&] {
@@ -67,7 +67,7 @@ launch::LaunchSpec launch_spec(const ModelTask& task, const fs::path& folder) {
   return launch;
 }
 
-/// Nearly always by the kernel, for want of memory.
+/// SIGKILL nearly always comes from the OOM killer.
 bool was_killed(const launch::Outcome& outcome) {
   return outcome.first_failure && outcome.first_failure->signal == SIGKILL;
 }
@@ -96,9 +96,9 @@ Error failure_of(const launch::Outcome& outcome, const ModelTask& task) {
   return {for_memory ? ErrorKind::resource : kind, cause_of(outcome, task)};
 }
 
-/// Runs the task in `folder`, a scratch folder. The device of the run is the CPU where this
-/// machine has no GPU. Throws what a run would end with where model and data do not fit,
-/// and Error(resource) where the memory does not suffice.
+/// Runs the task in `folder`, a scratch folder, on the device of the run, or on the CPU if this
+/// machine has no GPU. Throws the error that a run would end with if model and data do not fit, and
+/// Error(resource) when there is not enough memory.
 void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskEvent& on_event) {
   const launch::SignalGuard guard;
   const FolderLock lock(folder);
@@ -114,7 +114,8 @@ void run_model_task(const ModelTask& task, const fs::path& folder, const OnTaskE
 constexpr std::array kPatternKeys{"optimizer.no_weight_decay_on", "optimizer.groups",
                                   "optimizer.adamw_on"};
 
-/// Adds the problems that the worker has written, each at the place of its key in the experiment.
+/// Adds the problems that the worker has written, each at the position of its key in the
+/// experiment.
 void add_problems(const fs::path& file, const config::Node& tree,
                   config::Diagnostics& diagnostics) {
   constexpr std::uint64_t kMostBytes = 1 << 20;
@@ -128,7 +129,7 @@ void add_problems(const fs::path& file, const config::Node& tree,
 }
 
 events::Measured measured_by(const ModelTask& task) {
-  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const launch::SignalGuard guard;  // until the scratch folder is removed
   const ScratchFolder folder(temporary_folder());
   std::optional<events::Measured> measured;
   run_model_task(task, folder.path(), [&](const events::Event& event) {
@@ -142,7 +143,7 @@ spec::Trainer trainer_for(const LinkRequest& request) {
   spec::Trainer trainer;
   trainer.accelerator = request.on_gpus ? spec::Accelerator::gpu : spec::Accelerator::cpu;
   trainer.devices.value = request.ranks;
-  trainer.num_threads.value = 1;  // a sum is copied, not computed
+  trainer.num_threads.value = 1;  // the sums need little computation
   return trainer;
 }
 
@@ -153,7 +154,7 @@ Error failure_of(const launch::Outcome& outcome) {
   return {static_cast<ErrorKind>(outcome.exit_code), "the link could not be measured: " + cause};
 }
 
-/// The experiment of the run that saved the checkpoint.
+/// Returns the experiment of the run that saved the checkpoint.
 spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
   const auto config = manifest.facts.find("config");
   ENSURE(checkpoint, config != manifest.facts.end(),
@@ -164,7 +165,7 @@ spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifes
                                     diagnostics);
 }
 
-/// Moves a complete file; the folders are of the same file system.
+/// Moves a complete file; both folders are on the same file system.
 void publish(const fs::path& written, const fs::path& to) {
   std::error_code failure;
   fs::rename(written, to, failure);
@@ -184,7 +185,7 @@ bool names_parameters(const spec::Loaded& loaded) {
 
 void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
                  const fs::path& executable, config::Diagnostics& diagnostics) {
-  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const launch::SignalGuard guard;  // until the scratch folder is removed
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
     Json offered = Json::array();
@@ -263,7 +264,7 @@ events::LinkMeasured measure_link(const LinkRequest& request) {
 }
 
 checkpoint::Exported export_script(const ScriptExport& request) {
-  const launch::SignalGuard guard;  // until the scratch folder is gone
+  const launch::SignalGuard guard;  // until the scratch folder is removed
   const fs::path to = fs::absolute(request.to);
   const ScratchFolder folder(to.parent_path());
   const fs::path weights = folder.path() / "exported.safetensors";

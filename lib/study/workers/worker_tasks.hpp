@@ -14,55 +14,57 @@
 
 namespace trainctl::study {
 
-/// Whether anything of the experiment depends on the names or shapes of the model's tensors:
-/// weights, freeze, patterns of the optimizer.
+/// Returns whether the experiment depends on the names or shapes of the model's tensors: weights,
+/// freeze, patterns of the optimizer.
 bool names_parameters(const spec::Loaded& loaded);
 
 /// Builds the model in a worker process on the CPU, without training, and compares its tensors with
-/// the header of the file of weights, with `freeze` and with the patterns of the optimizer; what
-/// does not fit goes into `diagnostics`. `input` is what the headers of dataset.train say; without
-/// it, the worker opens the data. Throws Error(data), Error(resource) where the model cannot be
-/// built for such a reason.
+/// the header of the weights file, with `freeze` and with the optimizer's patterns; mismatches go
+/// into `diagnostics`. `input` comes from the headers of dataset.train; without it, the worker
+/// opens the data. Throws Error(data), Error(resource) when the model cannot be built for such a
+/// reason.
 void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
                  const fs::path& executable, config::Diagnostics& diagnostics);
 
-/// What a model is measured with.
+/// The inputs of measure_model().
 struct MeasureRequest {
   const spec::Loaded& loaded;
   std::filesystem::path executable;  // started as `trainctl worker`
   bool times_steps = false;
 };
 
-/// A few steps of the model in a worker process of its own, on the device of the run (on the CPU
-/// where this machine has no GPU), in a folder that is removed. Throws what a run would end with
-/// where model and data do not fit, and Error(resource) where the memory does not suffice.
+/// Measures a few steps of the model in a separate worker process, on the device of the run (on the
+/// CPU if this machine has no GPU), in a temporary folder. Throws the error that a run would end
+/// with if model and data do not fit, and Error(resource) when there is not enough memory.
 events::Measured measure_model(const MeasureRequest& request);
 
-/// Times steps that so many ranks take together, as processes side by side on the cores of this
-/// machine, with the exchange of their gradients. `alone`: the model as measure_model() found it.
-/// Throws as that does.
+/// Times steps of `ranks` processes that run concurrently on the cores of this machine, including
+/// the all-reduce of their gradients. `alone` is the result of measure_model(). Throws as
+/// measure_model() does.
 events::Measured measure_shared_steps(const MeasureRequest& request, const events::Measured& alone,
                                       int ranks);
 
+/// The ranks and devices of measure_link().
 struct LinkRequest {
   std::filesystem::path executable;  // started as `trainctl worker`
   int ranks = 2;
   bool on_gpus = false;
 };
 
-/// How many ranks this machine has devices for: its GPUs, or its cores.
+/// The number of ranks that this machine has devices for: its GPUs, or its cores.
 struct LinkPlaces {
   int gpus = 0;
   int cores = 1;
 };
+/// Counts the devices of this machine; asks the CUDA driver in a child process.
 LinkPlaces link_places();
 
-/// So many processes of this machine sum tensors from 1 KiB to 64 MiB, some seconds long, in a
-/// folder that is removed. Throws Error(resource) where it has fewer GPUs, and what the workers
-/// fail with.
+/// Times all-reduce of tensors from 1 KiB to 64 MiB among `ranks` processes of this machine, for
+/// some seconds, in a temporary folder. Throws Error(resource) when there are fewer GPUs than
+/// ranks, and the errors of the workers.
 events::LinkMeasured measure_link(const LinkRequest& request);
 
-/// A checkpoint whose model becomes a TorchScript program.
+/// A checkpoint whose model is exported as a TorchScript program.
 struct ScriptExport {
   fs::path checkpoint;
   checkpoint::Weights weights = checkpoint::Weights::validated;
@@ -71,9 +73,9 @@ struct ScriptExport {
 };
 
 /// Builds the model of the experiment that the checkpoint stores, in a worker process on the CPU,
-/// and writes it with the weights as TorchScript; `to` appears complete or not at all. Of the
-/// experiment's data only the headers of dataset.train are read. Throws Error(checkpoint),
-/// Error(config), Error(data), Error(resource).
+/// and writes it with the weights as TorchScript; `to` is written atomically. Only the headers of
+/// dataset.train are read from the data. Throws Error(checkpoint), Error(config), Error(data),
+/// Error(resource).
 checkpoint::Exported export_script(const ScriptExport& request);
 
 }  // namespace trainctl::study

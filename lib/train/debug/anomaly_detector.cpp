@@ -15,7 +15,8 @@ bool has_only_finite(const at::Tensor& tensor) {
   return at::isfinite(values).all().item<bool>();
 }
 
-/// What is not finite in their results was asked for, or never written.
+/// Returns whether the results of `op` may be non-finite without an error: the values are
+/// uninitialized or were requested.
 bool may_be_infinite(std::string_view op) {
   constexpr std::array kParts{"empty", "fill", "full", "resize"};
   return std::ranges::any_of(

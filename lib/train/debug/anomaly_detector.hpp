@@ -7,9 +7,9 @@
 
 namespace trainctl::train {
 
-/// Looks at what every operator of a training step returns and remembers where the first value came
-/// up that is not finite, by the layers that a LayerTrace knows. Waits for the device after every
-/// operator. Belongs to the thread that made it, and outlives a profiler that is started meanwhile.
+/// Checks the outputs of every operator of a training step and records which layer returned the
+/// first non-finite value. Synchronizes with the device after each operator. Must be used on the
+/// thread that created it, and must outlive a profiler that is started later.
 class AnomalyDetector {
  public:
   explicit AnomalyDetector(const stage::Model& model);
@@ -17,9 +17,10 @@ class AnomalyDetector {
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
 
   using Pass = LayerPass;
-  /// What follows belongs to this pass; a forward pass forgets what was found before.
+  /// Attributes the following operators to `pass`. A forward pass discards earlier findings.
   void enter(Pass pass);
-  /// "the forward pass of layer 'layer3.1.conv2' (conv2d)"; empty: all values were finite.
+  /// Returns the operator with the first non-finite value, "the forward pass of layer
+  /// 'layer3.1.conv2' (conv2d)"; empty if all values were finite.
   [[nodiscard]] const std::string& found() const;
 
  private:

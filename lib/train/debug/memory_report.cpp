@@ -18,7 +18,7 @@ namespace trainctl::train {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kUsable = 0.9;  // the estimate is coarse, and allocators lose some to gaps
+constexpr double kUsable = 0.9;  // the estimate is coarse, and fragmentation wastes some memory
 
 std::string size_text(double mib) {
   return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
@@ -59,7 +59,7 @@ std::optional<double> size_after(const std::string& text, const std::string& wor
 }
 
 std::int64_t fitting_batch(const MemoryUse& use) {
-  const auto limit = use.free ? std::optional(use.now + *use.free)  // all that the process may hold
+  const auto limit = use.free ? std::optional(use.now + *use.free)  // total for the process
                               : size_after(use.cause, "total capacity of");
   const double wanted = use.peak + size_after(use.cause, "tried to allocate").value_or(0);
   const double for_rows = wanted - use.before;
@@ -67,7 +67,7 @@ std::int64_t fitting_batch(const MemoryUse& use) {
   const double share = kUsable * (*limit - use.before) / for_rows;
   if (share <= 0) return 0;
   const auto rows = static_cast<std::int64_t>(share * static_cast<double>(use.batch));
-  return std::clamp<std::int64_t>(rows, 0, use.batch / 2);  // this one did not fit as it was
+  return std::clamp<std::int64_t>(rows, 0, use.batch / 2);  // the current batch did not fit
 }
 
 bool has_room_for_a_row(const MemoryUse& use) {
@@ -99,7 +99,7 @@ std::string memory_report(const MemoryUse& use) {
 
 namespace {
 
-constexpr double kMinor = 100;  // what is so much smaller than the largest is left out
+constexpr double kMinor = 100;  // outputs this many times smaller than the largest are omitted
 
 std::string name_of(at::ScalarType type) {
   if (type == at::kFloat) return "float32";
@@ -113,7 +113,7 @@ std::string where(const LayerPlace& place) {
   return place.owns ? place.layer : "after " + place.layer;
 }
 
-/// Remembers the largest output of each layer.
+/// Records the largest output of each layer.
 class Outputs final : public LayerTrace {
  public:
   Outputs(const stage::Model& model, std::int64_t times) : LayerTrace(model), times_(times) {}
@@ -137,7 +137,7 @@ class Outputs final : public LayerTrace {
     }
   }
 
-  /// Neither a view of an input nor the input itself.
+  /// Returns whether the layer allocated `output`: it is neither an input nor a view of one.
   static bool is_own(const at::Tensor& output, const LayerCall& call) {
     return output.has_storage() && output.dim() > 0 &&
            std::ranges::none_of(call.inputs, [&](const at::Tensor& input) {
@@ -154,7 +154,7 @@ class Outputs final : public LayerTrace {
     known.shape[0] *= times_;
   }
 
-  std::int64_t times_;  // the rows that are seen make a batch
+  std::int64_t times_;  // full batch size divided by the rows of the pass
   std::map<std::string, LayerOutput> by_layer_;
 };
 
@@ -166,7 +166,7 @@ std::vector<LayerOutput> largest_outputs(stage::Model& model, const at::Tensor& 
   const std::int64_t seen = std::max<std::int64_t>(inputs.size(0), 1);
   const auto outputs = std::make_shared<Outputs>(model, std::max<std::int64_t>(rows / seen, 1));
   {
-    const EvaluationMode mode(model);  // running statistics stay as they are
+    const EvaluationMode mode(model);  // keeps the running statistics unchanged
     const at::NoGradGuard no_gradients;
     const LayerScope scope(outputs, LayerUse::measurement);
     outputs->enter(LayerPass::forward);

@@ -29,7 +29,7 @@ constexpr std::array<BatchPart, 4> kBatchParts{
      {"batch/lambda", &device::DeviceBatch::lambda}}};
 constexpr const char* kRowLosses = "batch/row_losses";
 
-/// The tensors of the file by their names in it, on the host.
+/// Returns the tensors of the file on the host, under their names in the file.
 std::vector<stage::NamedTensor> stored_tensors(const Numerics& numerics) {
   std::vector<stage::NamedTensor> all;
   for (const BatchPart& part : kBatchParts) all.push_back({part.name, numerics.batch.*part.tensor});

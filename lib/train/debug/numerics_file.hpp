@@ -14,15 +14,15 @@
 
 namespace trainctl::train {
 
-/// Of the step after which a run ended as diverged, on one rank: its plain values.
+/// Describes the step after which a run ended as diverged, on one rank. It holds plain values.
 struct StepRecord {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::string cause;  // "the training loss is not finite"
   std::int64_t epoch = 0;
   std::int64_t global_step = 0;
-  std::int64_t batch = 0;  // of the epoch
-  std::int64_t rows = 0;   // that count
+  std::int64_t batch = 0;  // index in the epoch
+  std::int64_t rows = 0;   // that are not padding
   std::int64_t accumulate = 1;
   double lr = 0;
   double loss_scale = 1;
@@ -33,14 +33,14 @@ struct StepRecord {
   std::string torch;    // version
   std::string version;  // of trainctl; empty: not known
   std::int64_t num_threads = 1;
-  std::string inputs;  // spec::Inputs
+  std::string inputs;  // name of a spec::Inputs value
   std::string targets;
   std::vector<std::uint64_t> input_shape;  // of one sample
   std::int64_t outputs = 0;
-  bool weights_before = true;  // else they have taken the step in
-  bool buffers_before = true;  // else they have seen its forward pass
-  bool random_kept = true;     // the generators as they stood before the batch
-  bool repeated = false;       // what follows is known
+  bool weights_before = true;  // false: `weights` were stored after the update of the step
+  bool buffers_before = true;  // false: the buffers were stored after the forward pass of the step
+  bool random_kept = true;     // whether the generator states from before the batch are stored
+  bool repeated = false;       // whether the step was repeated; the members below are set only then
   double loss = 0;
   std::string first;
   StepDigests digests;
@@ -50,30 +50,30 @@ struct StepRecord {
   void serialize(StateArchive& archive);
 };
 
-/// What the file of a dump, a container, holds.
+/// The content of a dump file, which is a container.
 struct Numerics {
   StepRecord record;
-  device::DeviceBatch batch;                // as the model saw it; inputs undefined: there is none
-  std::vector<data::RowSample> samples;     // of its rows
-  at::Tensor row_losses;                    // float32; undefined: not known
-  std::vector<stage::NamedTensor> weights;  // parameters and buffers
-  std::vector<stage::NamedTensor> random;   // of random_states()
-  std::vector<events::TensorSummary> tensors, layers;  // not read back
+  device::DeviceBatch batch;  // the input of the model; undefined `inputs`: there is no batch
+  std::vector<data::RowSample> samples;                // the samples of its rows
+  at::Tensor row_losses;                               // float32; undefined: unknown
+  std::vector<stage::NamedTensor> weights;             // parameters and buffers
+  std::vector<stage::NamedTensor> random;              // as random_states() returns them
+  std::vector<events::TensorSummary> tensors, layers;  // written for people, not read back
 };
 
-/// Beside it for people: which rows have a loss that is not finite, "row 3, train/cat/3.jpg: loss
-/// inf", at most 10.
+/// Describes the rows whose loss is not finite, "row 3, train/cat/3.jpg: loss inf", at most 10. The
+/// list is stored next to the tensors for people.
 std::vector<std::string> bad_rows(const Numerics& numerics);
 
-/// What the container says beside its tensors.
+/// Returns the metadata of the container: everything but the tensors.
 Json meta_of(const Numerics& numerics);
 
-/// Returns the bytes written, 0 where more than `most` would be: then nothing is. Throws
-/// Error(resource) where the disk refuses.
+/// Returns the number of bytes written. Writes nothing and returns 0 if the file would exceed
+/// `most` bytes. Throws Error(resource) when writing fails.
 std::uint64_t write_numerics(const std::filesystem::path& path, const Numerics& numerics,
                              std::uint64_t most);
 
-/// Throws Error(checkpoint) where the file is damaged or no such dump.
+/// Throws Error(checkpoint) when the file is damaged or not a dump of a step.
 Numerics read_numerics(const std::filesystem::path& path);
 
 }  // namespace trainctl::train

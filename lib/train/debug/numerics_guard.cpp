@@ -22,10 +22,10 @@
 namespace trainctl::train {
 namespace {
 
-/// What could not be had of a dump; empty where it could.
+/// The reasons why parts of a dump are missing; an empty string means that the part exists.
 struct Missing {
   std::string unrepeated;  // why the step could not be repeated at once
-  std::string unwritten;   // why there is no file to repeat it from
+  std::string unwritten;   // why no file was written for --replay-step
 };
 
 std::string lines_of(const char* title, const std::vector<events::TensorSummary>& all) {
@@ -59,7 +59,7 @@ std::string found(const Numerics& numerics, const Missing& missing) {
   if (!record.first.empty())
     return fmt::format("The first value that is not finite: {}\nThe batch's loss is {}.\n",
                        record.first, record.loss);
-  const auto& tensors = numerics.tensors;  // the bad ones first
+  const auto& tensors = numerics.tensors;  // offending_first() put the non-finite ones first
   const bool is_summed = !tensors.empty() && tensors.front().name.starts_with("summed ");
   if (!tensors.empty() && is_bad(tensors.front()) && !is_summed)
     return fmt::format("The first tensor that is not finite: {}\nThe batch's loss is {}.\n",
@@ -93,7 +93,7 @@ constexpr const char* kAdvice =
     "  To try a change on this very batch:\n"
     "    trainctl run CONFIG [key=value ...] --replay-step {}\n";
 
-/// What a person reads first: where the step stands, the rows and the tensors that are not finite.
+/// Returns the text of report.txt: the step, the rows and the tensors that are not finite.
 std::string report_text(const Numerics& numerics, const Missing& missing) {
   std::string text = place_of(numerics.record);
   text += found(numerics, missing) + caveats(numerics.record, missing);
@@ -110,7 +110,7 @@ std::string report_text(const Numerics& numerics, const Missing& missing) {
   return text;
 }
 
-/// Writes report.txt and report.json; of other ranks than 0 report.rank_N.txt and .json. Throws
+/// Writes report.txt and report.json, on other ranks report.rank_N.txt and .json. Throws
 /// Error(resource).
 void write_report(const fs::path& folder, const Numerics& numerics, const Missing& missing) {
   const std::int64_t rank = numerics.record.rank;
@@ -125,7 +125,7 @@ void write_report(const fs::path& folder, const Numerics& numerics, const Missin
 }
 
 constexpr std::uint64_t kMostConfig = 4 << 20;
-constexpr std::uint64_t kSpaceLeft = 64 << 20;  // on the disk, for the end of the run
+constexpr std::uint64_t kSpaceLeft = 64 << 20;  // on the disk, for the run's last files
 
 std::string read_if_there(const fs::path& path) {
   std::error_code ignored;
@@ -153,7 +153,7 @@ device::DeviceBatch copy_of(const device::DeviceBatch& batch) {
   return device::with_tensors(batch, [](const at::Tensor& tensor) { return tensor.clone(); });
 }
 
-/// The generators stand at `states` while it lives.
+/// Sets the generators to `states` while it lives, then restores them.
 class AtRandomStates {
  public:
   AtRandomStates(at::Device device, const std::vector<stage::NamedTensor>& states)
@@ -248,7 +248,8 @@ StepRecord NumericsDump::record_of(const Divergence& divergence) const {
   return record;
 }
 
-/// The one under way, or the one of some steps ago: a loader makes the same bytes again.
+/// Takes the current batch. If the divergence was noticed late, reloads an earlier batch instead:
+/// the loader is deterministic.
 void NumericsDump::take_batch(const Divergence& divergence, Numerics& numerics) {
   numerics.record.random_kept = false;
   if (batch_ == nullptr) return;
@@ -266,7 +267,7 @@ void NumericsDump::take_batch(const Divergence& divergence, Numerics& numerics) 
 
 void NumericsDump::reload(std::int64_t index, Numerics& numerics) {
   const std::int64_t epoch = batch_->epoch;
-  end();  // the loader's next batch takes its place
+  end();  // the next call of the loader overwrites the current batch
   session_.train.start_epoch(epoch, index);
   const data::Batch* batch = session_.train.next();
   if (batch == nullptr) return;
@@ -310,7 +311,7 @@ std::string NumericsDump::write_all(const Divergence& divergence) {
   std::string unrepeated;
   try {
     repeat(numerics);
-  } catch (const std::exception& error) {  // a dump without is better than none
+  } catch (const std::exception& error) {  // a dump without the repetition is still useful
     unrepeated = error.what();
   }
   const bool is_own = !numerics.record.repeated || std::ranges::any_of(numerics.tensors, is_bad);
@@ -345,7 +346,7 @@ void NumericsGuard::check_loss(const char* split, double loss, const LoopState& 
   if (!std::isfinite(loss)) fail({fmt::format("the {} loss is {}", split, loss)}, state);
 }
 
-/// The loss of the last step was that of the weights before it.
+/// The last step's loss was computed before its update, so a non-finite update shows only here.
 void NumericsGuard::check_weights(const LoopState& state) {
   const std::string name = not_finite(weights_of(session_.model));
   if (!name.empty()) fail({fmt::format("'{}' holds values that are not finite", name)}, state);
@@ -361,7 +362,7 @@ void NumericsGuard::check_skipped(const LoopState& state) {
        state);
 }
 
-/// A GPU is asked at log points only, because reading its counter waits for it.
+/// Checks a GPU at log points only, because reading the counter synchronizes with the device.
 void NumericsGuard::on_step_end(LoopState& state) {
   if (options_.device.is_cpu() || logs_step(options_, state)) check_skipped(state);
 }
@@ -385,9 +386,9 @@ void NumericsGuard::on_run_end(LoopState& state) {
   session_.emit(events::Warning{message, {}});
 }
 
-/// A GPU reports late, but its flag stays set: the steps since then say which one it was.
+/// A GPU reports late, but its flag stays set: the number of steps since then identifies the step.
 void NumericsGuard::fail(const DivergenceCause& cause, const LoopState& state) {
-  phases_.stamp(phases_.current());  // the supervisor names the step that it reads
+  phases_.stamp(phases_.current());  // so that the supervisor reports this step
   const std::int64_t steps_ago = cause.steps_ago;
   const std::string where =
       fmt::format("{} at step {} of epoch {}", cause.what, state.position.global_step - steps_ago,

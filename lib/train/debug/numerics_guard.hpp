@@ -11,29 +11,30 @@
 
 namespace trainctl::train {
 
-/// Why and where a run ends as diverged.
+/// The cause and the position of a divergence.
 struct Divergence {
   std::string cause;  // "the training loss is not finite"
   Position position;
-  std::int64_t steps_ago = 0;  // a GPU tells late: so many steps before `position`
+  std::int64_t steps_ago = 0;  // the bad step is this many before `position`: a GPU reports late
   double loss_scale = 1;
-  bool weights_kept = true;  // they are those before that step
+  bool weights_kept = true;  // the weights are still those from before the bad step
 };
 
-/// Leaves "diverged/step=000123/" in the run folder: rank_N.part, from which that step can be
-/// repeated, and of rank 0 report.txt and report.json, which tell what the repetition at once
-/// found. Ranks whose own batch was sound leave none, but for rank 0.
+/// Writes "diverged/step=000123/" in the run folder: rank_N.part, from which --replay-step repeats
+/// the step, and on rank 0 report.txt and report.json with the results of an immediate repetition.
+/// A rank other than 0 writes nothing if its own batch was finite.
 class NumericsDump {
  public:
   NumericsDump(const Session& session, const Options& options);
 
-  /// Before each batch of training; costs no memory and a fraction of a microsecond.
+  /// Records the batch. Called before each training batch; takes a fraction of a microsecond and
+  /// allocates nothing.
   void begin(const data::Batch& batch, const device::DeviceBatch& on_device, double lr);
-  /// The batch has passed: what fails from here on is none of it.
+  /// Marks the batch as done: later failures are not attributed to it.
   void end() { batch_ = nullptr; }
 
-  /// What the message of the failure is to say of it, in one clause. Never throws, so that it hides
-  /// no cause.
+  /// Writes the dump and returns a clause for the error message that says where it is. Never
+  /// throws, so that the original error is reported.
   std::string write(const Divergence& divergence) noexcept;
 
  private:
@@ -46,33 +47,34 @@ class NumericsDump {
   const Session& session_;
   const Options& options_;
   KeptRandom random_;
-  const data::Batch* batch_ = nullptr;  // null: none is under way
+  const data::Batch* batch_ = nullptr;  // null between batches
   const device::DeviceBatch* on_device_ = nullptr;
   double lr_ = 0;
 };
 
-/// "diverged/step=000123", below a run folder.
+/// Returns "diverged/step=000123", relative to a run folder.
 std::filesystem::path diverged_folder(std::int64_t global_step);
 
-/// Ends a run whose loss, gradients or weights are not finite, with a dump of the step. All ranks
-/// see the same values, and end after the same step.
+/// Fails a run whose loss, gradients or weights are not finite, with a dump of the step. All ranks
+/// see the same values and fail after the same step.
 class NumericsGuard final : public Observer {
  public:
-  /// The arguments outlive the guard.
+  /// The arguments must outlive the guard.
   NumericsGuard(const Session& session, const Options& options, const Phases& phases,
                 const StepRunner& step);
 
-  /// Before each batch of training; costs no memory and a fraction of a microsecond.
+  /// Records the batch for the dump. Called before each training batch; takes a fraction of a
+  /// microsecond and allocates nothing.
   void before_batch(const data::Batch& batch, const device::DeviceBatch& on_device, double lr) {
     dump_.begin(batch, on_device, lr);
   }
   // The checks throw Error(diverged).
   void check(StepRunner::Result result, const LoopState& state);
   void check_loss(const char* split, double loss, const LoopState& state);
-  /// Weights before they are evaluated or saved, and steps that were skipped.
+  /// Checks the weights before they are evaluated or saved, and the number of skipped steps.
   void check_weights(const LoopState& state);
   void check_skipped(const LoopState& state);
-  /// Throws what an observer left in `state.diverged`.
+  /// Throws the divergence that an observer has set in `state.diverged`.
   void check_reported(const LoopState& state) {
     if (state.diverged) fail(*state.diverged, state);
   }

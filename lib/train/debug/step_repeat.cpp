@@ -30,7 +30,8 @@ std::string name_of(const LayerPlace& place) {
   return fmt::format("{}{} ({})", place.owns ? "" : "after ", place.layer, place.op);
 }
 
-/// A view has no values of its own; what was changed in place has.
+/// Returns whether `output` only views an input. The result of an in-place operator is no view
+/// here, since its values are new.
 bool is_view(const at::Tensor& output, const LayerCall& call, std::string_view op) {
   if (op.ends_with('_')) return false;
   return std::ranges::any_of(call.inputs, [&](const at::Tensor& input) {
@@ -38,13 +39,13 @@ bool is_view(const at::Tensor& output, const LayerCall& call, std::string_view o
   });
 }
 
-/// Summarizes what the operators of a forward pass return, in their order, as layers that a
-/// LayerTrace knows. Waits for the device after each.
+/// Summarizes the outputs of the operators of a forward pass in their order, attributed to layers
+/// by LayerTrace. Synchronizes with the device after each operator.
 class LayerNumbers final : public LayerTrace {
  public:
   using LayerTrace::LayerTrace;
 
-  /// At most kMostSummaries.
+  /// Returns at most kMostSummaries summaries.
   [[nodiscard]] const std::vector<events::TensorSummary>& layers() const { return layers_; }
 
  private:
@@ -62,7 +63,7 @@ class LayerNumbers final : public LayerTrace {
   std::vector<events::TensorSummary> layers_;
 };
 
-/// Buffers and gradients come back at its end: the forward pass writes running statistics.
+/// Restores buffers and gradients at its end, because the forward pass updates running statistics.
 class LeftAsItWas {
  public:
   explicit LeftAsItWas(const stage::Model& model)
@@ -87,7 +88,7 @@ class LeftAsItWas {
   Snapshot buffers_;
 };
 
-/// A row that weighs nothing has no loss.
+/// Returns the loss of one row; 0 if its weight is 0.
 float row_loss(stage::Loss& loss, const at::Tensor& logits, const device::DeviceBatch& batch,
                std::int64_t row) {
   const auto of_row = [row](const at::Tensor& all) { return all.narrow(0, row, 1); };
@@ -96,7 +97,8 @@ float row_loss(stage::Loss& loss, const at::Tensor& logits, const device::Device
   return value.mean().item<float>();
 }
 
-/// Undefined where there are too many rows, or the loss does not take a single one.
+/// Returns the loss of each row; undefined if there are too many rows, or if the loss does not
+/// accept a single row.
 at::Tensor row_losses(stage::Loss& loss, const at::Tensor& logits,
                       const device::DeviceBatch& batch) {
   const std::int64_t rows = std::min(batch.valid, logits.size(0));
@@ -161,8 +163,8 @@ bool RepeatedStep::is_finite() const {
          });
 }
 
-/// On a thread of its own, whose operators nobody else watches: of each kind of listener a thread
-/// has room for one.
+/// Runs on a separate thread because each thread can have only one callback of each kind, and this
+/// thread's may be in use.
 RepeatedStep repeat_step(const StepParts& parts, const device::DeviceBatch& batch,
                          const RepeatOptions& options) {
   RepeatedStep step;

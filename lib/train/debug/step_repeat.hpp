@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-// A training step looked at closely, outside of training: when a run has diverged, and when that
-// step is repeated by another process.
+// Repeats a training step outside of training and examines it: when a run has diverged, and when
+// --replay-step repeats the step in another process.
 
 namespace trainctl::train {
 
 struct StepParts {
-  stage::Model& model;  // in the mode of training
+  stage::Model& model;  // must be in training mode
   stage::Loss& loss;
 };
 
@@ -23,27 +23,28 @@ struct RepeatOptions {
   double loss_scale = 1;
 };
 
-/// Of one batch alone: nothing is shared with other ranks or batches, clipped or averaged.
+/// The results for one batch alone: gradients are not reduced over ranks or batches, nor clipped or
+/// averaged.
 struct RepeatedStep {
-  at::Tensor outputs;                         // of the model, in float32
-  at::Tensor loss;                            // 0-d: the mean of the rows
-  at::Tensor row_losses;                      // float32 [rows]; undefined where they are not known
-  std::vector<stage::NamedTensor> gradients;  // of the weights that got one
-  std::vector<events::TensorSummary> layers;  // what each operator of the forward pass gave
-  std::string first;  // where the first value came up that is not finite; empty: nowhere
+  at::Tensor outputs;                         // of the model, as float32
+  at::Tensor loss;                            // 0-d: the mean over the rows
+  at::Tensor row_losses;                      // float32 [rows]; undefined: unknown
+  std::vector<stage::NamedTensor> gradients;  // of the weights that received one
+  std::vector<events::TensorSummary> layers;  // the outputs of each operator in the forward pass
+  std::string first;  // operator with the first non-finite output; empty: all are finite
 
+  /// Returns whether loss and gradients are finite.
   [[nodiscard]] bool is_finite() const;
 };
 
-/// Forward and backward pass of the batch, whose draws come from the generators as they stand.
-/// Weights, buffers and gradients are afterwards what they were. Works beside whatever else
-/// watches the operators of this thread.
+/// Runs a forward and backward pass of the batch from the current generator states, then restores
+/// weights, buffers and gradients. May be called while this thread's operators are being profiled.
 RepeatedStep repeat_step(const StepParts& parts, const device::DeviceBatch& batch,
                          const RepeatOptions& options);
 
-/// To compare two of them bit by bit.
+/// Hashes to compare two repetitions bit for bit.
 struct StepDigests {
-  std::string loss;  // exact_text
+  std::string loss;  // as exact_text() prints it
   std::string outputs;
   std::string gradients;
 
@@ -51,8 +52,8 @@ struct StepDigests {
 };
 StepDigests digests_of(const RepeatedStep& step);
 
-/// "inputs", "outputs", "loss", the weights and "gradient of ...", at most 200, those with values
-/// that are not finite first.
+/// Summarizes "inputs", "outputs", "loss", the weights and "gradient of ...": at most 200 tensors,
+/// those with non-finite values first.
 std::vector<events::TensorSummary> summaries_of(const stage::Model& model,
                                                 const device::DeviceBatch& batch,
                                                 const RepeatedStep& step);

@@ -77,9 +77,10 @@ std::vector<events::TensorSummary> offending_first(std::vector<events::TensorSum
 
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 18;  // elements, 1 MiB: below it a thread is not worth waking
+constexpr std::int64_t kGrain = 1 << 18;  // elements, 1 MiB: less is not worth a thread
 
-// Vectors of the widest kind that the processor has; the sanitizers cannot look into the choice.
+// target_clones selects the widest vectors of the processor at run time; sanitizers do not support
+// ifunc resolvers.
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -87,8 +88,8 @@ constexpr std::int64_t kGrain = 1 << 18;  // elements, 1 MiB: below it a thread 
 #define FOR_EVERY_CPU
 #endif
 
-/// Bit for bit one over the other: the highest bit of a value's is set where all bits of its
-/// exponent are, as in NaN and the infinities.
+/// ORs a mark of every value: the highest bit is set if all exponent bits of a value are set, as in
+/// NaN and infinity.
 FOR_EVERY_CPU std::uint32_t marks_of(const float* values, std::int64_t count) {
   std::uint32_t seen = 0;
   for (std::int64_t i = 0; i < count; ++i)

@@ -10,21 +10,23 @@
 
 namespace trainctl::train {
 
-/// Counts what is not finite, and tells the range and the mean of the rest. Waits for the device.
+/// Counts NaN and infinite elements, and computes range and mean of the others. Synchronizes with
+/// the device.
 events::TensorSummary summary_of(std::string name, const at::Tensor& tensor);
 
 inline bool is_bad(const events::TensorSummary& summary) {
   return summary.nan_count + summary.inf_count > 0;
 }
 
-/// Those with values that are not finite first, each part in its order; `most` of them.
+/// Moves the summaries with non-finite values to the front, otherwise keeps the order, and returns
+/// the first `most`.
 std::vector<events::TensorSummary> offending_first(std::vector<events::TensorSummary> summaries,
                                                    std::size_t most);
 
-/// Whether no element is NaN or infinite. Float32 on a CPU is read once, about as fast as the
-/// memory gives it, in any order of dimensions without gaps; everything else goes through ATen. On
-/// a GPU it waits for the device.
+/// Returns whether no element is NaN or infinite. Reads a dense float32 tensor on a CPU once, at
+/// about memory bandwidth; other tensors go through ATen. Synchronizes with a GPU.
 bool all_finite(const at::Tensor& tensor);
+/// Returns whether all tensors are finite.
 bool all_finite(at::TensorList tensors);
 
 }  // namespace trainctl::train

@@ -5,10 +5,11 @@
 
 namespace trainctl::train {
 
-/// Asks the session's stopper, on every rank about the same values, whether training should end.
+/// Asks the session's stopper whether training should end. Every rank asks with about the same
+/// values.
 class EarlyStopping final : public Observer {
  public:
-  /// `session` outlives it, and has a stopper.
+  /// `session` must outlive it and have a stopper.
   EarlyStopping(const Session& session, const Options& options)
       : session_(session), options_(options) {}
 
@@ -30,7 +31,8 @@ class EarlyStopping final : public Observer {
     }
   }
 
-  /// The run fails here and not earlier, so that the epoch is reported; nothing of it is saved.
+  /// A divergence fails the run here and not earlier, so that the epoch is reported. The epoch is
+  /// not saved.
   void on_epoch_report(LoopState& state) override {
     if (state.decision.diverged)
       state.diverged = {.what = state.decision.reason, .from_stopper = true};

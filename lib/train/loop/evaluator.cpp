@@ -13,7 +13,7 @@
 namespace trainctl::train {
 namespace {
 
-/// The one-dimensional tensors of all ranks, by rank, whose lengths may differ.
+/// Gathers one-dimensional tensors, whose lengths may differ between ranks, in the order of ranks.
 std::vector<at::Tensor> gather_of_any_length(dist::Communicator& communicator,
                                              const at::Tensor& tensor, const std::string& what) {
   const at::Tensor length = at::full({1}, tensor.numel(), tensor.options().dtype(at::kLong));
@@ -86,7 +86,7 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
       if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }
     if (!watch(i)) {
-      --runs_;  // it is to be done again
+      --runs_;  // the next call repeats this run
       return std::nullopt;
     }
   }

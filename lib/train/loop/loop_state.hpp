@@ -15,7 +15,7 @@
 
 namespace trainctl::train {
 
-/// Epoch and step, both counted from 0; files and messages count from 1.
+/// Epoch and step, both counted from 0. Files and messages count from 1.
 struct Position {
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;
@@ -32,14 +32,15 @@ struct Position {
   }
 };
 
-/// The digest of all training batches of a run, from the digests of its epochs. The epochs are kept
-/// one by one, because the state of a hash cannot be saved.
+/// The digest of all training batches of a run, computed from the digests of its epochs. The
+/// digests are stored one by one because a hash state cannot be saved.
 class RunDigest {
  public:
+  /// Adds the digest of a finished epoch.
   void add(std::uint64_t of_epoch) { of_epochs_.push_back(of_epoch); }
-  /// The pixels of an epoch were never seen: the run has no digest.
+  /// Records that the pixels of an epoch were not hashed, so that the run has no digest.
   void miss() { is_whole_ = false; }
-  /// XXH3, 16 hex digits; empty if an epoch was missed.
+  /// Returns an XXH3 hash as 16 hex digits; empty if miss() was called.
   [[nodiscard]] std::string hex() const {
     if (!is_whole_) return "";
     Hasher hasher;
@@ -56,55 +57,55 @@ class RunDigest {
   bool is_whole_ = true;
 };
 
-/// Why training should end before its last epoch.
+/// The reason to end training before its last epoch.
 enum class Stop { none, signal, time };
 
-/// Why the run has to end as diverged.
+/// The reason why the run must fail as diverged.
 struct DivergenceCause {
   std::string what;            // "the training loss is nan"
-  std::int64_t steps_ago = 0;  // a GPU reports late: so many steps before the current one
-  bool from_stopper = false;   // the loss is finite but rose: there is nothing to dump
+  std::int64_t steps_ago = 0;  // the bad step is this many before this one: a GPU reports late
+  bool from_stopper = false;   // the loss is finite but increased, so there is no step to dump
 };
 
-/// The progress of a run, and the values that its observers share.
+/// The progress of a run and the values that its observers share.
 struct LoopState {
   // Saved in checkpoints.
   Position position;
-  bool epoch_done = false;          // the epoch of `position`, with its validation
-  std::int64_t epochs_done = 0;     // of this process and of those before it
-  std::int64_t samples = 0;         // of all ranks, in the epoch
-  std::optional<double> monitored;  // the value of checkpoint.monitor in the epoch that is done
-  std::string early_reason;         // of early stopping
-  double begun = 0;          // on the session's clock, as if the run had never been interrupted
-  double lr = 0;             // of the last step
-  std::uint64_t digest = 0;  // of the epoch, this rank's part
+  bool epoch_done = false;       // whether the epoch of `position` and its validation are finished
+  std::int64_t epochs_done = 0;  // includes epochs of earlier processes
+  std::int64_t samples = 0;      // over all ranks, in this epoch
+  std::optional<double> monitored;  // the value of checkpoint.monitor in the finished epoch
+  std::string early_reason;         // why early stopping ended the run
+  double begun = 0;  // start on the session's clock, minus the run time of earlier processes
+  double lr = 0;     // of the last step
+  std::uint64_t digest = 0;  // of this rank's batches in this epoch
   RunDigest run_digest;
-  events::Timing earlier;  // of the epoch: the time that earlier processes spent on it
+  events::Timing earlier;  // the time that earlier processes spent on this epoch
 
-  // Of this process alone.
+  // Of this process only.
   bool resumed = false;
-  bool resumed_in_epoch = false;       // the next epoch was begun by another process
-  bool other_world = false;            // the checkpoint is of another number of ranks
+  bool resumed_in_epoch = false;       // an earlier process started the next epoch
+  bool other_world = false;            // the checkpoint was saved with another world size
   std::filesystem::path resumed_from;  // empty: a new run
-  std::int64_t samples_before = 0;     // of `samples`: before this process
+  std::int64_t samples_before = 0;     // part of `samples` that earlier processes read
   Stop stop = Stop::none;
-  std::string stop_reason;                          // set if the run ends before its last epoch
-  std::optional<DivergenceCause> diverged;          // the loop throws it after the hook that set it
-  std::int64_t batches = 0;                         // that this process trained on
-  const device::DeviceBatch* last_batch = nullptr;  // null: none yet
-  bool ranks_alike = true;               // after the last step: the ranks have the same weights
-  bool save_agreed = false;              // all ranks save after this step, because time has passed
-  double saved_at = 0;                   // on the session's clock
-  Position validation;                   // of the validation that runs
+  std::string stop_reason;                  // set if the run ends before its last epoch
+  std::optional<DivergenceCause> diverged;  // the loop throws it after the hook that set it
+  std::int64_t batches = 0;                 // number of batches that this process trained on
+  const device::DeviceBatch* last_batch = nullptr;  // null: no batch yet
+  bool ranks_alike = true;   // whether the ranks have equal weights after the last step
+  bool save_agreed = false;  // all ranks save after this step, because the save interval has passed
+  double saved_at = 0;       // on the session's clock
+  Position validation;       // of the running validation
   std::vector<events::TableRow> tables;  // of the epoch, such as confusion matrices
-  std::optional<double> logged_loss;     // of the last log point: the mean since the one before
-  stage::StopDecision decision;          // of early stopping, on the last epoch
-  events::EpochEnded report;             // of the epoch; its timing is of this process alone
-  dist::SyncStats exchanged;             // by this rank, in the epoch
+  std::optional<double> logged_loss;     // mean loss between the last two log points
+  stage::StopDecision decision;          // of early stopping, for the last epoch
+  events::EpochEnded report;             // its timing covers this process only
+  dist::SyncStats exchanged;             // by this rank in this epoch
   events::Finished finished;
-  bool end_is_saved = false;  // a run can resume from exactly where this one ended
+  bool end_is_saved = false;  // the last state is saved, so a run can resume without losing a step
 
-  /// The epoch and step that come next.
+  /// Returns the epoch and step that come next.
   [[nodiscard]] Position next() const {
     Position next = position;
     if (epoch_done) {
@@ -113,12 +114,13 @@ struct LoopState {
     }
     return next;
   }
-  /// That of a checkpoint of this state.
+  /// Returns the moment that identifies a checkpoint of this state.
   [[nodiscard]] checkpoint::Moment moment() const {
     const Position at = next();
     return {at.global_step, at.epoch, at.step_in_epoch > 0};
   }
-  /// All that checkpoints hold but `begun` and `earlier`, which depend on the time of the save.
+  /// Serializes everything in a checkpoint except `begun` and `earlier`, which depend on the time
+  /// of the save.
   void serialize(StateArchive& archive) {
     archive.group("position", [&] { position.serialize(archive); });
     archive.value("epoch_done", &epoch_done);
@@ -144,7 +146,7 @@ inline bool has_next_epoch(const Options& options, const LoopState& state) {
          lies_before(options.until_epoch);
 }
 
-/// checkpoint.every_n_steps asks for a checkpoint after this step.
+/// Returns whether checkpoint.every_n_steps requests a checkpoint after this step.
 inline bool saves_after_step(const Options& options, const LoopState& state) {
   const auto every = options.saving ? options.saving->every_n_steps : std::nullopt;
   return every && state.position.global_step % *every == 0;

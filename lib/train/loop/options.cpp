@@ -11,7 +11,7 @@ namespace trainctl::train {
 
 namespace {
 
-/// The scale of float16 gradients halves from 65,536 to 1 in 16 steps that are not finite.
+/// The float16 loss scale halves 16 times, from 65,536 to 1, in as many non-finite steps.
 constexpr std::int64_t kSkippedWhileScaling = 100;
 
 double seconds_of(const char* key, const std::string& text) {
@@ -64,7 +64,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.strategy = experiment.distributed.type;
   options.sync_every = experiment.distributed.sync_every.value_or(1);
   options.sync_batch_norm = trainer.sync_batchnorm;
-  if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
+  if (trainer.fast_dev_run) {  // only tests that the run works, and writes no files
     options.max_epochs = 1;
     options.sanity_steps = 0;
     options.save_best = options.save_last = false;

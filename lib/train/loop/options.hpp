@@ -11,36 +11,37 @@
 
 namespace trainctl::train {
 
-/// Which checkpoints are written, beside those after epochs, and of what. The files of weights that
-/// people take away are another matter.
+/// Which checkpoints are written in addition to those after epochs, and how. Exported weight files
+/// (best, last) are separate.
 struct Saving {
   bool asynchronous = true;
-  std::int64_t top_k = 1;  // of the best are kept; -1: all that were ever written
+  std::int64_t top_k = 1;  // number of best checkpoints to keep; -1: keep all
   std::optional<std::int64_t> every_n_steps;
   std::optional<double> every_s;
-  bool weights_only = false;  // no run can go on from them
+  bool weights_only = false;  // checkpoints without optimizer state, from which no run can resume
 };
 
-/// An average of the weights over steps.
+/// Options of the average of the weights over steps.
 struct Averaging {
-  std::optional<double> decay;               // of an exponential average; none: the mean of all
-  config::Auto<std::int64_t> every_n_steps;  // auto: those of an epoch
+  std::optional<double> decay;               // of an exponential average; nullopt: the mean of all
+  config::Auto<std::int64_t> every_n_steps;  // auto: the steps of one epoch
   std::int64_t start_epoch = 0;
   std::optional<spec::DecayWarmup> decay_warmup = {};
 };
 
-/// Nothing where the trainer averages nothing.
+/// Returns nullopt if the trainer does not average weights.
 std::optional<Averaging> averaging_of(const spec::Trainer& trainer);
 
-/// Whether the average takes in the weights after that step; `steps_per_epoch`: optimizer steps.
+/// Returns whether the average includes the weights after this step. `steps_per_epoch` counts
+/// optimizer steps.
 bool averages_step(const Averaging& options, std::int64_t steps_per_epoch,
                    std::int64_t global_step);
 
-/// What the loop does, with every `auto` and every implication of the experiment resolved.
+/// The options of the loop, with every `auto` and every implication of the experiment resolved.
 struct Options {
   at::Device device = at::kCPU;
   std::optional<std::int64_t> max_epochs = 1;
-  std::optional<std::int64_t> until_epoch;  // this start ends there; schedules are of max_epochs
+  std::optional<std::int64_t> until_epoch;  // this process stops there; schedules use max_epochs
   std::optional<std::int64_t> max_steps;
   std::optional<double> max_time_s;
   std::int64_t accumulate = 1;
@@ -51,26 +52,26 @@ struct Options {
   std::int64_t log_every = 50;      // steps
   ForwardOptions forward;
   std::optional<Averaging> averaging;
-  std::int64_t may_skip = 0;  // steps in a row that are not finite
+  std::int64_t may_skip = 0;  // allowed number of consecutive non-finite steps
   bool log_norms = false;
   std::optional<spec::Profiler> profiler;
   bool detect_anomaly = false;
   config::Auto<bool> cuda_graphs{false};
-  std::optional<std::string> capture_obstacle;  // as far as the experiment tells
+  std::optional<std::string> capture_obstacle;  // why the experiment rules out CUDA graphs
   bool pin_memory = true;
-  std::string monitor = "train/loss";  // decides which weights are best
+  std::string monitor = "train/loss";  // the metric that selects the best weights
   spec::Mode mode = spec::Mode::min;
   bool save_best = true;
   bool save_last = true;
   std::int64_t save_every = 1;   // epochs
-  bool save_on_best = false;     // after an epoch that is the best so far, too
-  std::optional<Saving> saving;  // absent: none are written
+  bool save_on_best = false;     // also after an epoch that is the best so far
+  std::optional<Saving> saving;  // nullopt: no checkpoints
   spec::Strategy strategy = spec::Strategy::ddp;
-  std::int64_t sync_every = 1;  // optimizer steps, of local_sgd
+  std::int64_t sync_every = 1;  // in optimizer steps, for local_sgd
   bool sync_batch_norm = false;
 };
 
-/// On one of `ranks`.
+/// Resolves the options for a run with `ranks` ranks.
 Options options_from(const spec::Experiment& experiment, at::Device device, int ranks = 1);
 
 }  // namespace trainctl::train

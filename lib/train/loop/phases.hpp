@@ -9,11 +9,11 @@
 
 namespace trainctl::train {
 
-/// What the loop does at the moment: for the timer, for NVTX ranges, for the supervisor (which
-/// limits the time of a phase) and for the report of a failure.
+/// Tracks what the loop is doing: for the timer, for NVTX ranges, for the supervisor, which limits
+/// the time of a phase, and for error reports.
 class Phases {
  public:
-  /// `state` outlives it: its step is stamped.
+  /// `state` must outlive it: its step is written to the heartbeat.
   Phases(const Session& session, const Options& options, const LoopState& state)
       : session_(session),
         state_(state),
@@ -29,21 +29,22 @@ class Phases {
 
   [[nodiscard]] PartTimer& timer() { return timer_; }
   [[nodiscard]] events::Timing so_far() const { return timer_.so_far(); }
-  /// The clock as read at the last switch.
+  /// Returns the clock's value at the last switch.
   [[nodiscard]] double now() const { return timer_.last_reading(); }
   [[nodiscard]] events::Phase current() const { return current_; }
-  /// Before the first batch of an optimizer step.
+  /// Called before the first batch of an optimizer step.
   void begin_step() {
     if (ranges_) ranges_->begin_step();
   }
-  /// Switches within a step. It restores nothing, unlike PhaseScope: that would cost another
-  /// reading of the clock, and on a GPU another event.
+  /// Switches the part within a step. Unlike PhaseScope it restores nothing, which would cost
+  /// another clock reading, and on a GPU another event.
   void switch_to(Part part) { timer_.enter(part); }
   void enter(events::Phase phase) {
     current_ = phase;
     stamp(phase);
   }
-  /// Reports the phase to the supervisor alone, for example while the first batch is awaited.
+  /// Reports the phase to the supervisor only, for example while the loop waits for the first
+  /// batch.
   void stamp(events::Phase phase) const {
     if (session_.heartbeat != nullptr)
       session_.heartbeat->stamp(phase, state_.position.global_step);
@@ -53,15 +54,15 @@ class Phases {
   const Session& session_;
   const LoopState& state_;
   PartTimer timer_;
-  std::optional<PartRanges> ranges_;  // with profiler.nvtx
+  std::optional<PartRanges> ranges_;  // set if profiler.nvtx is on
   events::Phase current_ = events::Phase::startup;
 };
 
-/// Sets the phase for the lifetime of the object, then restores the previous one. An exception that
-/// passes leaves the phase, since the report of the failure names it.
+/// Sets the phase for the lifetime of the object, then restores the previous one. If an exception
+/// passes, the phase stays, because the error report names it.
 class PhaseScope {
  public:
-  /// Without `phase` only timer and NVTX ranges follow.
+  /// Without `phase`, only the timer and NVTX ranges change.
   PhaseScope(Phases& phases, Part part, std::optional<events::Phase> phase = std::nullopt)
       : phases_(phases),
         part_before_(phases.timer().current()),
@@ -76,7 +77,7 @@ class PhaseScope {
     try {
       phases_.switch_to(part_before_);
       if (phase_before_) phases_.enter(*phase_before_);
-    } catch (...) {  // an error of the GPU, which the next call to it reports again
+    } catch (...) {  // a GPU error; the next CUDA call reports it again
     }
   }
   PhaseScope(const PhaseScope&) = delete;

@@ -62,8 +62,8 @@ void ProgressReporter::on_validation_end(LoopState& state) {
   if (session_.validation != nullptr) report_skipped("val", *session_.validation);
 }
 
-/// The rank's own share is of this process alone; the epoch is reported as a whole, with the time
-/// of the processes that began it. Shares of a device, a CPU and a disk stay those of this process.
+/// The rank's own report covers this process only. The epoch's report includes the time of earlier
+/// processes; only device, CPU and disk utilization are of this process.
 void ProgressReporter::on_epoch_report(LoopState& state) {
   if (session_.communicator.place().world_size > 1) report_rank(state);
   if (!leads_) return;
@@ -88,7 +88,7 @@ void ProgressReporter::show(events::Phase phase, const Position& position, doubl
   phases_.stamp(phase);
   if (!leads_ || time - last_progress_ < kProgressInterval) return;
   last_progress_ = time;
-  // Reading the loss of a GPU would wait for it.
+  // Reading the loss from a GPU would synchronize with the device.
   const bool reads_loss = phase == events::Phase::train && options_.device.is_cpu();
   if (reads_loss && now().weight > progress_mark_.weight) {
     const Mark before = std::exchange(progress_mark_, now());
@@ -122,13 +122,13 @@ void ProgressReporter::log(LoopState& state) {
     state.diverged = {fmt::format("the training loss is {}", *loss)};
 }
 
-/// Names each damaged sample that a loader replaced (dataset.on_error: skip), once a run.
+/// Warns about each damaged sample that a loader replaced (dataset.on_error: skip), once per run.
 void ProgressReporter::report_skipped(const std::string& split, const data::Loader& loader) {
   for (const data::SkippedSample& sample : loader.skipped()) {
     if (!skipped_.insert(split + '\0' + sample.name).second) continue;
     const std::string text = fmt::format("dataset.{}: another sample takes the place of {}: {}",
                                          split, sample.name, sample.reason);
-    log::get().warn("{}", printable(text));  // the rank's log, which stays in the run folder
+    log::get().warn("{}", printable(text));  // this rank's log file in the run folder
     session_.emit(events::Warning{text, split + "/" + sample.name});
   }
 }

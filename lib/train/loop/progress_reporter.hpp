@@ -11,9 +11,10 @@
 
 namespace trainctl::train {
 
-/// Reports the progress of training: to the supervisor's page at every step, to the progress bar a
-/// few times a second, to the log every trainer.log_every_n_steps; at the end of an epoch metrics,
-/// tables and times. Only rank 0 reports progress; each rank reports its share of the time.
+/// Reports the progress of training: to the supervisor's heartbeat at every step, to the progress
+/// bar a few times per second, to the log every trainer.log_every_n_steps; at the end of an epoch
+/// metrics, tables and times. Only rank 0 reports progress; each rank reports its share of the
+/// time.
 class ProgressReporter final : public Observer {
  public:
   ProgressReporter(const Session& session, const Options& options, const Phases& phases,
@@ -28,11 +29,11 @@ class ProgressReporter final : public Observer {
   void on_run_end(LoopState& state) override;
 
   [[nodiscard]] std::string_view state_key() const override { return "reporter"; }
-  /// What a log line in the middle of an epoch takes from those before it.
+  /// Serializes what a log line in the middle of an epoch needs from the steps before it.
   void serialize(StateArchive& archive) override;
 
  private:
-  /// Sums of the meter at some step.
+  /// Sums of the meter at a step.
   struct Mark {
     double total = 0;
     double weight = 0;
@@ -43,8 +44,8 @@ class ProgressReporter final : public Observer {
     }
   };
   [[nodiscard]] Mark now() const { return {step_.meter().total(), step_.meter().weight()}; }
-  /// The mean loss since the last log point, over all ranks; nothing if every loss since then was
-  /// skipped.
+  /// Returns the mean loss since the last log point over all ranks; nullopt if every loss since
+  /// then was skipped.
   std::optional<double> mean_since_log();
   void log(LoopState& state);
   void show(events::Phase phase, const Position& position, double time);
@@ -62,7 +63,7 @@ class ProgressReporter final : public Observer {
   std::optional<double> shown_loss_;
   Mark progress_mark_;
   Mark log_mark_;
-  std::int64_t reported_steps_ = 0;  // the global step up to which report_rank() has reported
+  std::int64_t reported_steps_ = 0;  // global step up to which report_rank() has reported
   std::set<std::string> skipped_;    // samples that were reported, with their split
 };
 

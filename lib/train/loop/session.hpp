@@ -18,19 +18,19 @@ namespace trainctl::train {
 
 using EventSink = std::function<void(const events::Event&)>;
 
-/// What a model is measured with, on one split. All of it outlives the Evaluator.
+/// What an Evaluator needs to evaluate a model on one split. All members outlive the Evaluator.
 struct Evaluation {
   stage::Model& model;
   stage::Loss& loss;
   std::vector<std::unique_ptr<stage::Metric>>& metrics;
   data::Loader& loader;
   std::string split;            // "val": its values are called val/loss, val/accuracy, ...
-  std::int64_t batch_size = 0;  // rows of a full batch of one rank
+  std::int64_t batch_size = 0;  // rows of a full batch on one rank
   dist::Communicator& communicator;
-  bool labeled = true;  // else the outputs alone are wanted: neither loss nor metrics
+  bool labeled = true;  // false: neither loss nor metrics are computed, only outputs
 };
 
-/// What the loop works with; owned by the engine or by a test, and alive as long as the loop.
+/// The objects that the loop uses. The engine or a test owns them, and they outlive the loop.
 struct Session {
   stage::Model& model;
   stage::Loss& loss;
@@ -40,16 +40,16 @@ struct Session {
   std::vector<std::unique_ptr<stage::Metric>>& metrics;
   data::Loader& train;
   data::Loader* validation = nullptr;  // null: no validation
-  std::int64_t batch_size = 0;         // rows of a full batch of one rank
+  std::int64_t batch_size = 0;         // rows of a full batch on one rank
   dist::Communicator& communicator;
   dist::BucketOptions buckets;
   const Clock& clock;
   EventSink emit;
   events::Heartbeat* heartbeat = nullptr;
   const volatile int* stop_signal = nullptr;
-  std::filesystem::path run_dir;     // checkpoints/ is written below it
-  checkpoint::Manifest origin = {};  // version, config_hash and facts, as each manifest tells them
-  int cores = 0;                     // that this rank may use; 0: not known
+  std::filesystem::path run_dir;     // checkpoints/ is created in it
+  checkpoint::Manifest origin = {};  // version, config_hash and facts for every manifest
+  int cores = 0;                     // CPU cores that this rank may use; 0: unknown
 };
 
 }  // namespace trainctl::train

@@ -17,7 +17,7 @@
 namespace trainctl::train {
 namespace {
 
-/// The sums of the metrics, for a validation that is given up: it uses them up.
+/// Backs up the sums of the metrics: a validation overwrites them, and it may be canceled.
 class KeptSums {
  public:
   explicit KeptSums(const Session& session) : session_(session) {
@@ -36,8 +36,8 @@ class KeptSums {
   std::vector<at::Tensor> sums_;
 };
 
-/// The digest of the epoch over all ranks; nothing if the pixels were never seen, but on a device.
-/// A rank whose device had less memory free may see pixels where another sees none.
+/// Returns the digest of the epoch over all ranks; nullopt if some rank did not see the pixels on
+/// the host. A rank whose device has less free memory may see pixels where another rank does not.
 std::optional<std::uint64_t> digest_over_ranks(const Session& session, std::uint64_t digest) {
   const at::Tensor sums = at::empty({2}, at::kLong);
   auto* values = reinterpret_cast<std::uint64_t*>(sums.mutable_data_ptr<std::int64_t>());
@@ -77,7 +77,7 @@ Kind& TrainLoop::add_observer(Arguments&&... arguments) {
   return made;
 }
 
-/// The order here is the order in which they are called.
+/// The loop calls the observers in the order in which they are created here.
 void TrainLoop::make_observers() {
   const std::int64_t steps =
       (session_.train.batches_per_epoch() + options_.accumulate - 1) / options_.accumulate;
@@ -133,7 +133,7 @@ bool TrainLoop::next_epoch() {
   return true;
 }
 
-/// Returns false if the epoch is not to be finished: a signal.
+/// Returns false if a signal ends the run before the end of the epoch.
 bool TrainLoop::train_epoch() {
   phases_.enter(events::Phase::train);
   phases_.stamp(events::Phase::load);
@@ -172,7 +172,7 @@ void TrainLoop::train_batch(std::int64_t index) {
   phases_.switch_to(Part::data_wait);
   const data::Batch* batch = session_.train.next();
   ASSERT(batch != nullptr);
-  // The supervisor counts the time of the first step from here.
+  // The supervisor measures the time of the first step from here.
   if (state_.batches == 0) phases_.stamp(events::Phase::startup);
   phases_.switch_to(Part::h2d);
   const device::DeviceBatch& on_device = feed_->put(*batch);
@@ -205,7 +205,8 @@ void TrainLoop::begin_step(std::int64_t first_batch) {
   step_.begin_step(state_.lr, session_.scheduler.momentum(at.epoch, at.global_step));
 }
 
-/// Metrics, validation, best weights, early stopping, the event. Returns false after a signal.
+/// Computes metrics, validates, updates the best weights, checks early stopping and emits the
+/// event. Returns false after a signal.
 bool TrainLoop::finish_epoch() {
   state_.report = {};
   state_.report.epoch = state_.position.epoch;
@@ -224,7 +225,7 @@ bool TrainLoop::finish_epoch() {
   return state_.stop != Stop::signal;
 }
 
-/// Returns false after a signal during the validation, which then is to be done again.
+/// Returns false after a signal during the validation; a resumed run repeats the validation.
 bool TrainLoop::evaluate_epoch() {
   const KeptSums sums(session_);
   const Evaluation training = evaluation_of(session_, session_.train, "train");
@@ -235,7 +236,7 @@ bool TrainLoop::evaluate_epoch() {
   broadcast_buffers(session_);
   guard_->check_weights(state_);
   const AveragedWeights averaged(averaging_ != nullptr ? &averaging_->averager() : nullptr);
-  if (averaging_ != nullptr) broadcast_buffers(session_);  // what is evaluated is what rank 0 saves
+  if (averaging_ != nullptr) broadcast_buffers(session_);  // rank 0 saves what is evaluated here
   if (evaluator_ && (state_.position.epoch + 1) % options_.validate_every == 0) {
     const auto validation = validate(std::nullopt);
     if (!validation) {
@@ -252,7 +253,7 @@ bool TrainLoop::evaluate_epoch() {
   return true;
 }
 
-/// Returns nothing after a signal.
+/// Returns nullopt after a signal.
 std::optional<events::Metrics> TrainLoop::validate(std::optional<std::int64_t> limit) {
   const PhaseScope scope(phases_, Part::eval, events::Phase::validate);
   phases_.stamp(events::Phase::load);
@@ -304,16 +305,16 @@ events::Finished TrainLoop::finish() {
   finished.global_step = state_.position.global_step;
   finished.data_digest = state_.run_digest.hex();
   finished.stop_reason = state_.stop_reason;
-  notify(&Observer::on_run_end);  // which adds the digest of the weights that the run leaves
+  notify(&Observer::on_run_end);  // adds the digest of the final weights
   return finished;
 }
 
 void TrainLoop::rescue(ErrorKind cause) noexcept {
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
-  if (lost && !options_.device.is_cpu()) return;  // an exchange that never ends may hold the device
+  if (lost && !options_.device.is_cpu()) return;  // a pending collective may block the device
   try {
-    step_.drop_graph();  // its memory would count as taken
-  } catch (...) {        // the failure that ends the run is reported, this one is its consequence
+    step_.drop_graph();  // its memory would otherwise count as used
+  } catch (...) {        // the first failure is reported, and this one only follows from it
   }
   for (const auto& observer : observers_) observer->on_failure(state_, cause);
 }

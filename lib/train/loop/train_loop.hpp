@@ -12,28 +12,28 @@
 
 namespace trainctl::train {
 
-/// Epochs, steps, validation and the end of a run. It knows the interfaces of the stages, never a
-/// concrete one; what is not training itself is done by observers.
+/// Runs epochs, steps, validation and the end of a run. It uses the interfaces of the stages, never
+/// a concrete stage; everything other than training itself is done by observers.
 class TrainLoop {
  public:
-  /// Gives all ranks rank 0's weights. `session` outlives the loop.
+  /// Broadcasts the weights of rank 0 to all ranks. `session` must outlive the loop.
   TrainLoop(const Session& session, Options options);
 
-  /// Before run(): continues from a checkpoint, see TrainingState::restore().
+  /// Resumes from a checkpoint, see TrainingState::restore(). Call it before run().
   void resume(const std::filesystem::path& checkpoint, PartialEpoch epoch = PartialEpoch::resume) {
     training_.restore(checkpoint, epoch);
   }
   /// Trains to the end and returns the last event. Throws Error(diverged) if a loss, a gradient or
   /// weights are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang) if
-  /// another rank is lost.
+  /// another rank fails.
   events::Finished run();
-  /// After run() threw: writes what is worth keeping, and frees the memory of captured steps. Never
-  /// throws, so that it hides no cause.
+  /// Writes what is worth keeping after run() has thrown, and frees the memory of CUDA graphs.
+  /// Never throws, so that the original error is reported.
   void rescue(ErrorKind cause) noexcept;
 
   [[nodiscard]] const LoopState& state() const { return state_; }
   [[nodiscard]] events::Phase phase() const { return phases_.current(); }
-  /// Buckets in which gradients are exchanged, see GradSync::layout().
+  /// Describes the gradient buckets, see GradSync::layout().
   [[nodiscard]] std::string buckets() const { return sync_->layout(); }
 
  private:
@@ -59,7 +59,7 @@ class TrainLoop {
   Options options_;
   LoopState state_;
   Phases phases_;
-  std::unique_ptr<Saver> saver_;  // null: no checkpoints. Made before the ranks meet
+  std::unique_ptr<Saver> saver_;  // null: no checkpoints. Constructed before the first collective
   std::unique_ptr<dist::GradSync> sync_;
   std::unique_ptr<device::Feed> feed_;
   StepRunner step_;
@@ -67,7 +67,7 @@ class TrainLoop {
   Observers observers_;
   TrainingState training_;
   NumericsGuard* guard_ = nullptr;        // one of the observers
-  WeightAveraging* averaging_ = nullptr;  // one of them; null: there is none
+  WeightAveraging* averaging_ = nullptr;  // one of the observers; null: no averaging
   std::int64_t step_rows_ = 0;            // of the optimizer step, over all ranks
 };
 

@@ -11,18 +11,18 @@
 namespace trainctl::train {
 namespace {
 
-constexpr double kBlock = 0.01;       // seconds of one timed block, if a step is shorter
+constexpr double kBlock = 0.01;       // minimum duration of one timed block, in seconds
 constexpr double kMostSeconds = 2.0;  // seconds after which no new round begins
 constexpr int kRounds = 5;
 constexpr double kWorthIt = 1.15;
-constexpr double kStepBudget = 0.5;  // seconds after which no step begins
+constexpr double kStepBudget = 0.5;  // seconds after which no new step begins
 constexpr std::size_t kMostSteps = 50;
-constexpr double kMargin = 1.15;  // what is measured may be off by so much
+constexpr double kMargin = 1.15;  // tolerance for the error of the estimates
 
-/// Takes so many steps, and returns when their work is done.
+/// Runs the given number of steps and returns when they have finished.
 using Steps = std::function<void(int)>;
 
-/// Seconds of a step, one number for each round.
+/// Seconds per step, one value for each round.
 struct Turns {
   std::vector<double> one;
   std::vector<double> other;
@@ -34,11 +34,11 @@ double timed(const Steps& take, const Clock& clock, int steps) {
   return (clock.now() - begin) / steps;
 }
 
-/// Times two ways to take a step in turns, after one step of each to warm up. A round takes as many
-/// steps of each as 10 ms hold.
+/// Times two variants of a step alternately, after one warm-up step of each. A round runs as many
+/// steps of each variant as fit in 10 ms.
 Turns time_in_turns(const Steps& one, const Steps& other, const Clock& clock) {
   const double begin = clock.now();
-  other(1);  // allocations and thread pools belong to neither side
+  other(1);  // neither variant should pay for allocations and the start of thread pools
   one(1);
   const int steps =
       static_cast<int>(std::clamp(kBlock / std::max(timed(one, clock, 1), 1e-9), 1.0, 100.0));

@@ -10,26 +10,28 @@
 
 namespace trainctl::train {
 
+/// A number of threads and the reason for it.
 struct ThreadChoice {
   int threads = 1;
   std::string why;    // "probe: 2 threads take 1.70x of 1"
-  double step_s = 0;  // of a step with so many threads; 0: not measured
-  double taken = 0;   // share of the cores that others took meanwhile; 0: the machine was quiet
+  double step_s = 0;  // seconds of a step with this number of threads; 0: not measured
+  double taken = 0;   // share of the cores that other processes used; 0: the machine was idle
 };
 
+/// The input of probe_threads().
 struct ThreadProbe {
-  int most = 2;                          // threads to compare with one
+  int most = 2;                          // number of threads to compare with one
   std::function<void()> step;            // one step of a throwaway model
   std::function<void(int)> set_threads;  // at::set_num_threads
 };
 
-/// Times steps with one and with `most` threads, in turns: up to five rounds, none of which begins
-/// after two seconds. Leaves the faster number set. More threads only where the median is at least
-/// 1.15 times faster: next to other work they lose more than they win.
+/// Times steps with one and with `most` threads alternately: up to five rounds, none of which
+/// begins after two seconds. Sets the chosen number. Chooses `most` only if its median is at least
+/// 1.15 times faster, because next to other load more threads lose more than they gain.
 ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
 
-/// Seconds of a step, the median of a few after two for warming up: half a second, or two long
-/// steps.
+/// Returns the median seconds of a step, after two warm-up steps. Runs for half a second, or for
+/// two steps if they are long.
 double time_steps(const std::function<void()>& step, const Clock& clock);
 
 /// The memory format of images and of convolution weights.
@@ -40,19 +42,19 @@ struct LayoutChoice {
 
 /// The floating-point operations of a model's forward pass.
 struct LayoutFacts {
-  std::int64_t flops = 0;              // of all operators that are counted
-  std::int64_t convolution_flops = 0;  // of two-dimensional convolutions, see image_convolution()
+  std::int64_t flops = 0;              // of all operators that FlopCounter counts
+  std::int64_t convolution_flops = 0;  // of 2-d convolutions, see is_image_convolution()
 };
 
 inline constexpr const char* kNoConvolutions = "the model has no convolutions of images";
 
-/// Returns whether a GPU's kernels of this precision gain by channels-last images: those of 16
-/// bits.
+/// Returns whether GPU kernels of this precision are faster with channels-last images: the 16-bit
+/// ones are.
 bool gains_by_channels_last(spec::Precision precision);
 
-/// The rule of trainer.channels_last=auto on a GPU in 16 bits: channels last where at least two
-/// thirds of the operations are convolutions of images. It measures no time, so that every machine
-/// and every run choose the same.
+/// Decides trainer.channels_last=auto for 16-bit training on a GPU: channels last if at least two
+/// thirds of the operations are convolutions of images. It measures no time, so every machine and
+/// every run chooses the same.
 LayoutChoice choose_layout(const LayoutFacts& facts);
 
 /// The same step of a throwaway model in both memory formats.
@@ -61,28 +63,30 @@ struct LayoutProbe {
   std::function<void()> channels_last;
 };
 
-/// The probe of trainer.channels_last=auto on a CPU, where the operations do not tell. Times both
-/// formats in turns, as probe_threads() does. Chooses channels last where the median is at least
-/// 1.15 times as fast and no round is slower, so that each run on a machine chooses the same.
+/// Decides trainer.channels_last=auto on a CPU, where the number of operations predicts little.
+/// Times both formats alternately like probe_threads(). Chooses channels last if the median is at
+/// least 1.15 times as fast and no round is slower, so that every run on a machine chooses the
+/// same.
 LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock);
 
-/// What decides whether blocks are computed again, in bytes.
+/// The memory that decides trainer.activation_checkpointing, in bytes.
 struct StepMemory {
   std::int64_t activations = 0;  // of a step with the run's batch
-  std::int64_t rest = 0;         // all else that the step needs: weights, gradients, the batch
-  std::int64_t free = 0;         // before any of it is there
+  std::int64_t rest = 0;  // everything else that the step needs: weights, gradients, the batch
+  std::int64_t free = 0;  // before anything of the step is allocated
 };
 
+/// Whether to use activation checkpointing, and why.
 struct RecomputeChoice {
   bool recomputes = false;
   std::string why;  // "activations take about 9.1 GiB of 6.0 GiB free: blocks are recomputed";
-                    // empty: it was asked for
+                    // empty: the user requested it
 };
 
-/// Blocks are computed again only where the step would not fit otherwise.
+/// Turns on activation checkpointing only if the step would not fit otherwise.
 RecomputeChoice choose_recompute(const StepMemory& memory);
 
-/// The smallest of what the ranks bring, on each of them.
+/// Returns the smallest value over all ranks, on every rank.
 std::int64_t least_of_ranks(std::int64_t mine, dist::Communicator& communicator);
 
 }  // namespace trainctl::train

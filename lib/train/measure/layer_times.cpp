@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kBefore = "(before the first layer)";
 constexpr const char* kLoss = "(loss)";
 
-/// Numbers of the parts that a step's time is split into.
+/// Indices of the parts that a step's time is divided into.
 constexpr std::size_t kElsewhere = 0;
 std::size_t forward_part(std::size_t layer) { return 2 * layer + 1; }
 std::size_t backward_part(std::size_t layer) { return 2 * layer + 2; }
@@ -46,7 +46,7 @@ class LayerTimes::State final : public LayerTrace {
     ++steps_;
     if (!line_) return;
     add_late_step();
-    line_->mark(kElsewhere);  // the time between two steps is the second one's
+    line_->mark(kElsewhere);  // the time between two steps belongs to the second one
   }
 
   [[nodiscard]] std::int64_t steps() const { return steps_; }
@@ -65,13 +65,13 @@ class LayerTimes::State final : public LayerTrace {
   }
 
  private:
-  /// What is noted of a layer apart from its times.
+  /// What is recorded for a layer apart from its times.
   struct Notes {
     std::string name;
     std::map<std::string, double> kinds;  // host seconds of the operators that take its parameters
     std::int64_t calls = 0;
     std::int64_t flops = 0;
-    std::int64_t operators = 0;  // of the forward pass, those without parameters too
+    std::int64_t operators = 0;  // of the forward pass, including those without parameters
     std::vector<std::int64_t> output;
   };
 
@@ -85,7 +85,8 @@ class LayerTimes::State final : public LayerTrace {
     if (name == "backward") enter(LayerPass::none);
   }
 
-  /// A parameter's own node runs what exchanges gradients, too: that is no layer's.
+  /// The AccumulateGrad node of a parameter has no sequence number. It also runs the gradient
+  /// all-reduce, which belongs to no layer.
   void node_begins(const LayerFrame& frame, const at::RecordFunction& node) override {
     switch_to(node.seqNr() < 0 ? kElsewhere : backward_part(layer_at(frame.place)));
   }
@@ -100,7 +101,7 @@ class LayerTimes::State final : public LayerTrace {
     const std::size_t layer = layer_at(frame.place);
     if (call.outermost && frame.node.empty()) switch_to(forward_part(layer));
     if (call.outermost && !frame.node.empty() && at::GradMode::is_enabled())
-      switch_to(backward_part(layer));  // of the layer that is computed again
+      switch_to(backward_part(layer));  // the layer is being recomputed
     count_flops(layers_[layer], op, call);
   }
 
@@ -129,7 +130,7 @@ class LayerTimes::State final : public LayerTrace {
     return found == by_name_.end() ? 0 : found->second;
   }
 
-  /// What a counted operator calls inside is part of it.
+  /// Counts an operator once: operators that it calls are part of it.
   void count_flops(Notes& notes, const at::RecordFunction& op, LayerCall& call) {
     if (counted_ > 0) return;
     const std::int64_t flops = flops_of(op.name(), op.inputs());
@@ -139,7 +140,7 @@ class LayerTimes::State final : public LayerTrace {
     ++counted_;
   }
 
-  /// What has run since the last call was of the part before.
+  /// Attributes the time since the last call to the current part and switches to `part`.
   void switch_to(std::size_t part) {
     const double now = clock_.now();
     if (line_) {
@@ -172,13 +173,14 @@ class LayerTimes::State final : public LayerTrace {
   }
 
   const Clock& clock_;
-  std::vector<Notes> layers_;  // as their parameters come, between what precedes them and the loss
+  std::vector<Notes> layers_;  // in the order of their parameters; the first is the code before the
+                               // layers, the last is the loss
   std::vector<double> seconds_;              // by part
-  std::unique_ptr<device::EventLine> line_;  // null: the host's clock tells
+  std::unique_ptr<device::EventLine> line_;  // null: times come from the host's clock
   std::unordered_map<std::string, std::size_t> by_name_;
   double last_reading_ = 0;
   std::size_t part_ = kElsewhere;
-  int counted_ = 0;  // the operators that run and are counted
+  int counted_ = 0;  // depth of running operators that are counted
   std::int64_t steps_ = 0;
 };
 

@@ -13,7 +13,7 @@ const void* memory_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-/// Where libtorch keeps a trace for each thread; its own tools use other kinds.
+/// The slot of the thread-local debug info for a trace. libtorch's own tools use other kinds.
 constexpr c10::DebugInfoKind kind_of(LayerUse use) {
   return use == LayerUse::watch ? c10::DebugInfoKind::PRODUCER_INFO
                                 : c10::DebugInfoKind::MOBILE_RUNTIME_INFO;
@@ -53,7 +53,7 @@ void LayerTrace::enter(LayerPass pass) {
   if (pass != LayerPass::forward) return;
   made_by_.clear();
   last_ = {};
-  names_.clear();  // a parameter may have got other memory since
+  names_.clear();  // parameters may have been reallocated
   for (const auto& [name, tensor] : parameters_) names_[memory_of(tensor)] = name;
 }
 
@@ -117,9 +117,9 @@ void LayerTrace::stand_at(LayerFrame& frame, std::string_view op,
   last_ = frame.place;
 }
 
-/// Nodes are numbered in the order in which the operators of a thread made them.
+/// Sequence numbers of nodes increase in the order in which a thread's operators created them.
 LayerPlace LayerTrace::made_by(const at::RecordFunction& node) const {
-  if (node.seqNr() < 0) return last_;  // a parameter's own node
+  if (node.seqNr() < 0) return last_;  // the AccumulateGrad node of a parameter
   const std::pair key(node.forwardThreadId(), static_cast<std::uint64_t>(node.seqNr()));
   const auto after = made_by_.upper_bound(key);
   if (after == made_by_.begin() || std::prev(after)->first.first != key.first) return {};
@@ -138,7 +138,7 @@ void LayerScope::on_end(const at::RecordFunction& function, at::ObserverContext*
   if (trace != nullptr) trace->end(function, context);
 }
 
-/// Callbacks are plain functions, which find their trace by its kind.
+/// Callbacks are plain functions and find their trace by the kind of debug info.
 at::RecordFunctionCallback LayerScope::callback(LayerUse use) {
   using Scope = at::RecordScope;
   constexpr auto kWatch = kind_of(LayerUse::watch);

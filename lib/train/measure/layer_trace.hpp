@@ -16,60 +16,61 @@
 #include <utility>
 #include <vector>
 
-// Which layer an operator of a training step belongs to. A layer is known by its parameters, so
-// every model has them, scripted ones too; an operator without parameters stands after the layer
-// before it. In the backward pass each node is traced to the operator that made it.
+// Finds the layer that an operator of a training step belongs to. Layers are identified by their
+// parameters, so this works for every model, scripted ones too. An operator without parameters
+// belongs to the layer before it. In the backward pass each node is traced to the operator that
+// created it.
 
 namespace trainctl::train {
 
 enum class LayerPass { none, forward, loss, backward };
 
-/// Where an operator stands in the model.
+/// The position of an operator in the model.
 struct LayerPlace {
-  std::string layer;  // empty: before the first one
+  std::string layer;  // empty: before the first layer
   std::string op;     // "conv2d"
-  bool owns = false;  // the layer's own parameter goes into it
+  bool owns = false;  // a parameter of the layer is an input
   LayerPass pass = LayerPass::none;
 };
 
-/// A pass, or a node of the backward pass; what a node computes again is below it.
+/// A pass, or a node of the backward pass, which encloses the operators that it recomputes.
 struct LayerFrame {
   LayerPlace place;
   std::string node;  // "ConvolutionBackward0"; empty: a pass
-  int depth = 0;     // of operators within operators
+  int depth = 0;     // nesting depth of operators
 };
 
 struct LayerCall : at::ObserverContext {
-  std::vector<at::Tensor> inputs;  // of an outermost one
-  bool outermost = false;          // else another one calls it
-  bool marked = false;             // by whoever listens
+  std::vector<at::Tensor> inputs;  // empty for nested calls
+  bool outermost = false;          // false: another operator calls it
+  bool marked = false;             // set by the derived class
 };
 
-/// Follows the operators of a step through the model; whoever listens derives from it. Operators
-/// that a listener calls are not seen.
+/// Follows the operators of a step through the model. Derived classes override the hooks; operators
+/// that a hook calls are not reported.
 class LayerTrace : public c10::DebugInfoBase {
  public:
   explicit LayerTrace(const stage::Model& model) : parameters_(model.parameters()) {}
 
-  /// What follows belongs to this pass; a forward pass begins a step anew.
+  /// Attributes the following operators to `pass`. A forward pass starts a new step.
   virtual void enter(LayerPass pass);
 
  protected:
   [[nodiscard]] LayerPass pass() const { return pass_; }
-  /// The name of a parameter whose memory this is; null: of none.
+  /// Returns the name of the parameter that shares this tensor's memory, or null.
   [[nodiscard]] const std::string* parameter_of(const at::Tensor& tensor) const;
 
  private:
   friend class LayerScope;
 
   virtual void node_begins(const LayerFrame& /*frame*/, const at::RecordFunction& /*node*/) {}
-  /// The frame is that of what encloses the node.
+  /// Receives the frame that encloses the node.
   virtual void node_ends(const LayerFrame& /*outer*/) {}
   virtual void operator_begins(const LayerFrame& /*frame*/, const at::RecordFunction& /*op*/,
                                LayerCall& /*call*/) {}
   virtual void operator_ends(const LayerFrame& /*frame*/, const at::RecordFunction& /*op*/,
                              const LayerCall& /*call*/) {}
-  /// A part of the step that the trainer names: "forward", "backward".
+  /// Receives the user scopes of the trainer: "forward", "backward".
   virtual void scope_begins(const std::string& /*name*/) {}
   virtual void scope_ends(const std::string& /*name*/) {}
 
@@ -80,18 +81,19 @@ class LayerTrace : public c10::DebugInfoBase {
   [[nodiscard]] LayerPlace made_by(const at::RecordFunction& node) const;
 
   std::vector<stage::NamedTensor> parameters_;
-  std::unordered_map<const void*, std::string> names_;                     // by memory
-  std::map<std::pair<std::uint64_t, std::uint64_t>, LayerPlace> made_by_;  // [thread, number]
+  std::unordered_map<const void*, std::string> names_;                     // by memory address
+  std::map<std::pair<std::uint64_t, std::uint64_t>, LayerPlace> made_by_;  // [thread, sequence]
   std::vector<LayerFrame> frames_ = std::vector<LayerFrame>(1);
   LayerPlace last_;
   LayerPass pass_ = LayerPass::none;
 };
 
-/// Two listeners at a time, one of each use.
+/// Two traces can be active at a time, one for each use.
 enum class LayerUse { watch, measurement };
 
-/// Lets a trace see the operators of this thread, and of the backward passes that it starts, while
-/// it lives. Ends on the thread that made it, before whatever observes that was begun earlier.
+/// Lets a trace observe the operators of this thread, and of the backward passes that this thread
+/// starts, while it lives. Destroy it on the thread that created it, and before any observer that
+/// was started earlier.
 class LayerScope {
  public:
   LayerScope(std::shared_ptr<LayerTrace> trace, LayerUse use);
@@ -106,15 +108,15 @@ class LayerScope {
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context);
   static at::RecordFunctionCallback callback(LayerUse use);
 
-  c10::DebugInfoGuard guard_;  // hands the trace to the threads of the backward pass
+  c10::DebugInfoGuard guard_;  // passes the trace to the threads of the backward pass
   at::CallbackHandle handle_;
 };
 
-/// The defined tensors among the inputs or outputs of a call, those of lists too.
+/// Returns the defined tensors among the inputs or outputs of a call, including those in lists.
 std::vector<at::Tensor> tensors_in(std::span<const c10::IValue> values);
 
-/// The layer that owns a parameter: "layer3.1.conv2" of "layer3.1.conv2.weight"; a parameter of the
-/// model itself is its own.
+/// Returns the layer that owns a parameter: "layer3.1.conv2" for "layer3.1.conv2.weight". For a
+/// parameter of the model itself it returns the parameter's name.
 std::string layer_of(const std::string& parameter);
 
 }  // namespace trainctl::train

@@ -84,7 +84,7 @@ PartTimer::Seconds PartTimer::with_device_times(double wall) const {
 
 events::Timing PartTimer::end_epoch(std::int64_t samples) {
   enter(Part::other);
-  if (line_) {  // the last two steps of the epoch
+  if (line_) {  // the device times of the last two steps are not read yet
     add_late_step();
     add_late_step();
   }

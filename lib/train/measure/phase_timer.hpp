@@ -12,7 +12,7 @@
 
 namespace trainctl::train {
 
-/// A phase of events::kTimingPhases, which has the same order.
+/// A phase of events::kTimingPhases, in the same order.
 enum class Part {
 #define TIMING_PHASE(phase, ...) phase,
 #include "events/timing_fields.def"
@@ -22,26 +22,26 @@ inline constexpr std::size_t kParts = events::kTimingPhases.size();
 
 class PartRanges;
 
-/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time
-/// by construction: one clock reading at each change. On a GPU the parts of a step come from events
-/// that are read one step late, and what the device did not use is waiting for data or other.
+/// Measures how an epoch's time divides into parts. Exactly one part runs at any time, so the parts
+/// sum to the wall time; each change reads the clock once. On a GPU the parts of a step come from
+/// CUDA events, which are read one step late, and the device's idle time counts as waiting for data
+/// or other.
 class PartTimer {
  public:
   /// `line` is null on a CPU.
   PartTimer(const Clock& clock, std::unique_ptr<device::EventLine> line);
 
-  /// From now on they follow the parts. Null: none do.
+  /// Makes NVTX ranges follow the parts from now on; null stops it.
   void show_as(PartRanges* ranges) { ranges_ = ranges; }
 
   void begin_epoch();
   /// Ends the running part and begins `part`.
   void enter(Part part);
-  /// Some of the time booked on `from` belonged to `to`: on a GPU of the device's, which is known
-  /// late.
+  /// Moves seconds from one part to another; on a GPU these are device times, which are known late.
   void move(Part from, Part to, double seconds);
-  /// All work of a step is launched.
+  /// Call it when all work of a step has been launched.
   void end_step();
-  /// Nothing is booked while it lives: a step that is only recorded takes no time of its own.
+  /// Stops the timer while it lives: a step that is only captured takes no time.
   class Pause {
    public:
     explicit Pause(PartTimer& timer) : timer_(timer) { timer_.paused_ = true; }
@@ -52,13 +52,13 @@ class PartTimer {
    private:
     PartTimer& timer_;
   };
-  /// Closes the epoch. Fills everything but the probes of the process.
+  /// Ends the epoch. Returns all times; the caller adds the process's resource usage.
   events::Timing end_epoch(std::int64_t samples);
-  /// Where the time of the epoch went until the last change.
+  /// Returns the times of the epoch up to the last change of part.
   [[nodiscard]] events::Timing so_far() const;
 
   [[nodiscard]] Part current() const { return current_; }
-  /// The clock as read at the last change: for whoever needs a time of no great precision.
+  /// Returns the clock's value at the last change of part, for callers that need no precise time.
   [[nodiscard]] double last_reading() const { return last_; }
 
  private:
@@ -78,13 +78,13 @@ class PartTimer {
   Seconds device_{};
 };
 
-/// The seconds that events::add_times() adds. A phase that is newer than the checkpoint keeps its
-/// seconds.
+/// Serializes the seconds that events::add_times() adds. A phase that an older checkpoint lacks
+/// keeps its seconds.
 void serialize_times(events::Timing& timing, StateArchive& archive);
 
-/// NVTX ranges of a run, which Nsight Systems shows on the time line of the training loop's thread:
-/// "step", and within it "data_wait", "h2d", "forward", "backward", "allreduce", "optimizer";
-/// "evaluation" and "checkpoint" stand outside of steps. A build without CUDA has none.
+/// NVTX ranges of the training loop's thread for the time line of Nsight Systems: "step" contains
+/// "data_wait", "h2d", "forward", "backward", "allreduce" and "optimizer"; "evaluation" and
+/// "checkpoint" are outside of steps. A build without CUDA has none.
 class PartRanges {
  public:
   PartRanges() = default;
@@ -92,10 +92,10 @@ class PartRanges {
   PartRanges(const PartRanges&) = delete;
   PartRanges& operator=(const PartRanges&) = delete;
 
-  /// Whether this libtorch has them.
+  /// Returns whether this libtorch supports NVTX ranges.
   static bool available();
 
-  /// Before the first batch of an optimizer step.
+  /// Call it before the first batch of an optimizer step.
   void begin_step();
   void enter(Part part);
 

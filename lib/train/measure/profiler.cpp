@@ -54,7 +54,7 @@ ProfilerObserver::~ProfilerObserver() {
   if (state_ == State::records) (void)kineto::disableProfiler();
 }
 
-/// The phase is that of a checkpoint, because files may be written here.
+/// Counts as checkpoint time, because files may be written here.
 void ProfilerObserver::on_step_begin(LoopState& /*state*/) {
   const PhaseScope scope(phases_, Part::checkpoint);
   if (state_ == State::done) return;
@@ -84,7 +84,7 @@ void ProfilerObserver::on_run_end(LoopState& state) {
 }
 
 void ProfilerObserver::start() {
-  layers_.emplace(session_.model, device_, session_.clock);  // first, since it ends last
+  layers_.emplace(session_.model, device_, session_.clock);  // first, because it must end last
   kineto::enableProfiler(config_of(options_), activities_on(device_));
   state_ = State::records;
 }
@@ -110,7 +110,7 @@ namespace {
 
 constexpr double kMsOfNs = 1e-6;
 
-/// A call whose end was not seen took no time.
+/// Returns 0 if the end of the call was not recorded.
 std::uint64_t duration_ns(const OperatorCall& call) {
   return call.end_ns > call.start_ns ? call.end_ns - call.start_ns : 0;
 }
@@ -121,8 +121,8 @@ std::string text_of(const std::vector<std::vector<std::int64_t>>& shapes) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// What each call spends, and allocates, outside its children. Where two of them overlap their
-/// parent has lost that time once only.
+/// Time and memory of each call, without its children. Time in which children overlap is subtracted
+/// from the parent once.
 struct Own {
   std::uint64_t ns = 0;
   std::int64_t bytes = 0;
@@ -130,7 +130,7 @@ struct Own {
 
 struct OpenCall {
   std::size_t call = 0;
-  std::uint64_t covered_to_ns = 0;  // by its children so far, or nothing: its start
+  std::uint64_t covered_to_ns = 0;  // end of the children so far, or the start of the call
 };
 
 std::vector<Own> own_shares(const std::vector<OperatorCall>& calls) {

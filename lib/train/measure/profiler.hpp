@@ -13,14 +13,14 @@
 
 namespace trainctl::train {
 
-/// Records a few steps of rank 0 with Kineto, as `profiler` of the configuration says. Writes below
-/// profile/ trace.json (for chrome://tracing and https://ui.perfetto.dev) and, as .txt and .csv,
-/// tables of operators and layers. Outside the recorded steps nothing observes operators.
+/// Records a few steps on rank 0 with Kineto, according to `profiler` in the configuration. Writes
+/// profile/trace.json (for chrome://tracing and https://ui.perfetto.dev) and tables of operators
+/// and layers as .txt and .csv. Operators are observed only during the recorded steps.
 class ProfilerObserver final : public Observer {
  public:
   ProfilerObserver(const Session& session, const Options& options, Phases& phases)
       : session_(session), options_(*options.profiler), device_(options.device), phases_(phases) {}
-  /// Stops without writing.
+  /// Stops recording without writing files.
   ~ProfilerObserver() override;
 
   void on_step_begin(LoopState& state) override;
@@ -35,45 +35,47 @@ class ProfilerObserver final : public Observer {
   const spec::Profiler& options_;
   at::Device device_;
   Phases& phases_;
-  std::optional<LayerTimes> layers_;  // while it records
+  std::optional<LayerTimes> layers_;  // set while it records
   State state_ = State::waits;
   std::int64_t step_ = 0;
 };
 
-// The operators of a recorded window, summed by name and shapes; plain values without libtorch.
+// The operators of the recorded steps, summed by name and shapes. The rows are plain values without
+// libtorch.
 
-/// The name of a call that is no operator but a change of memory, at a point in time.
+/// The name of a call that is an allocation or deallocation, not an operator.
 inline constexpr const char* kMemoryCall = "[memory]";
 
 struct OperatorCall {
   std::string name;                               // "aten::addmm"
-  std::vector<std::vector<std::int64_t>> shapes;  // of its inputs, where they were recorded
+  std::vector<std::vector<std::int64_t>> shapes;  // of its inputs, if recorded
   std::uint64_t thread = 0;
   bool on_device = false;
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
   std::uint64_t flops = 0;
-  std::int64_t bytes = 0;  // allocated, or below 0 freed, where the name is kMemoryCall
+  std::int64_t bytes = 0;  // if the name is kMemoryCall: allocated, or freed if negative
 };
 
 struct OperatorRow {
   std::string name;
-  std::string shapes;  // "[128, 784] [784] ..."; empty where they were not recorded
+  std::string shapes;  // "[128, 784] [784] ..."; empty if not recorded
   bool on_device = false;
   std::int64_t calls = 0;
-  double self_ms = 0;   // without the operators it calls
-  double total_ms = 0;  // with them
+  double self_ms = 0;   // without the operators that it calls
+  double total_ms = 0;  // with the operators that it calls
   double gflops = 0;
-  double mbytes = 0;  // allocated by itself less freed
+  double mbytes = 0;  // allocated minus freed by the operator itself
 };
 
-/// By name and shapes, the most time of its own first. Calls that lie within another of the same
-/// thread are that one's children.
+/// Sums the calls by name and shapes and sorts by self time, descending. A call within another call
+/// of the same thread is its child.
 std::vector<OperatorRow> operator_rows(std::vector<OperatorCall> calls);
+/// Sums the rows of each operator over its input shapes.
 std::vector<OperatorRow> merge_shapes(const std::vector<OperatorRow>& rows);
 
 std::string operators_as_csv(const std::vector<OperatorRow>& rows);
-/// The 40 that take most.
+/// Lists the 40 rows with the most time.
 std::string operators_as_text(const std::vector<OperatorRow>& rows);
 
 }  // namespace trainctl::train

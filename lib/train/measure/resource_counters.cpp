@@ -9,7 +9,7 @@
 #include <array>
 #include <mutex>
 
-// The formulas are those of torch/utils/flop_counter.py of PyTorch 2.11.
+// The formulas follow torch/utils/flop_counter.py of PyTorch 2.11.
 
 namespace trainctl::train {
 namespace {
@@ -22,20 +22,20 @@ bool is_tensor(Inputs inputs, std::size_t index, std::int64_t dimensions) {
   return tensor.defined() && tensor.dim() == dimensions;
 }
 
-/// Inputs `first` and `first + 1`: [m, k] and [k, n], or with a batch before them.
+/// The inputs `first` and `first + 1` are [m, k] and [k, n], optionally with a batch dimension.
 template <std::size_t first, std::int64_t dimensions>
 std::int64_t product(Inputs inputs) {
   if (!is_tensor(inputs, first, dimensions) || !is_tensor(inputs, first + 1, dimensions)) return 0;
   return 2 * inputs[first].toTensor().numel() * inputs[first + 1].toTensor().size(-1);
 }
 
-/// Of a list with one number for all dimensions, or one for each.
+/// The list has one value for all dimensions, or one for each.
 std::int64_t extent_of(const std::vector<std::int64_t>& values, std::size_t dimension) {
   return values.size() == 1 ? values[0] : values.at(dimension);
 }
 
-/// The extents of the output, in each of whose places a convolution applies a whole filter. A
-/// transposed one applies it in each place of its input.
+/// Returns the spatial size that a convolution applies a whole filter to: that of the output, or of
+/// the input if the convolution is transposed.
 std::vector<std::int64_t> extents(Inputs inputs) {
   const at::IntArrayRef x = inputs[0].toTensor().sizes();
   const at::IntArrayRef filter = inputs[1].toTensor().sizes();
@@ -58,7 +58,8 @@ bool has_extents(Inputs inputs) {
   return x.dim() >= 3 && inputs[1].toTensor().dim() == x.dim();
 }
 
-/// input, weight [out, in of a group, ...], bias, stride, padding, dilation, transposed, ...
+/// Arguments: input, weight [out, in per group, ...], bias, stride, padding, dilation, transposed,
+/// ...
 std::int64_t convolution(Inputs inputs) {
   if (!has_extents(inputs)) return 0;
   std::int64_t places = inputs[0].toTensor().size(0);
@@ -66,9 +67,9 @@ std::int64_t convolution(Inputs inputs) {
   return 2 * places * inputs[1].toTensor().numel();
 }
 
-/// grad_output, input, weight, sizes of bias, stride, padding, dilation, transposed, output
-/// padding, groups, mask of {input, weight, bias}: each of the first two costs what the forward
-/// pass does.
+/// Arguments: grad_output, input, weight, bias sizes, stride, padding, dilation, transposed, output
+/// padding, groups, mask of {input, weight, bias}. The gradients of input and weight each cost as
+/// much as the forward pass.
 std::int64_t convolution_backward(Inputs inputs) {
   if (inputs.size() < 11 || !inputs[0].isTensor() || !inputs[1].isTensor() ||
       !inputs[2].isTensor() || !inputs[10].isBoolList())
@@ -85,8 +86,8 @@ std::int64_t convolution_backward(Inputs inputs) {
   return wanted * 2 * count * weight.numel();
 }
 
-/// query [b, h, q, d], key [b, h, k, d], value [b, h, k, v] from `first` on; `by_key` products of
-/// [q, d] and [d, k], `by_value` ones of [q, k] and [k, v].
+/// The inputs from `first` on are query [b, h, q, d], key [b, h, k, d] and value [b, h, k, v].
+/// Counts `by_key` products of [q, d] and [d, k], and `by_value` products of [q, k] and [k, v].
 template <std::size_t first, std::int64_t by_key, std::int64_t by_value>
 std::int64_t attention(Inputs inputs) {
   for (std::size_t i = first; i < first + 3; ++i) {
@@ -99,14 +100,14 @@ std::int64_t attention(Inputs inputs) {
 }
 
 constexpr auto kAttention = attention<0, 1, 1>;
-constexpr auto kAttentionBackward = attention<1, 3, 2>;  // which computes the scores again
+constexpr auto kAttentionBackward = attention<1, 3, 2>;  // recomputes the scores
 
 struct Formula {
   std::string_view name;
   std::int64_t (*flops)(Inputs);
 };
 
-// What these call inside is not counted again: the fused ones come apart on some devices.
+// Operators that these call are not counted again: some devices decompose the fused ones.
 constexpr std::array kFormulas{
     Formula{"aten::mm", product<0, 2>},
     Formula{"aten::addmm", product<1, 2>},
@@ -127,9 +128,9 @@ constexpr std::array kFormulas{
 
 struct Counted final : at::ObserverContext {};
 
-/// Callbacks are plain functions: what they count for. Backward passes run on other threads, too.
+/// The active counter. Callbacks are plain functions, and backward passes run on other threads.
 std::atomic<FlopCounter*> current{nullptr};
-thread_local int inside = 0;  // a call that was counted
+thread_local int inside = 0;  // depth of calls that are counted
 
 }  // namespace
 
@@ -175,7 +176,7 @@ void FlopCounter::on_end(const at::RecordFunction& /*call*/, at::ObserverContext
   if (context != nullptr) --inside;
 }
 
-/// Other threads report, too: at most one backward pass and the pools of operators.
+/// Other threads call it, too: at most one backward pass and the operators' thread pools.
 class MemoryMeter::Report final : public c10::MemoryReportingInfoBase {
  public:
   explicit Report(at::Device device) : device_(device) {}
@@ -184,7 +185,7 @@ class MemoryMeter::Report final : public c10::MemoryReportingInfoBase {
                          std::size_t reserved, c10::Device device) override {
     if (device.type() != device_.type()) return;
     const std::lock_guard lock(mutex_);
-    live_ += bytes;  // negative where memory is freed
+    live_ += bytes;  // negative for a deallocation
     peak_ = std::max(peak_, live_);
     reserved_ = std::max(reserved_, static_cast<std::int64_t>(reserved));
   }

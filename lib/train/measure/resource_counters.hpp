@@ -12,8 +12,9 @@
 namespace trainctl::train {
 
 /// Counts the floating-point operations of this thread, and of the backward passes that it starts,
-/// as torch.utils.flop_counter does: two for each multiplication of matrix products, convolutions
-/// and attention. Weight gradients of grouped convolutions count once a group. One at a time.
+/// like torch.utils.flop_counter: two for each multiplication in matrix products, convolutions and
+/// attention. Weight gradients of grouped convolutions count once per group. Only one counter can
+/// be active at a time.
 class FlopCounter {
  public:
   FlopCounter();
@@ -22,7 +23,7 @@ class FlopCounter {
   FlopCounter& operator=(const FlopCounter&) = delete;
 
   [[nodiscard]] std::int64_t count() const { return count_; }
-  /// The part of count() that is_image_convolution() holds for.
+  /// Returns the part of count() that comes from is_image_convolution() calls.
   [[nodiscard]] std::int64_t image_convolutions() const { return image_convolutions_; }
 
  private:
@@ -34,18 +35,18 @@ class FlopCounter {
   std::atomic<std::int64_t> image_convolutions_{0};
 };
 
-/// Those of one call of an operator; 0 of one that is not counted, or whose arguments are others
-/// than expected.
+/// Returns the operations of one operator call; 0 if the operator is not counted or its arguments
+/// are unexpected.
 std::int64_t flops_of(std::string_view name, c10::ArrayRef<const at::IValue> inputs);
 
-/// Returns whether the call is the forward pass of a two-dimensional convolution that writes (a
-/// transposed one: reads) images of at least 4x4. Of smaller ones the time is that of a matrix
-/// product, whose speed does not depend on the order of channels and places.
+/// Returns whether the call is the forward pass of a two-dimensional convolution whose output
+/// (transposed: input) is at least 4x4. Smaller ones run like a matrix product, whose speed does
+/// not depend on the memory format.
 bool is_image_convolution(std::string_view name, c10::ArrayRef<const at::IValue> inputs);
 
-/// Bytes that libtorch's allocators hand out on one device while it lives, to this thread and to
-/// the backward passes that it starts; as the profiler is told of them. Memory from before is not
-/// counted, when it is freed neither.
+/// Counts the bytes that libtorch's allocators hand out on one device, to this thread and to the
+/// backward passes that it starts, while it lives. It uses the profiler's memory reports. Memory
+/// allocated before is not counted, and neither is its release.
 class MemoryMeter {
  public:
   explicit MemoryMeter(at::Device device);
@@ -53,13 +54,14 @@ class MemoryMeter {
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
-  /// What is handed out now.
+  /// Returns the bytes in use.
   [[nodiscard]] std::int64_t live() const;
-  /// The most since the last restart.
+  /// Returns the maximum of live() since the last restart_peak().
   [[nodiscard]] std::int64_t peak() const;
-  /// The most that a GPU's allocator has held of its device, free blocks included; 0 on a CPU.
+  /// Returns the maximum that a GPU's caching allocator has reserved, including free blocks; 0 on a
+  /// CPU.
   [[nodiscard]] std::int64_t reserved() const;
-  /// `peak` begins anew at what is live.
+  /// Resets the peak to the bytes in use.
   void restart_peak();
 
  private:

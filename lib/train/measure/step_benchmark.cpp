@@ -15,13 +15,13 @@ namespace {
 
 constexpr double kLeastTraining = 2;  // seconds
 constexpr double kShareOfTraining = 0.01;
-constexpr double kBudget = 0.5;  // seconds, or the fewest steps
+constexpr double kBudget = 0.5;  // seconds, unless kFewest steps take longer
 constexpr std::int64_t kWarmUps = 2;
-constexpr std::int64_t kFewest = 5;  // that are timed
+constexpr std::int64_t kFewest = 5;  // number of timed steps
 constexpr std::int64_t kMost = 50;
-constexpr double kLongest = 2;  // seconds, whatever the steps take
+constexpr double kLongest = 2;  // seconds, however long the steps take
 
-/// What a forward pass changes beside its outputs.
+/// Restores what a forward pass changes in addition to its outputs.
 class KeptState {
  public:
   explicit KeptState(stage::Model& model) : model_(model), random_(random_states(at::kCPU)) {
@@ -35,7 +35,7 @@ class KeptState {
         live[i].tensor.copy_(buffers_[i]);
       set_random_states(at::kCPU, random_);
       for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
-    } catch (...) {  // all that counts is written
+    } catch (...) {  // nothing more can be done, and all important files are written
     }
   }
   KeptState(const KeptState&) = delete;
@@ -53,7 +53,7 @@ class KeptState {
   std::vector<at::Tensor> parameters_;
 };
 
-/// The last batch of an epoch may have fewer rows than all others.
+/// Repeats rows, because the last batch of an epoch may be smaller than the others.
 device::DeviceBatch filled_up(const device::DeviceBatch& batch, std::int64_t rows) {
   const at::Tensor again = at::arange(rows, at::kLong).remainder(batch.valid);
   device::DeviceBatch filled = device::with_tensors(
@@ -65,11 +65,11 @@ device::DeviceBatch filled_up(const device::DeviceBatch& batch, std::int64_t row
 struct Block {
   const device::DeviceBatch& batch;
   ForwardOptions forward;
-  std::int64_t steps = 0;  // at most, those for warming up included
+  std::int64_t steps = 0;  // maximum, including warm-up steps
   double budget_s = 0;
 };
 
-/// Seconds of each step after the warm-up; empty where the run is asked to stop.
+/// Returns the seconds of each step after the warm-up; empty if the run receives a stop request.
 std::vector<double> time_block(const Session& session, KeptState& kept, const Block& block) {
   std::vector<double> seconds;
   const double until = session.clock.now() + block.budget_s;
@@ -77,11 +77,11 @@ std::vector<double> time_block(const Session& session, KeptState& kept, const Bl
   events::Heartbeat* page = session.heartbeat;
   for (std::int64_t i = 0; i < block.steps && ended < until; ++i) {
     if (session.stop_signal != nullptr && *session.stop_signal != 0) return {};
-    // The supervisor counts the seconds since the last stamp.
+    // The supervisor limits the seconds since the last heartbeat.
     if (page != nullptr) page->stamp(events::Phase::shutdown, page->global_step.load());
     kept.drop_gradients();
     const double begun = session.clock.now();
-    {  // a step ends once its graph is freed
+    {  // the step ends when its graph has been freed
       const at::Tensor logits = forward(session.model, block.batch.inputs, block.forward);
       loss_of(session.loss, logits, block.batch).value.backward();
     }
@@ -104,10 +104,11 @@ class ThreadsScope {
   int before_;
 };
 
-/// Times the steps of a run with one setting changed at a time; `full` is its batch, filled up.
+/// Times the steps with one setting changed at a time. `full` is the run's batch filled up to full
+/// size.
 void replay_settings(const Session& session, const ReplayBatch& replay,
                      const device::DeviceBatch& full, KeptState& kept, ReplayedBatch& found) {
-  // Whether the fewest steps fit that tell, each of so many seconds.
+  // Whether kFewest steps of this duration fit in the budget.
   const auto fits = [&](double step_s) {
     return step_s * static_cast<double>(kFewest + kWarmUps) <= replay.setting_budget_s;
   };
@@ -149,7 +150,8 @@ std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& re
   ReplayedBatch found{median(seconds), static_cast<std::int64_t>(seconds.size())};
   try {
     if (replay.setting_budget_s > 0) replay_settings(session, replay, batch, kept, found);
-  } catch (const std::exception&) {  // a larger batch may not fit; the others stay as they are
+  } catch (const std::exception&) {  // a larger batch may not fit in memory; the other results stay
+                                     // valid
   }
   return found;
 }
@@ -186,7 +188,7 @@ void StepBenchmark::on_epoch_report(LoopState& state) {
   cost_.passes_s += timing.forward_s + timing.backward_s;
 }
 
-/// The steps are replayed without the checks of detect_anomaly.
+/// Replays the steps without the checks of detect_anomaly.
 void StepBenchmark::on_run_end(LoopState& state) {
   if (state.stop == Stop::signal || state.last_batch == nullptr || step_.records()) return;
   cost_.batches = state.batches;

@@ -8,53 +8,55 @@
 
 namespace trainctl::train {
 
-/// What the steps of a run took, by which it is decided whether a replay is cheap.
+/// The time of a run's steps, which decides whether a replay is cheap enough.
 struct ReplayCost {
   double training_s = 0;  // wall time of all epochs of this process
-  double passes_s = 0;    // of it, forward and backward
+  double passes_s = 0;    // the part spent in forward and backward passes
   std::int64_t batches = 0;
 
-  /// Steps that a replay may take, warming up included; 0: it would cost more than 1 % of the
-  /// training or two seconds, or say too little.
+  /// Returns how many steps a replay may run, including warm-up. Returns 0 if it would cost more
+  /// than 1 % of the training or two seconds, or if there would be too few steps for a result.
   [[nodiscard]] std::int64_t steps() const;
-  /// Seconds that the replay of another setting may take: 1 % of the training, two at most.
+  /// Returns the seconds that the replay of another setting may take: 1 % of the training, at most
+  /// two.
   [[nodiscard]] double setting_budget_s() const;
 };
 
-/// Forward and backward with one setting changed.
+/// Forward and backward time with one setting changed.
 template <class Value>
 struct ReplayedSetting {
   Value value{};
   double step_s = 0;
 };
 
+/// The measured times. A setting that was not tried, or that failed, is nullopt.
 struct ReplayedBatch {
-  double step_s = 0;       // forward and backward, the median
-  std::int64_t steps = 0;  // that were timed
+  double step_s = 0;                                               // forward and backward, median
+  std::int64_t steps = 0;                                          // number of timed steps
   std::optional<ReplayedSetting<std::int64_t>> larger_batch = {};  // rows
   std::optional<ReplayedSetting<int>> other_threads = {};
   std::optional<ReplayedSetting<spec::Precision>> precision = {};
 };
 
-/// A batch of the run on a CPU, and how its model computes.
+/// A batch of the run on a CPU, and the options of its forward pass.
 struct ReplayBatch {
   const device::DeviceBatch& batch;
   ForwardOptions forward;
-  std::int64_t steps = 0;  // see ReplayCost
-  /// Seconds that each of the other settings may take; 0: none of them is tried.
+  std::int64_t steps = 0;  // from ReplayCost::steps()
+  /// Seconds for each other setting; 0: other settings are not tried.
   double setting_budget_s = 0;
-  bool has_bf16 = false;  // the CPU has instructions for it
+  bool has_bf16 = false;  // the CPU has bf16 instructions
 };
 
-/// Times forward and backward of one batch, filled up to a full one by its own rows, again and
-/// again for two seconds at most; within the budget also a larger batch (2, 4 or 8 times the rows),
-/// another number of threads (all cores, or one) and bf16. Gradients are thrown away, buffers and
-/// generators restored. Returns nothing where a step fails or the run is asked to stop.
+/// Times forward and backward passes of one batch, filled up to full size with its own rows, for at
+/// most two seconds. Within the budget it also times a larger batch (2, 4 or 8 times the rows),
+/// another number of threads (all cores, or one) and bf16. Discards gradients, and restores buffers
+/// and generators. Returns nullopt if a step fails or the run receives a stop request.
 std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay);
 
-/// Where it is cheap to find out, measures at the end of a run what a step takes whose batch is
-/// always there. On a CPU and one rank alone: on a GPU the loader takes nothing from the device and
-/// the steps' own times tell it, and several ranks would have to measure together.
+/// Measures at the end of a run the time of a step that never waits for data, if that is cheap. It
+/// runs on a CPU with one rank only: on a GPU the loader does not compete for the device, so the
+/// measured step times suffice, and several ranks would have to measure together.
 class StepBenchmark final : public Observer {
  public:
   StepBenchmark(const Session& session, const Options& options, StepRunner& step)

@@ -6,14 +6,14 @@
 namespace trainctl::train {
 namespace {
 
-constexpr double kShortest = 0.05;  // seconds of an epoch that is told
+constexpr double kShortest = 0.05;  // shortest epoch that is reported, in seconds
 constexpr double kInterval = 1;     // seconds between two samples of a GPU
 constexpr const char* kLoaderThread = "trainctl-loader";
 
 template <class Value>
 std::optional<double> difference(const std::optional<Value>& now,
                                  const std::optional<Value>& before) {
-  if (!now || !before || *now < *before) return std::nullopt;  // it may wrap, and groups change
+  if (!now || !before || *now < *before) return std::nullopt;  // a counter may be reset
   return static_cast<double>(*now - *before);
 }
 

@@ -12,22 +12,22 @@
 
 namespace trainctl::train {
 
-/// What the process and its machine did from one epoch to the next: a dozen small files of /proc
-/// and the control group at the end of each, and NVML once a second. It reads no clock: times are
-/// those that the trainer has anyway.
+/// Measures the resource usage of the process and the machine per epoch: it reads about twelve
+/// small files of /proc and of the control group at the end of each epoch, and NVML once per
+/// second. It reads no clock; the trainer passes its times.
 class UsageMeter {
  public:
-  /// `cores`: that the rank may use; 0: not known. `gpu` is null on a CPU.
+  /// `cores` is the number of cores that the rank may use, 0 if unknown. `gpu` is null on a CPU.
   UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu);
 
-  /// Before the first epoch; later calls do nothing.
+  /// Call it before the first epoch; later calls do nothing.
   void begin();
-  /// At a step. `now`: in seconds, of whatever clock.
+  /// Call it at each step with the time in seconds, from any clock.
   void step(double now);
-  /// At the end of an epoch of `wall_s`. Nothing for one so short that reading would cost: the next
-  /// one has it, too.
+  /// Returns the usage of an epoch that took `wall_s` seconds. Returns nullopt for an epoch too
+  /// short to be worth reading; the next epoch includes it.
   std::optional<events::Usage> take(double wall_s);
-  /// The mean of the samples since the last call; nothing where there was none.
+  /// Returns the mean of the samples since the last call; nullopt if there are none.
   std::optional<double> take_gpu_util();
 
  private:
@@ -43,12 +43,12 @@ class UsageMeter {
   std::optional<double> sampled_at_;
   double util_sum_ = 0;
   int util_samples_ = 0;
-  int samples_ = 0;  // since the last epoch that was told
+  int samples_ = 0;  // since the last reported epoch
   int hot_ = 0;
   int braked_ = 0;
 };
 
-/// Adds to the report of an epoch what the process and its machine did meanwhile.
+/// Adds resource usage to the report of an epoch.
 class UsageObserver final : public Observer {
  public:
   UsageObserver(const Session& session, const Options& options, const Phases& phases);
@@ -62,7 +62,7 @@ class UsageObserver final : public Observer {
   const Phases& phases_;
   UsageMeter meter_;
   double cpu_before_ = 0;         // seconds
-  std::int64_t read_before_ = 0;  // bytes, from storage
+  std::int64_t read_before_ = 0;  // bytes read from storage
 };
 
 }  // namespace trainctl::train

@@ -13,7 +13,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// In order of first appearance within a type, so that all ranks agree.
+/// Groups by dtype and keeps the order within each, so that all ranks get the same parts.
 std::vector<Tensors> split(const Tensors& tensors, std::size_t cap_bytes) {
   struct OpenPart {
     std::size_t index = 0;

@@ -12,16 +12,16 @@
 
 namespace trainctl::train {
 
-/// Tensors side by side in flat copies, so that an exchange takes few calls. Each copy holds
-/// tensors of one type and device, in their order, up to `cap_bytes`, or one that is larger.
+/// Packs tensors into flat copies so that a collective takes few calls. Each copy holds tensors of
+/// one dtype and device, in their order, up to `cap_bytes`, or a single larger tensor.
 class FlatTensors {
  public:
-  /// The tensors stay the caller's; the copies are made once and used again.
+  /// The caller still owns the tensors. The copies are allocated once and reused.
   FlatTensors(const std::vector<at::Tensor>& tensors, std::size_t cap_bytes);
 
   [[nodiscard]] std::size_t size() const { return parts_.size(); }
   [[nodiscard]] const at::Tensor& flat(std::size_t part) const { return parts_[part].flat; }
-  /// From the tensors into their copy, and back.
+  /// Copy the tensors into the flat copy, and back.
   void gather(std::size_t part) const;
   void scatter(std::size_t part) const;
 
@@ -29,22 +29,24 @@ class FlatTensors {
   struct Part {
     at::Tensor flat;
     std::vector<at::Tensor> tensors;
-    std::vector<at::Tensor> views;  // of the flat copy, one for each
+    std::vector<at::Tensor> views;  // into the flat copy, one for each tensor
   };
   std::vector<Part> parts_;
 };
 
-/// Local SGD (Stich 2019): each rank takes its steps alone; the ranks average weights and buffers
-/// every trainer.sync_every steps, and before a save, an average that takes them in, and the end of
-/// the epoch or of the run. In between the ranks differ, and their optimizers always do.
+/// Local SGD (Stich 2019): each rank trains independently. The ranks average weights and buffers
+/// every trainer.sync_every steps, before a save, before a weight average includes them, and at the
+/// end of the epoch and of the run. In between the weights differ between ranks, and the optimizer
+/// states always do.
 class LocalSgdObserver final : public Observer {
  public:
-  /// `steps_per_epoch`: optimizer steps.
+  /// `steps_per_epoch` counts optimizer steps.
   LocalSgdObserver(const Session& session, const Options& options, Phases& phases,
                    std::int64_t steps_per_epoch);
 
   void on_step_end(LoopState& state) override;
-  /// Adds what averaging took since the last call; its seconds on a CPU alone.
+  /// Adds the cost of averaging since the last call to the report; the seconds are known on a CPU
+  /// only.
   void on_epoch_report(LoopState& state) override { state.exchanged += std::exchange(stats_, {}); }
 
  private:
@@ -54,9 +56,9 @@ class LocalSgdObserver final : public Observer {
   const Options& options_;
   Phases& phases_;
   std::int64_t steps_per_epoch_;
-  std::int64_t steps_ = 0;                   // since the ranks were alike
-  FlatTensors averaged_;                     // weights, and buffers of floating point
-  std::vector<stage::NamedTensor> counted_;  // buffers of whole numbers: rank 0's count
+  std::int64_t steps_ = 0;                   // since the ranks had equal weights
+  FlatTensors averaged_;                     // weights and floating-point buffers
+  std::vector<stage::NamedTensor> counted_;  // integer buffers, which are broadcast from rank 0
   dist::SyncStats stats_;
 };
 

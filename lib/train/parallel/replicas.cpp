@@ -6,7 +6,8 @@
 namespace trainctl::train {
 namespace {
 
-/// Before the first tensor is sent: a rank that expects another one would wait for ever.
+/// Compares the models of all ranks before the first tensor is sent: ranks that expect different
+/// tensors would hang.
 void verify_model(const Session& session) {
   if (session.communicator.place().world_size == 1) return;
   std::vector<std::string> lines;

@@ -7,12 +7,12 @@
 
 namespace trainctl::train {
 
-/// Gives all ranks rank 0's buffers: running statistics are of the samples that a rank saw.
+/// Broadcasts the buffers of rank 0: running statistics depend on the samples of each rank.
 void broadcast_buffers(const Session& session);
 
-/// Gives all ranks rank 0's weights and buffers, and returns what exchanges the gradients, also in
-/// steps that are captured if `options` has them. Throws Error(config) on all ranks if the
-/// parameters or buffers of one differ from rank 0's, naming the first difference.
+/// Broadcasts the weights and buffers of rank 0 and returns the synchronizer of gradients, which
+/// also works in CUDA graphs if `options` enables them. Throws Error(config) on all ranks if the
+/// parameters or buffers of a rank differ from rank 0's, naming the first difference.
 std::unique_ptr<dist::GradSync> synchronize(const Session& session, const Options& options);
 
 }  // namespace trainctl::train

@@ -29,15 +29,15 @@ std::vector<bool> owned_by(const std::vector<int>& owners, int rank) {
 
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes; a copy of more is dear
-constexpr std::size_t kUnderWay = 8;                    // exchanges at once
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes; copying more is expensive
+constexpr std::size_t kUnderWay = 8;                    // number of concurrent broadcasts
 
 std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64;
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// All of its values in the order of the memory; ranks have the same one.
+/// Returns all values as a 1-d view in memory order, which is the same on all ranks.
 at::Tensor in_place(const at::Tensor& parameter) {
   return parameter.detach().as_strided({parameter.numel()}, {1}, parameter.storage_offset());
 }
@@ -79,7 +79,8 @@ ShardedOptimizer::Piece& ShardedOptimizer::add_piece(int owner) {
   return piece;
 }
 
-/// Of one type and device each, up to the cap, or one that is larger.
+/// Packs tensors of one dtype and device into pieces of up to the cap; a larger tensor gets its
+/// own.
 void ShardedOptimizer::add_small(int owner, const std::vector<at::Tensor>& tensors,
                                  std::size_t cap_bytes) {
   std::size_t bytes = 0;
@@ -97,7 +98,7 @@ void ShardedOptimizer::add_small(int owner, const std::vector<at::Tensor>& tenso
   }
 }
 
-/// Side by side in one buffer, and from its beginning again where it is full.
+/// Lays the pieces out in one buffer, and starts over at its beginning when it is full.
 void ShardedOptimizer::place_small(std::size_t cap_bytes) {
   const auto bytes_of = [](const Piece& piece) {
     std::size_t bytes = 0;
@@ -146,7 +147,7 @@ void ShardedOptimizer::step_unless(const at::Tensor& found_inf) {
   share();
 }
 
-/// A broadcast sends n-1 copies; each rank is counted as sending its part of them.
+/// A broadcast sends n-1 copies; the statistics attribute 1/n of them to each rank.
 void ShardedOptimizer::share() {
   if (pieces_.empty()) return;
   const double begun = steady_clock().now();
@@ -158,7 +159,7 @@ void ShardedOptimizer::share() {
   if (pieces_.front().flat.is_cpu()) stats_.exposed_s += steady_clock().now() - begun;
 }
 
-/// Some are under way at a time: each costs the exchange memory of its own.
+/// Limits the number of concurrent broadcasts, because each needs memory for communication.
 void ShardedOptimizer::exchange() const {
   const at::NoGradGuard guard;
   const int own = communicator_.place().rank;

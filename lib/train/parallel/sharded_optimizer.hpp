@@ -11,37 +11,37 @@
 
 namespace trainctl::train {
 
-/// Which rank updates which parameter: whole ones, the largest first, each to the rank that has
-/// least so far. A pure function of the parameters and the number of ranks.
+/// Returns the rank that updates each parameter. Whole parameters are assigned, the largest first,
+/// to the rank with the fewest elements so far. The result depends only on the arguments.
 std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, int world_size);
 
-/// What the optimizer of a rank is built for.
+/// Returns the flags for OptimizerContext::owned of a rank.
 std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
 
 /// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the parameters,
-/// keeps state for these alone, and gives them to all after a step: large ones in place, small ones
-/// side by side in one buffer. The numbers are those without it, bit for bit.
+/// keeps state only for them, and broadcasts them after a step: large parameters in place, small
+/// ones packed into one buffer. The results equal those without it, bit for bit.
 class ShardedOptimizer final : public stage::Optimizer {
  public:
-  /// `inner` was built for what owned_by(owners, rank) says. The communicator outlives it. The
+  /// `inner` must be built with owned_by(owners, rank). The communicator must outlive it. The
   /// buffer takes up to `cap_bytes`.
   ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                    std::vector<stage::NamedTensor> parameters, dist::Communicator& communicator,
                    std::size_t cap_bytes);
 
-  /// Its share alone, for who calls `share` after it.
+  /// Returns the optimizer of this rank's share, for callers that call `share` afterward.
   stage::Optimizer& own() { return *inner_; }
-  /// Every rank gets what the others have updated.
+  /// Broadcasts the updated parameters to all ranks.
   void share();
-  /// What sharing took since the last call; its seconds on a CPU alone.
+  /// Returns the cost of sharing since the last call; the seconds are known on a CPU only.
   dist::SyncStats take_stats() { return std::exchange(stats_, {}); }
 
   void step() override;
-  /// The flag is the same on all ranks, since their gradients are.
+  /// The flag is the same on all ranks because their gradients are.
   void step_unless(const at::Tensor& found_inf) override;
   [[nodiscard]] bool skips_on_device() const override { return inner_->skips_on_device(); }
   [[nodiscard]] bool skips_for_nothing() const override { return inner_->skips_for_nothing(); }
-  /// Of all parameters, also those of others.
+  /// Clears the gradients of all parameters, including those of other ranks.
   void zero_grad() override;
   void set_lr(double lr) override { inner_->set_lr(lr); }
   [[nodiscard]] double initial_lr() const override { return inner_->initial_lr(); }
@@ -51,13 +51,13 @@ class ShardedOptimizer final : public stage::Optimizer {
   void serialize(StateArchive& archive) override { inner_->serialize(archive); }
 
  private:
-  /// What is given at once.
+  /// The unit of a broadcast.
   struct Piece {
     int owner = 0;
-    at::Tensor flat;                  // a parameter's own memory, or a part of the buffer
-    std::vector<at::Tensor> tensors;  // that pass through the buffer
-    std::vector<at::Tensor> views;    // of the buffer, one for each
-    bool reuses = false;              // memory of the buffer that pieces before it have
+    at::Tensor flat;                  // the parameter's own memory, or a part of the buffer
+    std::vector<at::Tensor> tensors;  // tensors that are packed into the buffer
+    std::vector<at::Tensor> views;    // of the buffer, one for each tensor
+    bool reuses = false;              // uses memory of the buffer that earlier pieces use, too
   };
 
   Piece& add_piece(int owner);
@@ -70,7 +70,7 @@ class ShardedOptimizer final : public stage::Optimizer {
   std::vector<stage::NamedTensor> parameters_;
   dist::Communicator& communicator_;
   std::vector<Piece> pieces_;  // the same on all ranks
-  at::Tensor buffer_;          // bytes; undefined: nothing passes through it
+  at::Tensor buffer_;          // bytes; undefined: no piece uses it
   std::int64_t bytes_ = 0;     // of all parameters
   dist::SyncStats stats_;
 };

@@ -18,8 +18,8 @@ Agreement::Agreement(dist::Communicator& communicator, StopSources sources, Cade
 
 Agreement::~Agreement() {
   try {
-    if (pending_) pending_();  // the exchange writes into requests_
-  } catch (...) {              // the failure that ends the run has been told already
+    if (pending_) pending_();  // the all-reduce writes into requests_
+  } catch (...) {              // the failure that ends the run has already been reported
   }
 }
 
@@ -45,8 +45,8 @@ void Agreement::begin_phase() {
   last_step_s_ = 0;
 }
 
-/// From the time of the steps since the last exchange, at most twice as many as before: the first
-/// steps may have been quick by chance.
+/// Chooses the interval from the duration of the steps since the last exchange, and at most doubles
+/// it: the first steps may have been fast by chance.
 std::int32_t Agreement::steps_until_next(double now) {
   constexpr double kFarLonger = 10;
   const double elapsed = started_at_ ? now - *started_at_ : 0;
@@ -71,7 +71,7 @@ void Agreement::start(double now) {
   auto* requests = requests_.mutable_data_ptr<std::int32_t>();
   requests[0] = request == Stop::signal ? 1 : 0;
   requests[1] = request == Stop::time ? 1 : 0;
-  // What was agreed just now is still to be done: it is no new request.
+  // A save that was just agreed on is still pending, and is not a new request.
   requests[2] = decides && save_is_due_ && !save_agreed_ ? 1 : 0;
   requests[3] = decides ? steps_until_next(now) : 0;
   pending_ = communicator_.start_sum(requests_, "agreement on stopping");
@@ -87,7 +87,8 @@ Stop Agreement::after_step(At at, double now) {
   stepped_at_ = now;
   const Stop agreed = pending_ ? read() : Stop::none;
   if (agreed != Stop::none) {
-    begins_ = true;  // who goes on nevertheless, as a validation, asks after the next one
+    begins_ = true;  // a caller that continues anyway, such as a validation, exchanges again after
+                     // the next step
     return agreed;
   }
   if (std::exchange(begins_, false) || --steps_left_ <= 0) start(now);
@@ -104,7 +105,7 @@ Stop Agreement::settle(double now) {
   return read();
 }
 
-/// The ranks of local SGD meet where they share their weights, and not in between.
+/// The ranks of local SGD exchange requests only when they average their weights.
 StopConsensus::StopConsensus(const Session& session, const Options& options, Phases& phases)
     : session_(session),
       options_(options),
@@ -115,7 +116,8 @@ StopConsensus::StopConsensus(const Session& session, const Options& options, Pha
                      ? Agreement::Cadence::by_time
                      : Agreement::Cadence::meeting_points) {}
 
-/// The starts of a run share trainer.max_time: there may be none left. A signal waits for a step.
+/// All processes of a run share trainer.max_time, so a resumed run may have none left. A signal
+/// takes effect after a step.
 void StopConsensus::on_run_begin(LoopState& state) {
   if (!options_.max_time_s) return;
   agreement_.set_deadline(state.begun + *options_.max_time_s);
@@ -138,7 +140,7 @@ void StopConsensus::on_step_end(LoopState& state) {
   state.save_agreed = agreement_.save_agreed();
 }
 
-/// trainer.max_time waits for the end of the validation.
+/// trainer.max_time takes effect only after the validation.
 void StopConsensus::on_validation_batch_end(LoopState& state) {
   const bool meets =
       state.validation.step_in_epoch % spec::agreement_every(options_.log_every) == 0;

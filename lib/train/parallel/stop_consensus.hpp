@@ -11,15 +11,16 @@
 
 namespace trainctl::train {
 
+/// The sources of a rank's stop request.
 struct StopSources {
-  const volatile int* signal = nullptr;  // 0, or the signal that asks for a stop
+  const volatile int* signal = nullptr;  // 0, or the signal that requests a stop
   std::optional<double> deadline = {};   // on the clock of the timer
 };
 
-/// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
-/// rank 0's clock decides. On CPUs the requests are summed in the background of a step, about every
-/// kEvery_s as rank 0 counts it in steps, and read one step later. On GPUs they are exchanged at
-/// meeting points only, see spec::agreement_every().
+/// Makes all ranks stop after the same step, whichever rank received the request, and save after
+/// the same step, which rank 0's clock decides. On CPUs an all-reduce sums the requests in the
+/// background of a step, about every kEvery_s as estimated by rank 0 in steps, and they are read
+/// one step later. On GPUs they are exchanged at meeting points only, see spec::agreement_every().
 class Agreement {
  public:
   enum class Cadence { by_time, meeting_points };
@@ -31,23 +32,23 @@ class Agreement {
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
 
-  /// For a run that goes on: it may have passed already.
+  /// Sets the deadline of a resumed run, which may be in the past.
   void set_deadline(double deadline) { sources_.deadline = deadline; }
 
-  /// On all ranks, before steps that may take longer than those so far, as batches of validation:
-  /// they exchange after the first of them, and find out anew how long a step takes.
+  /// Starts a phase whose steps may take longer, such as the batches of a validation. Call it on
+  /// all ranks. They exchange requests after the first step and measure the step time again.
   void begin_phase();
 
   enum class At { step, meeting_point };
-  /// At the end of a step or of a batch of validation; `now` as of the timer.
+  /// Call it at the end of a step or of a validation batch; `now` is the timer's time.
   Stop after_step(At at, double now);
-  /// What rank 0 says from now on of whether a save is due; the others are not asked.
+  /// Sets whether a save is due from now on. Only rank 0's value counts.
   void request_save(bool due) { save_is_due_ = due; }
-  /// Whether all ranks save after the step that was given last: once for each request.
+  /// Returns whether all ranks save after the last step; true once for each request.
   [[nodiscard]] bool save_agreed() const { return save_agreed_; }
-  /// Waits for all ranks: between epochs.
+  /// Waits for all ranks and returns their decision. Call it between epochs.
   Stop settle(double now);
-  /// This rank's own request, without asking the others.
+  /// Returns this rank's own request without communication.
   [[nodiscard]] Stop own(double now) const;
 
  private:
@@ -62,18 +63,19 @@ class Agreement {
   at::Tensor requests_;  // int32: [signal, time, save, steps until the next exchange]
   bool save_is_due_ = false;
   bool save_agreed_ = false;
-  bool begins_ = true;           // the first step of a phase is yet to come
+  bool begins_ = true;           // the first step of a phase has not ended yet
   std::int32_t steps_left_ = 0;  // the same on all ranks
-  // Of rank 0: what it said last, how many steps the last exchange is back, and when it began.
+  // On rank 0: the last interval that it sent, the number of steps since the last exchange, and the
+  // time of that exchange.
   std::int32_t steps_between_ = 1;
   std::int32_t steps_since_start_ = 0;
   std::optional<double> started_at_;
-  std::optional<double> stepped_at_;  // the end of the step before
+  std::optional<double> stepped_at_;  // end of the previous step
   double last_step_s_ = 0;
-  dist::Pending pending_;  // empty: no exchange is under way
+  dist::Pending pending_;  // empty: no exchange is pending
 };
 
-/// Ends the run after the same step on all ranks: at a signal, or when trainer.max_time has passed.
+/// Ends the run after the same step on all ranks: on a signal, or when trainer.max_time has passed.
 /// It also agrees on saves by time (checkpoint.every_t).
 class StopConsensus final : public Observer {
  public:

@@ -35,7 +35,7 @@ bool BestWeights::observe(const Position& position, std::optional<double> monito
     best_value_ = monitored;
     best_position_ = position;
     unsaved_ = options_.save_best;
-    if (shares_best_ && !decision.improved) {  // the stopper still wants the old ones
+    if (shares_best_ && !decision.improved) {  // the stopper still needs the old weights
       stoppers_best_ = std::exchange(best_, std::nullopt);
       shares_best_ = false;
     }
@@ -76,7 +76,7 @@ void BestWeights::serialize(StateArchive& archive) {
   stoppers_position_ = stopper_has_one ? std::optional(position) : std::nullopt;
 }
 
-/// A value of another monitor says nothing of what is best now.
+/// If the monitor has changed, the stored value cannot be compared with new values.
 void BestWeights::serialize_ranking(StateArchive& archive) {
   const std::string own_mode = enum_names(options_.mode)[static_cast<std::size_t>(options_.mode)];
   std::string monitor = options_.monitor;
@@ -124,8 +124,8 @@ void BestWeights::save_new_best(OnFailure on_failure) {
   settle_best(on_failure);
 }
 
-/// The copies on the host are made here: a thread of its own must not meet a graph that is
-/// recorded.
+/// Copies to the host on this thread: another thread's CUDA calls would break the capture of a
+/// graph.
 void BestWeights::begin_best() {
   if (!writes_) {
     unsaved_ = false;
@@ -143,12 +143,13 @@ void BestWeights::begin_best() {
   };
   try {
     writing_ = std::async(std::launch::async, write);
-  } catch (const std::system_error&) {  // no more threads
+  } catch (const std::system_error&) {  // no more threads can be created
     writing_ = std::async(std::launch::deferred, write);
   }
 }
 
-/// At moments that follow from the steps alone: whether the best is saved is part of the state.
+/// The caller chooses moments that depend on the step only, because whether the best weights are
+/// saved is part of the checkpointed state.
 void BestWeights::settle_best(OnFailure on_failure) {
   if (owes_write_ && !writing_.valid()) begin_best();
   owes_write_ = false;
@@ -192,7 +193,8 @@ void BestWeights::restore_best() {
   restored_ = stoppers_position_;
 }
 
-/// The file of the last best weights may still be written, which may take longer than the epoch.
+/// The file of the previous best weights may still be being written, which may take longer than the
+/// epoch.
 void BestWeights::on_validation_end(LoopState& state) {
   {
     const PhaseScope scope(phases_, Part::checkpoint, events::Phase::checkpoint);
@@ -211,8 +213,8 @@ void BestWeights::on_epoch_end(LoopState& state) {
   phases_.stamp(events::Phase::load);  // a rank that has not saved waits for those that do
 }
 
-/// A run that a signal ends is to be resumed: a file that cannot be written does not end it, so
-/// that the exit code says whether it can be.
+/// If a signal ends the run, a failed write only warns: the run will be resumed, and its exit code
+/// says whether that is possible.
 void BestWeights::on_run_end(LoopState& state) {
   const bool stopped = state.stop == Stop::signal;
   const OnFailure on_failure = stopped ? OnFailure::warn : OnFailure::end;
@@ -228,7 +230,7 @@ void BestWeights::on_failure(LoopState& state, ErrorKind cause) noexcept {
     const bool trained = state.position.global_step > 0 && cause != ErrorKind::diverged;
     if (trained && not_finite(weights_of(session_.model)).empty())
       save_last(state.position, OnFailure::warn);
-  } catch (...) {  // the failure that ends the run is reported, this one is its consequence
+  } catch (...) {  // the first failure is reported, and this one only follows from it
   }
 }
 

@@ -11,9 +11,9 @@
 
 namespace trainctl::train {
 
-/// Keeps the best weights in memory, by the checkpoint's monitor and by the stopper's, and writes
-/// checkpoints/best.safetensors (while training goes on) and last.safetensors. All ranks keep them,
-/// rank 0 writes.
+/// Keeps the best weights in memory, by checkpoint.monitor and by the stopper's monitor, and writes
+/// checkpoints/best.safetensors (while training continues) and last.safetensors. All ranks keep the
+/// weights; rank 0 writes.
 class BestWeights final : public Observer {
  public:
   BestWeights(const Session& session, const Options& options, Phases& phases);
@@ -26,29 +26,32 @@ class BestWeights final : public Observer {
   [[nodiscard]] std::vector<StateTensor> tensors() const override;
   [[nodiscard]] std::uint64_t expected_bytes() const override;
 
-  /// Takes the weights where `monitored` is the best so far, or the stopper holds them for the
-  /// best. Returns whether `monitored` is, which is absent in an epoch that has no such value.
+  /// Copies the weights if `monitored` is the best value so far, or if the stopper's value
+  /// improved. Returns whether `monitored` is the best; nullopt means that the epoch has no such
+  /// value.
   bool observe(const Position& position, std::optional<double> monitored,
                const stage::StopDecision& decision);
-  /// A file that cannot be written (Error(resource)): a warning, and what is new stays so until
-  /// the next save; or the end of the run.
+  /// What to do if a file cannot be written (Error(resource)): warn and keep it unsaved until the
+  /// next save, or fail the run.
   enum class OnFailure { warn, end };
-  /// At the end of an epoch: begins to write the best if it is new and its turn has come. What has
-  /// become of it is told by the next settle(), or at once where saves are waited for.
+  /// Called at the end of an epoch. Starts writing the best weights if they are new and
+  /// checkpoint.every_n_epochs is due. The next settle() reports failures; synchronous saves report
+  /// them at once.
   void save_due(std::int64_t epoch);
-  /// The same, whatever its turn.
+  /// Starts writing the best weights regardless of the interval.
   void save_soon();
-  /// Waits for the best to be written and tells how that went; before the next observe().
+  /// Waits for the pending write and reports failures. Call it before the next observe().
   void settle() { settle_best(OnFailure::warn); }
-  /// Writes the best weights if they are not yet, and waits for it.
+  /// Writes the best weights if they are unsaved, and waits for the write.
   void save_new_best(OnFailure on_failure);
-  /// Writes the model's weights, or the restored ones, as the last.
+  /// Writes the model's weights, which may be the restored ones, as the last.
   void save_last(const Position& position, OnFailure on_failure);
-  /// The stopper's best weights become the model's; nothing where there are none.
+  /// Copies the stopper's best weights into the model; does nothing if there are none.
   void restore_best();
 
-  /// The best weights so far, live: "best.fc1.weight", and "stoppers_best.fc1.weight" where the
-  /// stopper holds others for the best. Which there are, `serialize` says: it comes first.
+  /// Returns the best weights so far, which share storage: "best.fc1.weight", and
+  /// "stoppers_best.fc1.weight" if the stopper's best differ. `serialize` must run first, because
+  /// it creates them.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
   void serialize(StateArchive& archive) override;
 
@@ -65,14 +68,14 @@ class BestWeights final : public Observer {
   const Options& options_;
   Phases& phases_;
   bool writes_;
-  std::optional<Snapshot> best_;  // by the checkpoint's monitor
+  std::optional<Snapshot> best_;  // by checkpoint.monitor
   std::optional<double> best_value_;
   Position best_position_;
   bool unsaved_ = false;       // or not yet known to be saved
-  std::future<void> writing_;  // best_, which stays as it is till then
-  bool owes_write_ = false;    // it was under way when the state was taken
+  std::future<void> writing_;  // writes best_, which must not change meanwhile
+  bool owes_write_ = false;    // a write was pending when the checkpoint was taken
   bool restores_;
-  std::optional<Snapshot> stoppers_best_;  // where it is not best_
+  std::optional<Snapshot> stoppers_best_;  // unset while it equals best_
   bool shares_best_ = false;
   std::optional<Position> stoppers_position_;
   std::optional<Position> restored_;

@@ -19,17 +19,18 @@ namespace fs = std::filesystem;
 
 constexpr auto kPause = std::chrono::milliseconds(2);
 
-/// The file next to a part that says that its rank gives up, so that rank 0 does not wait for it.
-/// An empty file needs no space.
+/// Returns the path of an empty file next to a part. It says that the rank gives up, so that rank 0
+/// does not wait. An empty file fits on a full disk.
 fs::path failure_sign(const fs::path& part) { return fs::path(part).concat(".failed"); }
 
-/// In a row, before the run ends: short saves must not end it while somebody makes room.
+/// Consecutive failures before the run ends; the time limit keeps frequent saves from ending it
+/// while somebody frees space.
 constexpr int kMostFailures = 3;
 constexpr double kLongestFailing = 300;  // seconds
 
 double megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-/// Books the time that the training waits for a save.
+/// Measures the time that the training waits for a save.
 class Exposed {
  public:
   Exposed(const Clock& clock, double& seconds)
@@ -74,7 +75,7 @@ void CheckpointWriter::lead(const WriteJob& job, WriteOutcome& outcome) {
     const std::exception_ptr cause = std::current_exception();
     try {
       store_.abandon(checkpoint);
-    } catch (const Error&) {  // the next save tries again; the cause is what counts
+    } catch (const Error&) {  // the next save tries again; the cause is rethrown
     }
     std::rethrow_exception(cause);
   }
@@ -98,8 +99,8 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) 
   store_.commit(checkpoint, manifest);
 }
 
-/// Else a run that goes on from here, after all its processes were killed, lacks lines in its
-/// history. A supervisor that stands still costs no checkpoint.
+/// Waits so that a run resumed from here has all lines of its history, even if all its processes
+/// are killed now. If the supervisor is blocked, the checkpoint is still written.
 void CheckpointWriter::await_listeners(const WriteJob& job) const {
   if (!job.is_heard) return;
   const auto deadline =
@@ -108,7 +109,7 @@ void CheckpointWriter::await_listeners(const WriteJob& job) const {
     std::this_thread::sleep_for(kPause);
 }
 
-/// Behind the commit: whatever fails here costs no checkpoint.
+/// Runs after the commit, so a failure here does not invalidate the checkpoint.
 void CheckpointWriter::tidy(const fs::path& checkpoint) {
   store_.point(checkpoint::Link::last, checkpoint);
   const std::vector<checkpoint::Found> found = store_.list();
@@ -202,10 +203,10 @@ void Saver::begin(const fs::path& resumed_from) {
 }
 
 void Saver::check_space(std::uint64_t bytes) const {
-  constexpr std::uint64_t kAtOnce = 3;  // two are kept while another one is written
+  constexpr std::uint64_t kAtOnce = 3;  // two checkpoints are kept while a third is being written
   std::error_code failure;
   const fs::space_info space = fs::space(session_.run_dir, failure);
-  if (failure) return;  // the first save will tell
+  if (failure) return;  // the first save will report the failure
   ENSURE(resource, space.available >= bytes,
          "a checkpoint takes about {:.1f} MB, and {} has {:.1f} MB left: free some{}",
          megabytes(bytes), printable(session_.run_dir.string()), megabytes(space.available),
@@ -258,7 +259,8 @@ void Saver::finish() {
   if (under_way_.valid()) tell(under_way_.get());
 }
 
-/// Rank 0 knows when all is done; what another rank has not written by then nobody waits for.
+/// Rank 0 knows when everything is written, and nobody waits for a part that another rank has not
+/// written by then.
 void Saver::settle() {
   if (leads() && under_way_.valid()) {
     const Exposed exposed(session_.clock, exposed_s_);
@@ -341,8 +343,8 @@ void Checkpointer::on_step_end(LoopState& state) {
   parts_.saver.write(about(state, by_steps ? "every_n_steps" : "every_t"));
 }
 
-/// An epoch that max_steps or max_time cuts short is evaluated as it is, but a longer run trains
-/// the rest of it: what is saved is the state before the evaluation.
+/// An epoch that max_steps or max_time cuts short is evaluated early, but a longer run trains its
+/// remaining batches: the checkpoint holds the state from before the evaluation.
 void Checkpointer::on_train_epoch_end(LoopState& state) {
   if (state.position.step_in_epoch >= state.position.steps_in_epoch) return;
   const PhaseScope scope(parts_.phases, Part::checkpoint, events::Phase::checkpoint);
@@ -374,7 +376,7 @@ void Checkpointer::on_epoch_report(LoopState& state) {
   if (!parts_.saver.has(truncated_epoch_->moment)) parts_.saver.write(*truncated_epoch_);
 }
 
-/// Waits for the last save, and all ranks learn whether it is there.
+/// Waits for the last save, and all ranks learn whether it succeeded.
 void Checkpointer::on_train_end(LoopState& state) {
   if (!state.epoch_done) truncated_epoch_.reset();  // a signal came during its validation
   parts_.phases.enter(events::Phase::checkpoint);
@@ -384,7 +386,7 @@ void Checkpointer::on_train_end(LoopState& state) {
   const checkpoint::Moment end = truncated_epoch_ ? truncated_epoch_->moment : state.moment();
   if (!parts_.saver.has(end)) {
     if (!truncated_epoch_)
-      check_and_copy(state);  // else its save has failed, and the copy is still there
+      check_and_copy(state);  // otherwise its save has failed, and the copy is still there
     parts_.saver.write(truncated_epoch_ ? *truncated_epoch_
                                         : about(state, asked ? "signal" : "exit"));
     parts_.saver.settle();
@@ -395,7 +397,7 @@ void Checkpointer::on_train_end(LoopState& state) {
          "the run came to its end, but its last checkpoint could not be saved");
 }
 
-/// After an epoch the weights have been checked a moment ago.
+/// After an epoch the weights have just been checked.
 void Checkpointer::check_and_copy(LoopState& state) {
   if (!state.epoch_done) parts_.check(state);
   copy(state);

@@ -15,52 +15,51 @@
 
 namespace trainctl::train {
 
-/// By what checkpoints are compared: those of another monitor, or without a value, are no part of
-/// it.
+/// How checkpoints are ranked. Checkpoints with another monitor or without a value are not ranked.
 struct Ranking {
   std::string monitor;
   spec::Mode mode = spec::Mode::min;
 };
 
-/// The names of the best `most` (-1: of all that have a value), the best first; of equal values the
-/// older one counts as better.
+/// Returns the names of the best `most` checkpoints (-1: all that have a value), best first. Of
+/// equal values the older one comes first.
 std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
                                     const Ranking& ranking, std::int64_t most);
 
-// What the thread does that writes a checkpoint: no tensors, no collectives, no events.
+// The thread that writes a checkpoint uses no tensors, no collectives and no events.
 
-/// One checkpoint, as one rank has it.
+/// The part of one checkpoint that a rank writes.
 struct WriteJob {
-  std::vector<container::Entry> entries;  // their bytes stay as they are until it is done
+  std::vector<container::Entry> entries;  // their bytes must not change until the job is done
   Json meta;
-  checkpoint::Manifest manifest;  // rank 0 publishes it, with the parts
+  checkpoint::Manifest manifest;  // rank 0 publishes it with the parts
   std::function<bool()> is_heard =
-      {};  // whether the history up to here is safe; absent: nobody asks
+      {};  // whether the supervisor has stored the history up to here; empty: it is not checked
 };
 
 struct WriteOutcome {
-  bool committed = false;  // of rank 0; of another one: its part is written
-  std::string failure;     // what went wrong, also behind the commit; empty: nothing
+  bool committed = false;  // on rank 0; on other ranks: the part is written
+  std::string failure;     // any error, also one after the commit; empty: none
   std::string name;        // of the folder
 };
 
-/// Writes the part of this rank; rank 0 makes the folder before, and commits it when all parts are
-/// there, then moves the links and removes old ones. Ranks find each other by the files.
+/// Writes the part of this rank. Rank 0 creates the folder first, commits it when all parts are
+/// there, then updates the links and removes old checkpoints. The ranks synchronize through files.
 class CheckpointWriter {
  public:
   struct Options {
     std::filesystem::path folder;  // checkpoints/
     dist::Place place;
     Ranking ranking;
-    std::int64_t top_k = 1;        // -1: nothing is removed
-    double part_deadline_s = 120;  // for the parts of the other ranks
-    double heard_deadline_s = 5;   // for the listeners
+    std::int64_t top_k = 1;        // -1: all checkpoints are kept
+    double part_deadline_s = 120;  // seconds to wait for the parts of other ranks
+    double heard_deadline_s = 5;   // seconds to wait for WriteJob::is_heard
   };
-  /// Gives up what it waits for once `canceled` is set.
+  /// Stops waiting once `canceled` is set.
   CheckpointWriter(Options options, const std::atomic<bool>& canceled);
 
   [[nodiscard]] const std::string& monitor() const { return options_.ranking.monitor; }
-  /// Never throws.
+  /// Writes the checkpoint. Never throws.
   WriteOutcome run(const WriteJob& job);
 
  private:
@@ -76,54 +75,53 @@ class CheckpointWriter {
   checkpoint::Store store_;
 };
 
-/// Writes checkpoints of the whole state while training continues: a copy on the step, the rest on
-/// a thread. A save waits for the one before it. Rank 0 emits the outcome as an event at a later
-/// step. All ranks make the same calls at the same steps, except poll().
+/// Writes checkpoints of the whole state while training continues: the step only copies the state,
+/// and a thread writes it. A save waits for the previous one. Rank 0 emits the result as an event
+/// at a later step. All ranks make the same calls at the same steps, except poll().
 class Saver {
  public:
-  /// Removes what earlier saves left unfinished, so make it before ranks meet. Throws
-  /// Error(resource).
+  /// Removes what earlier saves left incomplete, so construct it before the first collective.
+  /// Throws Error(resource).
   Saver(const Session& session, const Options& options);
-  /// Gives up what the other ranks do not finish.
+  /// Stops waiting for the other ranks.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// The run goes on from this checkpoint, or (empty) begins. Before the first save. Newer ones in
-  /// its folder are of another past, and must have been moved away: where one is left rank 0 throws
-  /// Error(checkpoint) naming it.
+  /// Sets the checkpoint that the run resumes from; empty for a new run. Call it before the first
+  /// save. Newer checkpoints in the folder belong to a superseded history and must have been moved
+  /// away: if one is left, rank 0 throws Error(checkpoint) naming it.
   void begin(const std::filesystem::path& resumed_from);
-  /// Compares the free space of the disk with a checkpoint of so many bytes: a warning where three
-  /// do not fit, which is what the disk holds at most during a save. Throws Error(resource) where
-  /// not even one does.
+  /// Compares the free disk space with a checkpoint of this many bytes. Warns if three do not fit,
+  /// because the disk holds up to three during a save. Throws Error(resource) if not even one fits.
   void check_space(std::uint64_t bytes) const;
 
-  /// What a manifest tells of one checkpoint; the rest is in the session.
+  /// What the manifest says about one checkpoint; the rest comes from the session.
   struct About {
     checkpoint::Moment moment;
     std::int64_t step_in_epoch = 0;
-    std::int64_t samples_in_epoch = 0;  // of all ranks
+    std::int64_t samples_in_epoch = 0;  // over all ranks
     std::string reason;
     std::optional<double> value;  // of the monitor
-    std::int64_t told_epoch = 0;  // of the event
+    std::int64_t told_epoch = 0;  // epoch of the event
     std::string buckets;          // GradSync::layout()
   };
-  /// Waits for the save before, then copies. Throws Error(resource) as poll().
+  /// Waits for the previous save, then copies the tensors. Throws Error(resource) like poll().
   void take(const std::vector<stage::NamedTensor>& tensors, Json meta);
-  /// Writes what was taken. Returns at once, or with `async: false` once it is committed.
+  /// Writes the copy. Returns at once, or after the commit if `async: false` is set.
   void write(const About& about);
-  /// Waits until the last save is committed or has failed; afterwards all ranks know which.
+  /// Waits until the last save is committed or has failed. Afterward all ranks know the result.
   void settle();
-  /// The run ends: from now on a failure is told and not thrown.
+  /// Reports failures from now on instead of throwing them, because the run ends.
   void tolerate_failures() { tolerates_ = true; }
-  /// As of the last settle(): whether a checkpoint of this moment is committed.
+  /// Returns whether a checkpoint of this moment was committed, as of the last settle().
   [[nodiscard]] bool has(const checkpoint::Moment& moment) const {
     return last_ == moment && committed_ == last_;
   }
 
-  /// Tells what has become of the save under way, if it has ended. Throws Error(resource) after
-  /// three or more failures in a row within which five minutes have passed, or where there is no
-  /// older checkpoint to go on from.
+  /// Reports the result of the pending save if it has ended. Throws Error(resource) after three or
+  /// more consecutive failures over at least five minutes, or if there is no older checkpoint to
+  /// resume from.
   void poll();
 
  private:
@@ -144,19 +142,19 @@ class Saver {
   WriteJob job_;
   About about_;
   std::future<WriteOutcome> under_way_;
-  std::optional<checkpoint::Moment> last_;  // that was begun, or gone on from
+  std::optional<checkpoint::Moment> last_;  // started last, or resumed from
   std::optional<checkpoint::Moment> committed_;
-  double exposed_s_ = 0;  // of the save under way
-  int failures_ = 0;      // in a row
+  double exposed_s_ = 0;  // of the pending save
+  int failures_ = 0;      // consecutive
   double failing_since_ = 0;
   bool tolerates_ = false;
 };
 
-/// Saves the state of a run as `checkpoint` of the configuration says: after epochs and steps, by
-/// time, and where the run ends.
+/// Saves the state of a run according to `checkpoint` in the configuration: after epochs and steps,
+/// by time, and at the end of the run.
 class Checkpointer final : public Observer {
  public:
-  /// `check` throws where weights are not to be saved. All of it outlives the Checkpointer.
+  /// `check` throws if the weights must not be saved. All members outlive the Checkpointer.
   using Check = std::function<void(const LoopState&)>;
   struct Parts {
     const Session& session;
@@ -182,7 +180,8 @@ class Checkpointer final : public Observer {
   [[nodiscard]] Saver::About about(const LoopState& state, const char* reason) const;
 
   Parts parts_;
-  /// Why on_epoch_report() writes the copy of the epoch; null: there is none. As on all ranks.
+  /// Why on_epoch_report() writes the copy of the epoch; null: it writes none. The same on all
+  /// ranks.
   const char* reason_ = nullptr;
   /// The checkpoint of an epoch that a limit has cut short.
   std::optional<Saver::About> truncated_epoch_;

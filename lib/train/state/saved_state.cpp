@@ -22,9 +22,9 @@
 namespace trainctl::train {
 namespace {
 
-/// The key of the archive in the meta of a part.
+/// The key of the archive in the metadata of a part.
 constexpr const char* kValues = "training";
-/// The states of random numbers are set and not copied into.
+/// The generator states are set through libtorch, not copied into tensors.
 constexpr std::string_view kRandom = "rng/";
 
 at::Tensor tensor_of(const container::Entry& entry) {
@@ -51,7 +51,7 @@ void copy(const container::Entry& entry, const StateTensor& into) {
 }  // namespace
 
 std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors) {
-  constexpr std::uint64_t kOfHeader = 200;  // a tensor's entry and its padding
+  constexpr std::uint64_t kOfHeader = 200;  // a tensor's header entry and its padding
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes() + kOfHeader;
   return bytes;
@@ -68,7 +68,7 @@ std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, 
 void HostCopies::take(const std::vector<stage::NamedTensor>& tensors) {
   const at::NoGradGuard guard;
   if (!std::ranges::equal(copies_, tensors, alike)) {
-    copies_.clear();  // before there is memory for the others
+    copies_.clear();  // freed before the new ones are allocated
     copies_ = empty_block(tensors, at::kCPU);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -133,7 +133,7 @@ void SavedState::check_names(const std::vector<StateTensor>& state,
   }
 }
 
-/// One further part in memory at a time: N ranks read N parts each where all own a share.
+/// Keeps one further part in memory at a time. If all N ranks own a share, each reads N parts.
 void SavedState::look_into_others(std::vector<const StateTensor*> missing) const {
   const auto take_from = [&](const checkpoint::PartReader& file) {
     std::erase_if(missing, [&](const StateTensor* one) {
@@ -184,7 +184,7 @@ std::vector<Source> sources(at::Device device) {
   return all;
 }
 
-/// Calls `use` with the locked generator that draws by default on the device.
+/// Calls `use` with the device's default generator, locked.
 template <class Use>
 auto with_generator(at::Device device, const Use& use) {
   at::Generator generator = at::globalContext().defaultGenerator(device);

@@ -15,63 +15,64 @@
 #include <string_view>
 #include <vector>
 
-// The tensors of a run's state on their way into the parts of a checkpoint and back.
+// Stores the tensors of a run's state in the parts of a checkpoint, and reads them.
 
 namespace trainctl::train {
 
-/// A tensor of the state, live.
+/// A tensor of the state, which shares storage with its owner.
 struct StateTensor {
   std::string name;  // "model/fc1.weight", "optimizer/fc1.weight.exp_avg"
   at::Tensor tensor;
-  bool of_rank = false;   // the ranks differ in it: each saves its own
-  bool of_owner = false;  // one rank alone has it, and saves it
+  bool of_rank = false;   // it differs between ranks, and each rank saves its own
+  bool of_owner = false;  // only one rank has it and saves it
 };
 
-/// What the tensors take in a checkpoint, with their headers.
+/// Returns the bytes that the tensors take in a checkpoint, including headers.
 std::uint64_t stored_bytes(const std::vector<stage::NamedTensor>& tensors);
 
-/// Those that the part of this rank holds: rank 0's all that it has, another one's only its own.
+/// Returns the tensors in the part of this rank: on rank 0 all tensors, on other ranks only those
+/// that differ or that the rank owns.
 std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank);
 
-/// Entries that point into tensors on the host.
+/// Returns entries that point into tensors on the host.
 std::vector<container::Entry> container_entries(const std::vector<stage::NamedTensor>& hosts);
 
-/// Copies on the host, in memory that is used again by the next ones.
+/// Copies of tensors on the host, in memory that later copies reuse.
 class HostCopies {
  public:
-  /// Waits for the device.
+  /// Copies the tensors. Synchronizes with the device.
   void take(const std::vector<stage::NamedTensor>& tensors);
-  /// Of what was taken last; they point into the copies.
+  /// Returns the entries of the last take(). They point into the copies.
   [[nodiscard]] std::vector<container::Entry> entries() const { return container_entries(copies_); }
 
  private:
   std::vector<stage::NamedTensor> copies_;
 };
 
-/// The checkpoint that a rank goes on from, read and found sound.
+/// The checkpoint that a rank resumes from, read and verified.
 class SavedState {
  public:
-  /// `place`: of the rank that reads. Throws Error(checkpoint) naming the file and what is wrong
-  /// with it.
+  /// `place` is that of the reading rank. Throws Error(checkpoint) naming the file and the problem.
   SavedState(const std::filesystem::path& checkpoint, dist::Place place);
 
   [[nodiscard]] const checkpoint::Manifest& manifest() const { return manifest_; }
-  /// As many ranks have written it as read it.
+  /// Returns whether the checkpoint was written with the same world size.
   [[nodiscard]] bool same_world() const { return same_world_; }
-  /// The plain values of this rank; with another number of ranks those of rank 0.
+  /// Returns the plain values of this rank; with another world size, those of rank 0.
   [[nodiscard]] const Json& values() const { return values_of(own_); }
-  /// Copies into the tensors, in place, also from parts of ranks that owned them; with another
-  /// number of ranks what the ranks differ in is rank 0's. A part may hold names that begin
-  /// as one of `of_others` and that the run does not have. Throws Error(checkpoint) naming a tensor
-  /// that is missing, unknown, or of another shape or type.
+  /// Copies values into the tensors in place, also from the parts of ranks that owned them. With
+  /// another world size, tensors that differ between ranks get rank 0's values. A part may hold
+  /// names with a prefix in `of_others` that the run does not have. Throws Error(checkpoint) naming
+  /// a tensor that is missing, unknown, or of another shape or dtype.
   void copy_into(const std::vector<StateTensor>& state,
                  const std::vector<std::string>& of_others = {}) const;
-  /// The tensors whose name begins so, without that beginning: copies on the host.
+  /// Returns host copies of the tensors with this prefix, under their names without the prefix.
   [[nodiscard]] std::vector<stage::NamedTensor> tensors(std::string_view prefix) const {
     return tensors_of(own_, prefix);
   }
 
-  /// With another number of ranks: what ranks 1, 2, ... have written, on a rank 0.
+  /// Returns, on rank 0 after a change of the world size, the number of parts that ranks 1, 2, ...
+  /// wrote.
   [[nodiscard]] std::size_t others() const { return parts_.size() - 1; }
   [[nodiscard]] const Json& values_of(std::size_t part) const;
   [[nodiscard]] std::vector<stage::NamedTensor> tensors_of(std::size_t part,
@@ -87,25 +88,25 @@ class SavedState {
   bool same_world_;
   std::vector<checkpoint::PartReader> parts_;  // rank 0's first
   std::size_t own_ = 0;
-  int own_rank_ = 0;  // whose part that is
+  int own_rank_ = 0;  // the rank that wrote the own part
 };
 
-/// The states of the generators that draw by default: "cpu" and, on a GPU, "cuda" of that device.
-/// Copies, uint8 on the host: dropout and the like go on alike once they are set.
+/// Returns the states of the default generators: "cpu" and, on a GPU, "cuda" for that device. They
+/// are uint8 copies on the host; setting them makes dropout and other draws repeat.
 std::vector<stage::NamedTensor> random_states(at::Device device);
 
-/// Throws Error(checkpoint) where one is missing, another one is there, or it is no state of that
-/// generator.
+/// Sets the generators. Throws Error(checkpoint) if a state is missing, unexpected or invalid.
 void set_random_states(at::Device device, const std::vector<stage::NamedTensor>& states);
 
-/// Where the generators of random_states() stood before a batch. `take` is for every batch: on a
-/// CPU a copy of 2.5 KB, on a GPU of two numbers, and nothing is allocated.
+/// Remembers the generators' states from before a batch. `take` is cheap enough for every batch: it
+/// copies 2.5 KB on a CPU or two numbers on a GPU, and allocates nothing.
 class KeptRandom {
  public:
   explicit KeptRandom(at::Device device);
 
+  /// Remembers the current states.
   void take();
-  /// What random_states() would have told then. The generators go on where they are now.
+  /// Returns what random_states() would have returned at that time. Does not change the generators.
   [[nodiscard]] std::vector<stage::NamedTensor> states() const;
 
  private:

@@ -13,16 +13,16 @@
 namespace trainctl::train {
 namespace {
 
-/// How the names begin of what the exchange of gradients keeps.
+/// The prefix of the gradient synchronizer's tensors.
 constexpr const char* kSync = "sync/";
 
-/// The name of a metric's sums in a checkpoint; two metrics of one name are allowed.
+/// Returns the name of a metric's sums in a checkpoint. The index allows two metrics of one name.
 std::string metric_state_name(const Session& session, std::size_t i) {
   return fmt::format("metrics/{}.{}", i, session.metrics[i]->name());
 }
 
-/// What a growing metric keeps of a partial epoch has the size that the checkpoint says. Returns
-/// the names of these tensors.
+/// Restores growing metrics separately, because the checkpoint determines the size of their state.
+/// Returns the names of their tensors.
 std::vector<std::string> restore_growing_metrics(const Session& session, const SavedState& saved) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < session.metrics.size(); ++i) {
@@ -35,14 +35,15 @@ std::vector<std::string> restore_growing_metrics(const Session& session, const S
   return names;
 }
 
-/// loader.batch_size with which so many ranks have the global batch of the checkpoint; 0: none.
+/// Returns the loader.batch_size that keeps the checkpoint's global batch with this number of
+/// ranks; 0 if no batch size does.
 std::int64_t keeping_batch(std::int64_t rows, std::int64_t batches, std::int64_t ranks) {
   const std::int64_t global = batches > 0 && rows % batches == 0 ? rows / batches : 0;
   return global % ranks == 0 ? global / ranks : 0;
 }
 
-/// How the names begin of what other ranks own: a rank may own nothing itself, so they follow from
-/// the model.
+/// Returns the prefixes of the tensors that other ranks own. They follow from the model, because a
+/// rank may own nothing itself.
 std::vector<std::string> names_of_others(const Session& session, const Options& options) {
   std::vector<std::string> names;
   if (options.strategy != spec::Strategy::zero1) return names;
@@ -55,7 +56,7 @@ std::vector<std::string> names_of_others(const Session& session, const Options& 
   return names;
 }
 
-/// Both were written at once: where they differ, or count what cannot be, the file is not ours.
+/// Both were written together, so a file in which they differ or are invalid is not ours.
 void check_position(const Position& at, const checkpoint::Manifest& manifest) {
   ENSURE(
       checkpoint,
@@ -89,8 +90,8 @@ void TrainingState::serialize(StateArchive& archive) const {
   archive.group("scheduler", [&] { session.scheduler.serialize(archive); });
 }
 
-/// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
-/// The ranks of local SGD share none, those of ZeRO keep a part of the optimizer's state each.
+/// Parameters, and everything computed from the shared gradients, are equal on all ranks. The ranks
+/// of local SGD share no gradients, and with ZeRO each rank keeps a part of the optimizer state.
 std::vector<StateTensor> TrainingState::all_tensors() const {
   enum class Of { all, rank, owner };
   const Session& session = parts_.session;
@@ -138,7 +139,7 @@ std::vector<stage::NamedTensor> TrainingState::tensors() const {
 
 Json TrainingState::values() const {
   StateWriter archive;
-  if (is_weights_only()) {  // the average says which of the two weights to take
+  if (is_weights_only()) {  // the average decides which of the two weights to load
     for (const auto& observer : parts_.observers) {
       if (observer->state_key() == WeightAveraging::kKey)
         archive.group(WeightAveraging::kKey, [&] { observer->serialize(archive); });
@@ -170,7 +171,7 @@ std::uint64_t TrainingState::expected_bytes() const {
   std::uint64_t bytes = stored_bytes(saved_by(all, 0));
   const auto others =
       static_cast<std::uint64_t>(parts_.session.communicator.place().world_size - 1);
-  for (const StateTensor& one : all) {  // the ranks own about as much each
+  for (const StateTensor& one : all) {  // all ranks own about the same amount
     if (one.of_owner) bytes += others * one.tensor.nbytes();
   }
   if (is_weights_only()) return bytes;
@@ -202,7 +203,7 @@ void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) 
   archive.finish();
   check_position(state.next(), saved.manifest());
   if (epoch == PartialEpoch::restart && !state.epoch_done) {
-    // As if the epoch before had just ended: the one that was begun is the next.
+    // Pretend that the previous epoch has just ended, so that the interrupted one comes next.
     --state.position.epoch;
     state.epoch_done = true;
   }
@@ -213,9 +214,9 @@ void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) 
 
 void TrainingState::restore_tensors(const SavedState& saved) const {
   std::vector<std::string> of_others = names_of_others(parts_.session, parts_.options);
-  if (!saved.same_world()) of_others.emplace_back(kSync);  // one rank has no use for it
+  if (!saved.same_world()) of_others.emplace_back(kSync);  // a run with one rank does not use it
   std::vector<StateTensor> own = all_tensors();
-  if (saved.manifest().world_size == 1)  // one rank exchanges nothing, and has kept nothing for it
+  if (saved.manifest().world_size == 1)  // a single rank synchronizes nothing and has no such state
     std::erase_if(own, [](const StateTensor& one) { return one.name.starts_with(kSync); });
   for (const std::string& name : restore_growing_metrics(parts_.session, saved)) {
     std::erase_if(own, [&name](const StateTensor& one) { return one.name == name; });
@@ -226,7 +227,7 @@ void TrainingState::restore_tensors(const SavedState& saved) const {
     set_random_states(parts_.options.device, saved.tensors("rng/"));
 }
 
-/// Rank 0 takes over what every rank has summed of the epoch so far.
+/// Merges into rank 0 what every rank has summed in the epoch so far.
 void TrainingState::merge_other_ranks(const SavedState& saved) const {
   const at::NoGradGuard guard;
   const Session& session = parts_.session;
@@ -250,9 +251,9 @@ void TrainingState::merge_other_ranks(const SavedState& saved) const {
   }
 }
 
-/// What the exchange of gradients still owes differs between ranks; what counts is its mean.
+/// The residual of compressed gradients differs between ranks, and only its mean affects training.
 void TrainingState::average_sync_state(const SavedState& saved) const {
-  if (saved.manifest().world_size == 1) return;  // nothing is owed
+  if (saved.manifest().world_size == 1) return;  // a single rank has no residual
   const at::NoGradGuard guard;
   for (const dist::SyncTensor& kept : parts_.sync.state()) {
     if (!kept.of_rank) continue;
@@ -266,8 +267,8 @@ void TrainingState::average_sync_state(const SavedState& saved) const {
   }
 }
 
-/// The next batch is the one after the rows that were trained on: a whole number of windows of
-/// batches, of which each rank now takes its share.
+/// Sets the next batch to the one after the rows that were trained on. These must be a whole number
+/// of accumulation windows, which are now divided among another number of ranks.
 void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
   const Session& session = parts_.session;
   Position& position = parts_.state.position;

@@ -11,16 +11,16 @@
 
 namespace trainctl::train {
 
-/// What a checkpoint in the middle of an epoch means for the rest of that epoch: it is trained, or
-/// the whole epoch is, because the data changed. Weights, optimizer and steps are those of the
-/// checkpoint either way.
+/// How to continue from a checkpoint in the middle of an epoch: train the rest of the epoch, or
+/// repeat the whole epoch because the data changed. Weights, optimizer and step counts are those of
+/// the checkpoint either way.
 enum class PartialEpoch { resume, restart };
 
-/// Everything from which a run resumes bit for bit: weights, optimizer, scheduler, generators,
-/// loaders, metrics under way, and the observers' parts.
+/// Everything that a run needs to resume bit for bit: weights, optimizer, scheduler, generators,
+/// loaders, partial metrics, and the observers' state.
 class TrainingState {
  public:
-  /// All of it outlives the TrainingState.
+  /// All members outlive the TrainingState.
   struct Parts {
     const Session& session;
     const Options& options;
@@ -33,16 +33,17 @@ class TrainingState {
   };
   explicit TrainingState(const Parts& parts) : parts_(parts) {}
 
-  /// The tensors of this rank's part of a checkpoint, live; copies of the generators' states.
+  /// Returns the tensors of this rank's part of a checkpoint, which share storage, and copies of
+  /// the generators' states.
   [[nodiscard]] std::vector<stage::NamedTensor> tensors() const;
-  /// The plain values of that part, with its position.
+  /// Returns the plain values of the part, including the position.
   [[nodiscard]] Json values() const;
-  /// Bytes of a checkpoint, of all ranks, when everything that the run keeps has been made.
+  /// Returns the bytes of a checkpoint over all ranks, including state that is allocated later.
   [[nodiscard]] std::uint64_t expected_bytes() const;
 
-  /// Takes over a checkpoint, and the next batch is the one after it. On as many ranks as wrote it
-  /// all numbers are as if the run had never stopped. Throws Error(checkpoint) naming what does not
-  /// fit, Error(config) if another number of ranks cannot continue at that batch.
+  /// Loads a checkpoint and sets the position to the next batch. With the same world size all
+  /// results are as if the run had never stopped. Throws Error(checkpoint) naming what does not
+  /// fit, or Error(config) if another world size cannot continue at that batch.
   void restore(const std::filesystem::path& checkpoint, PartialEpoch epoch);
 
  private:

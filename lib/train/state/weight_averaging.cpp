@@ -72,13 +72,14 @@ void WeightAverager::serialize(StateArchive& archive) {
   archive.value("updates", &updates_);
 }
 
-/// The model keeps the average: it is what the run leaves.
+/// The model keeps the average as the result of the run.
 void WeightAveraging::on_run_end(LoopState& /*state*/) {
   averager_.swap();
   broadcast_buffers(session_);
 }
 
-/// Averaged buffers are of the samples that a rank saw, as the buffers themselves.
+/// Averaged buffers differ between ranks like the buffers themselves, because each rank sees other
+/// samples.
 std::vector<StateTensor> WeightAveraging::tensors() const {
   std::set<std::string> buffers;
   for (const auto& [name, tensor] : session_.model.buffers()) buffers.insert(name);

@@ -10,36 +10,37 @@
 
 namespace trainctl::train {
 
-/// The average of the weights over steps, as torch.optim.swa_utils.AveragedModel with
-/// use_buffers=True: parameters and buffers of floating numbers are averaged, other buffers copied.
+/// The average of the weights over steps, like torch.optim.swa_utils.AveragedModel with
+/// use_buffers=True: parameters and floating-point buffers are averaged, other buffers are copied.
 class WeightAverager {
  public:
-  /// `steps_per_epoch`: optimizer steps, for what counts in epochs.
+  /// `steps_per_epoch` is the number of optimizer steps, for options that count epochs.
   WeightAverager(const stage::Model& model, const Averaging& options, std::int64_t steps_per_epoch);
 
-  /// After an optimizer step, of which there were `global_step`. Nothing before the start.
+  /// Updates the average after optimizer step number `global_step`. Does nothing before the start
+  /// epoch.
   void update(std::int64_t global_step);
-  /// Exchanges the model's weights with the average, in place; nothing before the first update.
+  /// Swaps the model's weights with the average in place; does nothing before the first update.
   void swap();
   [[nodiscard]] bool swapped_in() const { return swapped_in_; }
 
-  /// The average, live, under the names of the weights; empty before the first update, so restore
-  /// the plain values first. Neither this nor `serialize` while it is
-  /// swapped in: the model then holds it.
+  /// Returns the average, which shares storage, under the names of the weights. It is empty before
+  /// the first update, so restore the plain values first. Do not call it or `serialize` while the
+  /// average is swapped in, because the model holds it then.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
   void serialize(StateArchive& archive);
 
  private:
   Averaging options_;
   std::int64_t steps_per_epoch_;
-  std::vector<at::Tensor> weights_, averages_;  // that are averaged
-  std::vector<at::Tensor> others_, copies_;     // that are copied
+  std::vector<at::Tensor> weights_, averages_;  // averaged
+  std::vector<at::Tensor> others_, copies_;     // copied
   std::vector<stage::NamedTensor> named_;       // averages_ and copies_
   std::int64_t updates_ = 0;
   bool swapped_in_ = false;
 };
 
-/// The average is the model's weights while it lives; null: nothing happens.
+/// Swaps the average into the model while it lives. A null averager does nothing.
 class AveragedWeights {
  public:
   explicit AveragedWeights(WeightAverager* averager) : averager_(averager) {
@@ -55,7 +56,7 @@ class AveragedWeights {
   WeightAverager* averager_;
 };
 
-/// Keeps the average of a run (trainer.ema, trainer.swa), which becomes the model's weights when
+/// Maintains the average of a run (trainer.ema, trainer.swa) and loads it into the model when
 /// training has ended.
 class WeightAveraging final : public Observer {
  public:

@@ -82,7 +82,7 @@ std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
 
 std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor>& tensors,
                                             at::Device device) {
-  constexpr std::int64_t kAlignment = 64;  // bytes, as libtorch aligns each allocation
+  constexpr std::int64_t kAlignment = 64;  // bytes, the alignment of libtorch's allocations
   const auto room = [](const at::Tensor& tensor) {
     const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -117,7 +117,7 @@ void Snapshot::restore() const {
 std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
   const at::NoGradGuard guard;
   std::vector<std::string> names;
-  std::vector<at::Tensor> largest;  // NaN where one value is
+  std::vector<at::Tensor> largest;  // NaN if a value of the tensor is NaN
   for (const auto& [name, tensor] : weights) {
     if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
     names.push_back(name);
@@ -140,7 +140,7 @@ std::vector<stage::NamedTensor> host_copies(const std::vector<stage::NamedTensor
 
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
                   const std::map<std::string, std::string>& metadata) {
-  const std::vector<stage::NamedTensor> hosts = host_copies(weights);  // keeps the bytes alive
+  const std::vector<stage::NamedTensor> hosts = host_copies(weights);  // owns the bytes
   std::vector<safetensors::View> views;
   for (const auto& [name, host] : hosts)
     views.push_back({name, dtype_name(host.scalar_type()), host.sizes().vec(), bytes_of(host)});

@@ -16,37 +16,41 @@
 
 namespace trainctl::train {
 
-/// Parameters, then buffers: what a trained model is.
+/// Returns the parameters, then the buffers.
 std::vector<stage::NamedTensor> weights_of(const stage::Model& model);
 
-/// The words of safetensors: "F32", "I64". Throws Error(unexpected) for a type that it has none
-/// for.
+/// Returns the safetensors name of a dtype: "F32", "I64". Throws Error(unexpected) for a dtype that
+/// has none.
 const char* dtype_name(at::ScalarType dtype);
-/// The type of that name. Throws Error(checkpoint) for one that libtorch does not compute with.
+/// Returns the dtype with this safetensors name. Throws Error(checkpoint) for a dtype that libtorch
+/// cannot compute with.
 at::ScalarType dtype_of(std::string_view name);
 
-/// Returns a copy on the host of bytes that are such a tensor: a file promises no alignment, and
-/// goes away.
+/// Returns a tensor on the host with a copy of the bytes, because a file guarantees no alignment
+/// and may be closed.
 at::Tensor tensor_from(std::string_view dtype, at::IntArrayRef shape,
                        std::span<const std::byte> bytes);
 
-/// The bytes of a contiguous tensor on the host.
+/// Returns the bytes of a contiguous tensor on the host.
 std::span<const std::byte> bytes_of(const at::Tensor& host);
 
-/// The parameters that are trained, with their names.
+/// Returns the trainable parameters with their names.
 std::vector<stage::NamedTensor> trained_parameters(const stage::Model& model);
 
-/// Contiguous tensors of the names, types and shapes of `tensors`, side by side in one block of
-/// memory of `device`. One block, because many small ones fill the gaps that freed gradients leave
-/// in the heap, and the next gradients make it grow by their own size.
+/// Returns uninitialized contiguous tensors with the names, dtypes and shapes of `tensors` in one
+/// block of memory on `device`. Many small allocations would fill the gaps that freed gradients
+/// leave in the heap, so that the next gradients would grow the heap.
 std::vector<stage::NamedTensor> empty_block(const std::vector<stage::NamedTensor>& tensors,
                                             at::Device device);
 
-/// A copy that is made once and then overwritten in place. All weights are on one device.
+/// A copy of the weights that is allocated once and then overwritten. All weights are on one
+/// device.
 class Snapshot {
  public:
   explicit Snapshot(std::vector<stage::NamedTensor> weights);
+  /// Copies the current weights.
   void take();
+  /// Copies the stored values back into the weights.
   void restore() const;
   [[nodiscard]] const std::vector<stage::NamedTensor>& tensors() const { return copies_; }
 
@@ -55,33 +59,33 @@ class Snapshot {
   std::vector<stage::NamedTensor> copies_;
 };
 
-/// The name of a tensor that holds NaN or infinity; empty where there is none. Waits for the device
-/// once.
+/// Returns the name of a tensor that contains NaN or infinity; empty if all are finite.
+/// Synchronizes with the device once.
 std::string not_finite(const std::vector<stage::NamedTensor>& weights);
 
-/// The same in the memory of the host; those that are there already are not copied.
+/// Returns the tensors on the host; tensors that are already there are not copied.
 std::vector<stage::NamedTensor> host_copies(const std::vector<stage::NamedTensor>& weights);
 
-/// A safetensors file. Throws Error(resource) where it cannot be written.
+/// Writes a safetensors file. Throws Error(resource) if it cannot be written.
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
                   const std::map<std::string, std::string>& metadata);
 
-/// XXH3 of names and bytes, 16 hex digits: to compare ranks and runs.
+/// Returns the XXH3 hash of names and bytes as 16 hex digits, to compare ranks and runs.
 std::string digest_weights(const std::vector<stage::NamedTensor>& weights);
 
-/// Which of the offered tensors goes where; `options.last_layer` is found here. Throws as
+/// Matches the offered tensors with those of the model. Sets `options.last_layer`. Throws like
 /// weights::match().
 weights::Match match_weights(const stage::Model& model, const std::vector<weights::Entry>& offered,
                              weights::MatchOptions options);
 
-/// Copies the tensors of a safetensors file into the model's, in place and on its device; what is
-/// copied where match_weights() says, and `told` gets it. Throws
-/// Error(checkpoint) where they do not fit.
+/// Copies the tensors of a safetensors file into the model in place, as match_weights() assigns
+/// them, and describes the assignment in the last argument. Throws Error(checkpoint) if they do not
+/// fit.
 void load_weights(const stage::Model& model, const std::filesystem::path& file,
                   weights::MatchOptions options, events::WeightsSet& told);
 
-/// The parameters that the patterns name get no gradient from here on, so that no optimizer sees
-/// them. Returns their names. Throws Error(config) for a pattern that names none.
+/// Disables gradients for the parameters that match the patterns, so that no optimizer updates
+/// them. Returns their names. Throws Error(config) for a pattern that matches none.
 std::vector<std::string> freeze(const stage::Model& model,
                                 const std::vector<std::string>& patterns);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kEager = "steps are taken one operation at a time, not as CUDA graphs";
 
-/// Returns the first line: libtorch's reasons continue with advice on debugging.
+/// Returns the first line of the message: libtorch appends debugging advice.
 std::string reason_of(const std::exception& error) {
   const auto* libtorch = dynamic_cast<const c10::Error*>(&error);
   const std::string text = libtorch != nullptr ? libtorch->what_without_backtrace() : error.what();
@@ -54,11 +54,11 @@ CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const S
     recorded_ = places_of(batch);
   }
   if (*recorded_ != places_of(batch)) return take_as_it_is();
-  timer_.enter(Part::forward);  // one launch, whose parts cannot be told apart
+  timer_.enter(Part::forward);  // one launch, which cannot be divided into parts
   graph_->replay();
   timer_.enter(Part::other);
   timer_.end_step();
-  return is_new ? Taken::as_it_is : Taken::repeated;  // the host has recorded this very one
+  return is_new ? Taken::as_it_is : Taken::repeated;  // the capture ran the host code
 }
 
 bool CapturedStep::record(const Step& step) {

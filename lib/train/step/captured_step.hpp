@@ -12,32 +12,32 @@
 
 namespace trainctl::train {
 
-/// Takes the steps of whole batches on a GPU: a few as they are, then one is recorded as a graph
-/// that the others repeat. Where its batch lies elsewhere, or it could not be recorded and the run
-/// may go on, a step is taken operation by operation.
+/// Runs the steps of full batches on a GPU: the first few eagerly, then one is captured as a CUDA
+/// graph, which later steps replay. A step runs eagerly if its batch is at another address, or if
+/// the capture failed and the run may continue.
 class CapturedStep {
  public:
-  /// What a step that cannot be recorded after all leads to: a warning, or Error(config).
+  /// What happens if a step cannot be captured: a warning, or Error(config).
   enum class Refused { is_told, ends_run };
   CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer, EventSink tell,
                Refused refused = Refused::is_told);
 
   using Step = std::function<void()>;
   static constexpr int kWarmUps = 3;
-  /// `step` reads the batch, and nothing else that changes from step to step on the host.
-  /// Returns how it was taken: a step that is repeated does nothing on the host.
+  /// Runs `step`, which may read the batch and nothing else on the host that changes from step to
+  /// step. Returns whether it ran eagerly or was replayed; a replayed step runs no host code.
   enum class Taken { as_it_is, repeated };
   Taken take(const device::DeviceBatch& batch, const Step& step);
-  /// Gives its memory back; every later step is taken operation by operation.
+  /// Frees the graph's memory; every later step runs eagerly.
   void drop() { graph_.reset(); }
 
  private:
-  /// Where the tensors of a batch lie; null where there is none.
+  /// The addresses of the tensors of a batch; null for an undefined tensor.
   using Places = std::array<const void*, 4>;
   static Places places_of(const device::DeviceBatch& batch);
   [[nodiscard]] bool record(const Step& step);
 
-  std::unique_ptr<device::StepGraph> graph_;  // null: it could not be recorded
+  std::unique_ptr<device::StepGraph> graph_;  // null: the capture failed
   PartTimer& timer_;
   EventSink tell_;
   Refused refused_;
@@ -45,16 +45,17 @@ class CapturedStep {
   std::optional<Places> recorded_;
 };
 
-/// Null where every step is taken operation by operation; a GPU that was not told to do so says
-/// why. Throws Error(config) where trainer.cuda_graphs is true and cannot be had; what only the
-/// recording itself finds out, take() throws then.
+/// Returns null if every step runs eagerly, and emits the reason if the user did not disable graphs
+/// on a GPU. Throws Error(config) if trainer.cuda_graphs is true but impossible; obstacles that
+/// only the capture detects make take() throw.
 std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const Options& options,
                                                  PartTimer& timer);
 
-/// Whether make_captured_step() is going to make one, as far as can be told before it is tried.
+/// Returns whether make_captured_step() will return non-null, as far as it is known before a
+/// capture.
 bool records_steps(const Session& session, const Options& options);
 
-/// Why the steps of a run cannot be recorded; nothing: they can.
+/// Returns why the steps of a run cannot be captured; nullopt if they can.
 std::optional<std::string> capture_obstacle(const Session& session, const Options& options);
 
 }  // namespace trainctl::train

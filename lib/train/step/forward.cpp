@@ -47,7 +47,7 @@ LossMeter::LossMeter(at::Device device, NotFinite not_finite, Rows rows)
 }
 
 bool LossMeter::add(const stage::LossValue& loss, std::int64_t rows) {
-  if (rows == 0) return true;  // padding has no say
+  if (rows == 0) return true;  // padding does not count
   if (!device_total_.defined()) return add_on_cpu(loss, rows);
   add_on_device(loss, rows);
   return true;
@@ -130,7 +130,7 @@ void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
   at::Tensor rows = logits.detach();
   at::Tensor labels = targets;
   if (const auto ignored = loss.ignored_label(); ignored && !metrics.empty()) {
-    if (rows.dim() == 3) rows = rows.flatten(0, 1);  // a row for each token
+    if (rows.dim() == 3) rows = rows.flatten(0, 1);  // one row for each token
     labels = labels.flatten();
     const at::Tensor counted = labels.ne(*ignored).nonzero().squeeze(1);
     rows = rows.index_select(0, counted);

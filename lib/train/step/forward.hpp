@@ -12,25 +12,25 @@
 
 namespace trainctl::train {
 
-/// In what form a model computes.
+/// Precision and memory format of the forward pass.
 struct ForwardOptions {
   spec::Precision precision = spec::Precision::full;
   bool channels_last = false;
 };
 
-/// `auto` counts as off: a worker puts its choice in its place first.
+/// Returns the options of the trainer. `auto` counts as off: a worker resolves it first.
 ForwardOptions forward_options(const spec::Trainer& trainer);
 
-/// The model's logits in float32. In a mixed precision the model runs under autocast, as
-/// torch.autocast has it: matrix products and convolutions in 16 bits, sums and norms in 32; the
-/// loss that follows sees 32 bits. Images are laid out channels-last where the options say so.
+/// Returns the model's logits as float32. In mixed precision the model runs under autocast like
+/// torch.autocast: matrix products and convolutions in 16 bits, sums and norms in 32. The loss gets
+/// float32. Images are converted to channels-last if the options say so.
 at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardOptions& options);
 
-/// The loss of a batch, whose targets may be mixed.
+/// Computes the loss of a batch, whose targets may be mixed.
 stage::LossValue loss_of(stage::Loss& loss, const at::Tensor& logits,
                          const device::DeviceBatch& batch);
 
-/// Dropout and the like are off while it lives.
+/// Sets the model to evaluation mode while it lives, then back to training mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(stage::Model& model) : model_(model) {
@@ -44,34 +44,36 @@ class EvaluationMode {
   stage::Model& model_;
 };
 
-/// Lays the parameters of four dimensions out channels-last; before optimizer and reducer see them.
+/// Converts 4-d parameters to channels-last. Call it before the optimizer and the reducer are
+/// created.
 void lay_out_channels_last(const stage::Model& model);
 
-/// Sum of losses and of what they weigh: a sample 1, or its class's weight. On a GPU it stays on
-/// the device until it is read.
+/// Sums losses and their weights: a sample has weight 1, or the weight of its class. On a GPU the
+/// sums stay on the device until they are read.
 class LossMeter {
  public:
   enum class NotFinite { counts, is_left_out };
-  /// Where a GPU's rows are counted: its host cannot count those of a step that the GPU repeats.
+  /// Where the rows are counted for a GPU: the host cannot count rows in steps that a CUDA graph
+  /// replays.
   enum class Rows { on_host, on_device };
   explicit LossMeter(at::Device device, NotFinite not_finite = NotFinite::counts,
                      Rows rows = Rows::on_host);
 
-  /// Returns false where a CPU sees at once that the loss is not finite, and that counts; a GPU
-  /// tells when the total is read.
+  /// Adds a loss. Returns false on a CPU if the loss is not finite and NotFinite::counts is set; on
+  /// a GPU a non-finite loss shows only in the total.
   bool add(const stage::LossValue& loss, std::int64_t rows);
-  /// Waits for the device.
+  /// Synchronizes with the device.
   [[nodiscard]] double total() const;
-  /// Waits for the device where the loss weighs its rows, may be left out, or rows are counted
-  /// there.
+  /// Synchronizes with the device if the loss has row weights, losses may be left out, or rows are
+  /// counted on the device.
   [[nodiscard]] double weight() const;
   [[nodiscard]] bool leaves_out() const { return leaves_out_; }
   void reset();
 
-  /// Adds what another one of the same device has summed.
+  /// Adds the sums of another meter on the same device.
   void add(const LossMeter& other);
 
-  /// The sums of a GPU, live; none on a CPU.
+  /// Returns the sums on a GPU, which share storage; empty on a CPU.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
   void serialize(StateArchive& archive);
 
@@ -81,17 +83,17 @@ class LossMeter {
 
   bool leaves_out_;
   bool on_device_;
-  at::Tensor device_total_;   // float64 scalars; undefined on a CPU
-  at::Tensor device_weight_;  // of what the host does not count
+  at::Tensor device_total_;   // 0-d float64; undefined on a CPU
+  at::Tensor device_weight_;  // the part of the weight that the host does not count
   double total_ = 0;
   double weight_ = 0;
 };
 
-/// The mean of what was summed; 0 where nothing had a weight.
+/// Returns the mean loss; 0 if the weight is 0.
 inline double mean_loss(double total, double weight) { return weight > 0 ? total / weight : total; }
 
-/// Adds the rows to every metric, but those of the label that the loss ignores. Waits for the
-/// device where there is such a label.
+/// Updates every metric with the rows, except rows with the label that the loss ignores.
+/// Synchronizes with the device if the loss has such a label.
 void update_metrics(const std::vector<std::unique_ptr<stage::Metric>>& metrics,
                     const stage::Loss& loss, const at::Tensor& logits, const at::Tensor& targets);
 

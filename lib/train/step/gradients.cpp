@@ -26,8 +26,8 @@ at::Tensor norm_in(std::optional<at::ScalarType> type, at::TensorList tensors) {
 
 }  // namespace
 
-/// The squares of large values overflow in float32, not in float64. A GPU takes that at once, since
-/// it would have to be waited for; a CPU, which makes a copy for it, where there is need.
+/// Squares of large values overflow in float32 but not in float64. A GPU always uses float64,
+/// because checking would synchronize; a CPU, which would copy, only after an overflow.
 at::Tensor norm_of(at::TensorList tensors) {
   const at::NoGradGuard guard;
   if (tensors.empty() || !tensors.front().is_cpu()) return norm_in(at::kDouble, tensors);

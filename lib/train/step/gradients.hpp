@@ -10,16 +10,16 @@
 
 namespace trainctl::train {
 
-/// Length of the vector that all of them make: 0-d, on their device, float32 or float64. Finite
-/// where they are.
+/// Returns the 2-norm over all tensors together: 0-d, on their device, float32 or float64. It is
+/// finite if all values are.
 at::Tensor norm_of(at::TensorList tensors);
 
-/// Bounds gradients, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_
-/// do. Never waits for the device.
+/// Clips gradients in place like torch.nn.utils.clip_grad_norm_ and clip_grad_value_. Never
+/// synchronizes with the device.
 class Clipper {
  public:
   Clipper(double bound, spec::ClipAlgorithm algorithm);
-  /// Returns the norm before clipping, 0-d and on the device; undefined where it took none.
+  /// Returns the norm before clipping, 0-d on the device; undefined when clipping by value.
   at::Tensor operator()(at::TensorList gradients) const;
   [[nodiscard]] bool takes_norm() const { return algorithm_ == spec::ClipAlgorithm::norm; }
 
@@ -28,36 +28,39 @@ class Clipper {
   spec::ClipAlgorithm algorithm_;
 };
 
-/// Keeps float16 gradients within range and steps that are not finite out of the weights, as
-/// torch.amp.GradScaler: the loss is multiplied by a scale that halves after a step that overflowed
-/// and doubles after 2,000 that did not. All of it is on the device.
+/// Scales the loss so that float16 gradients stay in range, and skips non-finite steps, like
+/// torch.amp.GradScaler: the scale halves after a step that overflowed and doubles after 2,000 that
+/// did not. All state is on the device.
 class GradScaler {
  public:
   enum class Scaling { none, dynamic };
-  /// What a step that is not finite leads to: the next one is tried, or every later one is left out
-  /// too, so that the weights stay those before it.
+  /// What follows a non-finite step: the next step runs normally, or every later step is skipped,
+  /// too, so that the weights stay unchanged.
   enum class AfterBad { goes_on, stays_out };
-  /// With `none` the scale is 1 throughout: it only looks for what is not finite.
+  /// With `none` the scale stays 1, and only non-finite steps are detected.
   GradScaler(at::Device device, Scaling scaling, AfterBad after_bad = AfterBad::goes_on);
 
+  /// Returns the loss multiplied by the current scale.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
-  /// Divides the gradients by the scale and looks whether all of them are finite. They are equal on
-  /// all ranks, and so is what is found.
+  /// Divides the gradients by the scale and checks whether all are finite. The gradients, and so
+  /// the result, are equal on all ranks.
   void unscale(at::TensorList gradients);
-  /// float32 [1]: 1 where one was not, of this step or, with `stays_out`, of one before.
+  /// float32 [1]: 1 if a gradient was not finite, in this step or, with `stays_out`, in an earlier
+  /// one.
   [[nodiscard]] const at::Tensor& found_inf() const { return found_inf_; }
-  /// After the step: the next scale, and the counts.
+  /// Updates the scale and the counts after the step.
   void update();
 
   [[nodiscard]] bool stays_out() const { return after_bad_ == AfterBad::stays_out; }
 
-  /// These wait for the device.
+  /// These functions synchronize with the device.
   [[nodiscard]] double current_scale() const;
+  /// Returns the number of skipped steps.
   [[nodiscard]] std::int64_t skipped() const;
-  /// The longest row so far, also one that has ended since.
+  /// Returns the longest series of skipped steps so far.
   [[nodiscard]] std::int64_t most_skipped_in_a_row() const;
 
-  /// All that changes from step to step, live.
+  /// Returns all state that changes from step to step, which shares storage.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
 
  private:
@@ -66,7 +69,7 @@ class GradScaler {
   at::Tensor scale_;           // float32 [1]
   at::Tensor growth_tracker_;  // int32 [1]
   at::Tensor found_inf_;       // float32 [1]
-  at::Tensor skipped_;         // float32 [3]: in all, in a row, the most of these
+  at::Tensor skipped_;  // float32 [3]: skipped in total, consecutively, and the longest series
 };
 
 }  // namespace trainctl::train

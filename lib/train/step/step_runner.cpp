@@ -21,7 +21,7 @@ constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
 
 class NormSum final : public stage::RankSum {
  public:
-  /// `timer` is null where the host does not wait for the exchange.
+  /// `timer` is null if the host does not wait for the all-reduce.
   NormSum(dist::Communicator& communicator, PartTimer* timer)
       : communicator_(communicator), timer_(timer) {}
   void add(const at::Tensor& tensor) override {
@@ -36,8 +36,8 @@ class NormSum final : public stage::RankSum {
   PartTimer* timer_;
 };
 
-/// Returns NaN if the loss is not finite, else exactly the share. Such a loss may have a finite
-/// gradient: the scaler, which looks at that alone, is to see it, and on every rank.
+/// Returns `share`, or NaN if the loss is not finite. Such a loss may have a finite gradient, but
+/// the scaler checks only gradients, and every rank must detect it.
 at::Tensor nan_if_not_finite(const at::Tensor& share, const at::Tensor& loss) {
   return share * (loss.detach() * 0 + 1);
 }
@@ -74,8 +74,8 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
     rank_sum_ = std::make_unique<NormSum>(session.communicator, on_cpu_ ? &timer : nullptr);
 }
 
-/// A CPU looks at the gradient itself where the first such step ends the run; a GPU never waits for
-/// it, unless it waits anyway.
+/// A CPU checks the gradient itself if the first non-finite step ends the run. A GPU uses the
+/// scaler's flag, since a check would synchronize with it.
 void StepRunner::make_scaler(const Options& options) {
   const bool scales = options.forward.precision == spec::Precision::fp16_mixed;
   const auto scaling = scales ? GradScaler::Scaling::dynamic : GradScaler::Scaling::none;
@@ -122,14 +122,14 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro) {
   enter(AnomalyDetector::Pass::loss);
   const stage::LossValue loss = loss_of(session_.loss, logits, micro.batch);
   enter(AnomalyDetector::Pass::none);
-  // A scaler leaves such steps out; what the watch found is reported where it gives up.
+  // A scaler skips such steps; if the run fails later, the anomaly that was found is reported then.
   const bool watches = watch_ && !scaler_ && micro.batch.valid > 0;
   const bool finite = meter_.add(loss, micro.batch.valid) && !(watches && !all_finite(loss.value));
   if (!finite && alone_) return Result::not_finite;
   timer_.enter(Part::backward);
   at::Tensor share = share_of(loss, micro);
   if (scaler_ && micro.batch.valid > 0) share = nan_if_not_finite(share, loss.value);
-  backward(finite ? share : share * kNotFinite, micro);  // so that every rank gets to know
+  backward(finite ? share : share * kNotFinite, micro);  // so that every rank sees the NaN
   enter(AnomalyDetector::Pass::none);
   if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
   if (micro.closes && !update(micro)) return Result::gradient_not_finite;
@@ -143,8 +143,9 @@ void StepRunner::enter(AnomalyDetector::Pass pass) {
   if (watch_) watch_->enter(pass);
 }
 
-/// Values on the way may be so without harm, where a mask takes them out again. Of several ranks
-/// the others wait at the end of the window, and see it there; this one keeps what it found.
+/// Non-finite intermediate values can be harmless if a mask removes them, so the gradient decides.
+/// With several ranks the others wait at the end of the window and detect it there; this rank
+/// stores what it found.
 bool StepRunner::sees_bad_gradient(const MicroBatch& micro) {
   if (!watch_ || scaler_ || watch_->found().empty()) return false;
   collect_gradients();
@@ -164,17 +165,17 @@ void StepRunner::drop_graph() {
 }
 
 void StepRunner::clear_gradients() {
-  if (!alone_) {  // gradients are views into the reducer's buckets, and stay so
+  if (!alone_) {  // gradients are views into the reducer's buckets and must stay so
     session_.optimizer.zero_grad();
     return;
   }
   for (at::Tensor& parameter : parameters_)
-    parameter.mutable_grad().reset();  // backward hands over its own tensors
+    parameter.mutable_grad().reset();  // backward sets its own tensors as gradients
 }
 
-/// The mean over this rank's rows becomes its share of the mean over the window; the average over
-/// the ranks divides by the world. What weighed rows are divided by is known once the window is
-/// closed: till then they are summed.
+/// Scales the mean over this rank's rows to its share of the mean over the window; averaging over
+/// the ranks divides by the world size. The divisor of weighted rows is known only at the end of
+/// the window, so their losses are summed until then.
 at::Tensor StepRunner::share_of(const stage::LossValue& loss, const MicroBatch& micro) {
   if (loss.weight.defined()) {
     add_weight(loss.weight, micro);
@@ -201,7 +202,7 @@ void StepRunner::divide_by_weight() {
   divides_ = false;
   if (const auto wait_for_sum = std::exchange(weight_of_all_, nullptr)) wait_for_sum();
   collect_gradients();
-  constexpr double kNothing = 1e-30;  // where no row weighs, the gradients are 0 and stay so
+  constexpr double kNothing = 1e-30;  // if all weights are 0, the gradients are 0 and stay 0
   const int ranks = alone_ ? 1 : world_size_;
   at::_foreach_mul_(gradients_, (ranks / window_weight_.clamp_min(kNothing)).to(at::kFloat));
 }
@@ -229,7 +230,7 @@ void StepRunner::collect_gradients() {
   }
 }
 
-/// The gradients are equal on all ranks, and so is what is found in them.
+/// The gradients are equal on all ranks, so all ranks decide the same.
 bool StepRunner::update(const MicroBatch& micro) {
   RECORD_USER_SCOPE("optimizer");
   timer_.enter(Part::optimizer);
@@ -241,11 +242,11 @@ bool StepRunner::update(const MicroBatch& micro) {
   step_optimizer();
   if (kept_) restore_buffers();
   if (scaler_) scaler_->update();
-  gradients_.clear();  // a list that holds them would cost the next step their memory
+  gradients_.clear();  // holding references would keep the memory through the next step
   return true;
 }
 
-/// Puts the buffers back if the step is left out. A GPU does not wait.
+/// Restores the buffers if the step is skipped. Does not synchronize with a GPU.
 void StepRunner::restore_buffers() {
   const at::Tensor& found_inf = scaler_->found_inf();
   if (found_inf.is_cpu() && found_inf.item<float>() == 0) return;
@@ -269,8 +270,8 @@ dist::SyncStats StepRunner::take_shared() {
   return sharded_ != nullptr ? sharded_->take_stats() : dist::SyncStats();
 }
 
-/// Where no scaler looks, returns whether the gradient is finite, as its norm is then. A bound
-/// would hide an infinity.
+/// Returns whether the gradient is finite if there is no scaler; clipping by norm checks the norm.
+/// Clipping by value would hide an infinity, so the gradient is checked first.
 bool StepRunner::clip() {
   const bool by_norm = clipper_ && clipper_->takes_norm();
   if (!scaler_ && !by_norm && !all_finite(gradients_)) return false;
@@ -279,7 +280,7 @@ bool StepRunner::clip() {
   return scaler_ || !norm.defined() || std::isfinite(norm.item<double>());
 }
 
-/// What the mean loss leaves out is no part of the metrics either.
+/// Rows that the mean loss leaves out do not count in the metrics either.
 void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
                                    const at::Tensor& loss) {
   const at::NoGradGuard guard;

@@ -16,57 +16,60 @@ namespace trainctl::train {
 
 class ShardedOptimizer;
 
-/// One batch of an optimizer step. With accumulation several of them make a window, and their
-/// gradients add up to those of one large batch.
+/// One batch of an optimizer step. With gradient accumulation several batches form a window, and
+/// their gradients add up to those of one large batch.
 struct MicroBatch {
   const device::DeviceBatch& batch;
   std::int64_t window_rows = 0;  // rows of the whole window over all ranks
   bool opens = true;
   bool closes = true;
-  bool logs = false;  // this step is written to the log
+  bool logs = false;  // this step is logged
 };
 
-/// Lengths of all gradients, before clipping, and of all parameters: 0-d, on the device; undefined
-/// where they are not asked for.
+/// Norms of all gradients before clipping, and of all parameters: 0-d, on the device; undefined if
+/// not requested.
 struct Norms {
   at::Tensor gradient;
   at::Tensor parameter;
 };
 
-/// Forward, backward and update of one batch.
+/// Runs forward pass, backward pass and update for one batch.
 class StepRunner {
  public:
   StepRunner(const Session& session, const Options& options, PartTimer& timer,
              dist::GradSync& sync);
 
-  /// Before the first batch of an optimizer step: its learning rate, and the momentum where the
-  /// scheduler cycles it. Both come from the scheduler alone.
+  /// Sets the learning rate, and the momentum if the scheduler cycles it, before the first batch of
+  /// an optimizer step. Both depend on the scheduler only.
   void begin_step(double lr, std::optional<double> momentum);
 
   enum class Result { ok, not_finite, gradient_not_finite };
-  /// What is not finite is seen before anything is updated: on a CPU, and with detect_anomaly on a
-  /// GPU, at once by a single rank; several see it in the gradient that they share, at the end of
-  /// the same step. Any other GPU leaves this and later steps out, and reports at the log point.
+  /// Runs one batch. Non-finite values are detected before the update on a CPU, and on a GPU with
+  /// detect_anomaly: a single rank detects them at once, several ranks in the reduced gradient at
+  /// the end of the same step. Otherwise a GPU skips this and later steps, and reports at the log
+  /// point.
   Result run(const MicroBatch& micro);
 
   LossMeter& meter() { return meter_; }
   [[nodiscard]] const LossMeter& meter() const { return meter_; }
-  /// Of the last step that was logged.
+  /// Returns the norms of the last logged step.
   [[nodiscard]] const Norms& norms() const { return norms_; }
-  /// Null where a step that is not finite ends the run at once.
+  /// Returns null if a non-finite step ends the run at once.
   [[nodiscard]] const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
-  /// Whether a step that is not finite never reaches the weights. A GPU would need copies for that
-  /// where the optimizer's kernels take no flag: too dear for a run that ends with that step.
+  /// Returns whether a non-finite step never changes the weights. If the optimizer's kernels take
+  /// no flag, a GPU would need copies for that, which is too expensive for a run that fails with
+  /// that step anyway.
   [[nodiscard]] bool keeps_weights() const { return keeps_weights_; }
-  /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
-  /// brought up the first value that is not finite.
+  /// With detect_anomaly: returns which operator returned the first non-finite value in this rank's
+  /// last batch, or in the batch that made the gradient non-finite.
   [[nodiscard]] std::string anomaly() const;
-  /// Ends the checks of detect_anomaly: for steps that are timed after the training.
+  /// Ends the checks of detect_anomaly, for steps that are timed after the training.
   void stop_watching() { watch_.reset(); }
-  /// Whether steps are recorded, and repeated as a whole.
+  /// Returns whether steps are captured as CUDA graphs.
   [[nodiscard]] bool records() const { return captured_ != nullptr; }
-  /// What giving the updated weights to all ranks took since the last call.
+  /// Returns the cost of broadcasting updated weights since the last call.
   dist::SyncStats take_shared();
+  /// Frees the memory of the CUDA graph; later steps run eagerly.
   void drop_graph();
 
  private:
@@ -80,7 +83,7 @@ class StepRunner {
   void divide_by_weight();
   void collect_gradients();
   void backward(const at::Tensor& share, const MicroBatch& micro);
-  /// Returns false where the gradient is not finite, and has changed nothing.
+  /// Returns false if the gradient is not finite; nothing has changed then.
   [[nodiscard]] bool update(const MicroBatch& micro);
   [[nodiscard]] bool clip();
   void step_optimizer();
@@ -91,31 +94,32 @@ class StepRunner {
   const Session& session_;
   PartTimer& timer_;
   dist::GradSync& sync_;
-  ShardedOptimizer* sharded_;               // the session's optimizer; null: it is another
-  std::unique_ptr<CapturedStep> captured_;  // null: all steps are taken operation by operation
+  ShardedOptimizer* sharded_;               // the session's optimizer; null: it is not sharded
+  std::unique_ptr<CapturedStep> captured_;  // null: all steps run eagerly
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;
-  at::Tensor window_weight_;                  // of a loss that weighs its rows, over all ranks
-  bool divides_ = false;                      // by that, once backward has ended
-  dist::Pending weight_of_all_;               // set while it is summed
-  std::unique_ptr<stage::RankSum> rank_sum_;  // null: batch normalization is of this rank's rows
-  std::vector<at::Tensor> gradients_;         // of the step that is taken
+  at::Tensor window_weight_;     // for a loss with row weights, over all ranks
+  bool divides_ = false;         // whether to divide by window_weight_ after the backward pass
+  dist::Pending weight_of_all_;  // set while window_weight_ is being summed
+  std::unique_ptr<stage::RankSum> rank_sum_;  // null: batch norm is local
+  std::vector<at::Tensor> gradients_;         // of the current step
   std::optional<Clipper> clipper_;
   std::optional<GradScaler> scaler_;
-  /// The model's buffers before the step, if a step that is left out does not end the run: the
-  /// forward pass writes running statistics, in which NaN would stay for good.
+  /// Backs up the model's buffers before the step if a skipped step does not end the run: the
+  /// forward pass would leave NaN in the running statistics for good.
   std::optional<stage::KeptTensors> kept_;
-  std::optional<AnomalyDetector> watch_;  // with detect_anomaly
-  std::string anomaly_;                   // what it found when the gradient was spoilt
+  std::optional<AnomalyDetector> watch_;  // set with detect_anomaly
+  std::string anomaly_;                   // the anomaly found when the gradient became non-finite
   ForwardOptions forward_;
   Norms norms_;
   bool keeps_weights_ = true;
   bool logs_norms_;
   int world_size_;
-  bool alone_;  // no other rank sees this one's gradients: there is none, or in local SGD
+  bool alone_;  // gradients are not shared: there is one rank, or local SGD is used
   bool on_cpu_;
 };
 
+/// Returns the parameters that require gradients.
 std::vector<at::Tensor> trainable(const stage::Model& model);
 
 }  // namespace trainctl::train

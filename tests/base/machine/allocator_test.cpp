@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-// A sanitizer brings a malloc of its own.
+// Sanitizers have their own malloc.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 using trainctl::find_shared_library;
@@ -26,7 +26,7 @@ long page_faults() {
   return usage.ru_minflt;
 }
 
-/// Faults that a block costs when it is allocated, written and freed for the second time and later.
+/// Returns the page faults of allocating, writing and freeing a block, from the second time on.
 long faults_of_reuse() {
   long before = 0;
   for (int round = 0; round < 5; ++round) {

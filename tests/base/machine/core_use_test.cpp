@@ -17,7 +17,7 @@ using namespace trainctl;
 
 namespace {
 
-/// /proc/stat of a machine whose cores have these ticks each: user, idle, steal.
+/// Returns /proc/stat of a machine whose cores each have these ticks: user, idle, steal.
 std::string stat_text(int user, int idle, int steal) {
   std::string text = "cpu  9 9 9 9 9 9 9 9 0 0\n";
   for (const int core : allowed_cores())
@@ -76,7 +76,7 @@ TEST_CASE("CoreUse: processes outside of the run take what the run does not") {
   CHECK(use->idle == Approx(0.2));
   const auto more = core_use(before, {.busy_s = 101, .stolen_s = 1, .idle_s = 51, .run_s = 25});
   REQUIRE(more);
-  CHECK(more->outside == 0);  // ticks are coarser than the time of a process
+  CHECK(more->outside == 0);  // ticks are coarser than the CPU time of a process
   CHECK_FALSE(core_use(before, before));
   CHECK_FALSE(core_use(before, {.busy_s = 90, .stolen_s = 1, .idle_s = 70, .run_s = 20}));
 }
@@ -92,7 +92,7 @@ TEST_CASE("CoreUse: threads that wait for a core are counted while they live") {
   CHECK(before->threads.size() == 2);
   put_text(root / "proc/stat", stat_text(2000, 3000, 1000));
   put_text(root / "proc/self/task/11/schedstat", "3000000000 3000000000 9\n");
-  std::filesystem::remove_all(root / "proc/self/task/12");  // its 7 s are nobody's from now on
+  std::filesystem::remove_all(root / "proc/self/task/12");  // its 7 s no longer count
   put_text(root / "proc/self/task/14/schedstat", "1000000000 1000000000 9\n");
   const auto now = read_core_times(root.path());
   REQUIRE(now);

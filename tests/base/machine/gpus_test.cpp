@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(count("0,7,1") == 1);
   CHECK(count("0,-1,1") == 1);
   CHECK(count("1,,2") == 1);
-  CHECK(count("GPU-aa,0") == 0);  // two cards begin so
+  CHECK(count("GPU-aa,0") == 0);  // a prefix of two GPUs
   CHECK(count("0,GPU-zz,1") == 1);
   CHECK(count("0,1,0") == 0);
 }

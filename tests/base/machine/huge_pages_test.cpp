@@ -11,7 +11,7 @@ using trainctl::use_huge_pages;
 
 namespace {
 
-/// KiB of this process that lie on huge pages.
+/// Returns the KiB of this process on huge pages.
 long huge_kib() {
   std::ifstream in("/proc/self/smaps_rollup");
   for (std::string line; std::getline(in, line);) {
@@ -47,8 +47,7 @@ TEST_CASE("memory that is written already moves onto huge pages at once") {
   constexpr std::size_t kBytes = 16 * kHugePage;
   constexpr long kHalf = kBytes / 2 / 1024;
   long most = 0;
-  for (int attempt = 0; attempt < 5 && most < kHalf;
-       ++attempt) {  // a busy machine may have few left
+  for (int attempt = 0; attempt < 5 && most < kHalf; ++attempt) {  // a busy machine may have few
     std::vector<std::byte> bytes = counted(kBytes);
     const long before = huge_kib();
     use_huge_pages(bytes);

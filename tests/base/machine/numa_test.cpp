@@ -34,7 +34,7 @@ TEST_CASE("nodes are read from /sys by number, one without cores is left out") {
   const auto nodes = root / "sys/devices/system/node";
   put_text(nodes / "node10/cpulist", "2-3\n");
   put_text(nodes / "node2/cpulist", "0-1\n");
-  put_text(nodes / "node3/cpulist", "\n");  // memory alone
+  put_text(nodes / "node3/cpulist", "\n");  // a node with memory only
   put_text(nodes / "online", "0-3\n");
   put_text(nodes / "nodes/cpulist", "7\n");
   const std::vector<NumaNode> found = numa_nodes(root.path());
@@ -66,7 +66,7 @@ TEST_CASE("loader threads stay on the node of the rank's GPU, or on its share of
   CHECK(near_cores(two_nodes(), all_cores(), {1, 4, {}}) == first);
   CHECK(near_cores(two_nodes(), all_cores(), {2, 4, {}}) == second);
   CHECK(near_cores(two_nodes(), all_cores(), {2, 3, {}}) == second);
-  CHECK(near_cores(two_nodes(), all_cores(), {1, 2, 9}) == second);  // a node nobody knows
+  CHECK(near_cores(two_nodes(), all_cores(), {1, 2, 9}) == second);  // an unknown node
   std::vector<NumaNode> four = two_nodes();
   four.push_back({2, {8, 9}});
   four.push_back({3, {10, 11}});
@@ -77,9 +77,9 @@ TEST_CASE("threads go where they like where there is nothing to stay on") {
   const std::vector<NumaNode> one{{0, {0, 1, 2, 3}}};
   CHECK(near_cores({}, all_cores(), {0, 1, {}}).empty());
   CHECK(near_cores(one, Cores{0, 1}, {1, 2, 0}).empty());
-  CHECK(near_cores(two_nodes(), all_cores(), {0, 1, {}}).empty());  // all nodes are its own
-  CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 2, {}}).empty());  // it is there already
-  CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 1, 1}).empty());   // it may not go there
+  CHECK(near_cores(two_nodes(), all_cores(), {0, 1, {}}).empty());  // the rank has all nodes
+  CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 2, {}}).empty());  // it already runs there only
+  CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 1, 1}).empty());  // it is not allowed to run there
 }
 
 namespace {
@@ -124,7 +124,7 @@ TEST_CASE("threads of one physical core stand beside each other") {
     put_text(cpu / ("cpu" + std::to_string(core)) / "topology/thread_siblings_list", siblings);
   }
   CHECK(by_physical_core(Cores{0, 1, 2, 3}, root.path()) == Cores{0, 2, 1, 3});
-  CHECK(by_physical_core(Cores{7, 5}, root.path()) == Cores{5, 7});  // nothing is told of them
+  CHECK(by_physical_core(Cores{7, 5}, root.path()) == Cores{5, 7});  // no topology known
 }
 
 TEST_CASE("a guard keeps the thread to its cores and gives them back") {

@@ -57,7 +57,7 @@ TEST_CASE("procfs: the first line of a file that cannot be read is empty") {
 }
 
 TEST_CASE("read_process_stat: a file whose content cannot be read is a process that has ended") {
-  // A folder opens as a file does, and reading it fails, as of a process that ends in between.
+  // A folder can be opened like a file, but reading it fails, as when a process ends in between.
   const TempFolder folder;
   std::filesystem::create_directory(folder.path() / "stat");
   CHECK_FALSE(read_process_stat(folder.path()));

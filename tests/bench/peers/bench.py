@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the rows with trainctl and its peers in turns and writes the table. Started by scripts/bench-loaders.
+"""Runs the rows with trainctl and its peers in alternating order and writes the table. scripts/bench-loaders starts it.
 
-usage: bench.py --trainctl BIN --python PYTHON --data FOLDER --source FOLDER [options]
-"""
+usage: bench.py --trainctl BIN --python PYTHON --data FOLDER --source FOLDER [options]"""
 
 import argparse
 import collections
@@ -20,13 +19,13 @@ from kept import Rows
 from workloads import WORKLOADS
 
 HERE = pathlib.Path(__file__).resolve().parent
-NO_WORKERS = ("index_select", "index_select_1")  # these compute in the caller
+NO_WORKERS = ("index_select", "index_select_1")  # these compute in the caller's thread
 THREADS_ONLY = ("ffcv", "spdl", "dali")
 
 
 class PeakMemory(threading.Thread):
-    """Watches a process and its descendants: the largest sum of their proportional set sizes, in MB. Shared pages count
-    once that way."""
+    """Records the peak memory of a process and its descendants: the sum of their proportional set sizes, in MB, which counts
+    shared pages once."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -50,7 +49,7 @@ def family(pid):
                 with open(f"/proc/{one}/task/{task}/children", encoding="utf-8") as file:
                     found += [int(word) for word in file.read().split()]
         except OSError:
-            pass  # it has ended
+            pass  # the process has exited
     return found
 
 
@@ -63,7 +62,7 @@ def pss_mb(pid):
 
 
 def run(command, options, timeout=1800):
-    """(stdout, peak memory, reason of failure)."""
+    """Returns (stdout, peak memory, reason of failure)."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(len(options.cores)), NUMBA_NUM_THREADS=str(len(options.cores)),
                        PYTHONDONTWRITEBYTECODE="1", PYTHONWARNINGS="ignore", CUDA_VISIBLE_DEVICES="")
     cores = ",".join(map(str, options.cores))
@@ -92,7 +91,7 @@ def run_peer(kind, row, workers, options):
 
 
 def run_trainctl(workload, workers, folder, options):
-    """One measurement of `trainctl data bench`, as a user would make it."""
+    """Runs one measurement of `trainctl data bench`, as a user would."""
     if workload.cold:
         return run_cold(workload, workers, options)
     config = folder / f"{workload.name}.yaml"
@@ -113,7 +112,7 @@ def run_trainctl(workload, workers, folder, options):
 
 
 def run_cold(workload, workers, options):
-    """One epoch that nobody has read before, and fio on the same file in the same round."""
+    """Measures one epoch that is not in the page cache, and fio on the same file in the same round."""
     file, block = options.data / workload.pack, workload.shape[0] * workload.shape[1]
     out, _, failure = run([options.cold_reads, file, workload.batch, workers], options)
     if failure:
@@ -127,8 +126,8 @@ def run_cold(workload, workers, options):
 
 
 def counts(name, workload, options):
-    """trainctl runs with every worker count, peers with those that may be their best: the most where samples are decoded and
-    for pools of threads, else the ends."""
+    """Returns the worker counts to run: all for trainctl, and those that may be best for a peer. That is 0 for a peer without
+    workers, the largest for decoding and for thread pools, otherwise the smallest and the largest."""
     if name == "trainctl":
         return options.workers
     if name in NO_WORKERS:
@@ -139,12 +138,12 @@ def counts(name, workload, options):
 
 
 def contenders(workload, options):
-    """(name, workers) of trainctl and each peer."""
+    """Returns (name, workers) of trainctl and each peer."""
     return [(name, workers) for name in ("trainctl", *workload.peers) for workers in counts(name, workload, options)]
 
 
 def pack(workload, folder, options):
-    """Makes the pack that the row reads, anew for a newer trainctl; a failure shows when trainctl opens it."""
+    """Makes the pack that the row reads, and makes it again if trainctl is newer; a failure shows when trainctl opens the pack."""
     target = options.data / workload.pack
     if not workload.packed_from or target.exists() and target.stat().st_mtime > options.trainctl.stat().st_mtime:
         return
@@ -155,7 +154,7 @@ def pack(workload, folder, options):
 
 
 def measure_row(workload, folder, options):
-    """{(name, workers): [result of each round]}; who fails once is left out of the rounds that follow."""
+    """Returns {(name, workers): [result of each round]}; the later rounds skip a peer that failed once."""
     results = collections.defaultdict(list)
     pack(workload, folder, options)
     for round_number in range(options.rounds):

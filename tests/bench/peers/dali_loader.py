@@ -1,5 +1,5 @@
-"""NVIDIA DALI on the CPU: crop decode, antialiased bilinear resize, flip. Its shuffle is exact only while the whole set
-fits the reader's buffer, which is asked for here."""
+"""NVIDIA DALI on the CPU: crop decode, antialiased bilinear resize, flip. Its shuffle is exact only if the whole set fits the
+reader's buffer, so the buffer has the size of the set."""
 
 import math
 

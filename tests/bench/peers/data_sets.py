@@ -1,4 +1,4 @@
-"""The data of the rows as tensors and files, for the peers."""
+"""Returns the data of the rows as tensors and files, for the peers."""
 
 import gzip
 import pathlib
@@ -24,7 +24,7 @@ def cifar10(folder):
 
 
 def array(path):
-    """Mapped; labels are the sample's number mod 10."""
+    """Returns memory-mapped images and their labels, the sample's number mod 10."""
     images = torch.from_numpy(np.load(path, mmap_mode="c"))
     return images, torch.arange(len(images)) % 10
 
@@ -39,7 +39,7 @@ def table(path):
 
 
 def files(folder):
-    """[(path, class)] in the order of torchvision's ImageFolder."""
+    """Returns [(path, class)] in the order of torchvision's ImageFolder."""
     classes = sorted(path for path in pathlib.Path(folder).iterdir() if path.is_dir())
     return [(str(path), label) for label, one in enumerate(classes) for path in sorted(one.iterdir())]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A run of trainctl on several processes beside PyTorch's DistributedDataParallel (ddp_loops.py): both over Gloo, in turns, in
-fresh processes, with the same model, rows of a batch, optimizer and threads, and the data in memory.
+"""Compares a run of trainctl on several processes with PyTorch's DistributedDataParallel (ddp_loops.py). Both use Gloo and run in
+alternating order, in fresh processes, with the same model, batch size, optimizer and threads, and the data in memory.
 
 usage: ddp.py TRAINCTL MNIST_FOLDER PYTHON [--rows ffn,resnet18_cifar,mlp25m] [--ranks 2] [--threads 1] [--rounds N] [--write]
 
-PYTHON has torch and torchvision (build/peers-venv/bin/python). --write adds docs/benchmarks/ddp_<cores>core_<date>.md and its CSV.
-"""
+PYTHON has torch and torchvision (build/peers-venv/bin/python). --write adds docs/benchmarks/ddp_<cores>core_<date>.md and its
+CSV."""
 
 import argparse
 import csv
@@ -25,7 +25,7 @@ from steps import ROOT, wait_for_quiet
 
 LOOPS = pathlib.Path(__file__).with_name("ddp_loops.py")
 CORES = len(os.sched_getaffinity(0))
-# Steps of an epoch: enough to take a second or more.
+# Steps per epoch: enough to take a second or more.
 ROWS = {"ffn": 400, "resnet18_cifar": 16, "mlp25m": 48}
 BAR = 1.0
 DIGITS = ROOT / "configs/mnist/ffn.yaml"
@@ -52,7 +52,7 @@ class Trainctl:
         self.options, self.row, self.config = options, row, ""
 
     def words(self, folder):
-        """The file and its overrides: two epochs, the first of which is warm-up."""
+        """Returns the config file and its overrides: two epochs, of which the first is warm-up."""
         common = ["trainer.accelerator=cpu", f"trainer.devices={self.options.ranks}", f"trainer.num_threads={self.options.threads}",
                   "trainer.max_epochs=2", "loader.num_workers=0"]
         if self.row == "resnet18_cifar":
@@ -64,7 +64,8 @@ class Trainctl:
         return [DIGITS, *common, *quiet, *([WIDE, SGD] if self.row == "mlp25m" else [])]
 
     def run(self):
-        """Seconds of a step; of these, in the exchange of the gradients, and where the ranks meet at its end."""
+        """Returns the seconds of a step, the exposed part of the gradient exchange, and the wait for other ranks at the end of a
+        step."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             subprocess.run([self.options.trainctl, "run", *self.words(folder), "--quiet", "--run-dir", folder / "run"],
@@ -93,7 +94,7 @@ class Ddp:
 
 
 def measure(options, row):
-    """{program: [(step, exposed, met) of each round]} and the resolved config."""
+    """Returns {program: [(step, exposed, wait) of each round]} and the resolved config."""
     found, config = {Trainctl.name: [], Ddp.name: []}, ""
     for round_number in range(options.rounds):
         for program in (Trainctl(options, row), Ddp(options, row)):

@@ -1,10 +1,9 @@
-"""Steps of PyTorch's DistributedDataParallel over Gloo, one process a rank: a child process of ddp.py.
+"""Runs steps of PyTorch's DistributedDataParallel over Gloo, one process per rank; ddp.py starts it.
 
 usage: ddp_loops.py MNIST_FOLDER ROW RANKS THREADS STEPS
 
-Prints {"step_s": seconds of a step, "exposed_s": of these, from the launch of the last bucket to the end of the backward pass}
-as JSON, both of rank 0. The second is of a run of its own, whose hook stamps the buckets.
-"""
+Prints JSON with the seconds of rank 0: {"step_s": a step, "exposed_s": the part from the launch of the last bucket to the end of
+the backward pass}. A second measurement gives exposed_s, with a hook that records the time of each bucket."""
 
 import json
 import os
@@ -22,7 +21,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from step_loops import MEAN, STD, mlp, split
 
 WARM_UP = 5
-WIDE = (2048, 4096, 3584)  # 24.7 million parameters: the exchange takes longer than the rest
+WIDE = (2048, 4096, 3584)  # 24.7 million parameters, so the exchange takes longer than the other work
 
 
 def wide_mlp():
@@ -32,14 +31,14 @@ def wide_mlp():
 
 
 def digits(folder, rank, ranks):
-    """This rank's part of MNIST, in memory."""
+    """Returns this rank's part of MNIST, in memory."""
     images, labels = split(folder, "train")
     images, labels = images[rank::ranks], labels[rank::ranks]
     return (images.float() / 255 - MEAN) / STD, labels
 
 
 def work(row, folder, rank, ranks):
-    """Model, optimizer, samples, labels and rows of a batch."""
+    """Returns (model, optimizer, samples, labels, batch size)."""
     if row == "ffn":
         model, batch = mlp(), 64
         return model, torch.optim.Adam(model.parameters(), lr=1e-3, fused=True), *digits(folder, rank, ranks), batch
@@ -58,7 +57,7 @@ def stamped(stamps, bucket):
 
 
 def steps(setup, count, stamps=None):
-    """Seconds of each step, and of each exchange after the last bucket left."""
+    """Returns the mean seconds of a step, and of the exchange after the launch of the last bucket."""
     model, optimizer, x, y, batch = setup
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     if stamps is not None:

@@ -1,4 +1,4 @@
-"""FFCV: its own file, compiled stages, RandomResizedCrop by OpenCV's INTER_AREA (nearest to antialiased of what it has)."""
+"""FFCV: its own file format, compiled stages, RandomResizedCrop with OpenCV's INTER_AREA (its closest match to antialiasing)."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ import data_sets
 
 
 class Samples:
-    """(HWC array, class) as the writer wants them."""
+    """Returns (HWC array, class) for the writer."""
 
     def __init__(self, workload, folder):
         self.files = data_sets.files(folder / workload.data) if workload.job == "rrc_flip" else None
@@ -34,7 +34,7 @@ class Samples:
 
 
 def keep_file(destination, path, malloc):
-    """In the place of RGBImageField.encode: a JPEG file's own bytes, so that the peer decodes what the others decode."""
+    """Replaces RGBImageField.encode and stores a JPEG file's own bytes, so that the peer decodes the same data as the others."""
     with Image.open(path) as image:
         destination["width"], destination["height"] = image.size
     destination["mode"] = 0  # JPEG
@@ -54,7 +54,7 @@ def write(workload, folder, raw):
         keep = workload.job == "rrc_flip" and not raw
         image = RGBImageField(write_mode="jpg" if keep else "raw")
         if keep:
-            image.encode = keep_file  # a class of our own would be a custom field, which the reader refuses
+            image.encode = keep_file  # a subclass would be a custom field, which the reader refuses
         partial = path.with_suffix(".partial")
         samples = (Paths if keep else Samples)(workload, folder)
         DatasetWriter(str(partial), {"image": image, "label": IntField()}, num_workers=1).from_indexed_dataset(samples)

@@ -1,6 +1,6 @@
-"""What a careful user writes by hand for a set in memory: one permutation, one index_select a batch; augmentation of the
-whole set at the start of an epoch, as airbench's CIFAR loader does. No workers, but torch's own threads: one of them for
-index_select_1, which is the better one where the copies are small."""
+"""A careful manual loop for a set in memory: one permutation, one index_select per batch, and augmentation of the whole set at
+the start of an epoch, as in airbench's CIFAR loader. It uses torch's threads instead of workers. index_select_1 uses one thread,
+which is faster for small copies."""
 
 import torch
 
@@ -8,7 +8,7 @@ import data_sets
 
 
 def pad_crop_flip(images, labels):
-    """Crops of 32 from the set padded by 4: all rows first, then all columns; then the flip."""
+    """Crops 32x32 from the set padded by 4, first all rows and then all columns, and flips."""
     padded = torch.nn.functional.pad(images, (4, 4, 4, 4))
     def augment():
         count = len(labels)
@@ -29,7 +29,7 @@ def pad_crop_flip(images, labels):
 def flip(images, labels):
     def augment():
         flipped = torch.rand(len(labels)) < 0.5
-        return torch.where(flipped[:, None, None, None], images.flip(2), images)  # the width of NHWC
+        return torch.where(flipped[:, None, None, None], images.flip(2), images)  # the width axis of NHWC
     return augment
 
 
@@ -38,7 +38,7 @@ def plain(images, _labels):
 
 
 def in_floats(workload):
-    """One multiplication and one addition a pixel, in place."""
+    """Multiplies and adds once per pixel, in place."""
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in workload.floats)
     scale, shift = 1 / (255 * std), -mean / std
     nhwc = workload.job == "flip"

@@ -1,4 +1,4 @@
-"""Rows that were measured before, by the same program with the same settings: a page may be made in several sittings."""
+"""Keeps rows that the same program measured before with the same settings, so that a page can be made in several sessions."""
 
 import json
 import os
@@ -10,13 +10,13 @@ def versions_of(program):
 
 
 def settings(options):
-    """What rows of one page have in common."""
+    """Returns the settings that all rows of a page share."""
     return {"git": versions_of(options.trainctl)["git"], "cores": options.cores, "workers": options.workers,
             "rounds": options.rounds, "seconds": options.seconds}
 
 
 class Rows:
-    """{row: {"results": {(loader, workers): [result of each round]}, "load": ..., "seconds": ...}} in a JSON file."""
+    """Stores {row: {"results": {(loader, workers): [result of each round]}, "load": ..., "seconds": ...}} in a JSON file."""
 
     def __init__(self, path, options):
         self.path, self.settings, self.rows = path, settings(options), {}

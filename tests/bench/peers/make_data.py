@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the data of the rows that are asked for; what is there is left alone.
+"""Makes the data of the given rows; existing data stays unchanged.
 
-usage: make_data.py FOLDER SOURCE [ROW ...]      SOURCE holds mnist/ and imagenet-sample/ (as $TRAINCTL_DATA does)
-"""
+usage: make_data.py FOLDER SOURCE [ROW ...]      SOURCE holds mnist/ and imagenet-sample/ (as $TRAINCTL_DATA does)"""
 
 import os
 import pathlib
@@ -12,7 +11,7 @@ import sys
 import numpy as np
 from PIL import Image
 
-COPIES = 10  # of each of the 200 photographs: 2,000 files
+COPIES = 10  # 10 copies of each of the 200 photographs: 2,000 files
 SHORT_SIDE, QUALITY = 256, 90
 COLD_BYTES = 1 << 30
 
@@ -22,7 +21,7 @@ def mnist(target, source):
 
 
 def cifar10(target, _source):
-    """Random pixels in CIFAR-10's binary format: the files themselves are not ours to ship, and no loader looks at pixels."""
+    """Writes random pixels in CIFAR-10's binary format: we may not ship the real files, and no loader looks at pixels."""
     random = np.random.default_rng(0)
     folder = target / "cifar-10-batches-bin"
     folder.mkdir(parents=True)
@@ -48,7 +47,7 @@ def resized(path):
 
 
 def photographs_256(target, source):
-    """Short side 256, the other in proportion; Pillow's antialiased bilinear filter; JPEG q90, 4:2:0."""
+    """Resizes the short side to 256 in proportion, with Pillow's antialiased bilinear filter, and writes JPEG q90, 4:2:0."""
     for path in sorted((source / "imagenet-sample").glob("*/*")):
         folder = target / path.parent.name
         folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +97,7 @@ MAKERS = {"mnist": mnist, "cifar10": cifar10, "photographs": photographs, "photo
 
 
 def make(folder, source, name):
-    """Beside its final name first, so that the name stands for complete data."""
+    """Writes under a temporary name first, so that the final name always holds complete data."""
     target = folder / name
     if target.exists():
         return

@@ -1,4 +1,4 @@
-"""The page docs/benchmarks/loaders_<hardware>_<date>.md and its CSV, from the results of bench.py."""
+"""Writes the page docs/benchmarks/loaders_<hardware>_<date>.md and its CSV from the results of bench.py."""
 
 import csv
 import datetime
@@ -59,7 +59,7 @@ class Page:
         return "\n".join(self.table(row) for row in names)
 
     def table(self, row):
-        """One row of the protocol as a table: trainctl and each peer."""
+        """Returns the table of one row of the protocol: trainctl and each peer."""
         results = self.results[row]
         ran = {key: found for key, found in results.items() if found and "failure" not in found[-1]}
         best = self.best(ran, "samples_per_s")

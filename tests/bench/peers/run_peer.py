@@ -2,9 +2,8 @@
 """Measures one peer on one row in this process and prints one line of JSON.
 
 usage: run_peer.py PEER ROW DATA_FOLDER WORKERS SECONDS
-The first epoch is start-up; then whole epochs are counted until the time is up, so that what a peer does once an epoch is
-in. The consumer sums the labels.
-"""
+The first epoch is start-up. Then whole epochs are counted until the time is up, so that the work of a peer between epochs is
+included. The consumer sums the labels."""
 
 import importlib
 import json
@@ -20,13 +19,13 @@ MODULES = {"dataloader": "torch_loader", "index": "index_select", "spdl": "spdl_
 
 
 def processes():
-    """This process and its descendants."""
+    """Returns the pids of this process and its descendants."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             parents[int(name)] = stat(name)[1]
         except OSError:
-            pass  # it has ended
+            pass  # the process has exited
     found = [os.getpid()]
     for pid in found:
         found += [child for child, parent in parents.items() if parent == pid]
@@ -34,7 +33,7 @@ def processes():
 
 
 def stat(pid):
-    """/proc/PID/stat from the state on."""
+    """Returns the state, the parent and the CPU seconds from /proc/PID/stat."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         cells = file.read().rpartition(")")[2].split()
     return cells[0], int(cells[1]), (int(cells[11]) + int(cells[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,5 +1,5 @@
-"""SPDL: threads that decode with FFmpeg, its filters for crop, resize and flip; completion order, so no exact batches.
-The reference is its own advice: demux, decode with a filter, convert a whole batch into one buffer."""
+"""SPDL: threads decode with FFmpeg, whose filters crop, resize and flip. Batches arrive in completion order, so they are not
+exact. The code follows SPDL's documentation: demux, decode with a filter, convert a whole batch into one buffer."""
 
 import math
 import random
@@ -11,7 +11,7 @@ import data_sets
 
 
 def crop(width, height):
-    """torchvision's RandomResizedCrop.get_params."""
+    """Follows torchvision's RandomResizedCrop.get_params."""
     for _ in range(10):
         area = width * height * random.uniform(0.08, 1)
         ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
@@ -27,7 +27,7 @@ def decode(item):
     packets = spdl.io.demux_image(path)
     box = ":".join(map(str, crop(packets.width, packets.height)))
     flip = "hflip," if random.random() < 0.5 else ""
-    # exact=1: without it the box moves to even pixels of subsampled color.
+    # Without exact=1 the box moves to even pixels where color is subsampled.
     steps = f"crop={box}:exact=1,scale=224:224:flags=bilinear,{flip}format=pix_fmts=rgb24"
     return spdl.io.decode_packets(packets, filter_desc=steps), label
 

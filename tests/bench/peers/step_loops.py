@@ -1,12 +1,11 @@
-"""One training run of PyTorch's own, timed by epoch: a child process of steps.py.
+"""Runs one training loop of PyTorch, timed by epoch; steps.py starts it.
 
 usage: step_loops.py MNIST_FOLDER LOOP THREADS EPOCHS     (MNIST: LOOP is dataloader:WORKERS, eager[:STEPS], compiled
                                                         or products)
        step_loops.py NETWORK eager|compiled THREADS STEPS (a network of torchvision on random pixels, or gpt2_small)
 
 Prints {"epochs": [seconds, ...], "loss": the last training loss} as JSON. The work is that of configs/mnist/ffn.yaml: loss and
-accuracy of training and validation in every epoch.
-"""
+accuracy of training and validation in every epoch."""
 
 import gzip
 import json
@@ -38,7 +37,7 @@ def mlp():
 
 
 class Pictures(torch.utils.data.Dataset):
-    """As torchvision.datasets.MNIST with ToTensor and Normalize: a PIL image for each sample."""
+    """Behaves like torchvision.datasets.MNIST with ToTensor and Normalize: it makes a PIL image for each sample."""
 
     def __init__(self, images, labels):
         from torchvision import transforms
@@ -54,7 +53,7 @@ class Pictures(torch.utils.data.Dataset):
 
 
 def tutorial(folder, workers, epochs):
-    """The loop of PyTorch's tutorials, with what it prints left out."""
+    """Runs the loop of PyTorch's tutorials without its output."""
     def loader(prefix, shuffle):
         return torch.utils.data.DataLoader(Pictures(*split(folder, prefix)), batch_size=BATCH, shuffle=shuffle,
                                            num_workers=workers, persistent_workers=workers > 0)
@@ -83,7 +82,7 @@ def tutorial(folder, workers, epochs):
 
 
 def products(steps=2000):
-    """The matrix products of a step of the MLP alone: forward, gradients of the weights and of the layers' inputs."""
+    """Runs only the matrix products of the MLP's step: forward, gradients of the weights and of the layers' inputs."""
     sizes = [(784, 128), (128, 64), (64, 10)]
     layers = [tuple(torch.randn(shape) for shape in ((BATCH, i), (BATCH, o), (o, i))) + tuple(
         torch.empty(shape) for shape in ((BATCH, o), (o, i), (BATCH, i))) for i, o in sizes]
@@ -100,7 +99,8 @@ def products(steps=2000):
 
 
 def lean(folder, epochs, compiled, steps=None):
-    """Tensors in memory, fused Adam, sums kept as tensors; `compiled`: the whole step as well; `steps`: no more than these."""
+    """Keeps tensors in memory, with fused Adam and sums as tensors; `compiled` compiles the whole step, `steps` limits their
+    number."""
     (x, y), (vx, vy) = split(folder, "train"), split(folder, "t10k")
     x, vx = (x.float() / 255 - MEAN) / STD, (vx.float() / 255 - MEAN) / STD
     model = mlp()
@@ -143,7 +143,7 @@ def lean(folder, epochs, compiled, steps=None):
 
 
 def pictures(name):
-    """A network, its optimizer, and one random batch."""
+    """Returns a network, its optimizer, and one random batch."""
     import torchvision
     side, batch, classes = {"resnet18_cifar": (32, 64, 10), "resnet50": (224, 8, 1000), "mobilenet_v2": (224, 8, 1000)}[name]
     model = getattr(torchvision.models, name.split("_cifar")[0])(num_classes=classes)
@@ -161,7 +161,7 @@ def gpt2_small():
 
 
 def network(name, steps, compiled):
-    """Steps on one random batch: no loader at all."""
+    """Runs steps on one random batch, without a loader."""
     model, optimizer, x, y = gpt2_small() if name == "gpt2_small" else pictures(name)
 
     def step():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A training run of trainctl beside PyTorch's own loops (step_loops.py), in turns, fresh processes, the same threads.
+"""Compares a training run of trainctl with PyTorch loops (step_loops.py), in alternating order, in fresh processes, with the same
+threads.
 
 usage: steps.py TRAINCTL MNIST_FOLDER PYTHON [--rows ffn,resnet18_cifar,...] [--without compiled,...] [--rounds N] [--write]
 
-PYTHON has torch and torchvision (build/peers-venv/bin/python). ffn is configs/mnist/ffn.yaml, whole epochs with validation on
-one thread; the others are steps of a network on random pixels, on all cores. --write adds docs/benchmarks/steps_<cores>core_<date>.md
-and its CSV.
-"""
+PYTHON has torch and torchvision (build/peers-venv/bin/python). ffn is configs/mnist/ffn.yaml, whole epochs with validation on one
+thread; the others are steps of a network on random pixels, on all cores. --write adds docs/benchmarks/steps_<cores>core_<date>.md
+and its CSV."""
 
 import argparse
 import array
@@ -39,7 +39,7 @@ BARS = {"dataloader:0": 18, "dataloader best": 11, "eager": 1.4, "compiled": 1.0
 
 
 def gpt_experiment(folder):
-    """GPT-2's small shape on random tokens."""
+    """Returns an experiment with GPT-2's small shape on random tokens."""
     tokens = random.Random(1)
     drawn = array.array("H", (tokens.randrange(GPT_VOCABULARY) for _ in range(GPT_BATCH * GPT_LENGTH * (STEPS + 3) + 1)))
     (folder / "tokens.bin").write_bytes(drawn.tobytes())
@@ -71,7 +71,7 @@ class Trainctl:
         self.overrides = [f"trainer.allocator={allocator}"] if allocator else []
 
     def steps(self, count, environment):
-        """Steps of ffn, nothing else."""
+        """Runs steps of ffn without measuring."""
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([self.options.trainctl, "run", ROOT / "configs/mnist/ffn.yaml", "trainer.accelerator=cpu",
                             "trainer.num_threads=1", "loader.num_workers=0", f"trainer.max_steps={count}", "trainer.max_epochs=1",
@@ -79,7 +79,7 @@ class Trainctl:
                            env=dict(environment, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, stdout=subprocess.DEVNULL)
 
     def run(self):
-        """Seconds of each epoch, or of each step."""
+        """Returns the seconds of each epoch, or of each step."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             if self.row == "ffn":
@@ -120,7 +120,8 @@ class Torch:
 
 
 def allocations_per_step(options, program):
-    """What one more step of ffn asks malloc for: two runs of different length, so that start-up cancels."""
+    """Returns the number of allocations per step of ffn: the difference of two runs of different length, so that start-up cancels
+    out."""
     counts, lengths = [], (200, 700)
     for steps in lengths:
         with tempfile.NamedTemporaryFile() as file:
@@ -132,7 +133,8 @@ def allocations_per_step(options, program):
 
 
 def step_costs(options):
-    """Allocations of a training step of ffn, and its time outside of the matrix products; validation apart."""
+    """Returns a table of the allocations of a training step of ffn, and its time outside the matrix products, without validation.
+    """
     steps = FFN_EPOCHS * (60000 // 64 + 1)
     pair = (Trainctl(options, "ffn"), Torch(options, "ffn", "eager"))
     products, whole = [], {program.name: [] for program in pair}
@@ -157,12 +159,13 @@ def programs(options, row):
 
 
 def figure(row, seconds):
-    """What is compared: the whole run of ffn, a step of the others."""
+    """Returns the compared number: the seconds of the whole run for ffn, of a step for the others."""
     return sum(seconds) if row in ("ffn", "allocators") else statistics.median(seconds)
 
 
 def wait_for_quiet(limit_s=60):
-    """What ran before leaves pressure on the cores behind, which tells a run that starts then to let its threads sleep."""
+    """Waits until the pressure on the cores from earlier processes is gone: under pressure, a run that starts lets its threads
+    sleep."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         try:

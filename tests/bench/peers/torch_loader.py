@@ -1,4 +1,4 @@
-"""torch's DataLoader with torchvision's transforms, as its documentation has it: exact shuffle, one sample a call."""
+"""torch's DataLoader with torchvision's transforms, as in its documentation: exact shuffle, one sample per call."""
 
 import gc
 import mmap
@@ -40,7 +40,7 @@ class Tensors(Dataset):
 
 
 class Files(Dataset):
-    """`decode` gives what the transforms take."""
+    """Reads files; `decode` returns the input of the transforms."""
 
     def __init__(self, workload, folder, decode, last):
         self.files = data_sets.files(folder / workload.data)
@@ -64,7 +64,7 @@ def tensor(path):
 
 
 class RawFiles(Dataset):
-    """Decoded pixels one behind the other in one mapped file."""
+    """Reads decoded pixels, stored one image after another in a memory-mapped file."""
 
     def __init__(self, workload, folder):
         self.files = data_sets.files(folder / workload.data)
@@ -99,7 +99,7 @@ def dataset(kind, workload, folder):
 
 
 def forget(path):
-    """Drops the file from the page cache. What any process has mapped would stay: says how much did."""
+    """Drops the file from the page cache. Pages that a process has mapped would stay, so this returns how many did."""
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     kept = int(subprocess.run(["fincore", "--bytes", "--noheadings", "--output", "RES", path], check=True, capture_output=True,
@@ -115,7 +115,7 @@ def open_loader(kind, workload, folder, workers):
         return DataLoader(dataset(kind, workload, folder), batch_size=workload.batch, shuffle=True, num_workers=workers,
                           persistent_workers=workers > 0)
 
-    def cold_epoch(_number):  # the file is mapped anew, by new workers too
+    def cold_epoch(_number):  # maps the file again, also in new workers
         gc.collect()
         forget(folder / workload.data)
         for _images, labels in loader():

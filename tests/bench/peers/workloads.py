@@ -1,4 +1,4 @@
-"""The rows of the loader benchmark: what every peer is asked for, and the experiment file that asks trainctl for the same."""
+"""The rows of the loader benchmark: the work of every peer, and the experiment file with the same work for trainctl."""
 
 import dataclasses
 import json
@@ -13,13 +13,13 @@ class Workload:
     data: str
     batch: int
     shape: tuple
-    job: str  # what happens to a sample: copy, pad_crop_flip, rrc_flip, flip, read, rows
+    job: str  # the work per sample: copy, pad_crop_flip, rrc_flip, flip, read, rows
     peers: tuple
     dataset: dict  # trainctl's dataset.train
     limit: str
-    packed_from: dict = dataclasses.field(default_factory=dict)  # what `trainctl data pack --mode raw` is given first
-    cold: bool = False  # each epoch finds the page cache without the data
-    floats: tuple = ()  # (mean, std) of each channel: the batches are float32, NCHW, normalized; else u8
+    packed_from: dict = dataclasses.field(default_factory=dict)  # the input of an initial `trainctl data pack --mode raw`
+    cold: bool = False  # each epoch starts without the data in the page cache
+    floats: tuple = ()  # (mean, std) of each channel for batches as float32, NCHW, normalized; empty for u8
 
     @property
     def pack(self):
@@ -32,7 +32,8 @@ class Workload:
         return self.file_of(self.packed_from, folder)
 
     def file_of(self, dataset, folder):
-        """An experiment file; JSON is YAML. Model and optimizer are asked for by the format and not used."""
+        """Returns an experiment file, as JSON, which is YAML. The format requires the model and the optimizer, which are not
+        used."""
         dataset = json.loads(json.dumps(dataset).replace("DATA", str(folder)))
         if self.floats:
             mean, std = map(list, self.floats)

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What the runner costs over a bare loop: bench_step_floor against `trainctl run configs/mnist/ffn.yaml`, in turns.
+"""Measures the overhead of the runner over a bare loop: bench_step_floor and `trainctl run configs/mnist/ffn.yaml` alternate.
 
 usage: compare.py BUILD_FOLDER MNIST_FOLDER [--rounds N] [--epochs N] [--write]
 
-One thread each, fresh processes, the order of the two swapped in every round; the first epoch of each process is warm-up
-and is left out. --write adds docs/benchmarks/step_floor_<cores>core_<date>.md with the table and the resolved config, and
-the epochs as CSV beside it.
-"""
+Each runs on one thread in a fresh process, and every round swaps the order. The first epoch of each process is warm-up and does
+not count. --write adds docs/benchmarks/step_floor_<cores>core_<date>.md with the table and the resolved config, and a CSV with
+the epochs."""
 
 import argparse
 import csv
@@ -22,20 +21,20 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BAR = 1.05
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
-# What keep_freed_memory() does for trainctl, so that the floor pays no page faults either.
+# The settings that keep_freed_memory() makes in trainctl, so that the bare loop has no page faults either.
 FLOOR_ENVIRONMENT = dict(ENVIRONMENT, MALLOC_MMAP_THRESHOLD_=str(32 << 20), MALLOC_TRIM_THRESHOLD_=str(1 << 30),
                          MALLOC_TOP_PAD_=str(64 << 20))
 
 
 def floor_epochs(build, mnist, epochs):
-    """[(training, whole epoch, CPU)] in seconds, one an epoch."""
+    """Returns [(training, whole epoch, CPU)] in seconds, one per epoch."""
     out = subprocess.run([build / "bin/bench_step_floor", mnist, str(epochs), "1"], env=FLOOR_ENVIRONMENT, check=True,
                          capture_output=True, text=True).stdout
     return [(e["train_s"], e["train_s"] + e["eval_s"], e["cpu_s"]) for e in json.loads(out)["epochs"]]
 
 
 def runner_epochs(build, mnist, epochs):
-    """The same from timing.csv, and the resolved config. The whole epoch holds saving the best weights, too."""
+    """Returns the same from timing.csv, and the resolved config. The whole epoch includes saving the best weights."""
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder) / "run"
         subprocess.run([build / "bin/trainctl", "run", ROOT / "configs/mnist/ffn.yaml", "trainer.num_threads=1",
@@ -69,7 +68,7 @@ def measure(options):
 
 
 def table(floor, runner):
-    """Markdown rows and the ratio of training time, paired by round."""
+    """Returns Markdown rows, and the ratio of the training times, paired by round."""
     lines = ["| per epoch | floor, s | trainctl, s | ratio |", "| --- | --- | --- | --- |"]
     judged = 0.0
     for column, name in enumerate(("training", "training, validation and checkpoint", "CPU time of the process")):

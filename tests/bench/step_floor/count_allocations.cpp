@@ -1,4 +1,4 @@
-// Preloaded: counts what a program and its children ask malloc for, in the file that
+// A preloaded library that counts the allocations of a program and its children, in the file that
 // COUNT_ALLOCATIONS names (one 64-bit number).
 
 #include <fcntl.h>

@@ -31,7 +31,7 @@ std::string repeat(std::string_view text, std::size_t count) {
 
 }  // namespace
 
-// The table of reliability: what yaml-cpp lets pass or answers badly.
+// Inputs that yaml-cpp accepts, or for which its error messages are poor.
 TEST_CASE("no surprise of yaml-cpp reaches the reader") {
   struct Row {
     const char* what;

@@ -17,7 +17,7 @@ using spec::CacheMode;
 
 namespace {
 
-/// Images of several sizes, cut to 5x5, then the cheap random transforms.
+/// Images of several sizes, cropped to 5x5, followed by the cheap random transforms.
 Pipeline varied(std::int64_t size) {
   spec::transform::RandomCrop crop;
   crop.size = {{5}};
@@ -62,7 +62,7 @@ LoaderOptions options_of(int workers, Shard shard = {}) {
   return options;
 }
 
-/// The rest of an epoch, with pixels in place of plans.
+/// Returns the rest of an epoch, with plans rendered to pixels.
 std::vector<Copy> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t first_batch = 0) {
   std::vector<Copy> batches;
   loader.start_epoch(epoch, first_batch);

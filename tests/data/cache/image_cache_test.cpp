@@ -70,7 +70,7 @@ CacheNeed need_of(const Pipeline& pipeline) {
   return cache_need(pipeline, look_at_images(pipeline));
 }
 
-/// Counted page by page: what statm tells may lack some dozens of pages for each core.
+/// Reads smaps_rollup, which is exact: statm may miss dozens of pages per core.
 std::int64_t resident_kib() {
   std::ifstream file("/proc/self/smaps_rollup");
   for (std::string line; std::getline(file, line);) {
@@ -79,7 +79,7 @@ std::int64_t resident_kib() {
   skip("this kernel does not tell the memory of a process");
 }
 
-/// The kernel joins no small pages to huge ones meanwhile: that adds 2 MiB to what is resident.
+/// Disables transparent huge pages, because merging pages would add 2 MiB to the resident size.
 class SmallPages {
  public:
   SmallPages() { ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); }
@@ -89,7 +89,7 @@ class SmallPages {
 };
 
 #if defined(__SANITIZE_THREAD__)
-constexpr std::int64_t kMostKib = 4096;  // what it keeps of each access is memory, too
+constexpr std::int64_t kMostKib = 4096;  // ThreadSanitizer's shadow memory counts, too
 #else
 constexpr std::int64_t kMostKib = 256;
 #endif
@@ -131,7 +131,7 @@ TEST_CASE("each image is read once: files at the start, pixels in the first epoc
   for (const CacheMode mode : {CacheMode::encoded, CacheMode::decoded}) {
     const Pipeline plain = varied(40, fixed_then(random_steps()));
     const Pipeline with = cached(plain, mode);
-    const int looked = 40;  // at all of so few images
+    const int looked = 40;  // small data sets are probed completely
     CHECK(source_of(plain).reads == (mode == CacheMode::encoded ? 80 : looked));
     Loader loader(with, options_of(0));
     for (int epoch = 0; epoch < 4; ++epoch) read_epoch(loader, epoch);
@@ -207,7 +207,7 @@ TEST_CASE(
   CHECK(need_of(plain).encoded == source_of(plain).bytes() + books);
   CHECK(need_of(plain).decoded == source_of(plain).bytes() + books);
   CHECK(need_of(varied(40, fixed_then(random_steps()))).decoded == 40 * (5 * 5 * 3 + 1));
-  // Of many images 256 are looked at, and a tenth is added.
+  // In a large data set, 256 images are probed and a tenth is added.
   const std::uint64_t many = need_of(varied(4096, random_steps())).encoded;
   const double exact = static_cast<double>(VariedDataset(4096).bytes());
   CHECK(std::abs(static_cast<double>(many - ImageStash::bookkeeping(4096, {})) / exact - 1.1) <

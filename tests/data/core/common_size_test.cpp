@@ -18,7 +18,7 @@ std::string sized_jpeg(const ImageShape& shape) {
   return {reinterpret_cast<const char*>(file.data()), file.size()};
 }
 
-/// An image folder, a list and a tar set of the same pictures, 300 of 12x10 pixels.
+/// An image folder, a list and a tar shard of the same 300 pictures of 12x10 pixels.
 class SizedPictures {
  public:
   SizedPictures() {
@@ -118,7 +118,7 @@ TEST_CASE("same size: images that differ are refused by name before a run") {
 
 TEST_CASE("same size: one image of another size that the probe missed is named when it is read") {
   SizedPictures pictures;
-  // One image in 300 of which 64 are probed; one that the probe passes over.
+  // One of 300 images has another size and 64 are probed: use an image that the probe misses.
   for (int odd = 0; odd < 300; ++odd) {
     pictures.put(odd, {13, 10, 3});
     pictures.settle();

@@ -50,7 +50,7 @@ std::vector<float> feature_rows(const Dataset& dataset) {
   return all;
 }
 
-/// Two classes, 30 and 60 files.
+/// Creates two classes with 30 and 60 files.
 void put_folder(const TempFolder& folder) {
   for (int i = 0; i < 90; ++i)
     put_text(folder / (i < 30 ? "crow" : "owl") / (std::to_string(100 + i) + ".jpg"),
@@ -85,7 +85,7 @@ TEST_CASE("split: an image folder is divided exactly, with the same classes in e
     for (const std::string& name : names_of(*part->dataset)) CHECK(all.insert(name).second);
   }
   CHECK(all.size() == 90);
-  // The facts that `validate` tells are those of the parts.
+  // The facts for `validate` are those of the parts.
   CHECK(check_dataset(e.dataset.train).facts->samples == 63);
   CHECK(check_dataset(*e.dataset.val).facts->samples == 18);
   CHECK(train.dataset->fingerprint() != val.dataset->fingerprint());
@@ -167,7 +167,7 @@ TEST_CASE("split: a table learns its statistics from the rows of train alone") {
         split_experiment("{train: {type: csv, " + options + features + "}, split: " + split + "}");
     const auto train = build_pipeline(e.dataset.train).dataset;
     const auto val = build_pipeline(*e.dataset.val).dataset;
-    // The same as two files would give.
+    // The features equal those of two separate files with statistics from train.csv.
     const Json document = split_document(e.dataset.train);
     const auto val_rows = document["val"].get<std::vector<int>>();
     std::string files[2] = {"x,d,y,patient\n", "x,d,y,patient\n"};

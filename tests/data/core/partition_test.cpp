@@ -29,7 +29,7 @@ std::vector<std::int64_t> part_counts(const Parts& parts) {
   return found;
 }
 
-/// Whether every sample is in exactly one part, in ascending order.
+/// Returns whether every sample is in exactly one part, in ascending order.
 bool is_division(const Parts& parts, std::int64_t samples) {
   std::vector<std::int64_t> all;
   for (const auto& part : parts) {
@@ -64,7 +64,7 @@ TEST_CASE("partition: every sample is in one part, and the seed decides which") 
   CHECK(is_division(parts, 1000));
   CHECK(partition(parts_request(1000, {0.7, 0.2, 0.1})) == parts);
   CHECK(partition(parts_request(1000, {0.7, 0.2, 0.1}, 1)) != parts);
-  // Drawn, and not the first or last samples: val has about a fifth of each half.
+  // The draw is random: val has about a fifth of each half.
   const auto half = std::count_if(parts[1].begin(), parts[1].end(),
                                   [](std::int64_t sample) { return sample < 500; });
   CHECK(half > 60);
@@ -79,7 +79,7 @@ TEST_CASE("partition: a share too small for one sample is refused") {
 
 TEST_CASE("partition: strata have the same shares, to within one sample, and totals are exact") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    // Classes of 3 to 40 samples, in an order that repeats.
+    // Classes have 3 to 40 samples, in a scrambled order.
     std::vector<std::int64_t> strata;
     for (std::int64_t stratum = 0; stratum < 38; ++stratum)
       strata.insert(strata.end(), static_cast<std::size_t>(3 + stratum), stratum);

@@ -46,7 +46,7 @@ int number(CounterRng& rng, int least, int most) {
   return least + static_cast<int>(rng.below(static_cast<std::uint64_t>(most - least + 1)));
 }
 
-/// Some of the cheap transforms in some order; erasing at most once, all with the fill 0.
+/// Returns random cheap transforms in random order; erases at most once, and all fill with 0.
 Steps some_steps(CounterRng& rng) {
   Steps steps;
   bool erases = false;
@@ -74,7 +74,7 @@ CounterRng draws(std::uint64_t position, std::size_t operation) {
   return {11, 2, position, static_cast<std::uint16_t>(operation)};
 }
 
-/// The same list twice: on the pixels, and as a plan of them.
+/// Compares the transforms on pixels with the plan of the same transforms.
 void compare(const Steps& steps, const Picture& source, std::uint64_t position) {
   const PlannedTail tail = planned_tail({nullptr, steps, 0, {}, {}, {}, {}}, source.shape);
   REQUIRE(tail.obstacle.empty());
@@ -102,7 +102,7 @@ TEST_CASE("a plan tells the pixels that the transforms make, for any list, shape
   int planned = 0;
   for (std::uint64_t round = 0; round < 1500; ++round) {
     CounterRng rng(7, 0, round, 0);
-    // The fixed prefix is not part of a plan.
+    // A plan does not contain the fixed prefix.
     Steps steps = some_steps(rng);
     while (!steps.empty() && !steps.front()->random()) steps.erase(steps.begin());
     if (steps.empty()) continue;
@@ -154,7 +154,7 @@ TEST_CASE("what cannot be planned is told with the transform and what to do") {
 }
 
 TEST_CASE("a list that begins with other colors may plan what only it paints") {
-  // A center crop that cuts off fills with nothing, so the colors do not meet.
+  // A center crop without padding paints nothing, so the colors do not conflict.
   CHECK(obstacle_of({crop_of(12, 12, {2}, {7}), center_of(8, 8)}).empty());
   CHECK_THAT(obstacle_of({crop_of(6, 6, {2}, {7}), center_of(8, 8)}),
              Contains("transform 2 fills with another color"));

@@ -51,7 +51,7 @@ Pixels applied(const Transform& transform, const Pixels& input, const Field& fro
   return output;
 }
 
-/// The whole padded picture, then a window of it: torchvision's RandomCrop step by step.
+/// A reference for torchvision's RandomCrop: pads the whole picture, then takes a window.
 Pixels plain_crop(const Pixels& input, const Field& from, std::array<std::int64_t, 5> how) {
   const auto [size, padding, fill, top, left] = how;
   const std::int64_t width = from.shape[1];

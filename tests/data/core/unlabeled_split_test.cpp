@@ -37,7 +37,8 @@ std::vector<std::string> names_in(const Dataset& dataset) {
   return names;
 }
 
-/// What is said both by the look at the input and by its use; `kind` of both.
+/// Returns the error, which must be the same from check_split() and from opening the split; both
+/// have the kind `kind`.
 std::string refusal(const fs::path& input, ErrorKind kind) {
   const Unlabeled found = unlabeled_split(input, {});
   const SplitCheck check = check_split(found.split, spec::CacheMode::automatic, found.catalog);

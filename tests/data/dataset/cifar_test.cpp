@@ -21,8 +21,8 @@ CifarSplit tiny(std::int64_t records = 1) {
           .classes = 10};
 }
 
-/// Records whose red, green and blue planes count from different values; the label is `first` plus
-/// its number.
+/// Returns records whose red, green and blue planes count from different values; the label is
+/// `first` plus the index.
 std::string records(int first, int count, int label_bytes = 1) {
   std::string bytes;
   for (int i = 0; i < count; ++i) {

@@ -114,7 +114,7 @@ TEST_CASE("no flipped bit of a gzipped IDX file goes unnoticed") {
     bad[bit / 8] = static_cast<std::uint8_t>(bad[bit / 8] ^ (1U << bit % 8));
     write_file(folder / "train-labels-idx1-ubyte.gz", bad);
     try {
-      // Bits of the gzip header that carry no content (time, system) may differ.
+      // Bits of the gzip header without content (time, system) may differ.
       if (IdxFiles(options_of(folder.path()), "mnist").load()->fingerprint() != reference)
         FAIL("bit " << bit);
     } catch (const Error& error) {

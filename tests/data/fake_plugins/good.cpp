@@ -3,7 +3,7 @@
 #include "data/core/registry.hpp"
 #include "spec/plugin_entry.hpp"
 
-// A plug-in as it should be, without an engine; it tries to put itself in the place of mnist, too.
+// A valid plug-in without an engine. It also tries to replace mnist.
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include "config/schema/describe.hpp"
 #include "spec/plugin_entry.hpp"
 
-// A loss for targets of one kind; every library that is made of this file has a type of the same
+// A loss for one kind of target. Every library built from this file defines a type of the same
 // name.
 
 namespace namesake {

@@ -10,10 +10,9 @@
 #include <thread>
 #include <vector>
 
-// A data set that takes its time, as on a throttled disk, so that the speed of a run is known
-// beforehand. With `rank` only that rank is slow.
-// TRAINCTL_TEST_SLOWER makes it so many per cent slower, as a bad commit would: the experiment file
-// stays the same.
+// A data set with a fixed delay, like a throttled disk, so that the speed of a run is known. With
+// `rank` only that rank is slow. TRAINCTL_TEST_SLOWER adds a delay in percent to simulate a
+// regression without a change of the experiment file.
 
 namespace {
 

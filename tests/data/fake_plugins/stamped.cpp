@@ -2,7 +2,8 @@
 
 #include <cstdlib>
 
-// Built for another trainctl, or without the engine that it names; none of its functions may run.
+// Built for another version of trainctl, or for an engine that is missing. None of its functions
+// may run.
 
 namespace {
 

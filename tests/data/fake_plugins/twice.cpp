@@ -1,7 +1,7 @@
 #include "config/schema/describe.hpp"
 #include "spec/plugin_entry.hpp"
 
-// Describes a model that is there already, or a stage of a kind that a plug-in cannot have.
+// Describes a model that already exists, or a stage of a kind that plug-ins cannot add.
 
 namespace {
 

@@ -86,7 +86,7 @@ TEST_CASE("a CSV that is cut off within quotes or a line break is refused with i
     const std::string part = text.substr(0, length);
     const std::string found = failure(part);
     if (found.empty()) {
-      // All rows are whole but the last one, whose last field may be cut off.
+      // All rows are complete except the last, whose last field may be truncated.
       const Table rows = read(part);
       const std::size_t sure =
           rows.empty() || part.ends_with("\r\n") ? rows.size() : rows.size() - 1;

@@ -13,7 +13,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// What `body` throws where no further file may be opened.
+/// Returns the error of `body` when no more files can be opened.
 std::string failure_without_descriptors(const std::function<void()>& body) {
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);

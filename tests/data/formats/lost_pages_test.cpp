@@ -25,7 +25,7 @@ struct End {
   std::string err;
 };
 
-/// Runs `body` in a process of its own, which ends without a word unless the body ends it.
+/// Runs `body` in a child process, which exits silently unless the body ends it.
 End in_child(const std::filesystem::path& err, const std::function<void()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -15,7 +15,8 @@ std::string raw(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// As numpy.save writes it: the header is padded so that the data begins at a multiple of 64.
+/// Formats an array like numpy.save: the header is padded so that the data starts at a multiple of
+/// 64.
 std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
                 int version = 1, const std::string& order = "False") {
   std::string dict =

@@ -30,7 +30,7 @@ void put_little(File& file, std::size_t at, std::uint32_t value, std::size_t byt
   for (std::size_t i = 0; i < bytes; ++i) file[at + i] = static_cast<std::byte>(value >> (8 * i));
 }
 
-/// Writes over the value of a tag in the first page of a little-endian TIFF.
+/// Overwrites the value of a tag in the first page of a little-endian TIFF.
 void claim_in_tiff(File& file, unsigned tag, std::uint32_t value) {
   const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(file[i]); };
   const std::size_t page = at(4) | at(5) << 8 | at(6) << 16;
@@ -39,7 +39,7 @@ void claim_in_tiff(File& file, unsigned tag, std::uint32_t value) {
   }
 }
 
-/// Where a JPEG's frame header has height and width.
+/// Returns the offset of height and width in the frame header of a JPEG.
 std::size_t extents_at(const File& file) {
   for (std::size_t i = 2; i + 1 < file.size(); ++i) {
     const auto code = std::to_integer<unsigned>(file[i + 1]);
@@ -54,8 +54,8 @@ File claiming(File jpeg, std::uint32_t height, std::uint32_t width) {
   return jpeg;
 }
 
-/// The PNG of the goldens with other extents and a checksum that fits is not needed: they are
-/// refused before.
+/// Returns a golden PNG with other extents. The checksum need not match, because the extents are
+/// rejected first.
 File png_claiming(std::uint32_t height, std::uint32_t width) {
   File file = golden_file("png rgb");
   put(file, 16, width, 4);
@@ -63,7 +63,7 @@ File png_claiming(std::uint32_t height, std::uint32_t width) {
   return file;
 }
 
-/// A progressive JPEG whose last scan stands there again and again.
+/// Returns a progressive JPEG that repeats its last scan.
 File scan_bomb(int times) {
   File file = jpeg_file(shades({256, 256, 3}), {.progressive = true});
   std::size_t last = 0;
@@ -85,8 +85,8 @@ rlim_t address_space() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Whether the body ends with a data error, and nothing else, in a process that may take only
-/// `spare` bytes more.
+/// Returns whether the body ends with a data error in a process that may allocate only `spare` more
+/// bytes.
 template <class Body>
 bool refused_within(rlim_t spare, Body&& body) {
   const pid_t child = ::fork();

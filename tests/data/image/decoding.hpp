@@ -22,7 +22,7 @@ inline Picture decoded(const File& file) {
   return decoded(decoder, file, {0, 0, shape.height, shape.width}, Reading::whole_file);
 }
 
-/// What is wrong with the file, or nothing.
+/// Returns the error of decoding the file, or an empty string.
 inline std::string fault_of(const File& file) {
   return failure_of([&] { decoded(file); });
 }
@@ -33,7 +33,7 @@ inline File file_of(const Json& golden) {
   return {first, first + bytes.size()};
 }
 
-/// The file of tests/golden/torch/decoded.json with that name.
+/// Returns the file of that name in tests/golden/torch/decoded.json.
 inline File golden_file(const std::string& name) {
   for (const Json& golden : golden_cases("decoded", "files")) {
     if (golden["name"] == name) return file_of(golden);

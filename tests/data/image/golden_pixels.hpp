@@ -15,7 +15,7 @@
 
 namespace trainctl::data::testing {
 
-/// A picture with its memory.
+/// A picture that owns its memory.
 struct Picture {
   ImageShape shape;
   std::vector<std::uint8_t> pixels;
@@ -23,7 +23,7 @@ struct Picture {
   [[nodiscard]] ImageView view() const { return {pixels.data(), shape}; }
 };
 
-/// The picture of tests/golden/make/images.py.
+/// Returns the same picture as picture() in tests/golden/make/images.py.
 inline Picture noise(const ImageShape& shape) {
   Picture made{shape, std::vector<std::uint8_t>(shape.bytes())};
   for (std::size_t i = 0; i < made.pixels.size(); ++i) {
@@ -41,12 +41,12 @@ inline std::vector<std::uint8_t> from_hex(const std::string& text) {
   return bytes;
 }
 
-/// tests/golden/torch/NAME.json.
+/// Reads tests/golden/torch/NAME.json.
 inline Json golden_file_of(const std::string& name) {
   return Json::parse(golden::read(golden_folder() / ("torch/" + name + ".json")));
 }
 
-/// Its cases of one kind.
+/// Returns the cases of one kind in that file.
 inline Json golden_cases(const std::string& name, const std::string& kind) {
   return golden_file_of(name).at(kind);
 }
@@ -57,7 +57,7 @@ inline Picture golden_picture(const Json& one) {
   return {shape_of(one["shape"]), from_hex(one["pixels"].get<std::string>())};
 }
 
-/// The largest difference of two pixels; 256 where the shapes differ.
+/// Returns the largest difference of two pixels, or 256 when the shapes differ.
 inline int distance(const Picture& a, const Picture& b) {
   if (!(a.shape == b.shape) || a.pixels.size() != b.pixels.size()) return 256;
   int most = 0;
@@ -66,7 +66,7 @@ inline int distance(const Picture& a, const Picture& b) {
   return most;
 }
 
-/// How far a picture may be from torchvision's: bytes that differ, as a share, and by how much.
+/// The permitted difference from torchvision: in levels, and as the share of differing bytes.
 struct Tolerance {
   int levels = 0;
   double share = 0;
@@ -75,7 +75,7 @@ struct Tolerance {
 using Operation =
     std::function<void(const Json& parameters, const ImageView& input, ImageTarget& output)>;
 
-/// What make/transforms.py made: torchvision's output of small pictures.
+/// Reads the output of torchvision on small pictures, made by tests/golden/make/transforms.py.
 inline Json golden_transforms(const std::string& name) {
   return golden_file_of("transforms_" + name);
 }
@@ -94,8 +94,8 @@ inline void compare(const Picture& expected, const ImageTarget& made, const Tole
         tolerance.share * static_cast<double>(expected.pixels.size()));
 }
 
-/// Runs every case of a golden file through the operation of its name. An operation that is missing
-/// fails. What reads the nearest pixel has no tolerance.
+/// Runs every case of a golden file through the operation of its name; a missing operation fails.
+/// Nearest-neighbor sampling has no tolerance.
 inline void check_golden(const std::string& name,
                          const std::map<std::string, Operation>& operations,
                          const Tolerance& tolerance = {}) {

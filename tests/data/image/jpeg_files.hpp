@@ -6,7 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdio>  // jpeglib.h needs it first
+#include <cstdio>  // jpeglib.h requires it
 #include <cstdlib>
 #include <vector>
 
@@ -15,14 +15,14 @@ namespace trainctl::data::testing {
 using File = std::vector<std::byte>;
 
 struct JpegKind {
-  int horizontal = 2;  // luma samples for one of chroma
+  int horizontal = 2;  // luma samples per chroma sample
   int vertical = 2;
   bool progressive = false;
   J_COLOR_SPACE colors = JCS_YCbCr;
   int quality = 90;
 };
 
-/// Something like a photograph: shades with some noise.
+/// Returns a picture similar to a photograph: smooth shades with some noise.
 inline Picture shades(const ImageShape& shape) {
   Picture made = noise(shape);
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(made.pixels.size()); ++i) {
@@ -36,7 +36,7 @@ inline Picture shades(const ImageShape& shape) {
   return made;
 }
 
-/// A file of the picture, whose channels (1, 3 or 4) say how it is coded.
+/// Encodes the picture; its channels (1, 3 or 4) determine the color space.
 inline File jpeg_file(const Picture& picture, const JpegKind& kind = {}) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};

@@ -38,7 +38,7 @@ TEST_CASE("every path of the blends gives the same bytes, also in place") {
 }
 
 TEST_CASE("the luma is torch's where a separate rounding would be a level off") {
-  // One of the 21 colors, of 2^24, where it is.
+  // This is one of the 21 colors, of 2^24, with such a difference.
   const std::uint8_t pixel[3] = {20, 152, 7};
   for (const BlendKernels& kernels : blend_kernels()) {
     std::uint8_t gray[3];

@@ -23,7 +23,8 @@ void append(File& file, std::uint32_t value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) file.push_back(static_cast<std::byte>(value >> (8 * i)));
 }
 
-/// A gray TIFF of that size, little-endian: 8 bits, one strip of the given bytes, and more entries.
+/// Returns a little-endian gray TIFF of that size: 8 bits, one strip of `pixel_bytes`, and
+/// additional entries.
 File tiff_file(std::uint32_t width, std::uint32_t height, std::size_t pixel_bytes,
                const std::vector<Entry>& more = {}) {
   std::vector<Entry> entries{{256, kLong, 1, width}, {257, kLong, 1, height}, {258, kShort, 1, 8},
@@ -33,7 +34,7 @@ File tiff_file(std::uint32_t width, std::uint32_t height, std::size_t pixel_byte
   for (const Entry& entry : more) {
     const auto same = [&](const Entry& other) { return other.tag == entry.tag; };
     const auto found = std::find_if(entries.begin(), entries.end(), same);
-    // A second size stays beside the first.
+    // A second size entry is added to the first.
     if (found != entries.end() && entry.tag > 257) {
       *found = entry;
     } else {
@@ -82,7 +83,7 @@ TEST_CASE("a TIFF that says its size twice, or in an odd way, is refused") {
   };
   for (const auto& [entry, message] : cases)
     CHECK_THAT(fault_of(tiff_file(5, 3, 15, {entry})), Contains(message));
-  // The first of two counts in libtiff, the last one did here.
+  // libtiff uses the first of two entries, our parser the last.
   CHECK_THAT(fault_of(tiff_file(16'000, 16'000, 200, {{256, kLong, 1, 10}, {257, kLong, 1, 10}})),
              Contains("its tag 256 stands there twice"));
 }
@@ -132,7 +133,7 @@ TEST_CASE("a part of a turned image has the pixels of the whole") {
 TEST_CASE("an animated WebP is said to be one") {
   if (!with_opencv()) skip("built without OpenCV");
   File file = golden_file("webp lossless");
-  // The chunk that tells what is in the file: animated, 23 x 17 pixels.
+  // The VP8X chunk describes the file: animated, 23 x 17 pixels.
   const std::array<int, 18> chunk{'V', 'P', '8', 'X', 10, 0, 0, 0, 2, 0, 0, 0, 22, 0, 0, 16, 0, 0};
   for (std::size_t i = 0; i < chunk.size(); ++i)
     file.insert(file.begin() + 12 + static_cast<std::ptrdiff_t>(i),

@@ -50,7 +50,7 @@ TEST_CASE("a PNG file holds the pixels of the image, whatever its size, channels
        {ImageShape{4, 5, 3}, ImageShape{7, 3, 1}, ImageShape{300, 400, 3}}) {
     const ImageShape whole{shape.height + 2, shape.width + 3, shape.channels};
     std::vector<std::uint8_t> pixels(whole.bytes());
-    std::uint32_t state = 1;  // The pixels are noise, which does not compress.
+    std::uint32_t state = 1;  // noise does not compress
     for (std::uint8_t& pixel : pixels)
       pixel = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
     const ImageView image =

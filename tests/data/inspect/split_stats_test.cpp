@@ -13,7 +13,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// Image i is 1 high and i + 1 wide; all its pixels are 10 i. Two classes in turns.
+/// Image i has height 1, width i + 1 and the value 10 i in all pixels. The two classes alternate.
 class Growing final : public Dataset, public ImageStore {
  public:
   [[nodiscard]] std::int64_t size() const override { return 3; }

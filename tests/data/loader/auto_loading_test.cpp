@@ -9,7 +9,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// A data set whose samples take their time on an invented clock.
+/// A data set whose samples take time on a simulated clock.
 struct Bench {
   ManualClock clock;
   int made = 0;
@@ -35,12 +35,12 @@ TEST_CASE("the probe takes the median of the tiles and stops in time") {
   REQUIRE(cost.has_value());
   CHECK(cost->seconds == Approx(0.02));
   CHECK(cost->spread == Approx(1));
-  CHECK(even.made == 130);  // the first batch to end behind a quarter of a second
+  CHECK(even.made == 130);  // the first batch that ends after a quarter of a second
   Bench warming([](int made) { return made < 10 ? 0.02 : 0.001; });
   CHECK(warming.cost()->seconds == Approx(0.01));
   Bench long_ones([](int) { return 10.0; });
   CHECK(long_ones.cost()->seconds == Approx(100));
-  CHECK(long_ones.made == 10);  // one tile tells enough
+  CHECK(long_ones.made == 10);  // one tile is sufficient
 }
 
 TEST_CASE("slow batches show in the spread, the more the fewer tiles a batch has") {
@@ -78,7 +78,7 @@ TEST_CASE("what cannot be read ends the probe, and is left to the loader") {
 TEST_CASE("auto is decided by the probe, what is asked for without one") {
   Bench bench([](int) { return 0.002; });
   CHECK(bench.choice(0.01, 8).num_workers == 3);
-  CHECK(bench.choice(0.01, 2).num_workers == 1);  // and the consumer helps
+  CHECK(bench.choice(0.01, 2).num_workers == 1);  // plus the consumer
   bench.options.tile_rows = 5;
   CHECK(bench.choice(0.01, 2).num_workers == 2);
   CHECK(bench.choice(10, 8).num_workers == 0);

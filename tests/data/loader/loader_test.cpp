@@ -330,7 +330,7 @@ TEST_CASE("a loader that has rested goes on with the same bytes, whatever epoch 
   for (const int workers : {0, 1, 3}) {
     Loader reference(counting(61), options_of(workers, 2, 0));
     Loader rested(counting(61), options_of(workers, 2, 0));
-    rested.rest();  // before it began
+    rested.rest();  // before the first epoch
     for (const std::int64_t epoch : {0, 1, 2, 5}) {
       REQUIRE(read_epoch(rested, epoch) == read_epoch(reference, epoch));
       rested.rest();
@@ -338,8 +338,8 @@ TEST_CASE("a loader that has rested goes on with the same bytes, whatever epoch 
     }
     rested.start_epoch(6);
     CHECK(rested.next() != nullptr);
-    rested.rest();  // in the middle of one
+    rested.rest();  // in the middle of an epoch
     CHECK(read_epoch(rested, 6) == read_epoch(reference, 6));
-    rested.rest();  // and it ends so
+    rested.rest();  // the destructor must work after it
   }
 }

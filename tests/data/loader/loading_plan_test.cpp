@@ -29,9 +29,9 @@ TEST_CASE("threads are as many as keep up with the step, within the cores") {
     int workers;
   };
   const std::vector<Row> rows{
-      {6e-6, 540e-6, cpu(2), 0},    // MNIST and a small network: gathered in no time
-      {6e-6, 1e-6, cpu(16), 0},     // sooner made than handed over, whatever the step
-      {40e-6, 0, cpu(16), 0},       // the same where nothing trains
+      {6e-6, 540e-6, cpu(2), 0},    // MNIST and a small network: gathering is fast
+      {6e-6, 1e-6, cpu(16), 0},     // faster to make than to hand over, for any step
+      {40e-6, 0, cpu(16), 0},       // the same without training
       {1e-3, 0.1, cpu(16), 0},      // 1 % of the time
       {5e-3, 0.1, gpu(16), 0},      // 4.8 %
       {6e-3, 0.1, gpu(16), 1},      // 5.7 %
@@ -39,13 +39,13 @@ TEST_CASE("threads are as many as keep up with the step, within the cores") {
       {0.071, 0.020, cpu(4), 4},    //
       {0.071, 0.020, cpu(8), 5},    //
       {0.071, 0.020, gpu(8), 5},    //
-      {0.071, 0.020, gpu(4), 3},    // one core launches the work
+      {0.071, 0.020, gpu(4), 3},    // one core launches kernels
       {0.071, 0.020, gpu(1), 1},    //
       {0.071, 0.020, cpu(1), 1},    //
-      {0.1, 0.115, cpu(16), 1},     // 1.15 times as fast as needed, to the thread
+      {0.1, 0.115, cpu(16), 1},     // exactly 1.15 times as fast as needed
       {0.1, 0.1149, cpu(16), 2},    //
-      {0.071, 0, cpu(4), 4},        // a consumer that only takes
-      {1e9, 1e-9, cpu(1000), 256},  // what the experiment file allows
+      {0.071, 0, cpu(4), 4},        // a consumer that does not train
+      {1e9, 1e-9, cpu(1000), 256},  // the limit in the experiment file
   };
   for (const Row& row : rows) {
     CAPTURE(row.batch_s, row.step_s, row.limits.cores, row.limits.trains_on_them);

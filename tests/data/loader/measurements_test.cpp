@@ -10,7 +10,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// A millisecond passes with every look at it.
+/// Advances by a millisecond on every call of now().
 class TickingClock final : public Clock {
  public:
   [[nodiscard]] double now() const override { return now_ += 1e-3; }
@@ -29,7 +29,7 @@ std::shared_ptr<const Dataset> in_memory(std::int64_t samples) {
       facts, image_memory(facts), std::vector<std::uint8_t>(static_cast<std::size_t>(samples), 3));
 }
 
-/// Halves the size, as a resize would.
+/// Halves the size like a resize.
 class Halve final : public Transform {
  public:
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
@@ -41,7 +41,7 @@ class Halve final : public Transform {
   }
 };
 
-/// The box in the corner, as a random crop would choose it.
+/// Crops the upper left corner through the interface of a random crop.
 class CornerCrop final : public CropTransform {
  public:
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {

@@ -32,7 +32,7 @@ Pipeline cut_to(std::vector<std::int64_t> sides) {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// In bytes: "VmRSS", "VmHWM".
+/// Returns "VmRSS" or "VmHWM" in bytes.
 std::uint64_t memory_of_process(const std::string& which) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -41,7 +41,7 @@ std::uint64_t memory_of_process(const std::string& which) {
   return 0;
 }
 
-/// How far a process of its own rises above what it held while `pipeline` makes its first batch.
+/// Returns how much the memory of a child process rises while `pipeline` makes its first batch.
 std::uint64_t measured_peak(const Pipeline& pipeline, const LoaderOptions& options) {
   std::array<int, 2> pipe{};
   REQUIRE(::pipe(pipe.data()) == 0);
@@ -49,7 +49,7 @@ std::uint64_t measured_peak(const Pipeline& pipeline, const LoaderOptions& optio
   if (child == 0) {
     std::uint64_t rise = 0;
     try {
-      std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+      std::ofstream("/proc/self/clear_refs") << "5";  // resets VmHWM
       const std::uint64_t before = memory_of_process("VmRSS");
       Loader loader(pipeline, options);
       loader.start_epoch(0);
@@ -150,7 +150,7 @@ TEST_CASE("the scratch of a thread is no more than planned, for a photograph of 
     const std::uint64_t measured = measured_peak(pipeline, options);
     CAPTURE(steps.size(), plan.total() / kMiB, measured / kMiB);
     CHECK(measured > shape.bytes() / 2);
-    CHECK(measured <= plan.total() + 8 * kMiB);  // libjpeg's and the allocator's
+    CHECK(measured <= plan.total() + 8 * kMiB);  // libjpeg and the allocator
     CHECK(plan.total() <= 2 * measured + 8 * kMiB);
   }
 }

@@ -51,8 +51,8 @@ TEST_CASE("the order of a seed and an epoch never changes between versions") {
 }
 
 TEST_CASE("every sample is equally likely at every place") {
-  // 20,000 orders of 5: each (sample, place) is expected 4,000 times; 6 standard deviations are
-  // 340.
+  // There are 20,000 orders of 5: each (sample, place) is expected 4,000 times, and 6 standard
+  // deviations are 340.
   int counts[5][5] = {};
   for (std::int64_t epoch = 0; epoch < 20'000; ++epoch) {
     const Permutation order = order_of(5, 9, epoch);

@@ -103,7 +103,7 @@ TEST_CASE("what the threads wrote into a slot is what the consumer reads, round 
   constexpr std::size_t kTiles = 3;
   for (const int workers : {1, 2, 8}) {
     Ring ring(3, kTiles);
-    std::vector<std::array<std::uint64_t, kTiles>> slots(3);  // only the ring keeps them apart
+    std::vector<std::array<std::uint64_t, kTiles>> slots(3);  // protected only by the ring
     const auto place = [&](std::uint64_t batch) -> std::array<std::uint64_t, kTiles>& {
       return slots[static_cast<std::size_t>(ring.slot_of(batch))];
     };
@@ -122,7 +122,7 @@ TEST_CASE("what the threads wrote into a slot is what the consumer reads, round 
       }
       std::uint64_t wrong = 0;
       for (std::uint64_t batch = 0; batch < 300; ++batch) {
-        while (batch % 4 == 0 && !ring.published(batch)) {  // it helps
+        while (batch % 4 == 0 && !ring.published(batch)) {  // the consumer helps
           const auto ticket = ring.try_take();
           if (!ticket) break;
           make(*ticket);

@@ -15,7 +15,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// How often each class is drawn in one long epoch; sample i has the class min(i, 2).
+/// Returns how often each class is drawn in one long epoch; sample i has the class min(i, 2).
 std::array<int, 3> drawn(std::vector<double> weights) {
   constexpr std::int64_t kDraws = 30'000;
   const ClassedDataset dataset(
@@ -95,7 +95,7 @@ TEST_CASE("sampling that cannot be done is refused with what to change") {
   CHECK_THAT(refused(CountingDataset(4), {}),
              Contains("2: the samples of this data set have no classes"));
   const ClassedDataset three(
-      9, [](std::int64_t i) { return i % 2; }, 3);  // nothing of class 2
+      9, [](std::int64_t i) { return i % 2; }, 3);  // no sample of class 2
   CHECK_THAT(refused(three, {{1, 1}, {}}),
              Contains("2: loader.sampler has 2 weights, but the data has 3 classes"));
   CHECK_THAT(refused(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));

@@ -4,14 +4,14 @@
 
 #include <jpeglib.h>
 
-#include <cstdio>  // jpeglib.h needs it first
+#include <cstdio>  // jpeglib.h requires it
 #include <cstdlib>
 #include <functional>
 #include <string_view>
 
 namespace trainctl::data::testing {
 
-/// A smooth picture with some texture.
+/// Returns a smooth picture with some texture.
 inline std::vector<std::uint8_t> picture(const ImageShape& shape, int seed) {
   std::vector<std::uint8_t> pixels(shape.bytes());
   for (std::size_t i = 0; i < pixels.size(); ++i) {
@@ -24,7 +24,7 @@ inline std::vector<std::uint8_t> picture(const ImageShape& shape, int seed) {
 
 enum class Scans { baseline, progressive };
 
-/// A JPEG file as encoders write them, with an application marker of ours.
+/// Encodes a typical JPEG file with a custom application marker.
 inline std::vector<std::byte> jpeg_file(const ImageShape& shape, int seed, Scans scans,
                                         std::string_view app1 = "Exif") {
   std::vector<std::uint8_t> pixels = picture(shape, seed);
@@ -84,7 +84,7 @@ inline Decoded decode_jpeg(std::span<const std::byte> file) {
   return out;
 }
 
-/// Files of images; each has the label of its number mod 2.
+/// Image files in memory; the label is the index mod 2.
 class FileDataset final : public Dataset, public ImageStore {
  public:
   explicit FileDataset(std::vector<std::vector<std::byte>> files) : files_(std::move(files)) {}

@@ -51,7 +51,7 @@ TEST_CASE("mode baseline packs progressive files without their scans and the oth
   const TempFolder folder;
   const auto baseline = jpeg_file({30, 40, 3}, 1, Scans::baseline);
   const auto progressive = jpeg_file({50, 20, 3}, 2, Scans::progressive);
-  const std::vector<std::byte> other(50, std::byte{7});  // of another format
+  const std::vector<std::byte> other(50, std::byte{7});  // not a JPEG
   const FileDataset source({baseline, progressive, other});
   PackOptions options;
   options.mode = PackMode::baseline;

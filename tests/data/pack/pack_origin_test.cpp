@@ -22,7 +22,7 @@ void write_image(const fs::path& path, int seed) {
       .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
 }
 
-/// Two classes of images and the pack of them.
+/// Two classes of images and their pack.
 struct Packed {
   TempFolder folder;
   Catalog catalog = builtin_catalog();
@@ -45,7 +45,8 @@ struct Packed {
     return config::make_stage("dataset", "pack", options);
   }
 
-  /// What opening it and looking at its header say; "" where both do not complain.
+  /// Returns the error of opening the pack, which must equal the error of reading its header; ""
+  /// without an error.
   [[nodiscard]] std::string failure() const {
     const std::string opened = failure_of([&] { catalog.datasets.at("pack")(stage()); });
     CHECK(failure_of([&] { catalog.facts.at("pack")(stage()); }) == opened);
@@ -79,7 +80,7 @@ TEST_CASE("a file of the source that was replaced in its place is noticed") {
 }
 
 TEST_CASE("what does not change the samples of the source does not make its pack stale") {
-  const Packed packed("images/images.pack");  // within its own source
+  const Packed packed("images/images.pack");  // inside its source folder
   CHECK(packed.failure().empty());
   std::ofstream(packed.root() / "dog/notes.txt") << "no image";
   CHECK(packed.failure().empty());

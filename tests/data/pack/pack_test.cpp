@@ -31,19 +31,19 @@ std::string packed(const Dataset& dataset, const TempFolder& folder, int workers
 }
 
 void write(const fs::path& path, std::string_view bytes) {
-  fs::remove(path);  // ext4 flushes a file that is truncated and written again
+  fs::remove(path);  // ext4 flushes a file that is truncated and rewritten, which is slow
   std::ofstream(path, std::ios::binary)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// Opens the pack and reads all of it.
+/// Opens the pack and reads all images.
 void read_all(const fs::path& path) {
   const PackDataset pack(path);
   std::vector<std::byte> scratch;
   for (std::int64_t i = 0; i < pack.size(); ++i) (void)pack.read(i, scratch);
 }
 
-/// The pack with another header, its checksum made right.
+/// Returns the pack with a changed header and a valid header checksum.
 std::string with_header(std::string pack, const std::function<void(PackHeader&)>& change) {
   PackHeader header;
   std::memcpy(&header, pack.data(), sizeof header);
@@ -146,7 +146,7 @@ TEST_CASE(
     same &= crash_with(partial, journal.substr(0, length));
   for (std::size_t length = 0; length <= partial.size(); length += 401)
     same &= crash_with(partial.substr(0, length), journal);
-  for (std::size_t at = 24; at < journal.size(); at += 83) {  // behind the journal's head
+  for (std::size_t at = 24; at < journal.size(); at += 83) {  // after the journal's header
     std::string damaged = journal;
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
     same &= crash_with(partial, damaged);

@@ -18,7 +18,7 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-/// Packs all but the last `left` samples, as an interrupted run does.
+/// Packs all samples except the last `left`, like an interrupted run.
 void begin_pack(const Dataset& source, const fs::path& path, std::int64_t left,
                 const PackOptions& options = {}) {
   failure_of([&] {
@@ -117,7 +117,7 @@ TEST_CASE("going on never makes the journal shorter than its sound records") {
   begin_pack(source, path, 4);
   const std::string journal = golden::read(path.string() + ".journal");
   std::ofstream(path.string() + ".journal", std::ios::app) << "half a record";
-  // A crash while the check runs: nothing is lost by then.
+  // A crash during the verification must not lose anything.
   failure_of([&] {
     make_pack(source, path, {},
               {[](std::int64_t, std::int64_t) { ENSURE(interrupted, false, "crash"); }, {}});

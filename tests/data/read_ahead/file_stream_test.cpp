@@ -38,7 +38,7 @@ bool all_cached(const FileImages& images) {
   return true;
 }
 
-/// Leaves the test where it could not see what a stream does.
+/// Skips the test if the effect of a stream cannot be observed.
 void make_cold(const FileImages& images) {
   if (!all_cached(images)) skip("this file system does not tell what is in memory");
   drop_from_page_cache(images);
@@ -67,7 +67,7 @@ TEST_CASE("small samples that fill a file which fits into memory are worth a str
   }
   CHECK(parts_to_stream(ranges, pack.size(), 4 * ranges.bytes() - 1).empty());
   CHECK(parts_to_stream(ranges, 0, kMuch).empty());
-  const FileImages scattered(101);  // with gaps that nobody wants
+  const FileImages scattered(101);  // with unused gaps
   CHECK(parts_to_stream(scattered, scattered.size(), kMuch).empty());
 }
 

@@ -37,8 +37,8 @@ Pipeline pipeline_of(std::shared_ptr<const Dataset> dataset) {
   return {std::move(dataset), {}, {}, {}};
 }
 
-/// All epochs with and without reading ahead, with threads and without, and with a consumer that
-/// helps: it does where a tile is a whole batch.
+/// Compares all epochs with and without read-ahead, with and without threads, and with a consumer
+/// that makes batches, which happens when a tile is a whole batch.
 void check_same(const Pipeline& pipeline) {
   const auto expected = digest_epochs(pipeline, options_of(0, 0), 3).epochs;
   for (const int workers : {0, 1, 3}) {
@@ -166,7 +166,7 @@ TEST_CASE("packs, shards and folders of files are read ahead with the same batch
 TEST_CASE("a file that ends too early is told with its name and byte, and costs no other sample") {
   for (const int workers : {0, 2}) {
     const auto images = std::make_shared<FileImages>(101);
-    fs::resize_file(images->path(1), 900'000);  // four samples lie behind
+    fs::resize_file(images->path(1), 900'000);  // four samples lie after the new end
     Loader loader(pipeline_of(images), options_of(workers, 3));
     loader.start_epoch(0);
     int failed = 0;

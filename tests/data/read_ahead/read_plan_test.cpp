@@ -23,7 +23,7 @@ std::byte content(std::size_t file, std::uint64_t at) {
   return static_cast<std::byte>((at * 31 + at / 4096 + file * 7) & 255);
 }
 
-/// Carries the plan out in memory and compares every range.
+/// Executes the plan in memory and compares every range.
 void check_plan(const std::vector<FileRange>& ranges, std::uint64_t capacity) {
   ReadPlan plan;
   plan.make(ranges, capacity);

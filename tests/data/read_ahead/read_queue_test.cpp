@@ -28,7 +28,7 @@ std::map<std::uint32_t, std::int64_t> collect(ReadQueue& queue, std::size_t coun
   return by_tag;
 }
 
-/// What every queue promises, with `memory` for its reads.
+/// Checks the contract of a queue, with `memory` for its reads.
 void check_queue(ReadQueue& queue, std::span<std::byte> memory) {
   const TempFolder folder;
   std::string text;

@@ -18,7 +18,7 @@
 
 namespace trainctl::data::testing {
 
-/// Objects in memory, by URL; counts what it is asked for.
+/// Objects in memory, by URL. Counts the requests.
 class FakeStore final : public ObjectStore {
  public:
   struct Object {
@@ -29,7 +29,7 @@ class FakeStore final : public ObjectStore {
   std::map<std::string, Object> objects;
   std::atomic<int> reads = 0;
   std::atomic<int> lists = 0;
-  std::atomic<int> fails_after = -1;  // so many reads still work; -1: all do
+  std::atomic<int> fails_after = -1;  // number of reads that succeed; -1: all
   std::chrono::milliseconds delay{0};
 
   std::optional<Piece> read(const Url& url, const ByteRange& range) override {
@@ -55,20 +55,20 @@ class FakeStore final : public ObjectStore {
   }
 };
 
-/// A tier in a folder of its own whose every scheme is the fake store.
+/// A tier in a temporary folder that uses the fake store for every scheme.
 struct FakeTier {
   std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
   TempFolder folder;
   spec::Budget budget{.bytes = std::uint64_t{1} << 30};
 
-  /// As another process would have it: nothing is known but what the folder holds.
+  /// Returns a tier like that of a new process, which knows only the content of the folder.
   [[nodiscard]] std::shared_ptr<LocalTier> open() const {
     return std::make_shared<LocalTier>(
         folder.path(), budget, LocalTier::Stores{{"http", store}, {"s3", store}, {"file", store}});
   }
 };
 
-/// `size` bytes that differ from block to block.
+/// Returns `size` bytes that differ between blocks.
 inline std::string varied_bytes(std::size_t size, unsigned seed = 1) {
   std::string bytes(size, '\0');
   std::uint32_t state = seed * 2654435761U;

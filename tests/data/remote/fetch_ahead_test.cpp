@@ -27,7 +27,7 @@ namespace {
 /// A folder of objects in a fake bucket.
 class Bucket {
  public:
-  /// The tier holds so many of the objects, which have 4096 bytes and a block of checksums each.
+  /// The tier can hold `held` objects, each with 4096 bytes and a block of checksums.
   Bucket(std::int64_t count, std::uint64_t held) {
     fake_.budget.bytes = held * 2 * 4096;
     for (std::int64_t i = 0; i < count; ++i)
@@ -70,7 +70,7 @@ LoaderOptions one_by_one() {
   return options;
 }
 
-/// Has a list of images, and fails for each of them, for the moment.
+/// Serves a list of images, but fails for each image with a transient error.
 class Lists final : public HttpClient {
  public:
   explicit Lists(std::atomic<int>& requests) : requests_(requests) {}
@@ -86,7 +86,7 @@ class Lists final : public HttpClient {
   std::atomic<int>& requests_;
 };
 
-/// Images that are tried again and again, after pauses that last longer than a test may.
+/// Images that are retried with pauses longer than a test may take.
 class Lost {
  public:
   Lost() {
@@ -128,7 +128,7 @@ double seconds_of(const std::function<void()>& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Its samples cannot be fetched, for want of memory.
+/// A data set whose downloads fail because memory is short.
 class Starved final : public CountingDataset, public Fetchable {
  public:
   Starved() : CountingDataset(10) {}
@@ -142,7 +142,7 @@ class Starved final : public CountingDataset, public Fetchable {
   mutable std::atomic<int> fetches = 0;
 };
 
-/// Its first fetch lasts until it is let go.
+/// A data set whose first download blocks until it is released.
 class Held final : public CountingDataset, public Fetchable {
  public:
   Held() : CountingDataset(40) {}
@@ -150,7 +150,7 @@ class Held final : public CountingDataset, public Fetchable {
   std::uint64_t fetch(std::int64_t) const override {
     const int number = ++fetches;
     most_at_once = std::max(most_at_once.load(), ++at_once);
-    // The first fetch waits until it is let go, the second one for another at the same time.
+    // The first download waits until it is released, the second one for a concurrent download.
     for (int wait = 0; wait < 6000; ++wait) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       if (number == 1 ? let_go.load() : number > 2 || most_at_once > 1) break;
@@ -180,7 +180,7 @@ TEST_CASE("one sample is fetched until it has told how large they are, then seve
   CHECK(held->wait_for_fetches(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(held->fetches == 1);
-  ahead.used(1);  // it is still under way
+  ahead.used(1);  // the first download is still in flight
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(held->fetches == 1);
   held->let_go = true;
@@ -256,7 +256,7 @@ TEST_CASE("what a cache has no room for is still fetched ahead") {
 }
 
 TEST_CASE("batches that fail count as used, so that others are fetched") {
-  Bucket bucket(60, 40);  // ten of them are fetched ahead
+  Bucket bucket(60, 40);  // ten of them are downloaded ahead
   Loader loader(cropped(bucket.dataset()), one_by_one());
   loader.start_epoch(0);
   for (int i = 0; i < 30; ++i) CHECK_THROWS_AS(loader.next(), Error);

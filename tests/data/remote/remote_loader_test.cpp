@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kImages = 60;
 
-/// A list of images in a folder, and the same files on a server that now and then refuses.
+/// A list of images in a folder, and the same files on a server that sometimes fails.
 class Served {
  public:
   Served() {
@@ -41,7 +41,7 @@ class Served {
   Served& operator=(const Served&) = delete;
 
   [[nodiscard]] Pipeline local() const { return pipeline_of(local_ / "list.csv"); }
-  /// Through an empty folder, as on a fresh machine.
+  /// Uses an empty tier folder, as on a new machine.
   Pipeline remote() {
     const auto store = std::shared_ptr<ObjectStore>(http_store(
         std::make_shared<Transfers>(curl_client(), TransferOptions{.sleep = [](double) {}})));
@@ -80,7 +80,7 @@ TEST_CASE("batches from a server are those of the local files, fetched once, for
     CHECK(digest_epochs(served.remote(), options_of(workers), 2).epochs == expected);
     const int asked = served.requests() - before;
     CHECK(asked >= kImages + 1);
-    CHECK(asked <= (kImages + 1) * 7 / 6 + 2);  // what was refused came with the second try
+    CHECK(asked <= (kImages + 1) * 7 / 6 + 2);  // failed requests succeed on the second attempt
   }
 }
 

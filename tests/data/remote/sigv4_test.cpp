@@ -9,8 +9,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// The GET examples, their keys and their signatures stand in "Authenticating Requests: Using the
-// Authorization Header" of the Amazon S3 API reference
+// The GET examples, their keys and signatures are from "Authenticating Requests: Using the
+// Authorization Header" in the Amazon S3 API reference
 // (docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).
 constexpr std::time_t kMay24 = 1'369'353'600;  // 2013-05-24T00:00:00Z
 
@@ -58,7 +58,7 @@ TEST_CASE("a list and an empty parameter are signed as Amazon's examples say") {
         "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
 }
 
-// libcurl 8.16 signs this request as if its plus was a blank, so CURLOPT_AWS_SIGV4 is not used.
+// libcurl 8.16 signs the plus in this request as a blank, so CURLOPT_AWS_SIGV4 is not used.
 TEST_CASE("a page whose continuation token holds a plus is signed as botocore signs it") {
   CHECK(signature(example("/?continuation-token=t%2F%2B%3D&list-type=2&prefix=a%20b%2F")) ==
         "7479c770b32b00380abcb6f43db9c1d60b9622acd2440d84101c4808ca819026");

@@ -41,7 +41,7 @@ class Mirrored {
   [[nodiscard]] fs::path local(const std::string& name = "") const { return local_.path() / name; }
   [[nodiscard]] const TempFolder& folder() const { return local_; }
   FakeStore& store() { return *fake_.store; }
-  /// As a second start finds it, with the store gone.
+  /// Simulates a second start without the store.
   void restart_offline() {
     store().objects.clear();
     store().reads = store().lists = 0;
@@ -190,7 +190,7 @@ TEST_CASE("some shards may be remote and others not, and all are named as they w
   spec::dataset::Webdataset mixed;
   mixed.shards = {mirrored.local("s-0.tar"), mirrored.url("s-1.tar")};
   const auto dataset = build("webdataset", mixed);
-  // Reading ahead reads the files as they are, and of the remote one some blocks may be missing.
+  // Read-ahead reads files directly, and blocks of the remote file may be missing.
   CHECK(dataset->images()->ranges() == nullptr);
   CHECK(dataset->fetchable() != nullptr);
   CHECK(stored(*dataset, 0) == "image0");
@@ -278,13 +278,13 @@ TEST_CASE("a table and a token stream are the same through a bucket") {
 TEST_CASE("a pack is the same through a bucket, and a part of it needs a part of its blocks") {
   Mirrored mirrored;
   spec::dataset::SyntheticDigits digits;
-  digits.samples = 36'000;  // four blocks, the index in the last
+  digits.samples = 36'000;  // four blocks, with the index in the last
   make_pack(*build("synthetic_digits", digits), mirrored.local("d.pack"), {});
   mirrored.upload();
   spec::dataset::Pack options;
   options.path = mirrored.url("d.pack");
   const auto pack = build("pack", options);
-  CHECK(mirrored.store().reads == 2);  // its first block and its last
+  CHECK(mirrored.store().reads == 2);  // its first and last block
   CHECK(stored(*pack, 15'000).size() == 784);
   CHECK(mirrored.store().reads == 3);
   CHECK(stored(*pack, 15'001).size() == 784);
@@ -310,7 +310,7 @@ TEST_CASE("samples are fetched ahead in the order of the epoch, and only then") 
   auto order = std::make_shared<Permutation>(40);
   for (std::int64_t i = 0; i < 40; ++i)
     (*order)[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(39 - i);
-  ahead.begin({order, 1, 2, 20});  // every second sample: a rank of two
+  ahead.begin({order, 1, 2, 20});  // every second sample: one rank of two
   for (int wait = 0; wait < 6000 && mirrored.store().reads < 20; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -361,6 +361,6 @@ TEST_CASE("what is fetched ahead stays within its share of the budget") {
       ahead.used(1);
     }
   }
-  CHECK(fake.store->reads == 200);  // none was evicted before its use
+  CHECK(fake.store->reads == 200);  // no sample was evicted before its use
   mount_remote(std::shared_ptr<LocalTier>());
 }

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-// What lies in the folder of a tier, as the tests look at it.
+// Helpers to inspect the files of a tier.
 
 namespace trainctl::data::testing {
 

@@ -52,7 +52,7 @@ TEST_CASE("objects whose names end as files of the folder do are kept and evicte
 
 TEST_CASE("of objects that are used in quick succession the earliest goes first") {
   FakeTier fake;
-  fake.budget.bytes = 20'000;  // two of them
+  fake.budget.bytes = 20'000;  // room for two objects
   const auto url = [](int i) { return "http://host/" + std::to_string(i); };
   const auto tier = fake.open();
   for (int i = 0; i < 100; ++i) {
@@ -182,7 +182,7 @@ TEST_CASE("what is written while the folder is looked through counts against the
       }
       put_text(data, std::string(4096, 'x'));
       tier.settle(4096);
-      const Fd guard = tier.lock(0);  // nobody takes or evicts meanwhile
+      const Fd guard = tier.lock(0);  // blocks other threads from reserving or evicting
       most = std::max<std::uint64_t>(most, data_bytes(folder / "objects"));
     }
   };

@@ -25,7 +25,7 @@ TEST_CASE("an object is fetched once and read from the local copy from then on")
     CHECK(content_of(fake.open()->open(kUrl)) == bytes);
     CHECK(fake.store->reads ==
           static_cast<int>(std::max<std::size_t>(1, (size + kBlock - 1) / kBlock)));
-    fake.store->objects.clear();  // a second start asks nobody
+    fake.store->objects.clear();  // a second start needs no request
     fake.store->reads = 0;
     const auto again = fake.open();
     CHECK(again->is_begun(kUrl));
@@ -42,7 +42,7 @@ TEST_CASE("only the blocks that are needed are fetched") {
   CHECK(stamp.size == bytes.size());
   CHECK(fake.store->reads == 1);
   const auto tier = fake.open();
-  const auto object = tier->open(kUrl);  // goes on with a block, to hear whether it is the same
+  const auto object = tier->open(kUrl);  // requests another block to detect a change
   CHECK(fake.store->reads == 2);
   object->need(3 * kBlock - 1, 2);
   CHECK(fake.store->reads == 4);

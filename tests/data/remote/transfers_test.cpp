@@ -18,7 +18,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// Gives the answers one after the other, the last one for ever.
+/// Returns the responses in order and repeats the last one.
 class Script final : public HttpClient {
  public:
   explicit Script(std::deque<HttpResponse> answers, int& requests)

@@ -67,6 +67,6 @@ TEST_CASE("what is no S3 list, or a damaged one, is refused") {
     CHECK_FALSE(parse_s3_page(text));
   }
   std::string endless = sound;
-  endless.replace(endless.find("false"), 5, "true");  // and no token
+  endless.replace(endless.find("false"), 5, "true");  // but without a token
   CHECK_FALSE(parse_s3_page(endless));
 }

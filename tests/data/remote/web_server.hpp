@@ -18,8 +18,8 @@
 
 namespace trainctl::data::testing {
 
-/// A web server inside the test: files in memory, by path, of which it gives ranges; each
-/// connection is kept, in a thread of its own. Every `fails_every`-th request is answered 503.
+/// A web server inside the test with in-memory files by path and support for ranges. Each
+/// connection is kept alive and has a separate thread. Every `fails_every`-th request gets a 503.
 class WebServer {
  public:
   WebServer(std::map<std::string, std::string> files, int fails_every)
@@ -110,8 +110,8 @@ class WebServer {
   Fd listener_;
   int port_ = 0;
   std::thread acceptor_;
-  std::vector<Fd> connections_;       // the acceptor's, until it has ended
-  std::vector<std::thread> threads_;  // the same
+  std::vector<Fd> connections_;       // owned by the acceptor until it ends
+  std::vector<std::thread> threads_;  // owned by the acceptor until it ends
 };
 
 }  // namespace trainctl::data::testing

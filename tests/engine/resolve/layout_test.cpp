@@ -23,7 +23,7 @@ constexpr const char* kConvolutions =
     "{ type: conv2d, out_channels: 8, kernel_size: 3, stride: 2 }, relu, flatten, "
     "{ type: linear, out_features: 10 }] }";
 
-/// The small experiment with another model, and `trainer` in its trainer.
+/// Returns the small experiment with another model and further options of the trainer.
 std::string config_of(const std::string& model, const std::string& trainer = "") {
   std::string text = kSmall;
   const std::string mlp = "{ type: mlp, hidden: [16] }";
@@ -31,7 +31,7 @@ std::string config_of(const std::string& model, const std::string& trainer = "")
   return text.insert(text.rfind(" }"), trainer.empty() ? "" : ", " + trainer);
 }
 
-/// What a run of one step reports.
+/// Returns the choice that a run of one step reports.
 train::LayoutChoice choice_for(const std::string& model, const std::string& trainer = "") {
   TempFolder folder;
   const std::string shortest = "limit_train_batches: 1, limit_val_batches: 1";

@@ -37,7 +37,7 @@ struct Asked {
   std::string optimizer = "adam";
 };
 
-/// A worker that measures, in this process.
+/// Runs a worker that measures, in this process.
 Outcome measure(const Asked& asked) {
   const TempFolder folder;
   std::filesystem::create_directories(folder / "logs");
@@ -174,7 +174,7 @@ TEST_CASE("a batch that would take too much is extrapolated from two small ones"
   CHECK(huge.measured->measured_batches[1] == 2 * less);
   CHECK(less < 1 << 20);
   CHECK(huge.measured->batch_bytes == (std::int64_t{1} << 24) * (784 * 4 + 8));
-  // At least both hidden layers behind their activations.
+  // At least the outputs of both hidden layers after their activation functions.
   CHECK(huge.measured->activation_bytes > (std::int64_t{1} << 24) * 2 * 4000 * 4);
   CHECK(huge.measured->activation_bytes < (std::int64_t{1} << 24) * 8 * 4000 * 4);
 }

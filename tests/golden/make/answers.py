@@ -1,4 +1,4 @@
-"""Metrics of yes-or-no answers, one for each number to learn; scikit-learn's."""
+"""Metrics of binary labels, one for each output, by scikit-learn."""
 import torch
 from golden import numbers, save
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score, roc_auc_score
@@ -7,7 +7,7 @@ torch.manual_seed(11)
 SCORES = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
 logits = torch.randn(40, 4) * 2
 targets = (logits + torch.randn(40, 4) * 3 + torch.tensor([0.0, 1.0, -1.0, -2.5]) > 0).float()
-# The last is never so nor called so, the one before it is called so at times.
+# The last output is never positive in the targets or the predictions; the one before it is positive only in predictions.
 rare_logits = torch.randn(9, 4) - torch.tensor([0.0, 0.0, 0.0, 9.0])
 rare = torch.tensor([1.0, 1.0, 0.0, 0.0]) * torch.randint(0, 2, (9, 4))
 

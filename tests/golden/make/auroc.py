@@ -1,4 +1,4 @@
-"""Areas under the ROC curve by scikit-learn: ties, scores far from 0, classes that are missing."""
+"""Areas under the ROC curve by scikit-learn: ties, scores far from 0, missing classes."""
 import torch
 from golden import numbers, save
 from sklearn.metrics import roc_auc_score
@@ -7,7 +7,7 @@ torch.manual_seed(11)
 
 
 def log_odds(logits):
-    """Of each class against the others, in float64 and without a probability that rounds to 1."""
+    """Returns the log odds of each class against the others, in float64 and without a probability that rounds to 1."""
     columns = []
     for c in range(logits.shape[1]):
         others = torch.cat([logits[:, :c], logits[:, c + 1:]], 1)
@@ -16,7 +16,7 @@ def log_odds(logits):
 
 
 def area(scores, positives, average):
-    """scikit-learn's of each column that has both kinds of rows, then the mean."""
+    """Returns the mean of scikit-learn's areas over the columns that have both kinds of rows."""
     kept = [c for c in range(scores.shape[1]) if 0 < positives[:, c].sum() < len(positives)]
     areas = [roc_auc_score(positives[:, c], scores[:, c]) for c in kept]
     weights = [float(positives[:, c].sum()) if average == "weighted" else 1.0 for c in kept]
@@ -39,7 +39,7 @@ def classes(count, rows):
 
 
 def toward(targets, count, spread, gain):
-    """Logits that are higher, by `gain`, at the row's class."""
+    """Returns random logits with `gain` added at the class of each row."""
     return torch.randn(len(targets), count) * spread + gain * torch.nn.functional.one_hot(targets, count)
 
 

@@ -1,4 +1,4 @@
-"""Exponential averages of a weight by timm's ModelEmaV3, whose decay warms up. Needs timm beside torch."""
+"""Exponential averages of a weight by timm's ModelEmaV3 with decay warm-up. Needs torch and timm."""
 import torch
 from golden import numbers, save
 from timm.utils import ModelEmaV3

@@ -1,8 +1,8 @@
-"""Convolutional networks of torchvision 0.26 after torch.manual_seed: names, shapes and first values of each parameter,
-logits of a given input in training and in evaluation, and the running statistics that the training step leaves.
+"""Convolutional networks of torchvision 0.26 after torch.manual_seed: names, shapes and first values of each parameter, logits of
+a given input in training and in evaluation, and the running statistics after the training step.
 
-SE-ResNet-50 is torchvision's ResNet-50 with its SqueezeExcitation under timm's names; the CIFAR networks are made of its BasicBlock.
-"""
+SE-ResNet-50 is torchvision's ResNet-50 with its SqueezeExcitation under timm's names; the CIFAR networks use torchvision's
+BasicBlock."""
 import torch
 import torch.nn.functional as F
 import torchvision
@@ -14,7 +14,7 @@ SEED = 42
 
 
 class SeBottleneck(Bottleneck):
-    """timm has the gate in front of the shortcut's convolution, so that it is drawn there."""
+    """Creates the gate before the shortcut's convolution, as timm does, so that both draw their weights in the same order."""
 
     def __init__(self, inplanes, planes, stride=1, downsample=None, *rest, **named):
         super().__init__(inplanes, planes, stride, None, *rest, **named)
@@ -75,7 +75,7 @@ class ResnetCifar(nn.Module):
 
 OWN = {"se_resnet50": se_resnet50, "resnet_cifar": ResnetCifar}
 CASES = [
-    # type, options, input, classes, whether it trains too
+    # type, options, input shape, classes, whether a training step is recorded too
     ("resnet18", {}, [3, 64, 64], 5, True),
     ("resnet18", {"zero_init_residual": True}, [3, 33, 47], 3, True),
     ("resnet34", {}, [3, 64, 64], 5, True),
@@ -103,7 +103,7 @@ CASES = [
 
 
 def train(model, inputs):
-    """A forward pass in training: its dropout and its stochastic depth draw from a seed of their own."""
+    """Runs a forward pass in training; dropout and stochastic depth draw from a separate seed."""
     torch.manual_seed(SEED + 1)
     return {"train_logits": numbers(model.train()(inputs).detach()),
             "buffers": [[name, float(f"{b.double().mean():.6g}")] for name, b in model.named_buffers()]}

@@ -1,8 +1,7 @@
 """Small image files of every kind, and their pixels as torchvision 0.26 reads them.
 
-The pixels are those of ImageFolder's loader (Pillow, convert("RGB")); where torchvision.io.decode_image reads the format, it
-must agree, or the difference is stated here.
-"""
+The pixels are those of ImageFolder's loader (Pillow, convert("RGB")). If torchvision.io.decode_image reads the format, it must
+agree, or this file records the difference."""
 import io
 import struct
 import zlib
@@ -28,7 +27,7 @@ def saved(image, kind, **options):
 
 
 def interlaced_png():
-    """Adam7, which Pillow reads but does not write; filter 0 on every row."""
+    """Returns an Adam7 PNG, which Pillow reads but does not write, with filter 0 on every row."""
     rgb, rows = picture(), b""
     for top, left, down, right in [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]:
         part = rgb[top::down, left::right]
@@ -39,7 +38,7 @@ def interlaced_png():
 
 
 def wide_png(color, channels):
-    """16 bits a channel: the upper 8 are the picture, the lower 8 are something else."""
+    """Returns a PNG with 16 bits per channel: the upper 8 are the picture, the lower 8 a constant."""
     values = picture(channels).astype(np.uint16) * 256 + 77
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 16, color, 0, 0, 0)
@@ -55,7 +54,7 @@ def png_of(chunks):
 
 def rotated():
     exif = Image.Exif()
-    exif[0x0112] = 6  # turn by 90 degrees
+    exif[0x0112] = 6  # rotate by 90 degrees
     return saved(Image.fromarray(picture()), "JPEG", quality=90, exif=exif)
 
 
@@ -108,7 +107,7 @@ def by_torchvision(file):
 
 
 def read(name, file):
-    if name == "png gray of 16 bits":  # Pillow would clip the 16 bits to white; this is what it does to RGB of 16 bits
+    if name == "png gray of 16 bits":  # Pillow would clip these to white; it takes the upper 8 bits only from RGB
         pixels = np.repeat(picture(1), 3, 2)
     else:
         pixels = np.asarray(Image.open(io.BytesIO(file)).convert("RGB"))

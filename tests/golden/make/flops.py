@@ -1,6 +1,6 @@
-"""FLOPs of torch.utils.flop_counter for torchvision's networks: of the forward pass, and of forward and backward. The
-backward pass is left out where PyTorch counts it otherwise than trainctl: weight gradients of grouped convolutions are
-counted there for every pair of channels, and attention is counted by its products, which do not compute the scores again."""
+"""FLOPs of the forward pass, and of forward and backward, of torchvision's networks by torch.utils.flop_counter. The backward
+pass is left out if PyTorch counts it differently from trainctl: PyTorch counts weight gradients of grouped convolutions for every
+pair of channels, and attention without recomputing the scores."""
 import torch
 import torchvision
 from golden import save

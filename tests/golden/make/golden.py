@@ -2,8 +2,7 @@
 
     python3 tests/golden/make/optimizers.py
 
-`python3` must find torch 2.11. The tests read only the JSON files: nobody needs PyTorch's Python to run them.
-"""
+`python3` must find torch 2.11. The tests read only the JSON files, so running them does not need PyTorch's Python package."""
 import json
 import pathlib
 import sys
@@ -15,7 +14,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent.parent / "torch"
 
 
 def numbers(tensor):
-    """float32 as the shortest decimals that read back to it: nested lists."""
+    """Returns a float32 tensor as nested lists of the shortest decimals that read back to the same values."""
     if tensor.dim() > 1:
         return [numbers(row) for row in tensor]
     if tensor.dim() == 0:
@@ -34,12 +33,12 @@ def shortest(value, dtype):
 
 
 def ramp(shape):
-    """The input the tests build, too: sin(0), sin(1), ... in two rows."""
+    """Returns the input that the tests build too: sin(0), sin(1), ... in two rows."""
     return torch.arange(2 * torch.Size(shape).numel()).double().sin().float().view(2, *shape)
 
 
 def save(name, content):
-    """One case a line, so that a change reads well in a diff."""
+    """Writes one case per line, so that a diff is easy to read."""
     head = {"torch": torch.__version__, "made_by": f"tests/golden/make/{pathlib.Path(sys.argv[0]).name}"}
     lines = []
     for key, value in {**head, **content}.items():

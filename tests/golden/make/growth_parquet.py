@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/data/growth_small.parquet and growth_large.parquet with pyarrow: the same table with 32 times as many rows.
+"""Writes tests/golden/data/growth_small.parquet and growth_large.parquet with pyarrow: the large table has 32 times as many rows.
 
-usage: growth_parquet.py FOLDER
-"""
+usage: growth_parquet.py FOLDER"""
 
 import pathlib
 import sys

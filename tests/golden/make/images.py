@@ -1,7 +1,6 @@
-"""Pixels of torchvision 0.26: resize, center_crop and resized_crop on uint8 images that a formula makes.
+"""Pixels of torchvision 0.26: resize, center_crop and resized_crop on uint8 images from a formula.
 
-Also the boxes of its RandomResizedCrop, when its draws come from our counters instead of torch's generator.
-"""
+Also the boxes of its RandomResizedCrop, with random numbers from our counters instead of torch's generator."""
 import types
 
 import torch
@@ -33,7 +32,7 @@ RESIZED_CROPS = [
     (60, 80, 59, 79, 1, 1, [3, 3]),
 ]
 BOXES = [
-    # height, width, scale, ratio, how many positions
+    # height, width, scale, ratio, number of positions
     (375, 500, (0.08, 1.0), (3 / 4, 4 / 3), 60),
     (500, 334, (0.08, 1.0), (3 / 4, 4 / 3), 40),
     (32, 32, (0.5, 0.9), (1.0, 1.0), 30),
@@ -44,7 +43,7 @@ BOXES = [
 
 
 class Draws:
-    """lib/base/random.cpp: the draws of seed 3, epoch 1, one position and operation 0, in the place of torch's."""
+    """Replaces torch's generator with lib/base/random.cpp: the random numbers of seed 3, epoch 1, one position and operation 0."""
 
     def __init__(self, position):
         self.counter, self.words = [0, 1, position, 0], []
@@ -76,7 +75,7 @@ def drawn(height, width, scale, ratio, positions):
         draws = Draws(position)
         _geometry.torch = types.SimpleNamespace(**{**vars(torch), "empty": lambda _: draws, "randint": draws.randint})
         crop = RandomResizedCrop(10, scale, ratio)
-        crop._log_ratio = torch.tensor(ratio, dtype=torch.float64).log()  # torchvision's has 24 bits
+        crop._log_ratio = torch.tensor(ratio, dtype=torch.float64).log()  # torchvision's tensor is float32
         box = crop.make_params([torch.empty(3, height, width)])
         boxes.append([box["top"], box["left"], box["height"], box["width"]])
         _geometry.torch = torch

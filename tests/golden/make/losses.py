@@ -1,7 +1,6 @@
 """Losses and their gradients for given logits; mse takes class labels as one-hot rows.
 
-Mixed rows are PyTorch's probability targets: lambda of the row's own class, the rest of its partner's.
-"""
+Mixed rows are PyTorch's probability targets: lambda for the row's own class, the rest for its partner's."""
 import torch
 import torch.nn.functional as F
 from golden import numbers, save
@@ -48,7 +47,7 @@ def tensors(options):
 
 
 def focal_of_classes(logits, targets, gamma):
-    """Lin et al. 2017, equation 4 over the softmax."""
+    """Implements Lin et al. 2017, equation 4, over the softmax."""
     p = logits.softmax(1).gather(1, targets[:, None]).squeeze(1)
     return ((1 - p) ** gamma * -p.log()).mean()
 

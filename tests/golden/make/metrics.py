@@ -1,4 +1,4 @@
-"""Metrics of given logits; scikit-learn's where it has them."""
+"""Metrics of given logits, by scikit-learn where it has them."""
 import torch
 import torch.nn.functional as F
 from golden import numbers, save

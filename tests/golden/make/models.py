@@ -1,5 +1,5 @@
-"""Models after torch.manual_seed: names, shapes, first values of each parameter, logits of a given input; and the
-losses of 10 training steps of a tiny MLP."""
+"""Models after torch.manual_seed: names, shapes and first values of each parameter, logits of a given input, and the losses of 10
+training steps of a tiny MLP."""
 import torch
 import torch.nn.functional as F
 from golden import numbers, ramp, save

@@ -1,4 +1,4 @@
-"""Rates and momenta of OneCycleLR with cycle_momentum, and the weights of optimizers that follow them for a cycle."""
+"""Learning rates and momenta of OneCycleLR with cycle_momentum, and the weights of optimizers that follow them for a cycle."""
 import warnings
 
 import torch

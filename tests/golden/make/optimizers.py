@@ -1,4 +1,4 @@
-"""20 steps of each optimizer on given gradients; after step 10 the rate drops to a tenth."""
+"""20 steps of each optimizer on given gradients; after step 10 the learning rate drops to a tenth."""
 import unittest.mock
 
 import torch
@@ -37,14 +37,14 @@ CASES = [
     ("lamb", {"lr": 0.1, "betas": [0.9, 0.9999], "weight_decay": 1.0}),
 ]
 
-MUON = [  # of the matrices, in bfloat16
+MUON = [  # for the matrices, in bfloat16
     {"lr": 0.02},
     {"lr": 0.02, "adjust_lr_fn": "match_rms_adamw", "nesterov": False, "weight_decay": 0.0, "momentum": 0.8},
 ]
 
 
 class Lion(torch.optim.Optimizer):
-    """Chen et al. 2023, algorithm 2; torch has none."""
+    """Implements Chen et al. 2023, algorithm 2, which torch lacks."""
 
     def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0, **_form):
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
@@ -61,7 +61,7 @@ class Lion(torch.optim.Optimizer):
 
 
 class Lamb(torch.optim.Optimizer):
-    """You et al. 2019, algorithm 2, phi the identity; torch has none."""
+    """Implements You et al. 2019, algorithm 2, with the identity as phi, which torch lacks."""
 
     def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, **_form):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -81,10 +81,10 @@ class Lamb(torch.optim.Optimizer):
 
 
 class Muon:
-    """torch.optim.Muon for matrices and AdamW for the rest."""
+    """Uses torch.optim.Muon for matrices and AdamW for the other parameters."""
 
     def __init__(self, params, lr, weight_decay=0.1, adamw_lr=None, ns_dtype="bfloat16", **options):
-        self.cast = torch.Tensor.bfloat16 if ns_dtype == "bfloat16" else torch.Tensor.clone  # it is divided in place
+        self.cast = torch.Tensor.bfloat16 if ns_dtype == "bfloat16" else torch.Tensor.clone  # a clone, because Muon divides the tensor in place
         form = {"fused": options.pop("fused", False), "foreach": options.pop("foreach", None)}
         matrices, rest = [p for p in params if p.dim() == 2], [p for p in params if p.dim() != 2]
         self.parts = [torch.optim.Muon(matrices, lr, weight_decay=weight_decay, **options)]
@@ -97,7 +97,7 @@ class Muon:
             for part in self.parts:
                 part.step()
 
-    def __setitem__(self, key, lr):  # param_groups[0]["lr"] = lr
+    def __setitem__(self, key, lr):  # makes param_groups[0]["lr"] = lr work
         first = self.parts[0].param_groups[0]["lr"]
         for part in self.parts:
             part.param_groups[0]["lr"] *= lr / first
@@ -129,7 +129,7 @@ def run(kind, options, start, gradients, **form):
 torch.manual_seed(1)
 start = [torch.randn(2, 3), torch.randn(3)]
 gradients = [[torch.randn(2, 3), torch.randn(3)] for _ in range(STEPS)]
-start.append(torch.randn(5, 2) + 4)  # no weight near 0, where differences are held against too little
+start.append(torch.randn(5, 2) + 4)  # keeps weights away from 0, where relative differences are large
 for step in gradients:
     step.append(torch.randn(5, 2))
 torch.manual_seed(2)

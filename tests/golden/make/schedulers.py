@@ -1,4 +1,5 @@
-"""Rates of 30 epochs. Warm-up is SequentialLR of LinearLR and the scheduler, the plateau scheduler has a given series."""
+"""Learning rates of 30 epochs. Warm-up is a SequentialLR of LinearLR and the scheduler; the plateau scheduler gets a given
+series."""
 import warnings
 
 import torch
@@ -41,7 +42,7 @@ CURVES = [
     ("cosine_annealing_warm_restarts", {"t_0": 4, "t_mult": 2, "eta_min": 0.001}),
     ("cosine_annealing_warm_restarts", {"t_0": 7}),
 ]
-CYCLES = [  # of 30 intervals; OneCycleLR is no part of a SequentialLR
+CYCLES = [  # cycles of 30 intervals; OneCycleLR cannot be part of a SequentialLR
     {},
     {"anneal_strategy": "linear", "pct_start": 0.2, "div_factor": 10.0, "final_div_factor": 100.0},
     {"three_phase": True, "pct_start": 0.4},

@@ -1,7 +1,7 @@
 """Options and defaults of the PyTorch and torchvision classes that our stages are named after, by inspect.signature.
 
-Models: the arguments with which torchvision's builder calls the class, since resnet18() and its like have **kwargs alone.
-"""
+For models, these are the arguments with which torchvision's builder calls the class, since functions such as resnet18() only have
+**kwargs."""
 import enum
 import inspect
 import unittest.mock
@@ -90,7 +90,7 @@ REQUIRED = {"required": True}
 
 
 class Called(Exception):
-    """The class of a model was called."""
+    """Interrupts a model's builder when it calls the class of the model."""
 
 
 def plain(value):

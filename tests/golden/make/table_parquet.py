@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/data/table.parquet with pyarrow: two row groups, numbers, nulls, names and a list column.
+"""Writes tests/golden/data/table.parquet with pyarrow: two row groups with numbers, nulls, names and a list column.
 
-usage: table_parquet.py FILE
-"""
+usage: table_parquet.py FILE"""
 
 import sys
 

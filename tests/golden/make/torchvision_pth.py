@@ -1,7 +1,7 @@
-"""A MobileNetV2 of torchvision 0.26 after a few steps of training, as torch.save writes its state dict, and its logits in evaluation.
+"""Trains a MobileNetV2 of torchvision 0.26 for a few steps, and writes its state dict with torch.save and its logits in
+evaluation.
 
-The tests build the pixels and the normalized inputs by the same formula.
-"""
+The tests build the pixels and the normalized inputs with the same formula."""
 import torch
 import torchvision
 from golden import FOLDER, numbers, save
@@ -10,14 +10,14 @@ SEED = 11
 FILE = "mobilenet_v2.pth"
 OPTIONS = {"width_mult": 0.1}
 CLASSES = 5
-SHAPE = [4, 3, 40, 33]  # of the inputs; the pixels of an image lie H x W x C
+SHAPE = [4, 3, 40, 33]  # the shape of the inputs; an image file stores its pixels as H x W x C
 MEAN, STD = 0.5, 0.25
 
 
 def inputs():
     n, c, h, w = SHAPE
     i = torch.arange(n * c * h * w)
-    pixels = (i * i // 97 + i * 5) % 256 * (1 + i // (c * h * w)) // n  # each image is brighter than the one before
+    pixels = (i * i // 97 + i * 5) % 256 * (1 + i // (c * h * w)) // n  # each image is brighter than the previous one
     return ((pixels.view(n, h, w, c).permute(0, 3, 1, 2).float() / 255 - MEAN) / STD).contiguous()
 
 

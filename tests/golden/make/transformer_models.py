@@ -1,8 +1,8 @@
-"""Vision transformers, ConvNeXt, GPT-2 and a sequential network after torch.manual_seed: names, shapes, first values of
-each parameter, and logits of a given input once every parameter has been moved a little (torchvision sets some heads and
-block scales to zero or nearly so, which would hide what lies in front of them).
+"""Vision transformers, ConvNeXt, GPT-2 and a sequential network after torch.manual_seed: names, shapes and first values of each
+parameter, and logits of a given input after every parameter was shifted a little (torchvision initializes some heads and block
+scales to zero or nearly zero, which would hide the layers before them).
 
-Where Hugging Face's transformers is installed, its GPT-2 is asked as well. Writes script.pt too, a scripted module."""
+Compares with the GPT-2 of Hugging Face's transformers if it is installed. Also writes script.pt, a scripted module."""
 import hashlib
 import math
 
@@ -83,7 +83,7 @@ class Table(nn.Module):
 
 
 class Gpt(nn.Module):
-    """GPT-2 with its names, drawn in the order of the names; the output layer is wte."""
+    """GPT-2 with its parameter names, initialized in the order of the names; the output layer shares wte."""
 
     def __init__(self, shape, classes, layers=12, heads=12, width=768, context=1024, dropout=0.1):
         super().__init__()
@@ -109,7 +109,7 @@ class Residual(nn.Module):
 
 
 def sequential(shape, classes, layers):
-    """Every layer there is, as tests/stages/transformers_test.cpp reads it from `layers`."""
+    """Returns a network with every layer type; tests/stages/transformers_test.cpp builds the same from `layers`."""
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
         Residual([nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=8), nn.GELU(), nn.Conv2d(8, 12, 1)], [nn.Conv2d(8, 12, 1)]),
@@ -147,7 +147,7 @@ CASES = [
 
 
 def inputs_of(shape, classes):
-    """What the test builds, too: sin(0), sin(1), ... in two rows; of tokens 0, 7, 14, ... modulo their number."""
+    """Returns the input that the test builds too: sin(0), sin(1), ... in two rows; for tokens 0, 7, 14, ... modulo their number."""
     count = 2 * torch.Size(shape).numel()
     if len(shape) == 1:
         return (torch.arange(count) * 7 % classes).view(2, *shape)

@@ -1,7 +1,6 @@
-"""What torchvision's transforms.v2 makes of small uint8 pictures, with its random parameters given.
+"""Results of torchvision's transforms.v2 on small uint8 pictures, with its random parameters given.
 
-Needs torchvision 0.26 beside torch 2.11. Pixels are written as hex, rows of pixels of channels.
-"""
+Needs torchvision 0.26 and torch 2.11. Pixels are written as hex, in rows of pixels of channels."""
 import math
 
 import torch
@@ -13,7 +12,7 @@ from torchvision.transforms.v2 import functional as F
 
 
 def picture(channels, height, width, kind):
-    """Waves, so that neighbors differ little; noise, so that everything occurs; or one color."""
+    """Returns waves, whose neighbors differ little; noise, which has every value; or one color."""
     random = torch.Generator().manual_seed(1000 * height + width)
     if kind == "noise":
         return torch.randint(0, 256, (channels, height, width), generator=random, dtype=torch.uint8)
@@ -150,7 +149,7 @@ def snake(name):
 
 
 def spaces():
-    """Every magnitude of every operation, for one size of image."""
+    """Yields every magnitude of every operation, for one size of image."""
     for kind, space, bins in ((TrivialAugmentWide, "wide", 31), (TrivialAugmentWide, "wide", 6), (RandAugment, "standard", 31),
                               (AutoAugment, "standard", 10)):
         for op, (magnitudes, signed) in kind._AUGMENTATION_SPACE.items():
@@ -179,14 +178,14 @@ def augmentations():
 
 
 def mixed(transform, **parameters):
-    """A batch of two, as floats: torchvision mixes no bytes. Halves of a level go up."""
+    """Returns a batch of two, mixed as floats because torchvision does not mix bytes. Halves round up."""
     batch = torch.stack([PICTURES["square"], PICTURES["square"].flip(2)]).float()
     output = (transform.transform(batch, {"labels": None, "batch_size": 2, **parameters}) + 0.5).floor().to(torch.uint8)
     return {"pixels": pixels(output[0]), "other": pixels(output[1])}
 
 
 class Fixed:
-    """Stands for a distribution, or for randint, that gives these values."""
+    """Replaces a distribution, or randint, and returns these values."""
 
     def __init__(self, *values):
         self.values = list(values)

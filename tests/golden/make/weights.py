@@ -1,4 +1,4 @@
-"""Small files of torch.save, and what PyTorch reads from them: the SHA-256 of each tensor's bytes, row by row."""
+"""Small files of torch.save, and the tensors that PyTorch reads from them: the SHA-256 of each tensor's bytes, row by row."""
 import argparse
 import collections
 import hashlib
@@ -23,7 +23,7 @@ def describe(name, tensor):
 
 
 def keep(file, content, tensors=None, **form):
-    """Writes the file; `tensors`: those that it stands for, as PyTorch itself reads them."""
+    """Writes the file; `tensors` are the expected tensors, as PyTorch reads them, if they are not the content itself."""
     torch.save(content, FOLDER / file, **form)
     note(file, tensors or content)
 
@@ -48,7 +48,7 @@ def layouts():
 
 
 def repacked(source, target, method, zip64=False):
-    """The same archive by another writer."""
+    """Writes the same archive with another zip writer."""
     with zipfile.ZipFile(FOLDER / source) as old, zipfile.ZipFile(FOLDER / target, "w") as new:
         for entry in old.infolist():
             copy = zipfile.ZipInfo(entry.filename)
@@ -58,7 +58,7 @@ def repacked(source, target, method, zip64=False):
 
 
 def with_zip64_directory(file):
-    """Every 32-bit size and offset of the directory moves to its zip64 field, as in archives above 4 GiB."""
+    """Moves every 32-bit size and offset of the directory to its zip64 field, as in archives above 4 GiB."""
     raw = (FOLDER / file).read_bytes()
     with zipfile.ZipFile(io.BytesIO(raw)) as old:
         entries = old.infolist()
@@ -79,7 +79,7 @@ def with_zip64_directory(file):
 torch.manual_seed(5)
 keep("layouts.pth", layouts())
 
-# 28 x 28 pixels, 8 hidden units, 7 classes: what trainctl's mlp of hidden: [8] is called.
+# 28 x 28 pixels, 8 hidden units, 7 classes, with the parameter names of trainctl's mlp with hidden: [8].
 mlp = OrderedDict([("fc1.weight", drawn(8, 784) * 0.05), ("fc1.bias", drawn(8) * 0.1), ("fc2.weight", drawn(7, 8)), ("fc2.bias", drawn(7))])
 keep("mlp_7_classes.pth", mlp)
 
@@ -95,7 +95,7 @@ keep("lightning.ckpt", lightning, lightning["state_dict"])
 timm = {"model": {f"module._orig_mod.{name}": tensor for name, tensor in model.state_dict().items()}, "epoch": 7, "arch": "tiny"}
 keep("wrapped.pth", timm, timm["model"])
 
-# As timm.utils.CheckpointSaver writes it: the settings of the command line are an object.
+# timm.utils.CheckpointSaver writes this: the settings of the command line are an object.
 settings = argparse.Namespace(model="tiny", lr=0.1, betas=(0.9, 0.95), output=pathlib.PurePosixPath("out"), seed=None,
                               sizes={3, 224}, counts=collections.defaultdict(int, a=1), metric=numpy.float64(71.5))
 averaged = OrderedDict((name, tensor.double().mul(0.5).to(tensor.dtype)) for name, tensor in model.state_dict().items())
@@ -108,7 +108,7 @@ repacked("module.pth", "zip64.pth", zipfile.ZIP_STORED, zip64=True)
 with_zip64_directory("zip64.pth")
 note("zip64.pth", model.state_dict())
 
-# What is refused.
+# The reader refuses these files.
 torch.save(model.state_dict(), FOLDER / "old_format.pth", _use_new_zipfile_serialization=False)
 torch.save(torch.nn.Linear(2, 2), FOLDER / "whole_model.pth")
 torch.save(model.state_dict(), FOLDER / "protocol_4.pth", pickle_protocol=4)

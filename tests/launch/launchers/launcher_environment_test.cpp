@@ -21,7 +21,7 @@ std::optional<TaskPlace> place_in(const Environment& environment) {
   });
 }
 
-/// A copy with some variables changed; those set to "unset" are taken out.
+/// Returns a copy with some variables changed; those set to "unset" are removed.
 Environment with(Environment environment, const Environment& changes) {
   for (const auto& [name, value] : changes) {
     environment[name] = value;
@@ -39,7 +39,7 @@ std::string refusal(const Environment& environment) {
   return "accepted";
 }
 
-/// "torchrun 1/2 local 1/2 localhost:37779".
+/// Returns "torchrun 1/2 local 1/2 localhost:37779".
 std::string told(const std::optional<TaskPlace>& task) {
   if (!task) return "nothing";
   return fmt::format("{} {}/{} local {}/{} {}:{}{}", name_of(task->launcher), task->rank,
@@ -47,7 +47,7 @@ std::string told(const std::optional<TaskPlace>& task) {
                      task->master_port.value_or(0), task->whole_node ? " node" : "");
 }
 
-// As the launchers set them, taken from torchrun 2.11, Slurm 22.05, Open MPI 4.1 and MPICH 4.
+// The variables that torchrun 2.11, Slurm 22.05, Open MPI 4.1 and MPICH 4 set.
 const Environment kTorchrun{{"RANK", "1"},
                             {"WORLD_SIZE", "2"},
                             {"LOCAL_RANK", "1"},
@@ -170,7 +170,7 @@ TEST_CASE("the innermost launcher counts") {
   REQUIRE(torchrun->ignored.size() == 1);
   CHECK(torchrun->ignored.front() == "the variables of Slurm, whose task started torchrun");
 
-  // mpirun starts its daemons by srun, one a node, whose variables its tasks inherit.
+  // mpirun starts one daemon per node with srun, and its tasks inherit the variables of srun.
   Environment mpi = with(kStep, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
   mpi.insert(kOpenMpi.begin(), kOpenMpi.end());
   CHECK(place_in(mpi)->launcher == Launcher::mpi);

@@ -38,7 +38,7 @@ std::vector<NodeMessage> serve(NodeLink& link, double now) {
   return messages;
 }
 
-/// What there is to read, until nothing is left.
+/// Reads until no data is left.
 std::string drain(const Fd& fd) {
   std::string bytes;
   std::array<char, 1 << 16> buffer;
@@ -178,7 +178,7 @@ TEST_CASE("messages arrive in order, however they are cut") {
     write_raw(ends.theirs, std::string(1, byte));
     for (NodeMessage& message : serve(link, 0)) messages.push_back(std::move(message));
   }
-  REQUIRE(messages.size() == 2);  // beats are the link's own
+  REQUIRE(messages.size() == 2);  // the link handles beats itself
   CHECK(std::get<StopRanks>(messages[0]).signal == 15);
   CHECK(std::holds_alternative<KillRanks>(messages[1]));
   CHECK_FALSE(link.lost());
@@ -193,7 +193,7 @@ TEST_CASE("a link beats while nothing else is said, and the other side's silence
   CHECK(drain(ends.theirs) == encode(Beat{}) + "\n");
   link.send(KillRanks{}, 108);
   drain(ends.theirs);
-  serve(link, 112);  // 4 s after the last word
+  serve(link, 112);  // 4 s after the last message
   CHECK(drain(ends.theirs).empty());
 
   write_raw(ends.theirs, encode(Beat{}) + "\n");
@@ -222,7 +222,7 @@ TEST_CASE("what breaks the protocol loses the link, with what it was") {
   Ends ends = connected();
   NodeLink garbled(std::move(ends.ours), {}, 0);
   write_raw(ends.theirs, "GET / HTTP/1.1\r\n" + encode(KillRanks{}) + "\n");
-  CHECK(serve(garbled, 0).empty());  // nor what comes behind it
+  CHECK(serve(garbled, 0).empty());  // nor what follows
   REQUIRE(garbled.lost());
   CHECK_THAT(*garbled.lost(), Contains("GET / HTTP"));
 

@@ -17,12 +17,12 @@
 namespace trainctl::launch {
 namespace {
 
-/// Three nodes of two ranks, as the head sees them; the other ends of their links are the test's.
+/// Three nodes of two ranks, as the coordinator sees them; the test has the links' other ends.
 class Nodes {
  public:
   Nodes() { remote.begin(welcome, {}, now); }
 
-  /// The other end of a node's link.
+  /// Returns the other end of a node's link.
   NodeLink connect(int node) {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
@@ -48,7 +48,7 @@ class Nodes {
     });
   }
 
-  /// The first message of that kind among those that have come.
+  /// Returns the first message of that type among those that have arrived.
   template <class Message>
   std::optional<Message> heard(NodeLink& link) const {
     std::optional<Message> found;
@@ -104,7 +104,7 @@ TEST_CASE("events, stamps and ends of a node's ranks are those of its ranks alon
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   link.send(RankEvent{3, events::Hello{.rank = 3}}, nodes.now);
-  link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // another node's
+  link.send(RankEvent{5, events::Hello{.rank = 5}}, nodes.now);  // of another node
   link.send(NodePulses{{{3, 41, static_cast<int>(events::Phase::train), 999, 0}}}, nodes.now);
   nodes.serve();
   REQUIRE(nodes.events.size() == 1);
@@ -266,10 +266,10 @@ TEST_CASE("a further attempt starts a node again once its ranks of the last one 
   Nodes nodes;
   NodeLink link = nodes.joined(1);
   nodes.remote.stop(0, nodes.now);
-  nodes.now += 200;  // nobody listened meanwhile
+  nodes.now += 200;  // the link was not read in the meantime
   nodes.welcome.attempt = 2;
   nodes.remote.begin(nodes.welcome, {}, nodes.now);
-  link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}}, nodes.now);  // of the first
+  link.send(RankEnded{{.rank = 2, .pid = 7, .signal = SIGKILL}}, nodes.now);  // of attempt 1
   nodes.serve();
   CHECK_FALSE(nodes.rank(2).has_end());
   CHECK_FALSE(nodes.heard<Welcome>(link));

@@ -13,7 +13,7 @@
 namespace trainctl::launch {
 namespace {
 
-/// Whose environment says that it is this rank.
+/// Returns the processes whose environment has this rank.
 std::vector<int> ranks_of(const Job& job, int rank) {
   std::vector<int> found;
   const std::string wanted = std::string(1, '\0') + "RANK=" + std::to_string(rank) + '\0';

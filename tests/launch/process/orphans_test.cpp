@@ -11,7 +11,7 @@
 namespace trainctl::launch {
 namespace {
 
-// A process that starts others without end, which come and go while /proc is read.
+// Starts a process that starts children continuously, which appear and end while /proc is read.
 pid_t start_churning() {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;

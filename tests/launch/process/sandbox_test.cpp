@@ -22,7 +22,7 @@ Isolation in_sandbox(std::vector<int> descriptors = {}) {
   return {"the reader", Sandbox{std::move(descriptors), 64 << 20, 4096, 2}};
 }
 
-/// "0", or the errno of what the sandbox refused.
+/// Returns "0", or the errno of the call that the sandbox rejected.
 template <class Call>
 std::string outcome(Call call) {
   return run_isolated([&] { return std::to_string(call() >= 0 ? 0 : errno); }, in_sandbox()).text;

@@ -16,7 +16,7 @@ namespace trainctl::launch {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer holds signals back until a thread calls something it knows.
+// ThreadSanitizer delays signals until a thread calls a function that it intercepts.
 constexpr bool kAnswersAtOnce = false;
 #else
 constexpr bool kAnswersAtOnce = true;
@@ -34,7 +34,7 @@ struct Section {
   [[nodiscard]] bool has_frames() const { return holds("[0x"); }
 };
 
-/// The threads of a file of stacks by name; of several of one name the last.
+/// Returns the threads in a file of stacks by name; for several with one name the last.
 std::map<std::string, Section> sections(const std::filesystem::path& path) {
   std::map<std::string, Section> found;
   Section* current = nullptr;
@@ -51,7 +51,7 @@ std::map<std::string, Section> sections(const std::filesystem::path& path) {
   return found;
 }
 
-/// Rank 1 does as told and then hangs in a step; rank 0 goes on.
+/// A job whose rank 1 executes `words` and then hangs in a step, while rank 0 continues.
 class HangingJob : public Job {
  public:
   explicit HangingJob(const std::vector<std::string>& words) : Job(all_words(words), 2) {

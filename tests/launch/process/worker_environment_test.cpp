@@ -13,7 +13,7 @@
 namespace trainctl::launch {
 namespace {
 
-// The worker's variables, as this test wants them; gone at its end.
+// Sets the worker's variables for a test and removes them in the destructor.
 class Environment {
  public:
   explicit Environment(std::map<std::string, std::string> changes) {
@@ -51,7 +51,7 @@ std::string refusal(std::map<std::string, std::string> changes) {
 
 enum class From { others, supervisor };
 
-// The exit code of a worker that heeds a stop at its leisure: the flag, unless it ends before.
+// Returns the exit code of a worker that handles stops late: the flag, unless it ends before.
 int code_after(const std::vector<int>& signals, From from = From::others,
                void (*hangup)(int) = SIG_DFL) {
   const pid_t pid = ::fork();
@@ -133,7 +133,7 @@ TEST_CASE("a worker whose supervisor is gone does not start") {
 TEST_CASE("the stop flag holds the first signal that asks for a stop") {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
     CHECK(code_after({signal}) == signal);
-    CHECK(code_after({signal, signal}) == signal);  // an echo
+    CHECK(code_after({signal, signal}) == signal);  // a repetition
   }
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("a second signal ends a worker at once") {
 }
 
 TEST_CASE("what the supervisor passes on is no second signal") {
-  // The child signals itself: to itself it is the supervisor.
+  // The child signals itself, so it is its own supervisor.
   CHECK(code_after({SIGUSR1, SIGTERM, SIGTERM}, From::supervisor) == SIGUSR1);
 }
 

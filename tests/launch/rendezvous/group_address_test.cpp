@@ -21,7 +21,7 @@ std::string problem_with(const std::string& wish) {
 TEST_CASE("an interface stands for its address, and an address of this machine for itself") {
   CHECK(interface_address("lo", "127.0.0.5") == "127.0.0.1");
   CHECK(interface_address("127.0.0.1", "10.0.0.1") == "127.0.0.1");
-  CHECK(interface_address("127.0.0.2", "10.0.0.1") == "127.0.0.2");  // no interface says so
+  CHECK(interface_address("127.0.0.2", "10.0.0.1") == "127.0.0.2");  // no interface has it
   CHECK(interface_of("127.0.0.1") == "lo");
   CHECK(interface_of("192.0.2.1").empty());
 }

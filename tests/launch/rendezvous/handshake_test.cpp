@@ -22,7 +22,7 @@ HeadHandshake head(const Token& token = kToken, const std::string& run_id = "run
   return {token, run_id, kHeadNonce};
 }
 
-/// Gives a machine all bytes, never more at once than it wants, nor than `piece`.
+/// Passes all bytes to a machine, at most `piece` and at most as many as it wants at a time.
 template <class Machine>
 std::size_t feed(Machine& machine, std::string_view bytes, std::size_t piece = 1000) {
   std::size_t taken = 0;
@@ -40,7 +40,7 @@ std::string reason_of(HeadHandshake machine, const std::string& bytes) {
   return error.message();
 }
 
-/// What a joiner says in all to a head with kHeadNonce.
+/// Returns all that a joiner sends to a coordinator with kHeadNonce.
 std::string whole_story(const Join& join = request()) {
   JoinHandshake joiner(join, kJoinNonce);
   std::string said = joiner.take_output();
@@ -133,7 +133,7 @@ TEST_CASE("the head's proof is no joiner's proof, nor the other way round") {
   CHECK_THROWS_WITH(feed(host, wire::framed(std::string(as_text(heads)))),
                     Contains("another token"));
 
-  // A mirror gives each frame back as it came.
+  // A mirror returns each frame unchanged.
   JoinHandshake before_mirror(request(), kJoinNonce);
   before_mirror.take_output();
   feed(before_mirror, wire::framed(std::string(wire::as_text(kJoinNonce))));
@@ -168,7 +168,7 @@ TEST_CASE("lengths are checked before anything is kept for them") {
   const Join join = request();
   std::string hello = JoinHandshake(join, kJoinNonce).take_output();
   const std::size_t at = hello.size() - join.run_id.size() - 4;
-  hello[at + 3] = '\x7f';  // of the run id
+  hello[at + 3] = '\x7f';  // in the length of the run id
   CHECK_THAT(reason_of(head(), hello), Contains("a text of"));
   std::string role = JoinHandshake(join, kJoinNonce).take_output();
   role[4 + 9] = 3;

@@ -21,10 +21,10 @@ Error refused(const std::string& host, bool any_address = false) {
   return thrown_by([&] { Listener head(options); });
 }
 
-/// A port at which nobody listens.
+/// Returns an endpoint with a port that nothing listens on.
 Endpoint free_endpoint() { return Listener(head_of_two()).endpoint(); }
 
-/// Listens and does no more; or has the port, where nobody listens then.
+/// Only listens on a port, or only binds it.
 class Bare {
  public:
   explicit Bare(bool listens = true) {
@@ -73,20 +73,20 @@ TEST_CASE("a public address is refused unless it is asked for") {
 }
 
 TEST_CASE("where nodes are on other hosts, no name stands for a loopback address") {
-  Listener::Options options = head_of_two("0x7f.1");  // 127.0.0.1 to the resolver, and no number
+  Listener::Options options = head_of_two("0x7f.1");  // resolved to 127.0.0.1, not numeric
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
   options.other_hosts = true;
   options.any_address = true;
   options.port_wait_s = 3600;
   try {
-    const Listener head(options);  // by the machine's only network
+    const Listener head(options);  // on the machine's only network
     CHECK_THAT(head.endpoint().host, !StartsWith("127."));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(),
                Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
   }
-  options.endpoint.host = "127.0.0.1";  // typed
+  options.endpoint.host = "127.0.0.1";  // as typed by the user
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("a port is free again at once when its connections have ended") {
     auto joining = join_aside(request_to(head, kNode1));
     Listener::Arrival arrival = arrival_at(head);
     const Joined joined = joining.get();
-    arrival.socket.reset();  // who closes first lingers
+    arrival.socket.reset();  // the side that closes first stays in TIME_WAIT
     CHECK(joined.socket.valid());
   }
   Listener::Options options = head_of_two();
@@ -188,7 +188,7 @@ TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
       wait_until([&] {
         const Fd guest = host.accept();
         if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
-        // What has not been read would cut the words off.
+        // Unread input would reset the connection and lose the reply.
         std::array<char, 1000> buffer;
         if (guest.valid()) ::recv(guest.get(), buffer.data(), buffer.size(), 0);
         return is_ready(joining);
@@ -203,7 +203,7 @@ TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
 TEST_CASE("a name that nobody knows is a mistake in the endpoint") {
   const Error error = thrown_by([&] {
     join(request_at({std::string(70, 'a'), 29400}, 0));
-  });  // a label has 63
+  });  // a label has at most 63
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("the name has no address here"));
   CHECK_THAT(refused(std::string(70, 'a')).what(), Contains("has no address here"));

@@ -35,7 +35,7 @@ int option(const Fd& socket, int level, int name) {
   return value;
 }
 
-/// The local addresses that are listened on with that port, as /proc writes them.
+/// Returns the local addresses that listen on that port, in the format of /proc.
 std::vector<std::string> listened_on(std::uint16_t port) {
   const std::string ending = fmt::format(":{:04X}", port);
   std::vector<std::string> found;
@@ -56,7 +56,7 @@ std::size_t under_way(const Listener& head) {
   return polls.size();
 }
 
-/// The error of a node that the head refuses until its time is over.
+/// Returns the error of a node that the coordinator rejects until its time is over.
 Error refused_join(Listener& head, Join request) {
   return thrown_within(2, ErrorKind::config, [&](double limit_s) {
     request.timeout_s = limit_s;
@@ -66,7 +66,7 @@ Error refused_join(Listener& head, Join request) {
   });
 }
 
-/// Joins and gives what the head answers.
+/// Joins and returns the answer of the coordinator.
 Answer answer_to(Listener& head, const Claim& claim) {
   Stranger joiner(head.endpoint());
   JoinHandshake handshake(request_to(head, claim), make_nonce());

@@ -26,7 +26,7 @@ Ends socket_pair() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-// A server in a thread of its own, as the supervisor's loop would drive it.
+// A server in a separate thread, driven like by the supervisor's loop.
 class Service {
  public:
   explicit Service(int clients) {
@@ -61,7 +61,7 @@ class Service {
 
 constexpr std::chrono::seconds kLong{30};
 
-// Drives a server by hand with the bytes of one client; gives the reason if it was cut off.
+// Drives a server with the bytes of one client and returns the reason if the client was cut off.
 std::optional<std::string> reaction(StoreServer& server, const std::string& bytes) {
   Ends ends = socket_pair();
   server.add_client(5, std::move(ends.server));
@@ -219,7 +219,7 @@ TEST_CASE("a client that asks and never reads costs a bounded amount") {
   std::string many;
   for (int i = 0; i < 100'000; ++i)
     many += encode_request({.operation = Operation::look, .keys = {"k"}});
-  CHECK_FALSE(reaction(server, many));  // it is not read on while its replies are waiting
+  CHECK_FALSE(reaction(server, many));  // no more is read while replies are pending
 }
 
 TEST_CASE("pipelined requests are all answered, in order") {
@@ -256,7 +256,7 @@ TEST_CASE("hostile bytes neither crash the server nor fill its memory") {
     std::string bytes;
     if (i % 2 == 0) {  // noise
       for (std::size_t n = rng() % 200; n > 0; --n) bytes += static_cast<char>(rng());
-    } else {  // valid requests with a few bits turned
+    } else {  // valid requests with a few flipped bits
       for (std::size_t n = 1 + rng() % 4; n > 0; --n) {
         const auto operation = static_cast<Operation>(1 + rng() % 6);
         Request request{.operation = operation,

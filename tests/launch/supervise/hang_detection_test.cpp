@@ -13,7 +13,7 @@ namespace {
 
 using events::Phase;
 
-/// A rank whose stamps are seen at invented times.
+/// A rank whose heartbeats are seen at artificial times.
 class Watched {
  public:
   explicit Watched(Pulse pulse = Pulse()) : pulse_(std::move(pulse)) {}
@@ -38,8 +38,8 @@ class Watched {
   Pulse pulse_;
 };
 
-/// Runs twenty times as fast, or more: a minute of silence is three seconds, more than the rank
-/// that goes on is kept waiting for a core.
+/// Runs at least twenty times as fast: a minute of silence takes three seconds, which is longer
+/// than a rank that makes progress waits for a core.
 class FastClock final : public Clock {
  public:
   explicit FastClock(double factor = 20) : factor_(factor) {}
@@ -130,7 +130,7 @@ TEST_CASE("Pulse: the start has ten times a limit that was set, and ten minutes 
     rank.stamp(Phase::startup, 2);
     CHECK_FALSE(rank.is_silent(2 + limit - 0.5));
     CHECK(rank.is_silent(2 + limit + 0.5));
-    rank.load(5000);  // what is read is a sign of life
+    rank.load(5000);  // reading data is a sign of life
     CHECK_FALSE(rank.is_silent(5000 + limit - 0.5));
   }
 }

@@ -58,7 +58,7 @@ TEST_CASE("a failure shortens the time of the others and nothing lengthens it ag
 
   Ending late = stopping();
   late.hurry(129);
-  CHECK(late.is_due(130));  // no more than there was
+  CHECK(late.is_due(130));  // never more time than before
 
   Ending failed(kGrace);
   failed.hurry(100);

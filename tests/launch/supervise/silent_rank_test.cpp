@@ -11,7 +11,7 @@ struct Page {
   events::Heartbeat heartbeat{};
 };
 
-/// Last stamped by invented times, with a limit of a minute for steps.
+/// A rank with a heartbeat at an artificial time and a limit of a minute for steps.
 class InventedRank final : private Page, public RankState {
  public:
   InventedRank(int rank, double stamped_at, events::Phase phase = events::Phase::train)

@@ -19,7 +19,7 @@ namespace {
 
 void check_nothing_left(const Job& job) {
   CHECK(job.survivors() == 0);
-  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie either
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombies either
 }
 
 }  // namespace
@@ -32,11 +32,11 @@ TEST_CASE("ranks are started on cores of their own, and know it") {
   CHECK(job.log(0) == fmt::format("cores {}\nTRAINCTL_OWN_CORES=1\n", allowed.front()));
   CHECK(job.log(1) == fmt::format("cores {}\nTRAINCTL_OWN_CORES=1\n", allowed.back()));
   job.spec.cores = {};
-  job.spec.environment["TRAINCTL_OWN_CORES"] = "1";  // of another run
+  job.spec.environment["TRAINCTL_OWN_CORES"] = "1";  // left over from another run
   CHECK(job.run().exit_code == 0);
   const auto all = fmt::format("cores {}\nTRAINCTL_OWN_CORES=\n", fmt::join(allowed, " "));
   CHECK_THAT(job.log(1), EndsWith(all));
-  CHECK(allowed_cores() == allowed);  // this process has kept its own
+  CHECK(allowed_cores() == allowed);  // this process keeps its affinity
 }
 
 TEST_CASE("a job whose ranks all finish is ok, for 1, 2 and 4 ranks") {
@@ -126,7 +126,7 @@ TEST_CASE("the error file speaks for a worker whose event did not arrive") {
 
   job.spec.argv = {TRAINCTL_FAKE_WORKER, "hello", "exit=3"};
   CHECK(job.run().first_failure->message !=
-        "row 7 is damaged");  // the file of the run before does not
+        "row 7 is damaged");  // the file of the previous run is ignored
 }
 
 TEST_CASE("an exit that nobody explains is a failed rank") {
@@ -150,7 +150,7 @@ TEST_CASE("workers are given their place, policies and descriptors, and no other
   ::setenv("LD_LIBRARY_PATH", "/of/the/user", 1);
   job.spec.library_path = {"/opt/a", "/opt/b"};
   job.spec.environment["OMP_NUM_THREADS"] = "3";
-  const Fd leaked(::dup(STDOUT_FILENO));  // not close-on-exec
+  const Fd leaked(::dup(STDOUT_FILENO));  // without close-on-exec
   CHECK(job.run().exit_code == 0);
   ::unsetenv("LD_LIBRARY_PATH");
   const std::string log = job.log(1);
@@ -211,7 +211,7 @@ TEST_CASE("a program that cannot be started is named, and no rank is left") {
   CHECK_THROWS_WITH(job.run(), Contains("/no/such/program") && Contains("No such file"));
   job.spec.argv = {TRAINCTL_FAKE_WORKER, "hello", "wait"};
   std::filesystem::create_directories(job.spec.log_folder /
-                                      "rank_2.log");  // a folder: rank 2 cannot write it
+                                      "rank_2.log");  // a folder, so rank 2 cannot write it
   job.spec.world_size = 3;
   CHECK_THROWS_WITH(job.run(), Contains("rank_2.log"));
   check_nothing_left(job);
@@ -251,7 +251,7 @@ TEST_CASE("a worker that floods its pipe holds up nobody") {
   Job job({"1:catch_term", "hello", "0:flood", "1:until_told", "1:fail=9"}, 2);
   int warnings = 0;
   int other = 0;
-  // Rank 1 is told to fail once much of the flood has come and the supervisor has gone on.
+  // Rank 1 is asked to fail once much of the flood has arrived and the supervisor has continued.
   const Outcome outcome = job.run([&](int rank, const events::Event& event) {
     if (const auto* hello = std::get_if<events::Hello>(&event); hello != nullptr && rank == 1)
       other = static_cast<int>(hello->pid);

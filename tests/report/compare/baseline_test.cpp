@@ -55,7 +55,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and config") {
   const Baseline baseline = read_baseline(saved(), "base.json");
-  REQUIRE(baseline.rows.size() == 2);  // the one that failed has no numbers
+  REQUIRE(baseline.rows.size() == 2);  // the failed row has no numbers
   CHECK(baseline.config_resolved == "seed: 1\n");
   CHECK(machine_differences(baseline.machine, machine_key(machine())).empty());
   const Samples& samples = baseline.rows[0].samples;
@@ -64,7 +64,7 @@ TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and 
   CHECK(samples.at("rss_mb") == std::vector<double>{300, 300});
   CHECK(samples.at("train/loss") == std::vector<double>{0.5, 0.5});
   CHECK_FALSE(samples.contains("gpu_mem_mb"));
-  CHECK_FALSE(baseline.rows[1].samples.contains("train/loss"));  // one of the two does not tell it
+  CHECK_FALSE(baseline.rows[1].samples.contains("train/loss"));  // one of the two runs lacks it
 }
 
 TEST_CASE(
@@ -122,7 +122,7 @@ TEST_CASE("Baseline: a bench pins the memory format of images that its runs had"
   const auto layouts = [&] {
     return read_baseline(to_pretty(document), "base.json").channels_last;
   };
-  CHECK(layouts().empty());  // of an older trainctl
+  CHECK(layouts().empty());  // from an older version of trainctl
   document["channels_last"] = nullptr;
   CHECK(layouts().empty());
   document["channels_last"] = {{"00ff", true}, {"11ee", false}};

@@ -95,7 +95,7 @@ TEST_CASE("a row is compared with the first that has its other settings") {
   CHECK(scaling[1].base == 0);
   CHECK(scaling[2].base == 2);
   CHECK(scaling[3].base == 2);
-  CHECK(*scaling[1].efficiency.value == Approx(1));  // twice the devices of its base
+  CHECK(*scaling[1].efficiency.value == Approx(1));  // relative to twice the devices of its base
 }
 
 TEST_CASE("with strong scaling settings are told apart by the samples of a step") {

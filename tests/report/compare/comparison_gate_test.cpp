@@ -14,7 +14,7 @@ Group group(std::string label, std::vector<Measures> members) {
   return {.label = std::move(label), .runs = {}, .members = std::move(members)};
 }
 
-/// Three seeds, in no order, whose accuracy differs by far more than the groups do.
+/// Returns three seeds in no order, whose accuracy differs by far more than the groups do.
 Compared seeds(double change) {
   const auto of = [](const char* seed, double accuracy, double wall_s) {
     return Measures{seed, {{"val/accuracy", accuracy}, {"wall_s", wall_s}}};
@@ -125,7 +125,7 @@ TEST_CASE("groups whose runs were made on other hardware are named with what dif
                 .groups = {runs_on("a", {run_on("Zen", 8)}), runs_on("b", {run_on("Zen", 8)})}};
   CHECK(machines_apart(runs).empty());
   runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
-  REQUIRE(machines_apart(runs).size() == 1);  // one sentence a group
+  REQUIRE(machines_apart(runs).size() == 1);  // one sentence per group
   CHECK(machines_apart(runs)[0] ==
         "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
   runs.groups[0].runs.push_back(run_on("Xeon", 8));

@@ -57,7 +57,8 @@ TEST_CASE("pairs that differ by the same have an interval of no width") {
 }
 
 TEST_CASE("the paired interval is Student's of the differences") {
-  // Differences 1, 2, 3: mean 2, deviation 1, so 2 +- 4.302653 / sqrt(3).
+  // The differences are 1, 2, 3 with mean 2 and deviation 1, so the interval is 2 +- 4.302653 /
+  // sqrt(3).
   const std::vector<double> base{10, 10, 10};
   const std::vector<double> other{11, 12, 13};
   const auto found = paired_difference(base, other);
@@ -90,7 +91,7 @@ TEST_CASE("groups with the same seeds are compared by pairs, others are not") {
   compared.groups[1].members[0].seed = "77";
   CHECK_FALSE(differences_of(compared, "train/loss").front()->paired);
   const auto config = config_differences(compared);
-  REQUIRE(config.size() == 1);  // not the seeds: both groups have them all
+  REQUIRE(config.size() == 1);  // without the seeds, which both groups share
   CHECK(config[0].key == "optimizer.lr");
   CHECK(config[0].values == std::vector<std::string>{"0.1", "0.2"});
 }
@@ -163,7 +164,7 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
   CHECK(document["schema"] == "trainctl.compare/1");
   CHECK(document["config"][0]["key"] == "optimizer.lr");
   CHECK(document["metrics"][0]["name"] == "train/loss");
-  REQUIRE(document["warnings"].size() == 1);  // no manifest says where they were made
+  REQUIRE(document["warnings"].size() == 1);  // no manifest records the machine
   CHECK(document["metrics"][0]["differences"][0]["value"].get<double>() == Approx(-0.05));
   const std::string page = comparison_page(compared);
   CHECK_THAT(page, Contains("&lt;0.2&gt;") && Contains("<h3>train/loss</h3>"));
@@ -208,7 +209,7 @@ TEST_CASE("the page of a sweep reads what sweep_document() writes") {
     run.status = SweepStatus::ok;
     run.exit_code = 0;
     run.metrics = {{"val/accuracy", 0.5}};  // of the last epoch
-    run.value = i == 0 ? 0.75 : 0.625;      // of the best
+    run.value = i == 0 ? 0.75 : 0.625;      // of the best epoch
     run.run_dir = (folder / run.id).string();
     make_run(folder / run.id, {});
   }

@@ -35,7 +35,7 @@ TEST_CASE("conditions name a metric, a side and a bound in per cent or points") 
   CHECK(all[2].metric == "val/accuracy");
   CHECK(all[2].bound == -0.5);
   CHECK(all[2].unit == Unit::points);
-  CHECK(parse_conditions("samples_per_s<+5%", {}).front().bound == 5);  // it has to gain
+  CHECK(parse_conditions("samples_per_s<+5%", {}).front().bound == 5);  // a required gain
   CHECK(parse_conditions("total_s>0%", {}).front().bound == 0);
 }
 

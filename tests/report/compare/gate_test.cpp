@@ -87,10 +87,10 @@ TEST_CASE("metrics that repeat themselves are compared as they are") {
   CHECK_FALSE(fails.interval.has_value());
   CHECK(one("train/loss>+1%", {0.5, 0.5}, {0.5, 0.5}).verdict == Verdict::pass);
   CHECK(one("val/accuracy<0%", {0, 0}, {0, 0}).verdict == Verdict::pass);
-  // One run of each: whether they would repeat themselves is not known.
+  // With a single run per side it is unknown whether the metrics are deterministic.
   CHECK(one("train/loss>+1%", {0.5}, {0.6}).verdict == Verdict::inconclusive);
   CHECK(one("train/loss>+1%", {0.5}, {0.5}).verdict == Verdict::pass);
-  // On a machine whose kernels are not deterministic they get an interval.
+  // On a machine with nondeterministic kernels the metrics get an interval.
   CHECK(one("val/accuracy<-5pt", {0.9, 0.91, 0.9}, {0.9, 0.9, 0.91}).interval.has_value());
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("a null change fails a gate of any slow-down in at most 5 % of 2,000 b
 }
 
 TEST_CASE("a null change fails a gate of six conditions in at most 5.5 % of 2,000 benches") {
-  // 5 %, and a tenth more as outliers are dropped.
+  // The limit is 5 % plus a tenth, because outliers are dropped.
   constexpr int kBenches = 2000;
   const std::vector<Condition> all =
       conditions("total_s>0%,epoch_s>0%,startup_s>0%,first_batch_s>0%,rss_mb>0%,samples_per_s>0%");
@@ -169,7 +169,7 @@ TEST_CASE("a null change fails a gate of six conditions in at most 5.5 % of 2,00
 TEST_CASE(
     "at the repeats that the gate proposes, a planted 5 % is caught and a null change passes") {
   constexpr int kBenches = 600;
-  // Five repeats; where these do not decide, as many as they say.
+  // Makes five repeats; if these do not decide, makes the suggested number.
   const auto verdict = [](noisy::Shape shape, std::uint64_t number) {
     const Finding first = of_times("total_s>+2.5%", noisy::bench(shape, 31, number));
     if (first.verdict != Verdict::inconclusive || !first.repeats) return first.verdict;
@@ -194,12 +194,12 @@ TEST_CASE(
 
 namespace {
 
-/// `count` times of one side.
+/// Returns `count` times of one side.
 Values side(double slower, int count, std::uint64_t seed, std::uint64_t number) {
   return noisy::bench({.size = 0.02, .slower = slower, .repeats = count}, seed, number).other;
 }
 
-/// The number of repeats that the gate proposes, or of the baseline that it asks for; 0: none.
+/// The number of repeats that the gate suggests, or the size of the baseline; 0: none.
 struct Proposal {
   int repeats = 0;
   int baseline = 0;
@@ -211,7 +211,7 @@ Proposal proposal_of(const Finding& finding) {
           at == std::string::npos ? 0 : std::stoi(finding.why.substr(at + words.size()))};
 }
 
-/// Five repeats against a baseline of another day; then what was proposed.
+/// Makes five repeats against a baseline of another day, and then follows the suggestion.
 Verdict followed(double slower, int baseline, std::uint64_t number) {
   const std::string gate = "total_s>+2.5%";
   const Values base = side(1, baseline, 41, number);

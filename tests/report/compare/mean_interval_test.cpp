@@ -12,7 +12,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// By Box and Muller.
+/// Returns a normal number by the Box-Muller transform.
 double normal(CounterRng& rng) {
   const double u = (static_cast<double>(rng.next_u32()) + 0.5) / 4294967296.0;
   const double v = (static_cast<double>(rng.next_u32()) + 0.5) / 4294967296.0;

@@ -11,7 +11,8 @@ using namespace trainctl::report;
 
 namespace {
 
-/// Share of simulated comparisons of `pairs` pairs that find a slow-down, two-sided at 5 %.
+/// Returns the fraction of simulated comparisons of `pairs` pairs that detect a slowdown, two-sided
+/// at 5 %.
 double power(int pairs, double slowdown, double variation) {
   const double critical = pairs == 5 ? 2.776445 : 2.093024;
   std::mt19937_64 engine(7);

@@ -66,7 +66,7 @@ TEST_CASE("under noise with heavy tails the interval is too wide rather than too
 }
 
 TEST_CASE("where one side alone has skewed noise the interval covers less than it says") {
-  // The geometric mean of what only ever slows down is `size` above its floor.
+  // The geometric mean of noise that only slows down is `size` above its minimum.
   for (const int repeats : {3, 5, 10}) {
     constexpr double kSize = 0.05;
     const noisy::Shape shape{
@@ -128,7 +128,7 @@ TEST_CASE("paired differences keep their unit and may be of either sign") {
 }
 
 TEST_CASE("Welch's example has his degrees of freedom") {
-  // Differences of two samples, checked by hand: variances 1 and 4 of three values each.
+  // Two samples of three values with variances 1 and 4, checked by hand.
   const std::array base{1.0, 2.0, 3.0};
   const std::array other{2.0, 4.0, 6.0};
   const Change change = unpaired_change(base, other, Scale::difference);
@@ -173,7 +173,7 @@ TEST_CASE("numbers that never vary have an interval without width") {
 
 namespace {
 
-/// Benches of which one run of one side is so many times as slow.
+/// Returns the coverage for benches in which one run of one side is `times` times as slow.
 double coverage_with_outlier(int repeats, double times, bool apart) {
   constexpr std::uint64_t kMany = 2000;
   constexpr double kSlower = 1.1;

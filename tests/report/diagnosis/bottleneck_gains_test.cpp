@@ -13,7 +13,8 @@ namespace {
 
 std::string cause_and_setting(const Bottleneck& found) { return found.cause + " " + found.setting; }
 
-/// A quiet run of 100 steps of 0.1 s on one process of four cores, whose steps were replayed.
+/// Returns a quiet run of 100 steps of 0.1 s on one process with four cores, whose steps were
+/// replayed.
 BottleneckContext replayed() {
   BottleneckContext with = context();
   with.levers.precision = "32-true";
@@ -25,7 +26,7 @@ BottleneckContext replayed() {
   return with;
 }
 
-/// The wall time of kAtWork with other passes and the rest as it is.
+/// Returns the speedup of kAtWork if the passes take `ratio` of their time.
 double speedup(double ratio) { return 10 / (10 * ratio); }
 
 }  // namespace
@@ -57,7 +58,7 @@ TEST_CASE("Bottleneck: advice that no measurement bounds has no headroom") {
   CHECK_FALSE(devices.gain.high);
   CHECK(to_json(devices)["headroom"].is_null());
   for (const SettingCheck& check : devices.checks) {
-    if (check.key == "loader.batch_size") REQUIRE(check.gain);  // what was compared stays there
+    if (check.key == "loader.batch_size") REQUIRE(check.gain);  // the comparisons are still listed
   }
   with.world_size = 4;  // on four cores
   const Bottleneck settings = find_bottleneck(kAtWork, with);
@@ -147,7 +148,7 @@ TEST_CASE("Bottleneck: a core that other processes use is not idle") {
   BottleneckContext with = context();
   with.levers.threads_probed = false;
   with.levers.cpu_cores = with.usage->cores = 2;
-  with.usage->outside_cores = 0.5;  // one busy process next to a run of one thread
+  with.usage->outside_cores = 0.5;  // one busy process next to a run with one thread
   with.usage->idle_cores = 0.01;
   with.usage->core_wait = 0.01;
   const Bottleneck found = find_bottleneck(kAtWork, with);
@@ -156,7 +157,7 @@ TEST_CASE("Bottleneck: a core that other processes use is not idle") {
   with.usage->outside_cores = 0.02;
   with.usage->idle_cores = 0.48;
   CHECK(cause_and_setting(find_bottleneck(kAtWork, with)) == "few_threads trainer.num_threads=2");
-  with.usage->idle_cores.reset();  // a kernel that does not report it
+  with.usage->idle_cores.reset();  // the kernel does not report it
   CHECK(cause_and_setting(find_bottleneck(kAtWork, with)) == "few_threads trainer.num_threads=2");
 }
 
@@ -178,7 +179,7 @@ TEST_CASE("Bottleneck: threads that wait for one another are the cause before ot
   with.num_workers = 12;
   with.usage->loader_cores = 1.2;
   CHECK(find_bottleneck(kAtWork, with).cause == "workers_oversubscribed");
-  with.usage->stolen_cores = 0.2;  // which no setting of the run causes
+  with.usage->stolen_cores = 0.2;  // no setting of the run causes stolen time
   CHECK(find_bottleneck(kAtWork, with).cause == "cores_taken");
   with.usage->stolen_cores.reset();
   with.num_workers = 1;
@@ -212,18 +213,18 @@ TEST_CASE("Bottleneck: anomaly checks are the cause whatever work takes the time
   }
   BottleneckContext with = replayed();
   with.levers.detect_anomaly = true;
-  with.replay_step_s = 0.0125;  // without the checks
+  with.replay_step_s = 0.0125;  // a replay has no checks
   const Bottleneck found = find_bottleneck(kAtWork, with);
   REQUIRE(found.gain.high);
   CHECK(found.gain.low < 8);
   CHECK(*found.gain.high > 8);
-  CHECK(found.perfect_loader->replayed == 0);  // the checks are not the loader's
+  CHECK(found.perfect_loader->replayed == 0);  // the loader does not cause the checks
 }
 
 TEST_CASE("Bottleneck: bf16 is proposed on a CPU where a replay gains by it") {
   BottleneckContext with = replayed();
   with.levers.native_bf16 = true;
-  CHECK_FALSE(find_bottleneck(kAtWork, with).gain.high);  // it was not compared
+  CHECK_FALSE(find_bottleneck(kAtWork, with).gain.high);  // bf16 was not compared
   with.bf16_step_s = 0.04;
   CHECK(cause_and_setting(find_bottleneck(kAtWork, with)) ==
         "bf16_unused trainer.precision=bf16-mixed");
@@ -237,7 +238,7 @@ TEST_CASE("Bottleneck: loader threads on busy cores have no bound without a repl
   busy.cpu_percent = 390;
   with.num_workers = 4;
   CHECK_FALSE(find_bottleneck(busy, with).gain.high);
-  with.replay_step_s = 0.01;  // in place of 0.02
+  with.replay_step_s = 0.01;  // instead of 0.02
   const Bottleneck found = find_bottleneck(busy, with);
   REQUIRE(found.gain.high);
   CHECK(*found.gain.high > 10);

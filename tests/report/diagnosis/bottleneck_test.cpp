@@ -39,14 +39,14 @@ TEST_CASE("a perfect loader takes the waits from the time, and no more") {
 
 TEST_CASE("a replay also takes what the loader's threads cost the step beside it, never less") {
   BottleneckContext with = context();
-  with.replay_step_s = 0.01;  // 100 batches, of whose passes 2 s are told
+  with.replay_step_s = 0.01;  // 100 batches, whose passes took 2 s
   with.replay_steps = 20;
   with.usage->loader_cores = 0.5;
   const Bottleneck found = find_bottleneck(kStarved, with);
   CHECK(found.perfect_loader->speedup == Approx(10));
   CHECK(found.perfect_loader->replayed == 20);
   CHECK_THAT(text_of(*found.perfect_loader), Contains("20 steps with one batch replayed"));
-  with.usage->loader_cores = 0.05;  // they computed half a second
+  with.usage->loader_cores = 0.05;  // the loader threads computed for 0.5 s
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(10 / 1.5));
   with.replay_step_s = 5;
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(5));
@@ -129,7 +129,7 @@ TEST_CASE("what ranks wait for one another's loaders is known of them all") {
   record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 2.5, .step_s = 0.5}};
   const BottleneckContext found = context_of(record, {.cpu_cores = 8});
   REQUIRE(found.ranks_wait_s);
-  CHECK(*found.ranks_wait_s == Approx(0.2));  // 0.3 s, of which 0.1 s is the longest work
+  CHECK(*found.ranks_wait_s == Approx(0.2));  // 0.3 s minus 0.1 s for the longest work
   REQUIRE(found.straggler);
   CHECK(found.straggler->wait_beyond_s == Approx(0.075));
   CHECK(found.straggler_is_here);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kGiB = 1 << 30;
 
-/// A machine without a fault.
+/// Returns readings of a machine without faults.
 MachineReadings sound() {
   MachineReadings readings;
   readings.governors = {{"performance", 8}};
@@ -33,7 +33,7 @@ GradeLine line_of(const MachineReadings& readings, const std::string& name) {
   return *found;
 }
 
-/// Every fault says what it costs and how it is mended.
+/// Checks that every fault states its cost and its fix.
 Grade grade_of(const MachineReadings& readings, const std::string& name) {
   const GradeLine line = line_of(readings, name);
   CAPTURE(line.name, line.found);
@@ -112,7 +112,7 @@ TEST_CASE("the faults of memory, limits and disks are graded") {
 TEST_CASE("the faults of GPUs are graded") {
   MachineReadings r = sound();
   r.gpus = {{"0000:17:00.0", 32, 32, 16, 16}, {"0000:18:00.0", 2.5, 32, 16, 16}};
-  CHECK(grade_of(r, "pcie") == Grade::ok);  // an idle card
+  CHECK(grade_of(r, "pcie") == Grade::ok);  // the slow card is idle
   r.gpus[1].width = 4;
   CHECK(grade_of(r, "pcie") == Grade::degraded);
   r.shm_bytes = 64 << 20;

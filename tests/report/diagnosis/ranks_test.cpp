@@ -13,7 +13,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// 10 steps, each with so many seconds of own work; what is left of 1 s a step is waited for.
+/// Returns 10 steps of 1 s; the time beyond `work_s` is waiting.
 events::RankEpoch told(int rank, std::int64_t epoch, double work_s) {
   events::RankEpoch ended;
   ended.rank = rank;
@@ -38,7 +38,7 @@ RunRecord run_of(const std::vector<double>& work_s) {
   for (std::size_t i = 0; i < work_s.size(); ++i) {
     const int rank = static_cast<int>(i);
     record.add(rank, events::Hello{.rank = rank, .host = "node7", .device = "cpu"});
-    record.add(rank, told(rank, 0, 0.9));  // the warm-up
+    record.add(rank, told(rank, 0, 0.9));  // the warmup
     record.add(rank, told(rank, 1, work_s[i]));
     record.add(rank, told(rank, 2, work_s[i]));
   }

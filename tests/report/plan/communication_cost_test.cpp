@@ -8,7 +8,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// 1 ms a message, 1 MB/s.
+/// The latency is 1 ms per message, the bandwidth 1 MB/s.
 constexpr Link kSlow{.latency_s = 0.001, .bytes_per_s = 1e6};
 
 }  // namespace
@@ -22,7 +22,7 @@ TEST_CASE("a ring sends 2 (N-1) messages of a share of the bytes") {
 }
 
 TEST_CASE("what the backward pass covers of the exchange is not waited for") {
-  // Two ranks: a bucket of 100 kB takes 0.102 s. Gradients are there after 0.5 and 1 s.
+  // With two ranks a bucket of 100 kB takes 0.102 s. Gradients are ready after 0.5 s and 1 s.
   const ExchangedStep step{
       .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
   const ForetoldStep two = foretell(step, kSlow, 2);
@@ -34,7 +34,7 @@ TEST_CASE("what the backward pass covers of the exchange is not waited for") {
 }
 
 TEST_CASE("a bucket waits for the one before it") {
-  // Each takes 1.002 s: the first leaves at 0.5 s, the second when that has gone, at 1.502 s.
+  // Each bucket takes 1.002 s: the first starts at 0.5 s, the second after it at 1.502 s.
   const ExchangedStep step{
       .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000, 1'000'000}};
   CHECK(foretell(step, kSlow, 2).exposed_s == Approx(2.504 - 1));

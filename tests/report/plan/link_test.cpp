@@ -7,7 +7,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// Sums over `ranks` that follow the formula of a ring.
+/// Returns all-reduce times of `ranks` ranks that follow the formula of a ring.
 events::LinkMeasured ideal(int ranks, const Link& link) {
   events::LinkMeasured measured;
   measured.backend = "gloo";
@@ -35,7 +35,8 @@ TEST_CASE("times that follow the formula give back the link, whatever the number
 }
 
 TEST_CASE("two sizes between two ranks are solved by hand") {
-  // 2 messages of half: 1,000 B in 3 ms, 2,000 B in 5 ms: 2 us a byte, 1 ms for both messages.
+  // There are 2 messages of half the bytes: 1,000 B take 3 ms and 2,000 B take 5 ms, so a byte
+  // takes 2 us and both messages 1 ms.
   events::LinkMeasured measured;
   measured.ranks = 2;
   measured.bytes = {1000, 2000};
@@ -61,9 +62,9 @@ TEST_CASE("noise never gives a latency below 0 or a bandwidth that is none") {
   measured.ranks = 2;
   measured.bytes = {1000, 1'000'000};
   measured.repeats = {5, 5};
-  measured.seconds = {0.0001, 0.2};  // small ones are too fast for a straight line
+  measured.seconds = {0.0001, 0.2};  // small messages are faster than a straight line
   CHECK(fit_link(measured).link.latency_s == 0);
-  measured.seconds = {0.2, 0.1};  // and here too slow
+  measured.seconds = {0.2, 0.1};  // and here slower
   const Link link = fit_link(measured).link;
   CHECK(link.latency_s == 0);
   CHECK(link.bytes_per_s == Approx(1e7));

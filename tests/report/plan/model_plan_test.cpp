@@ -120,7 +120,7 @@ TEST_CASE("the GPUs that a step fits on have room for CUDA itself and for cached
   plan = resnet();
   plan.model->gpu_copy_bytes = 8000 * kMiB;
   CHECK(gpus_that_fit(plan).front() == 12);
-  CHECK(step_bytes(*plan.model) == 1700 * kMiB);  // the CPU keeps none
+  CHECK(step_bytes(*plan.model) == 1700 * kMiB);  // the CPU has no copy
   CHECK_THAT(plan_text(plan, {}),
              Contains("by the tensors on the CPU and 7.8 GiB of copies, to leave steps out"));
 }
@@ -173,7 +173,7 @@ TEST_CASE("a run takes the time of its batches, however many make a step and whe
   CHECK(speed_of(plan)->epoch_s == 5);
   CHECK(speed_of(plan)->run_s == 10);
   CHECK_THAT(plan_text(plan, {}), Contains(" for all 2, without validation"));
-  plan.steps = 4;  // max_steps
+  plan.steps = 4;  // from max_steps
   CHECK(*speed_of(plan)->run_s == Approx(5.0 * 4 / 3));
   CHECK_THAT(plan_text(plan, {}), Contains(" for 4 steps, without validation"));
   plan.steps_per_epoch = 0;

@@ -60,7 +60,7 @@ TEST_CASE("a plan shows the memory by part, of each split, a process and all of 
   const Plan plan = two_ranks();
   CHECK(plan.splits[0].total() == (120 + 2000 + 72 + 10 + 6) * kMiB);
   CHECK(plan.rank_bytes() == (2208 + 40) * kMiB);
-  CHECK(plan.node_bytes() == 2 * plan.rank_bytes());  // mapped files are nobody's own
+  CHECK(plan.node_bytes() == 2 * plan.rank_bytes());  // mapped files are shared
   check_golden("report/plan.txt", plan_text(plan, {}));
   check_golden("report/plan.json", to_pretty(plan_document(plan)) + "\n");
 }

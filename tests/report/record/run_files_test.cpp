@@ -19,7 +19,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// A run folder as the sinks write it.
+/// Writes a run folder like the sinks do.
 void write_run(const fs::path& folder) {
   put_text(folder / "config.resolved.yaml",
            "name: digits  # a.yaml:1\nseed: 3\noptimizer:\n  type: adam\n  lr: 0.001\n"
@@ -90,7 +90,7 @@ TEST_CASE("damaged lines are named and cost themselves only") {
   CHECK(says(run.notes, "epochs.csv: line 6 does not begin with an epoch"));
   CHECK(says(run.notes, "metrics.jsonl: line 7 is no line of metrics"));
   CHECK(says(run.notes, "metrics.jsonl: line 8 tells of step 50 behind step 300"));
-  CHECK_FALSE(says(run.notes, "line 10"));  // a line that is being written
+  CHECK_FALSE(says(run.notes, "line 10"));  // a line that is still being written
   CHECK(says(run.notes, "result.json is damaged"));
   CHECK(says(run.notes, "manifest.json is damaged"));
   CHECK(says(run.notes, "ranks.csv: line 2"));

@@ -16,7 +16,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// What the console prints for an epoch on the device.
+/// Returns the console's output for an epoch on the device.
 std::string console_table_on(const std::string& device) {
   std::string printed;
   ConsoleOptions options;

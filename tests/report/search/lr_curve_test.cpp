@@ -13,7 +13,7 @@ using namespace trainctl::report;
 
 namespace {
 
-/// A hundred rates from 1e-7 to 1, each with the loss of its decimal logarithm (-7 to 0).
+/// Returns a hundred rates from 1e-7 to 1, each with the loss for its decimal logarithm (-7 to 0).
 std::vector<RateStep> sweep(const std::function<double(double exponent)>& loss, int steps = 100) {
   std::vector<RateStep> made;
   for (int i = 0; i < steps; ++i) {
@@ -23,7 +23,7 @@ std::vector<RateStep> sweep(const std::function<double(double exponent)>& loss, 
   return made;
 }
 
-/// Flat, a fall around 1e-4, a floor, and a wall from 1e-1 on.
+/// Returns a loss that is flat, falls around 1e-4, has a minimum, and explodes from 1e-1 on.
 double valley(double exponent) {
   const double fall = 2 / (1 + std::exp(-6 * (exponent + 4)));
   return 2.5 - fall + (exponent > -1 ? std::exp(12 * (exponent + 1)) - 1 : 0);
@@ -40,7 +40,7 @@ LrCurve read(const recorded::Sweep& recording) {
   return read_lr_curve(steps);
 }
 
-/// Whether the suggestion and the range around it lie within these rates.
+/// Returns whether the suggestion and its range are within these rates.
 bool suggests_within(const LrCurve& curve, double low, double high) {
   if (!curve.range) return false;
   const RateRange& range = *curve.range;
@@ -69,7 +69,7 @@ TEST_CASE("read_lr_curve: a valley gives a rate on its way down") {
   CHECK(curve.remark.empty());
 }
 
-// The bounds are the rates whose trainings come within two points of the best rate's accuracy.
+// The bounds are the rates whose trainings reach within two points of the best rate's accuracy.
 
 TEST_CASE("read_lr_curve: a steep recorded loss that diverges gives a rate that trains well") {
   const LrCurve curve = read(recorded::kMlpSgd);
@@ -170,7 +170,7 @@ TEST_CASE("a loss at or below 0 is out of hand where it rises by three times its
   CHECK(diverges(-1, 200));
   CHECK_FALSE(diverges(-1, 60));  // the mean of 30 rises by a thirtieth
   CHECK(diverges(0, 1));
-  CHECK_FALSE(diverges(0, 0.1));  // hardly above 0
+  CHECK_FALSE(diverges(0, 0.1));  // only slightly above 0
 }
 
 TEST_CASE("a first loss that is low by luck is not what the others are held against") {

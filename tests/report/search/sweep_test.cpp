@@ -41,8 +41,8 @@ Sweep empty_sweep() {
   return sweep;
 }
 
-/// The best, one that is tied with it, one that is worse for certain, and one of which a run
-/// failed; three seeds each.
+/// Returns four settings with three seeds each: the best one, one that is tied with it, one that is
+/// clearly worse, and one with a failed run.
 Sweep four_settings() {
   Sweep sweep = empty_sweep();
   for (const double value : {0.90, 0.91, 0.92})
@@ -176,7 +176,7 @@ TEST_CASE("the page of a sweep ranks and tells its settings as the sweep does") 
                        Contains("mean val/accuracy") && Contains("reference"));
   CHECK_THAT(page, Contains(">optimizer.lr=0.01</td>") && !Contains("model.hidden=[32]</td>"));
   CHECK_THAT(page, Contains(", tied") && Contains("0001 0002 0003") && Contains("failed (exit 6)"));
-  CHECK(page.find("{&quot;") == std::string::npos);  // no JSON in its cells
+  CHECK(page.find("{&quot;") == std::string::npos);  // its cells contain no JSON
   CHECK(page.find("{\"mean") == std::string::npos);
   CHECK_THAT(page, Contains("val/accuracy 0.9200") && !Contains("val/accuracy 0.8575"));
 }

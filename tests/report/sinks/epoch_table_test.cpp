@@ -29,7 +29,7 @@ events::EpochEnded with_six_metrics() {
   return epoch;
 }
 
-// Of the first row: what stands below the headers of the budget.
+// Returns the sum of the first row's cells below the headers of the budget.
 int sum_of_parts(const std::string& text) {
   const std::vector<std::string> lines = golden::lines_of(text);
   const auto rule =

@@ -20,8 +20,8 @@ struct Page {
   std::map<std::string, std::string> types;
 };
 
-/// As strict as node_exporter: HELP and TYPE before the samples, each metric in one piece, values
-/// that are numbers, no sample twice.
+/// Parses as strictly as node_exporter: HELP and TYPE before the samples, each metric in one block,
+/// numeric values, no duplicate samples.
 Page parsed(const std::string& text) {
   const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) \S.*)");
   const std::regex type(R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (gauge|counter))");

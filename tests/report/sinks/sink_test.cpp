@@ -144,7 +144,7 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
       invented::epoch(1), invented::epoch(2)};
   for (const rlim_t bytes : {rlim_t{150}, rlim_t{450}, rlim_t{0}}) {
     {
-      const FileLimit limit(bytes);  // later it is below what is there
+      const FileLimit limit(bytes);  // below the current size from the second time on
       tell(0, all[0]);
       tell(0, all[1]);
     }
@@ -198,7 +198,7 @@ TEST_CASE("a history that cannot be written is told now and then, and at the end
 
 TEST_CASE("the history is synced at each epoch, and at no step") {
   TempFolder folder;
-  const fs::path pipe = folder / "metrics.jsonl";  // the one kind of file that cannot be synced
+  const fs::path pipe = folder / "metrics.jsonl";  // a FIFO cannot be synced
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   const Fd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   REQUIRE(reader.valid());

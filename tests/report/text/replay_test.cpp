@@ -31,7 +31,7 @@ TEST_CASE("a repeated step tells loss, layer and whether the bits are the same")
   CHECK_THAT(text, StartsWith("step 17 of epoch 1, batch 16 of rank 0 (64 rows)\n"));
   CHECK_THAT(text, Contains("layer 'fc1'") && Contains("loss inf") && Contains("the same bits") &&
                        Contains("64x10"));
-  CHECK_THAT(text, !Contains("64x1x28x28"));  // a tensor that is sound
+  CHECK_THAT(text, !Contains("64x1x28x28"));  // a tensor without NaN or Inf
 }
 
 TEST_CASE("a result with other bits says what is not as it was") {

@@ -78,7 +78,7 @@ TEST_CASE("top: a run that failed shows the epoch in which it did, counted from 
   view.state = TopState::ended;
   view.exit_code = 6;
   const auto epoch = [&] { return top_json(view)["epoch"].get<int>(); };
-  CHECK(epoch() == 3);  // step 2345 of 938 an epoch
+  CHECK(epoch() == 3);  // step 2345 at 938 steps per epoch
   CHECK_THAT(top_text(view, {}), Contains("epoch 3/5"));
   view.step = 1876;
   CHECK(epoch() == 2);
@@ -100,7 +100,7 @@ TEST_CASE("what is not known is a dash, and null in JSON") {
   CHECK(document["schema"] == "trainctl.top/1");
   CHECK(document["eta_s"].is_null());
   CHECK(document["max_epochs"].is_null());
-  CHECK(document["epoch"] == 1);  // the one that is trained, as in the text
+  CHECK(document["epoch"] == 1);  // the current epoch, as in the text
   CHECK(document["epochs_done"] == 0);
   CHECK(document["checkpoint"].is_null());
   CHECK(document["state"] == "running");

@@ -39,7 +39,7 @@ ResumeCheck check_of(std::vector<Kill> kills) {
           .folder = ""};
 }
 
-/// One as it should be, one with other losses, one that was not resumed.
+/// Returns three kills: one identical, one with other losses, one that was not resumed.
 ResumeCheck three_ends() {
   Kill other = identical(2);
   other.killed = "all ranks";

@@ -1,4 +1,4 @@
-"""What the smoke tests share: the program as a user starts it, in a folder of its own. Needs TRAINCTL_BINARY."""
+"""Helpers of the smoke tests: they start the program as a user does, in a temporary folder. Needs TRAINCTL_BINARY."""
 
 import csv
 import functools
@@ -32,9 +32,9 @@ optimizer: {type: adam, lr: 0.002}
 metrics: [accuracy]
 trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1}
 """
-# The share of the cores that other processes may take before a measurement proves nothing.
+# A time measurement is discarded when other processes take more than this share of the cores.
 MOST_FOREIGN_SHARE = 0.1
-# Enough work to be interrupted, whatever the machine's speed.
+# A run that is still training when the test interrupts it, however fast the machine is.
 ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
 
 
@@ -44,7 +44,7 @@ def start(folder, *words, **options):
 
 
 class Run(typing.NamedTuple):
-    """One run of the program."""
+    """The exit code and output of one command."""
 
     code: int
     out: str
@@ -65,7 +65,7 @@ def run(folder, *words, timeout=480, **options):
 
 
 def marked(mark):
-    """Processes that carry the mark in their environment: everything a run has started."""
+    """Returns the processes with the mark in their environment: everything that a run has started."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -80,7 +80,7 @@ def marked(mark):
 
 
 def worker_of(run_dir, mark, process, rank=0, timeout=120):
-    """Waits until the run trains, then gives the pid of a rank's worker."""
+    """Waits until the run trains, and returns the pid of a rank's worker."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -97,14 +97,15 @@ def worker_of(run_dir, mark, process, rank=0, timeout=120):
 
 
 class Contention:
-    """Measures which share of the allowed cores processes outside of this test took since the object was made."""
+    """Measures the share of the allowed cores that processes outside this test have used since construction."""
 
     def __init__(self):
         self.before = self._times()
 
     @staticmethod
     def _times():
-        """CPU seconds that all processes, and this one with its children, have taken on the allowed cores; seconds of these cores."""
+        """Returns three sums in seconds: CPU time of all processes on the allowed cores, CPU time of this process and its
+        children, and the total time of these cores."""
         allowed = os.sched_getaffinity(0)
         taken = idle = 0
         for line in pathlib.Path("/proc/stat").read_text().splitlines():
@@ -123,12 +124,12 @@ class Contention:
         return max(0.0, taken - own) / total if total > 0 else 0.0
 
 
-# Below the ports that the kernel gives to connections; processes that start together begin at different ones.
+# These ports are below the ephemeral range of the kernel; processes that start together begin at different ones.
 PORTS = itertools.count(20000 + os.getpid() * 7 % 10000)
 
 
 def free_port():
-    """Returns a port that nobody listens on, for a program that has to be given one before it listens."""
+    """Returns a port that no process listens on, for a program that needs the port number before it listens."""
     for port in PORTS:
         with socket.socket() as probe:
             try:
@@ -139,8 +140,8 @@ def free_port():
 
 
 def measures_time(test):
-    """Decorates a test whose outcome is a measurement of time: where it fails while processes outside of it take the cores, it is
-    skipped with that reason, since the outcome says nothing about the program."""
+    """Decorates a test whose outcome is a time measurement: if it fails while other processes take the cores, it is skipped with
+    that reason, because the failure does not prove anything about the program."""
     @functools.wraps(test)
     def measured(self):
         contention = Contention()
@@ -155,7 +156,7 @@ def measures_time(test):
 
 
 def write_miniature_mnist(folder):
-    """A few hundred made-up digits: each class has its own bright band."""
+    """Writes a few hundred generated digits; each class has its own bright band."""
     mnist = folder / "mnist"
     mnist.mkdir(parents=True)
     for prefix, count in (("train", 640), ("t10k", 100)):
@@ -168,14 +169,14 @@ def write_miniature_mnist(folder):
 
 
 def fits(expected, line):
-    """Whether a line is the golden one, where %float stands for any number and %path for any text without spaces."""
+    """Returns whether a line matches the golden one, where %float matches any number and %path any text without spaces."""
     tokens = {"%float": "[0-9+.,einfa-]++", "%path": "[^ ]++"}
     pattern = "".join(tokens.get(part) or re.escape(part) for part in re.split("(%float|%path)", expected))
     return re.fullmatch(pattern, line) is not None
 
 
 class Front(unittest.TestCase):
-    """Commands in an empty folder, and what they print."""
+    """Runs commands in an empty folder and checks their output."""
 
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory(prefix="trainctl-smoke-")
@@ -189,7 +190,7 @@ class Front(unittest.TestCase):
         return path
 
     def program(self, *words, code=None, folder=None, timeout=120, **environment):
-        """Runs the program; checks its exit code where one is given."""
+        """Runs the program, and checks its exit code if `code` is given."""
         inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
         done = run(folder or self.folder, *words, timeout=timeout, env={**inherited, **environment})
         if code is not None:
@@ -197,7 +198,7 @@ class Front(unittest.TestCase):
         return done
 
     def refused(self, *words, code=2, **options):
-        """What a command that fails prints on stderr."""
+        """Returns the stderr of a command that fails."""
         return self.program(*words, code=code, **options).err
 
     def assert_has(self, text, *parts):
@@ -208,7 +209,8 @@ class Front(unittest.TestCase):
         self.assertEqual(text[:len(start)], start)
 
     def check_golden(self, name, text):
-        """Compares with tests/golden/NAME; TRAINCTL_APPROVE=1 writes the text there, and keeps lines whose tokens still fit."""
+        """Compares with tests/golden/NAME; TRAINCTL_APPROVE=1 writes the text there, and keeps lines whose placeholders still
+        match."""
         path = GOLDEN / name
         expected = path.read_text() if path.exists() else ""
         wanted = expected.split("\n")
@@ -228,7 +230,7 @@ class Smoke(Front):
         (self.folder / "digits.yaml").write_text(DIGITS)
 
     def train(self, *words, config="digits.yaml", code=0, **options):
-        """Runs to the end in a fresh run folder; returns that folder's result.json. What is refused before it starts has none."""
+        """Trains in a new run folder and returns its result.json, or None if the run is refused before it starts."""
         run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
         returned, out, err = run(self.folder, "run", config, *words, "--run-dir", run_dir, **options)
         self.assertEqual(returned, code, out + err)
@@ -242,7 +244,7 @@ class Smoke(Front):
 
 
 def main():
-    """4 where every test was skipped: CTest shows it so."""
+    """Exits with 4 if every test was skipped, so that CTest shows a skip."""
     program = unittest.main(verbosity=2, exit=False)
     failed = not program.result.wasSuccessful()
     all_skipped = len(program.result.skipped) == program.result.testsRun

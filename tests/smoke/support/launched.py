@@ -1,4 +1,4 @@
-"""What the tests below torchrun, srun and mpirun share: whole runs by tasks of a launcher, next to runs without one."""
+"""Helpers of the torchrun, srun and mpirun tests: whole runs by tasks of a launcher, compared with runs without one."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LAUNCHERS_OWN = ("SLURM", "OMPI_", "PMI", "PMIX", "TORCHELASTIC_", "PET_", "TRAI
 
 
 def clean_environment(**added):
-    """Without the variables of a launcher that may run these tests."""
+    """Returns the environment without the variables of a launcher that may run these tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS_OWN) or name == "SLURM_CONF"}
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         kept.pop(name, None)
@@ -22,10 +22,10 @@ def clean_environment(**added):
 
 
 class Launched(Smoke):
-    LAUNCH = []  # the launcher's words before the program's
+    LAUNCH = []  # the launcher's command in front of the program
 
     def start_tasks(self, *words, launch=None, **environment):
-        """The process of the launcher; the run's folder is self.run_dir, and all its processes carry self.mark."""
+        """Returns the launcher's process; the run folder is self.run_dir, and all its processes carry self.mark."""
         self.run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
         self.mark = f"{os.getpid()}-{self.run_dir.name}"
         command = [*(launch or self.LAUNCH), BINARY, "run", "digits.yaml", *words, "--out", self.folder / "out",
@@ -56,7 +56,7 @@ class Launched(Smoke):
         return json.loads((self.run_dir / "result.json").read_text())
 
     def processes_of(self, rank, worker):
-        """Pids of a rank's worker, or of its supervisor, which has no pipe for events."""
+        """Returns the pids of a rank's worker, or of its supervisor, which has no event pipe."""
         found = []
         for pid in marked(self.mark):
             try:
@@ -72,7 +72,7 @@ class Launched(Smoke):
         return found
 
     def await_training(self, process, timeout=180):
-        """Until an epoch is over and a checkpoint is there."""
+        """Waits until an epoch is complete and a checkpoint exists."""
         deadline = time.monotonic() + timeout
         table = self.run_dir / "epochs.csv"
         while not (table.exists() and table.read_text().count("\n") >= 2 and (self.run_dir / "checkpoints/last").exists()):
@@ -83,7 +83,7 @@ class Launched(Smoke):
             time.sleep(0.05)
 
     def equals_own_ranks(self):
-        """Two tasks of a launcher against two workers that `run` starts itself: every loss to the last digit."""
+        """Checks that two tasks of a launcher and two workers that `run` starts itself have identical losses."""
         own = self.train("trainer.devices=2")
         tables = self.out.count("val/accuracy")
         losses = self.losses(self.run_dir)
@@ -97,7 +97,7 @@ class Launched(Smoke):
         self.assertEqual(self.left_behind(), [])
 
     def left_behind(self):
-        """Files by which node 0 is found: gone at the end."""
+        """Returns the files by which tasks find node 0; none may be left at the end."""
         return list(self.folder.rglob(".rendezvous-*"))
 
     def a_killed_rank_ends_all(self, worker):

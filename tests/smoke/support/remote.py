@@ -1,4 +1,4 @@
-"""What the tests of remote data share. Needs TRAINCTL_BINARY."""
+"""Helpers of the tests of remote data. Needs TRAINCTL_BINARY."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
 
 
 class Remote(unittest.TestCase):
-    prefix = ()  # what the program is started with
+    prefix = ()  # a command prefix for the program
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="trainctl-remote-")
@@ -52,7 +52,7 @@ class Remote(unittest.TestCase):
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def hash(self, stage, *more, code=0, **options):
-        """The digest of two epochs; with `code` what was said on stderr instead."""
+        """Returns the digest of two epochs; with a nonzero `code`, returns the stderr instead."""
         process = self.start("data hash", stage, *more, **options)
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, code, err)

@@ -1,7 +1,7 @@
-"""A Slurm of one node on this machine: munged, slurmctld and slurmd in a folder of their own, in namespaces that end with it.
+"""Starts a Slurm of one node on this machine: munged, slurmctld and slurmd in a temporary folder and in namespaces that end with
+the test.
 
-The network is a veth pair: Slurm takes no loopback address, and nothing of it is seen from outside. Needs root.
-"""
+The network is a veth pair, because Slurm accepts no loopback address; nothing is visible outside the namespaces. Needs root."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ INSIDE = "TRAINCTL_SLURM_INSIDE"
 
 
 def why_not():
-    """Why there can be no such cluster here; empty where there can."""
+    """Returns why the cluster cannot run here, or an empty string."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     missing = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
     if missing:
@@ -33,9 +33,9 @@ NAMESPACES = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill
 
 
 def enter():
-    """Runs this program once more inside of the namespaces, and ends with its status."""
+    """Runs this program again inside the namespaces, and exits with its status."""
     environment = {**os.environ, INSIDE: "1", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
-    # No other launcher's variables: they would be those of every job.
+    # Every job would inherit these variables of another launcher.
     for name in list(environment):
         if name.startswith(("SLURM", "OMPI_", "PMI", "TORCHELASTIC_")):
             del environment[name]
@@ -92,7 +92,7 @@ PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 class Cluster:
-    """Started by the constructor; ends with the namespaces, or with stop()."""
+    """The constructor starts the daemons; they end with the namespaces or with stop()."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -102,7 +102,7 @@ class Cluster:
             (folder / name).mkdir(mode=0o755)
         folder.chmod(0o755)
         self.config = folder / "slurm.conf"
-        # Two tasks need two cores, whether the machine has them or not.
+        # Two tasks need two cores, even if the machine has fewer.
         self.config.write_text(CONFIG.format(host=HOST, address=ADDRESS, folder=folder, cpus=max(2, os.cpu_count())))
         (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
         os.environ["SLURM_CONF"] = str(self.config)
@@ -141,7 +141,7 @@ class Cluster:
         return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-2000:]}" for file in files)
 
     def job(self, number):
-        """What scontrol says of a job: NAME=VALUE as a dictionary."""
+        """Returns the fields that scontrol shows for a job."""
         text = self.ask("scontrol", "-o", "show", "job", str(number))
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 

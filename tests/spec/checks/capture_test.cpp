@@ -14,7 +14,7 @@ std::string obstacle(const std::vector<std::string>& overrides,
   return spec::capture_obstacle(load_sound(overrides).experiment, placement).value_or("none");
 }
 
-/// What a file that is to be trained with gets wrong.
+/// Returns the problems of an experiment before training.
 std::string told(const std::vector<std::string>& overrides) {
   trainctl::config::Diagnostics diagnostics;
   spec::check_capture(load_sound(overrides), diagnostics);
@@ -80,7 +80,7 @@ TEST_CASE("models that a recorded step would not repeat are told", "[spec]") {
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
              Contains("activation_checkpointing"));
   experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::automatic;
-  CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);  // not settled yet
+  CHECK(spec::capture_obstacle(experiment, kOneGpu) == std::nullopt);  // not resolved yet
   experiment = load_sound({}).experiment;
   experiment.model.type = "torchscript";
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
@@ -102,7 +102,7 @@ TEST_CASE("recorded steps that are insisted on are an error where there can be n
                  Contains("write 'cuda_graphs: auto'"));
   CHECK_THAT(told({"trainer.cuda_graphs=auto"}), Equals(""));
   CHECK_THAT(told({"trainer.cuda_graphs=false"}), Equals(""));
-  CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}), Equals(""));  // it is not for training yet
+  CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}), Equals(""));  // only checked for training
   CHECK_THAT(problems_of({"trainer.cuda_graphs=2"}), Contains("cuda_graphs"));
   CHECK_THAT(problems_of({"+cuda_graphs=true"}), Contains("trainer.cuda_graphs"));
 }

@@ -59,7 +59,7 @@ TEST_CASE("a file that no collector would read is told before the run", "[spec]"
   };
   CHECK(logger_problems(with("a.prom")).empty());
   CHECK(logger_problems("[prometheus]").empty());
-  CHECK(logger_problems("[{type: prometheus, file: trainctl.prom}]").empty());  // of this folder
+  CHECK(logger_problems("[{type: prometheus, file: trainctl.prom}]").empty());  // in this folder
   CHECK_THAT(logger_problems(with("a.txt")), Contains("does not end in .prom"));
   CHECK_THAT(logger_problems(with("none/a.prom")), Contains("there is no folder"));
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr SampleKind kText{Inputs::tokens, Targets::tokens};
 const ModelInput kDigits{{}, {1, 28, 28}, 10};
 
-/// What is wrong with the model on such samples; the config itself may be wrong too.
+/// Returns the problems of the model with such samples; the config itself may be wrong, too.
 std::string problems_with(const std::string& model, const std::optional<ModelInput>& input) {
   trainctl::config::Diagnostics diagnostics;
   const TempFolder folder;

@@ -12,7 +12,8 @@ using namespace trainctl;
 
 namespace {
 
-/// Problems of the experiment with these overrides on 6,400 samples: 100 steps an epoch, 500 a run.
+/// Returns the problems of the experiment with these overrides on 6,400 samples: 100 steps per
+/// epoch, 500 per run.
 std::string problems_of_average(const std::vector<std::string>& overrides) {
   const spec::Loaded loaded = load_sound(overrides);
   config::Diagnostics diagnostics;

@@ -17,7 +17,7 @@ std::vector<std::int64_t> bytes_of(const std::vector<Bucket>& buckets) {
 
 TEST_CASE(
     "a bucket is closed by the gradient with which it is full, the last parameters go first") {
-  // The first is closed at 1 MiB, the next at 4 MiB; what is left is the first to be exchanged.
+  // The first bucket is closed at 1 MiB, the next at 4 MiB; the remaining one is reduced first.
   const std::vector<std::int64_t> gradients{kMiB / 2, kMiB, 3 * kMiB, 2 * kMiB, kMiB, 8};
   const auto buckets = bucket_layout(gradients, 4 * kMiB);
   CHECK(bytes_of(buckets) == std::vector<std::int64_t>{kMiB + 8, 5 * kMiB, 3 * kMiB / 2});

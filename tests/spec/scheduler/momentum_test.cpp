@@ -7,7 +7,7 @@ using namespace trainctl;
 
 namespace {
 
-/// The momentum of SGD under that scheduler.
+/// Returns the momentum of SGD with that scheduler.
 double momentum_of_sgd(const std::string& options, const std::string& scheduler) {
   const spec::Experiment experiment =
       load_sound({"optimizer={type: sgd" + options + "}", "scheduler=" + scheduler}).experiment;

@@ -95,7 +95,7 @@ TEST_CASE("a baseline without axes is comparable only with the settings that it 
   CHECK(comparable_row(baseline, {{"loader.num_workers", "8"}}) == nullptr);
   CHECK(comparable_row(baseline, {{"no.such.key", "4"}}) == nullptr);
   CHECK(comparable_row(baseline, {{"loader.num_workers", "4"}, {"seed", "77"}}) == nullptr);
-  baseline.config_resolved.clear();  // then only the user can know: --force-baseline
+  baseline.config_resolved.clear();  // then only the user knows: --force-baseline
   CHECK(comparable_row(baseline, {{"loader.num_workers", "8"}}) == only);
 }
 

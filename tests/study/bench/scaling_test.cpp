@@ -39,7 +39,7 @@ TEST_CASE("a base of several devices has the samples of all of them") {
     asked_for = *devices_of(setting);
     return std::int64_t{10};
   });
-  CHECK(asked_for == 2);  // what the file says is asked for the base alone
+  CHECK(asked_for == 2);  // only the base asks for the batch size of the file
   CHECK(overrides_of(some[0]) == "trainer.devices=2 loader.batch_size=10 ");
   CHECK(overrides_of(some[1]) == "trainer.devices=4 loader.batch_size=5 ");
 }

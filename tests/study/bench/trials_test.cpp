@@ -122,7 +122,7 @@ TEST_CASE("a run stopped by a signal ends the bench with that code, whatever fai
 
 namespace {
 
-// Each run takes so many seconds of an invented clock.
+// Makes runs that take the given seconds of a manual clock.
 std::vector<report::BenchRow> within(double budget_s, std::vector<double> seconds, int repeats) {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
   ManualClock clock;
@@ -141,7 +141,7 @@ TEST_CASE("no round begins that would pass the budget if it took as long as the 
   CHECK(within(35, {5}, 5)[1].trials.size() == 3);
   CHECK(within(30, {5}, 5)[1].trials.size() == 3);
   CHECK(within(29.9, {5}, 5)[1].trials.size() == 2);
-  // Rounds of 2, 12, 2, 2 and 2 seconds: one more of 12 would pass the end.
+  // The rounds take 2, 12, 2, 2 and 2 seconds: another one of 12 s would exceed the budget.
   CHECK(within(30, {1, 1, 6, 6, 1, 1, 1, 1, 1, 1}, 9)[1].trials.size() == 5);
 }
 
@@ -173,8 +173,8 @@ TEST_CASE("a run that is ended with the budget ends the bench, and is no failure
 
 namespace {
 
-/// A bench of the settings 0, 4 and 8 with the 150 s of a built-in experiment, each run of which
-/// takes `run_s` of an invented clock and is ended with the budget.
+/// A bench of the settings 0, 4 and 8 with the 150 s budget of a built-in experiment. Each run
+/// takes `run_s` seconds of a manual clock and is killed at the end of the budget.
 struct BuiltinBench {
   static constexpr double kBudgetS = 150;
   static constexpr int kRepeats = 5;

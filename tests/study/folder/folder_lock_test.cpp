@@ -35,7 +35,7 @@ std::string refusal(const fs::path& folder) {
   return "taken";
 }
 
-/// A process of this test's that has ended and was reaped.
+/// Returns a child process of this test that has exited and was reaped.
 LockHolder dead_process() {
   LockHolder holder = this_process();
   const pid_t pid = ::fork();
@@ -71,7 +71,7 @@ struct Pipe {
   ::_exit(0);
 }
 
-/// What `runners` processes say that want one folder at the same time, sorted: "lw".
+/// Lets `runners` processes compete for one folder, and returns their sorted results: "lw".
 std::string race_for(const fs::path& folder, int runners) {
   Pipe start;
   Pipe result;
@@ -143,7 +143,7 @@ TEST_CASE("what a run that is gone had not finished to write goes with its lock"
   plant_all(temporary);
   plant_all(kept);
   { const FolderLock unlocked(folder.path()); }
-  CHECK(std::ranges::all_of(temporary, there));  // nobody is known to be gone
+  CHECK(std::ranges::all_of(temporary, there));  // no holder is known to have exited
   plant(folder.path(), lock_line(dead_process()));
   const FolderLock lock(folder.path());
   CHECK(std::ranges::none_of(temporary, there));
@@ -156,7 +156,7 @@ TEST_CASE("a lock of before the last boot is stale, whatever its process number"
   LockHolder here = holder;
   holder.boot_id = "00000000-0000-0000-0000-000000000000";
   CHECK_THAT(why_gone(holder, here).value_or(""), Contains("started anew"));
-  here.host = holder.host = "localhost";  // may be any machine
+  here.host = holder.host = "localhost";  // many machines have this name
   CHECK_FALSE(why_gone(holder, here));
 }
 

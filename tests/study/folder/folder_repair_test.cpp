@@ -26,7 +26,7 @@ TEST_CASE("damaged files that a start writes again are moved aside and named") {
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"})
     put_text(run / name, "{\"cut");
   CHECK(study::damaged_files(run.path()).size() == 4);
-  CHECK(fs::exists(run / "task.json"));  // only moved when the start writes the file
+  CHECK(fs::exists(run / "task.json"));  // only moved when the start writes the file again
   const auto said = study::move_damaged_aside(run.path());
   REQUIRE(said.size() == 4);
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"}) {

@@ -22,7 +22,7 @@ TEST_CASE("a run is found by its folder, by its experiment, or as the latest") {
   make_run(root / "digits/20260101-000000-aaaa");
   make_run(root / "digits/20260103-000000-bbbb");
   make_run(root / "other/20260102-000000-cccc");
-  put_text(root / "other/20260104-000000-dddd/result.json", "{}");  // wrote no config
+  put_text(root / "other/20260104-000000-dddd/result.json", "{}");  // has no config
   const fs::path newest = root / "digits/20260103-000000-bbbb";
   CHECK(find_run("latest", root.path()) == newest);
   CHECK(find_run("digits", root.path()) == newest);
@@ -55,7 +55,7 @@ TEST_CASE("run_called: newer runs without what a verb needs are skipped and name
 
 namespace {
 
-/// A checkpoint at that step; `weights_only` as checkpoint.save_weights_only writes it.
+/// Saves a checkpoint of that step; with `weights_only` like checkpoint.save_weights_only.
 void save_checkpoint(const fs::path& run, std::int64_t step, bool weights_only = false) {
   checkpoint::Store store(run / "checkpoints");
   fs::path made;

@@ -13,7 +13,7 @@ using namespace trainctl::study;
 
 namespace {
 
-// As a run leaves it that was killed: its lock tells of a process that is gone.
+// Creates the folder of a killed run, whose lock names an exited process.
 fs::path plant(const fs::path& folder, int pid) {
   fs::create_directories(folder / "logs");
   LockHolder holder = this_process();

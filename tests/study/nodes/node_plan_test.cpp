@@ -36,7 +36,7 @@ TaskPlace torchrun_task(int rank) {
   return task;
 }
 
-/// In the place of torchrun's store.
+/// Replaces torchrun's store.
 struct FakeStore {
   std::map<std::string, std::string> texts;
 
@@ -296,13 +296,13 @@ TEST_CASE("a task has the cores it is bound to, or its part of those that all ha
   plan.task = task_of(Launcher::torchrun, 0);
   plan.local_world_size = 4;
   CHECK(cores_of(plan, 64, 64) == 16);
-  CHECK(cores_of(plan, 8, 64) == 2);  // taskset around torchrun
+  CHECK(cores_of(plan, 8, 64) == 2);  // as with taskset around torchrun
   CHECK(cores_of(plan, 2, 64) == 1);
   plan.task = task_of(Launcher::slurm, 0);
   plan.task->may_bind = true;
   CHECK(cores_of(plan, 16, 64) == 16);
   CHECK(cores_of(plan, 64, 64) == 16);
-  plan.task->cores_here = 8;  // of 64, and bound to none of them
+  plan.task->cores_here = 8;  // of 64, without being bound to them
   CHECK(cores_of(plan, 8, 64) == 2);
   CHECK(cores_of(plan, 2, 64) == 2);
 }
@@ -322,7 +322,7 @@ TEST_CASE("the worker of a task sees the GPU of its local rank, and no other") {
   CHECK(worker_place(plan, {4, ""}).local_world_size == 2);
   CHECK_THROWS_AS(worker_place(plan, {1, "0"}), Error);
   plan.task->launcher = Launcher::slurm;
-  CHECK(worker_place(plan, {1, "0"}).environment.empty());  // it shows each task its own
+  CHECK(worker_place(plan, {1, "0"}).environment.empty());  // Slurm shows each task its own GPU
   CHECK_THROWS_AS(worker_place(plan, {1, ""}), Error);
   CHECK(worker_place(plan, {0, ""}).local_rank == 1);  // on CPUs
 }

@@ -22,7 +22,7 @@ Meeting meeting_of(const LockHolder& head) {
   return {"slurm-7.0.0", {"10.0.0.1", 12345}, launch::make_token(), head};
 }
 
-/// Of a process that has ended.
+/// Returns the holder of a process that has exited.
 LockHolder dead_head() {
   LockHolder head = this_process();
   const pid_t pid = ::fork();
@@ -100,7 +100,7 @@ TEST_CASE("a living head keeps its file, and another with the same id is refused
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
   LockHolder head = this_process();
-  head.pid = ::getppid();  // lives, and is not this one
+  head.pid = ::getppid();  // alive, and not this process
   head.started = 0;
   plant(path, meeting_of(head));
   const std::string text = meeting_text(*read_meeting(path));

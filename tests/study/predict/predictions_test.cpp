@@ -28,7 +28,7 @@ void append(const fs::path& file, T value) {
       .write(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// The parts as `ranks` processes would write them: sample p has the logits p and -p, and label p.
+/// Writes the files of `ranks` processes: sample p has the logits p and -p, and label p.
 events::Evaluated write_parts(const fs::path& folder, std::int64_t samples, int ranks) {
   fs::create_directories(folder / "parts");
   for (int rank = 0; rank < ranks; ++rank) {

@@ -14,7 +14,7 @@ using namespace trainctl::study;
 
 namespace {
 
-/// Every problem of a small experiment with these overrides, rendered.
+/// Returns every problem of a small experiment with these overrides as text.
 std::string problems_for(Purpose purpose, const std::vector<std::string>& overrides,
                          TrainingSamples& samples) {
   const TempFolder folder;

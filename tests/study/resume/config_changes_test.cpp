@@ -16,7 +16,7 @@ std::vector<ConfigChange> changes(const std::vector<std::string>& before,
   return study::config_changes(spec::dump_resolved(load_sound(before)), load_sound(now));
 }
 
-/// "path: before -> now", the only change.
+/// Returns the only change as "path: before -> now".
 std::string one_change(const std::vector<std::string>& now) {
   const auto found = changes({}, now);
   REQUIRE(found.size() == 1);
@@ -154,7 +154,7 @@ TEST_CASE("what another device keeps beside the rest makes a change of device an
   CHECK(effect("trainer.accelerator=cpu", "cpu") == Effect::harmless);
   CHECK(effect("trainer.accelerator=cpu", "cuda") == Effect::refused);
   CHECK(effect("trainer.accelerator=cpu", "") == Effect::refused);
-  if (!read_machine().gpus.empty()) {  // else such a config is refused before
+  if (!read_machine().gpus.empty()) {  // without a GPU such a config is already refused
     CHECK(effect("trainer.accelerator=gpu", "cuda") == Effect::harmless);
     CHECK(effect("trainer.accelerator=gpu", "cpu") == Effect::refused);
   }

@@ -16,7 +16,7 @@ using study::ResumeFrom;
 
 namespace {
 
-/// A run folder with checkpoints of these steps.
+/// Creates a run folder with checkpoints of these steps.
 fs::path make_run(const fs::path& run_dir, const std::vector<std::int64_t>& steps) {
   put_text(run_dir / "config.resolved.yaml", "loader:\n  batch_size: 48\n");
   checkpoint::Store store(run_dir / "checkpoints");

@@ -18,7 +18,7 @@ std::string text_of(const fs::path& path) {
   return read_file(path, 1 << 20, ReadFailure::resource);
 }
 
-/// What the sinks write of epochs `first` to `last`, with two steps each.
+/// Writes the sinks' rows of epochs `first` to `last`, with two steps each.
 void write_epochs(const fs::path& folder, std::int64_t first, std::int64_t last) {
   const auto csv = report::make_csv_sink(folder, {"train/loss", "val/loss"});
   const auto jsonl = report::make_jsonl_sink(folder);
@@ -175,7 +175,7 @@ TEST_CASE("data that changed since is named by split, and that of the test does 
   CHECK_NOTHROW(study::expect_same_data(before, before));
   CHECK_NOTHROW(study::expect_same_data({{"test", "x"}}, {{"test", "y"}}));
   CHECK_NOTHROW(study::expect_same_data({}, before));
-  CHECK_NOTHROW(study::expect_same_data({{"split", "x"}}, {{"split", "y"}}));  // train says it
+  CHECK_NOTHROW(study::expect_same_data({{"split", "x"}}, {{"split", "y"}}));  // follows from train
   checkpoint::Manifest saved;
   saved.facts = {{"data.train", "aa"}, {"data.val", "bb"}, {"cpu", "x"}};
   CHECK(study::recorded_fingerprints(saved) == before);

@@ -13,7 +13,7 @@ using study::Point;
 
 namespace {
 
-/// Every file below the folder, and where links lead; without superseded/.
+/// Returns every file below the folder and the targets of links, without superseded/.
 std::map<std::string, std::string> content_of(const fs::path& folder) {
   std::map<std::string, std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -30,7 +30,7 @@ std::map<std::string, std::string> content_of(const fs::path& folder) {
 
 constexpr const char* kRows = "epoch,step\n1,10\n2,20\n3,30\n";
 
-/// Three epochs with a checkpoint each; `last` leads to the newest.
+/// Creates three epochs with a checkpoint each; `last` points to the newest.
 void fill(const fs::path& folder) {
   checkpoint::Store store(folder / "checkpoints");
   fs::path newest;
@@ -93,7 +93,7 @@ TEST_CASE("once the run has gone on nothing is taken back") {
 }
 
 TEST_CASE("a newer checkpoint says that the run has gone on, though nobody was told") {
-  for (const std::int64_t step : {15, 20}) {  // 20: as one that lies aside
+  for (const std::int64_t step : {15, 20}) {  // 20: the step of a superseded checkpoint
     TempFolder folder;
     fill(folder.path());
     study::put_aside(folder.path(), Point{1, 10});

@@ -39,7 +39,7 @@ BatchDigests digests(std::map<std::int64_t, std::string> epochs, std::string run
   return {std::move(epochs), std::move(run)};
 }
 
-/// A process that waits to be killed.
+/// Starts a process that waits for a signal.
 pid_t waiting_process() {
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -103,7 +103,7 @@ TEST_CASE("the first difference of a history is named") {
         "epoch that ends with step 2: val/loss is 1 and was 1.5");
   CHECK(first(replaced(kMetrics, "\"step\":1,", "\"step\":3,")) == "step 3 is there, and was not");
   CHECK(first("").find("was never told") != std::string::npos);
-  // Told again, and otherwise: the later line does not hide it.
+  // A repeated step with other values is found although a later line has the expected values.
   const std::string twice = replaced(kMetrics, "2.25", "2.5") + kMetrics;
   CHECK_THAT(first(twice), StartsWith("step 1: train/loss"));
 }

@@ -20,7 +20,7 @@ Json read_result(const fs::path& folder) {
   return Json::parse(read_file(folder / "result.json", 1 << 20, ReadFailure::resource));
 }
 
-/// A run whose worker diverges until `resolved` stands in its resolved config.
+/// Returns a run whose worker diverges until its resolved config contains `resolved`.
 study::RunRequest request(const TempFolder& folder, const std::string& resolved,
                           const std::vector<std::string>& overrides) {
   const std::string diverges =
@@ -34,7 +34,8 @@ study::RunRequest request(const TempFolder& folder, const std::string& resolved,
   return request;
 }
 
-/// The same, killed at the first start with `when` in its resolved config, after `before`.
+/// Returns the same run, killed at the first start whose resolved config contains `when`, after
+/// `before`.
 study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
                               const std::string& before) {
   study::RunRequest killed = request(
@@ -55,7 +56,7 @@ study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
   return request;
 }
 
-/// Runs it; the notices go into `warnings`.
+/// Runs the request and adds its warnings to `warnings`.
 study::RunOutcome run(const study::RunRequest& request, std::vector<std::string>& warnings) {
   struct Listener final : report::Sink {
     explicit Listener(std::vector<std::string>& into) : heard(into) {}

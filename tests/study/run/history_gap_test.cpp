@@ -13,9 +13,9 @@ using study::Told;
 
 namespace {
 
-constexpr std::int64_t kSteps = 938;  // of an invented epoch
+constexpr std::int64_t kSteps = 938;  // per invented epoch
 
-/// What the sinks write of so many epochs, with a line every 100 steps, then up to `step`.
+/// Writes the sinks' rows of `epochs` epochs with a line every 100 steps, then up to `step`.
 void write_tables(const fs::path& folder, std::int64_t epochs, std::int64_t step) {
   const auto csv = report::make_csv_sink(folder, {"train/loss"});
   const auto jsonl = report::make_jsonl_sink(folder);
@@ -35,7 +35,7 @@ std::string missing(const TempFolder& folder, const Point& to, checkpoint::Momen
 
 TEST_CASE("tables that reach to the checkpoint lack nothing") {
   TempFolder folder;
-  CHECK(missing(folder, {3, 3000}).empty());  // no such files
+  CHECK(missing(folder, {3, 3000}).empty());  // the files do not exist
   write_tables(folder.path(), 2, 2099);
   for (const std::int64_t step : {1876, 2000, 2099}) CHECK(missing(folder, {2, step}).empty());
 }

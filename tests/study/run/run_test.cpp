@@ -11,7 +11,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Calls back; counts how often it was closed.
+/// Calls a function for each event, and counts the calls of close().
 class SpySink final : public report::Sink {
  public:
   using Hook = std::function<void()>;

@@ -13,7 +13,7 @@ namespace {
 
 using Rungs = std::vector<std::int64_t>;
 
-/// "3>1": setting 3 goes on to rung 1.
+/// Returns "3>1" if setting 3 is promoted to rung 1.
 std::string text_of(const std::optional<Halving::Promotion>& promotion) {
   return promotion ? fmt::format("{}>{}", promotion->setting, promotion->rung) : "none";
 }
@@ -30,9 +30,10 @@ TEST_CASE("rungs grow by eta up to the whole run") {
   CHECK_THROWS_WITH(rungs_of(1, 9, 1), Contains("--eta is 1"));
 }
 
-// By hand, one run at a time, eta 3, the lowest wins; losses at rung 0: 5 4 6 1 2 3 9 8 7. Of the
-// first three the best (1, with 4) goes on; of four the best is 3, with 1; of six two may, and 4
-// with 2 has not; of nine three may, and 5 with 3 has not.
+// Computed by hand, one run at a time, with eta 3 and the lowest loss best; the losses at rung 0
+// are 5 4 6 1 2 3 9 8 7. Of the first three, setting 1 (loss 4) is promoted; of four, the best is 3
+// (loss 1); of six, two may advance, and 4 (loss 2) is promoted; of nine, three may advance, and 5
+// (loss 3) is promoted.
 TEST_CASE("nine settings are promoted as worked out by hand") {
   Halving halving(3, 3, Better::lower);
   const std::vector<double> losses{5, 4, 6, 1, 2, 3, 9, 8, 7};
@@ -41,12 +42,12 @@ TEST_CASE("nine settings are promoted as worked out by hand") {
     halving.report(0, i, losses[i]);
     while (const auto next = halving.next()) {
       order += text_of(next) + " ";
-      // At rung 1 settings keep their order; at rung 2 nobody comes after.
+      // The settings keep their order at rung 1, and nothing follows rung 2.
       halving.report(next->rung, next->setting, losses[next->setting] / 2);
     }
   }
-  // Rung 1 then holds 1 (2), 3 (0.5), 4 (1): its best is 3, found once there are three. 5 makes
-  // four, of which still one goes on.
+  // Rung 1 then has 1 (2), 3 (0.5), 4 (1), and its best, 3, is promoted once there are three. With
+  // 5 there are four, of which still only one is promoted.
   CHECK(order == "1>1 3>1 4>1 3>2 5>1 ");
 }
 

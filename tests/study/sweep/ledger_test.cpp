@@ -46,7 +46,7 @@ const std::vector<std::int64_t> kFirst{1};
 
 using LedgerStep = std::function<void(Ledger&)>;
 
-/// The life of three runs, each call a transaction.
+/// The life cycle of three runs; each call is one transaction.
 const std::vector<LedgerStep>& life() {
   static const std::vector<LedgerStep> steps{
       [](Ledger& ledger) { ledger.define(kind("grid"), planned(3)); },
@@ -71,7 +71,7 @@ std::string state_of(const Ledger& ledger) {
   return text;
 }
 
-/// What a process leaves that is killed, without a word, between two calls or within one.
+/// Leaves the ledger of a process that was killed between two calls or within one.
 void killed_after(const fs::path& file, std::size_t steps) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -209,8 +209,8 @@ TEST_CASE("killed after any call, a ledger is as that call left it") {
   }
 }
 
-// The log of SQLite grows with each transaction; cut off at any byte it is one that a power cut
-// has left, and what is read back was the state after one of the calls.
+// SQLite's log grows with each transaction. Truncated at any byte it looks like one after a power
+// failure, and the ledger must be in the state after one of the calls.
 TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
   const TempFolder folder;
   std::vector<std::string> states;

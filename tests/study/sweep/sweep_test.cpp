@@ -15,14 +15,14 @@ using report::SweepStatus;
 
 namespace {
 
-/// What an invented run does at its n-th start, from 0.
+/// The behavior of an invented run at its n-th start, from 0.
 struct Course {
-  std::map<int, int> exit_codes;  // by start; others end well
-  bool endless = false;           // until it is asked to stop: then 75
-  std::string failure = "null";   // first_failure of result.json, where it fails
+  std::map<int, int> exit_codes;  // by start; other starts succeed
+  bool endless = false;           // runs until it is asked to stop, then exits with 75
+  std::string failure = "null";   // first_failure of result.json if it fails
 };
 
-/// Runs that end at once and leave a result.json; no process is started.
+/// Runs that end at once and leave a result.json, without a process.
 class World {
  public:
   explicit World(std::vector<double> losses) : losses_(std::move(losses)), ledger_(make()) {}
@@ -59,8 +59,8 @@ class World {
   std::map<std::int64_t, Course> courses;
   std::string order;                      // "1@3 2 ": run 1 until epoch 3, run 2 to its end
   std::vector<int> signals;               // sent to runs
-  std::map<int, std::vector<int>> heard;  // at the n-th wait
-  std::vector<int> beside;                // runs that there were after each start
+  std::map<int, std::vector<int>> heard;  // stop signals at the n-th wait
+  std::vector<int> beside;                // number of runs after each start
   std::int64_t max_epochs = 9;
 
  private:
@@ -117,7 +117,7 @@ class World {
   TempFolder folder_;
   ManualClock clock_;
   std::vector<double> losses_;
-  std::unique_ptr<int> stamp_ = std::make_unique<int>(0);  // no two results are alike
+  std::unique_ptr<int> stamp_ = std::make_unique<int>(0);  // makes every result different
   Ledger ledger_;
   std::map<std::int64_t, int> starts_;
   int waits_ = 0;
@@ -251,7 +251,7 @@ TEST_CASE("runs that a killed sweep left are taken over, or gone on with") {
     const fs::path run_dir = run_folder(world.plan.folder, number);
     world.ledger().claim(number, "gone", number == 2 ? result_hash(run_dir) : "");
   }
-  world.leave_result(1, 9);  // it had ended; of 2 the result is an older one; 3 has none
+  world.leave_result(1, 9);  // run 1 had ended; run 2 has an older result; run 3 has none
   world.run();
   CHECK(world.order == "2 3 ");
   CHECK(world.statuses() == "ok ok ok ");

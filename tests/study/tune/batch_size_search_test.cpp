@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kPlenty = 1 << 20;
 constexpr double kMb = 1e6;
 
-/// A choice, and the sizes that were tried on the way.
+/// A choice, and the sizes that were tried for it.
 struct Told {
   BatchChoice choice;
   std::vector<std::int64_t> tried;

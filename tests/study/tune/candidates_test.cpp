@@ -28,7 +28,7 @@ spec::Experiment experiment(const Strings& overrides) {
   return spec::load_experiment_text("a.yaml", kExperiment, overrides, diagnostics).experiment;
 }
 
-/// On two cores, with one loader thread.
+/// Returns a situation on two cores with one loader thread.
 TuneSituation situation(const std::string& verdict, const Strings& overrides = {}) {
   TuneSituation now{.experiment = experiment(overrides),
                     .verdict = {},
@@ -155,7 +155,7 @@ TEST_CASE("threads that spin beside a loader give way to one") {
   now.verdict.cause = "spinning_threads";
   now.verdict.setting = "trainer.num_threads=1";
   CHECK(tries(now)[0] == "trainer.num_threads=1");
-  now = situation("input_bound", {"loader.num_workers=1"});  // auto took two
+  now = situation("input_bound", {"loader.num_workers=1"});  // auto chose two threads
   now.verdict.cause = "spinning_threads";
   CHECK(tries(now)[0] == "trainer.num_threads=1");
 }

@@ -12,7 +12,7 @@ using study::PairNoise;
 
 namespace {
 
-/// Pairs of runs whose losses are the same; the base takes 10 s.
+/// Returns pairs of runs with equal losses; the base takes 10 s.
 ComparisonRuns pairs_of(const std::vector<double>& other_s) {
   ComparisonRuns runs;
   for (const double seconds : other_s) {

@@ -23,7 +23,7 @@ spec::Experiment swept(const std::string& more, const study::LrRange& range) {
       .experiment;
 }
 
-/// What a worker says whose loss falls, and then what it ends with.
+/// Returns the events of a worker whose loss falls, and then `end`.
 std::string sweep_of(int steps, const std::string& end) {
   std::string script = fake_run::say(events::Hello{.host = "here", .device = "cpu"});
   for (int i = 1; i <= steps; ++i)
@@ -39,7 +39,7 @@ study::LrFinding found(const TempFolder& folder, const std::string& script,
   return study::find_lr(request, {}, steady_clock());
 }
 
-/// A loss that stays as it is, and in the last step is out of hand.
+/// Returns the events of a loss that is constant and explodes in the last step.
 std::string leap_of(int steps, double loss, const std::string& end) {
   std::string script = fake_run::say(events::Hello{.host = "here", .device = "cpu"});
   for (int i = 1; i <= steps; ++i)
@@ -142,7 +142,7 @@ TEST_CASE("the losses until a run diverges count") {
   CHECK(finding.stopped_early);
   CHECK(finding.curve.steepest);
   REQUIRE(finding.curve.diverged_at);
-  CHECK(*finding.curve.diverged_at == Approx(4.1e-4).epsilon(0.01));  // the one after the last
+  CHECK(*finding.curve.diverged_at == Approx(4.1e-4).epsilon(0.01));  // one after the last
   CHECK(study::exit_code_of(finding) == 0);
   CHECK_THAT(read_file(finding.run.folder / "lr_find.csv", 1 << 20, ReadFailure::resource),
              Contains("40,0.0004"));

@@ -38,7 +38,7 @@ std::string value_of(const TuneChanges& changes, const std::string& key) {
   return found == changes.end() ? "" : found->value;
 }
 
-/// A machine on which runs take as long as `seconds` says; its clock goes on with them.
+/// A machine on which each run takes `seconds`, with a clock that advances accordingly.
 struct World {
   ManualClock clock;
   std::function<double(const TuneChanges&)> seconds = [](const TuneChanges&) { return 10.0; };
@@ -51,10 +51,10 @@ struct World {
   std::function<std::string(const TuneChanges&)> refuses = [](const TuneChanges&) {
     return std::string();
   };
-  std::string setting;               // that the verdict proposes
-  double taken = 0;                  // of the cores, by other processes
-  std::optional<int> busy_run = {};  // the only run, from 1, from which they take these
-  std::optional<int> signal_after;   // so many runs
+  std::string setting;               // suggested by the verdict
+  double taken = 0;                  // fraction of the cores used by other processes
+  std::optional<int> busy_run = {};  // the only run, from 1, with `taken`; absent: all
+  std::optional<int> signal_after;   // signal after that many runs
   int runs = 0;
   std::vector<TuneChanges> order;
 
@@ -108,19 +108,19 @@ struct World {
   }
 };
 
-/// One worker halves the time; further ones and all else do nothing.
+/// One worker halves the time; all other changes have no effect.
 double one_worker_helps(const TuneChanges& changes) {
   return value_of(changes, "loader.num_workers").empty() ? 10 : 5;
 }
 
-/// Seconds with a relative noise that is the same in every run of the test.
+/// Adds relative noise to the seconds, with the same draws in every run of the test.
 class Noisy {
  public:
   Noisy(double noise, std::function<double(const TuneChanges&)> seconds)
       : noise_(noise), seconds_(std::move(seconds)) {}
 
   double operator()(const TuneChanges& changes) {
-    constexpr int kDraws = 12;  // whose sum is almost normal, with a variance of 1
+    constexpr int kDraws = 12;  // their sum is almost normal, with a variance of 1
     double normal = -kDraws / 2.0;
     for (int i = 0; i < kDraws; ++i) normal += static_cast<double>(draw_()) / 4294967296.0;
     return seconds_(changes) * std::exp(noise_ * normal);
@@ -193,7 +193,7 @@ TEST_CASE("a healthy run gets an empty patch and exit code 0") {
   CHECK(report.patch.empty());
   CHECK_THAT(report.ended, StartsWith("nothing to fix"));
   CHECK_FALSE(report.gain);
-  for (const auto& one : report.tried) CHECK(one.gain.pairs == 2);  // hopeless after two
+  for (const auto& one : report.tried) CHECK(one.gain.pairs == 2);  // rejected after two pairs
 }
 
 TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fix\"") {
@@ -253,7 +253,7 @@ TEST_CASE("tune: noise that leaves changes open is reported with the time that w
   REQUIRE(report.undecided);
   CHECK_FALSE(report.undecided->changes.empty());
   CHECK(report.undecided->more_s > 0);
-  CHECK(report.used_s > 850);  // less than the proof and a pair are left
+  CHECK(report.used_s > 850);  // less than the final comparison and a pair remain
   CHECK(report.used_s <= 1000);
 }
 
@@ -271,13 +271,13 @@ TEST_CASE("tune: a gain that first trials cannot tell from noise is found within
 
 TEST_CASE("tune: every change gets a first trial of two pairs before one gets more") {
   World world;
-  world.seconds = [](const TuneChanges& changes) {  // a gain that is not obvious
+  world.seconds = [](const TuneChanges& changes) {  // a small gain
     return value_of(changes, "loader.num_workers") == "1" ? 9.5 : 10.0;
   };
   const report::TuneReport report = world.tune();
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
   int pairs = 0;
-  std::set<std::string> before;  // changes that ran before the third pair of the first
+  std::set<std::string> before;  // changes that ran before the third pair of the best one
   for (const TuneChanges& changes : world.order) {
     if (changes.empty()) continue;
     if (value_of(changes, "loader.num_workers") == "1" && ++pairs == 3) break;
@@ -382,7 +382,8 @@ TEST_CASE("an experiment that does not run at all is an error of its kind") {
 }
 
 TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them") {
-  // The first run takes 10 s, a first trial 30 s, five pairs 75 s, and so does their proof.
+  // The first run takes 10 s, a first trial 30 s, five pairs 75 s, and so does the final
+  // comparison.
   World none;
   none.seconds = one_worker_helps;
   const report::TuneReport open = none.tune({.budget_s = 60});
@@ -430,7 +431,7 @@ TEST_CASE("no run goes on beyond the budget") {
   CHECK(first.end == TuneEnd::budget);
   CHECK(first.exit_code == 4);
   CHECK(first.used_s == Approx(60));
-  World stalled;  // in the second run of the base
+  World stalled;  // stalls in the second run of the base
   stalled.seconds = [&](const TuneChanges& changes) {
     return stalled.runs < 5 ? one_worker_helps(changes) : 1000.0;
   };
@@ -445,7 +446,7 @@ TEST_CASE("a run of the base that fails late leaves what was accepted") {
   World world;
   world.seconds = one_worker_helps;
   world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
-    if (world.runs != 12) return std::nullopt;  // the first run and five pairs are over
+    if (world.runs != 12) return std::nullopt;  // after the first run and five pairs
     return report::TrialFailure{11, "no memory"};
   };
   const report::TuneReport report = world.tune();
@@ -465,7 +466,7 @@ TEST_CASE("what the verdict proposes is tried first, and its neighbors after it"
   CHECK(report.tried[0].change.before == "0");
   CHECK(report.tried[1].change.value == "1");
   World other;
-  other.setting = "optimizer.lr=1";  // nothing that tune knows
+  other.setting = "optimizer.lr=1";  // a key that tune does not know
   CHECK(other.tune().tried[0].change.key == "loader.num_workers");
 }
 
@@ -501,7 +502,7 @@ TEST_CASE("a signal within a run is the end, too, and its half comparison is not
 
 TEST_CASE("a gain that does not hold in the proof is dropped") {
   World world;
-  world.seconds = [&](const TuneChanges& changes) {  // the original is slow until it was tried
+  world.seconds = [&](const TuneChanges& changes) {  // the original is only slow in the search
     if (!value_of(changes, "loader.num_workers").empty()) return 5.0;
     return world.runs <= 11 ? 10.0 : 5.0;
   };

@@ -37,7 +37,7 @@ spec::Experiment cut(const TuneLength& length, TuneScope scope, const Strings& b
   return read(overrides);
 }
 
-/// A machine whose batches all take as long, with start-up beside them.
+/// Returns a run on a machine whose batches all take the same time, plus startup.
 TuneResult timed(const TuneLength& length, double batch_s, std::int64_t samples) {
   const std::int64_t whole = (samples + 63) / 64;
   const std::int64_t batches = length.batches > 0 ? std::min(length.batches, whole) : whole;

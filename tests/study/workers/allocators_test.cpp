@@ -12,7 +12,7 @@ using spec::Allocator;
 
 namespace {
 
-/// The environment that a worker gets; or the exit code and the words of the refusal.
+/// Returns the environment that a worker gets, or the exit code and the message of the refusal.
 std::string preload_for(Allocator asked) {
   launch::LaunchSpec launch;
   try {
@@ -23,7 +23,7 @@ std::string preload_for(Allocator asked) {
   return launch.environment.contains("LD_PRELOAD") ? launch.environment["LD_PRELOAD"] : "nothing";
 }
 
-/// A variable as a test wants it; as it was at the test's end.
+/// Sets an environment variable for a test, and restores it at the end.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -67,7 +67,7 @@ TEST_CASE("what the user tells an allocator is kept") {
     launch::LaunchSpec launch;
     study::add_allocator(library.allocator, launch);
     REQUIRE_FALSE(launch.keep_users.empty());
-    CHECK(launch.environment.size() == launch.keep_users.size() + 1);  // and what is preloaded
+    CHECK(launch.environment.size() == launch.keep_users.size() + 1);  // plus the preload variable
     for (const std::string& name : launch.keep_users) CHECK(launch.environment.contains(name));
   }
 }

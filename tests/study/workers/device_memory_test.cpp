@@ -14,7 +14,7 @@ struct Waited {
   double seconds = 0;
 };
 
-/// Memory is as `now` at first, and as `before` from the probe `back` on.
+/// Waits with free memory `now` at first, and `before` from probe number `back` on.
 Waited wait_for(const FreeMemory& before, const FreeMemory& now, int back, int stopped = 1000) {
   ManualClock clock;
   Waited waited;

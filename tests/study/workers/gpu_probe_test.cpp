@@ -14,7 +14,7 @@ GpuProbe probe(const std::map<std::string, std::string>& fake, double timeout_s 
   for (const auto& [name, value] : fake) ::setenv(name.c_str(), value.c_str(), 1);
   const GpuProbe answer = probe_gpus(TRAINCTL_FAKE_CUDA, timeout_s);
   for (const auto& [name, value] : fake) ::unsetenv(name.c_str());
-  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child is left
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child process remains
   return answer;
 }
 

@@ -31,7 +31,7 @@ std::string told() {
          fake_run::say(events::Finished{.stop_reason = "measured"});
 }
 
-/// A variable of the environment, as long as this object lives.
+/// Sets an environment variable as long as this object lives.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -47,7 +47,7 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-/// Goes on for a task of that kind only.
+/// Returns a script line that continues only for a task of that kind.
 std::string if_task_is(const std::string& kind) {
   return R"(grep -q '"kind": ")" + kind + R"("' "$3/task.json" || exit 1)" + "\n";
 }

@@ -10,7 +10,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Sets the variables that are looked at aside, and puts back what they were.
+/// Unsets the tested variables, and restores them at the end.
 class Variables {
  public:
   Variables() {
@@ -43,7 +43,7 @@ TEST_CASE("variables that slow runs down are found as the libraries read them") 
   CHECK(study::slow_variable() == "CUDA_LAUNCH_BLOCKING=1");
   ::setenv("OMP_WAIT_POLICY", "ACTIVE", 1);
   CHECK(study::slow_variable() == "OMP_WAIT_POLICY=ACTIVE");
-  ::setenv("GOMP_SPINCOUNT", "1000", 1);  // it wins
+  ::setenv("GOMP_SPINCOUNT", "1000", 1);  // it takes precedence
   CHECK(study::spin_variable().empty());
   ::setenv("GOMP_SPINCOUNT", "infinity", 1);
   CHECK(study::spin_variable() == "GOMP_SPINCOUNT=infinity");

@@ -77,10 +77,10 @@ TEST_CASE("ranks get cores of their own only where nobody else decides or needs 
   machine.cores = static_cast<int>(allowed.size());
   DeviceChoice devices;
   const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  CHECK(cores_of(wish, Waiting::spin).empty());  // one rank
+  CHECK(cores_of(wish, Waiting::spin).empty());  // a single rank
   devices.ranks = 2;
   CHECK(cores_of(wish, Waiting::sleep).empty());
-  if (allowed.size() < 4) {  // a part would be one core
+  if (allowed.size() < 4) {  // each part would be a single core
     CHECK(cores_of(wish, Waiting::spin).empty());
     return;
   }
@@ -90,7 +90,7 @@ TEST_CASE("ranks get cores of their own only where nobody else decides or needs 
   both.insert(both.end(), own[1].begin(), own[1].end());
   std::ranges::sort(both);
   CHECK(both == allowed);
-  machine.cores = 1;  // a quota
+  machine.cores = 1;  // as with a CPU quota
   CHECK(cores_of(wish, Waiting::spin).empty());
   machine.cores = static_cast<int>(allowed.size());
   ::setenv("OMP_PROC_BIND", "false", 1);

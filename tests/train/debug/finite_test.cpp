@@ -17,7 +17,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 }  // namespace
 
 TEST_CASE("one value that is not finite is found wherever it stands") {
-  // About a block of the loop, and about what one thread takes.
+  // Sizes near a block of the loop, and near the share of one thread.
   for (const std::int64_t count : {1, 2, 1023, 1024, 1025, 5000, (1 << 18) + 1, 1 << 20}) {
     at::Tensor values = torch::full({count}, -1.5F);
     CHECK(train::all_finite(values));
@@ -95,7 +95,7 @@ TEST_CASE("other kinds of numbers are looked at as well") {
     values[69] = std::nan("");
     CHECK_FALSE(train::all_finite(values));
   }
-  CHECK(train::all_finite(torch::full({3}, 1e300, torch::kDouble)));  // no float32 holds it
+  CHECK(train::all_finite(torch::full({3}, 1e300, torch::kDouble)));  // exceeds float32
   CHECK(train::all_finite(torch::ones({3}, torch::kLong)));
 }
 

@@ -28,22 +28,22 @@ TEST_CASE("sizes are read from what the allocators say") {
 TEST_CASE("what is free counts, not the capacity of a GPU that others use, too") {
   train::MemoryUse use{
       .cause = kOnGpu, .batch = 100, .before = 1024, .peak = 2048, .now = 2048, .free = 1024};
-  CHECK(train::fitting_batch(use) == 8);  // 0.9 * 2 GiB of the 21 that 100 rows want
+  CHECK(train::fitting_batch(use) == 8);  // 0.9 * 2 GiB of the 21 for 100 rows
   CHECK(train::has_room_for_a_row(use));
   use.free = 300;
-  CHECK_FALSE(train::has_room_for_a_row(use));  // it takes about 205 MiB
+  CHECK_FALSE(train::has_room_for_a_row(use));  // a row takes about 205 MiB
   use.free.reset();
-  CHECK(train::fitting_batch(use) == 50);  // as far as the capacity tells
+  CHECK(train::fitting_batch(use) == 50);  // limited by the capacity
 }
 
 TEST_CASE("the batch that would fit is linear in what is beyond the start") {
-  // 100 rows take 1000 + 8192 MiB beyond the start, and 4000 are there: 500 MiB of the peak were
-  // given back, and are free.
+  // 100 rows take 1000 + 8192 MiB beyond the start, and 4000 are available: 500 MiB of the peak
+  // were freed.
   train::MemoryUse use{
       .cause = kOnCpu, .batch = 100, .before = 1000, .peak = 2000, .now = 1500, .free = 3500};
   CHECK(train::fitting_batch(use) == 39);
   use.free = 1e9;
-  CHECK(train::fitting_batch(use) == 50);  // it did not fit: half of it at most
+  CHECK(train::fitting_batch(use) == 50);  // at most half of what did not fit
   use.free = 0;
   use.peak = use.now = 1000;
   CHECK(train::fitting_batch(use) == 0);
@@ -88,11 +88,11 @@ TEST_CASE("the report lists the largest activations where they are known") {
 }
 
 TEST_CASE("a row is tried again only where there is room for it") {
-  train::MemoryUse use{.cause = kOnCpu, .batch = 100, .free = 1000};  // 82 MiB a row
+  train::MemoryUse use{.cause = kOnCpu, .batch = 100, .free = 1000};  // 82 MiB per row
   CHECK(train::has_room_for_a_row(use));
   use.free = 150;
   CHECK_FALSE(train::has_room_for_a_row(use));
-  use.free.reset();  // a GPU: its allocator refuses what does not fit
+  use.free.reset();  // a GPU: its allocator reports what does not fit
   CHECK(train::has_room_for_a_row(use));
   CHECK(train::has_room_for_a_row({.cause = "std::bad_alloc", .batch = 4, .free = 1}));
 }

@@ -17,8 +17,7 @@ using train::Numerics;
 
 namespace {
 
-/// Its weights leave the range of float32 in the first step whose rate is huge; half of the inputs
-/// are dropped before.
+/// Its weights overflow float32 in the first step with a huge rate; half of the inputs are dropped.
 struct DroppingModel final : FakeModel {
   at::Tensor forward(const at::Tensor& inputs) override {
     if (mode == stage::RunMode::train) batches.add_(counts);
@@ -27,7 +26,7 @@ struct DroppingModel final : FakeModel {
   }
 };
 
-/// Trains like FakeRun, with a model of the test's own.
+/// Trains like FakeRun, with the test's own model.
 struct Diverging {
   FakeRun run;
   DroppingModel model;
@@ -62,7 +61,7 @@ struct Diverging {
   }
 };
 
-/// The loss of the batch, bent once from that call on.
+/// Makes the loss infinite from call number `from` on.
 void spoil_loss(FakeRun& run, int from) {
   run.loss.after = [from](const at::Tensor& loss, int call) {
     return call >= from ? loss * std::numeric_limits<double>::infinity() : loss;
@@ -110,7 +109,7 @@ TEST_CASE("tensors with values that are not finite stand first") {
 
 TEST_CASE("the state of the random numbers before a batch is told without moving them") {
   at::manual_seed(5);
-  (void)torch::randn({3});  // leaves half of a pair behind
+  (void)torch::randn({3});  // leaves half of a pair of normal draws
   train::KeptRandom kept(at::kCPU);
   const auto expected = train::random_states(at::kCPU);
   const at::Tensor first = torch::rand({4});
@@ -140,7 +139,7 @@ TEST_CASE("a run that diverges leaves the step: rows, weights before it, what wa
   CHECK_THAT(numerics.record.first, StartsWith("the loss (mul)"));
   CHECK(std::isinf(numerics.record.loss));
 
-  // The rows are those of a loader of the same seed, and their samples are named.
+  // A loader with the same seed returns the same rows, and their samples have names.
   const auto loader = diverging.run.train_loader();
   loader->start_epoch(0, 3);
   const data::Batch& batch = *loader->next();
@@ -175,7 +174,7 @@ TEST_CASE("the step of a dump is repeated bit by bit, dropout included") {
   diverging.train_until_it_fails();
   const Numerics numerics = train::read_numerics(diverging.folder(2) / "rank_0.part");
   REQUIRE(numerics.record.repeated);
-  at::manual_seed(99);  // where the generators stand meanwhile does not matter
+  at::manual_seed(99);  // the current state must not matter
   DroppingModel fresh;
   FakeLoss loss;
   spoil_loss(diverging.run, 0);
@@ -205,7 +204,7 @@ TEST_CASE("a repeated step leaves weights, buffers and gradients as they were") 
   CHECK(step.is_finite());
   CHECK(step.first.empty());
   CHECK(step.gradients.size() == 2);
-  CHECK(step.layers.front().name == "bias (linear)");  // the last parameter that goes into it
+  CHECK(step.layers.front().name == "bias (linear)");  // its last parameter
   CHECK(step.row_losses.mean().item<float>() == Approx(step.loss.item<float>()));
   CHECK(model.batches.item<std::int64_t>() == 0);
   CHECK(torch::equal(model.weight.detach(), weight));

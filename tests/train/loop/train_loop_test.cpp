@@ -20,7 +20,7 @@ double sum_of(const events::Timing& t) {
          t.optimizer_s + t.eval_s + t.checkpoint_s + t.other_s;
 }
 
-/// The mean loss of the first weights over all samples.
+/// Returns the mean loss of the initial weights over all samples.
 double loss_of_all(const FakeImages& images, FakeModel& model) {
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(images.size()) * 6);
   std::vector<std::int64_t> labels(static_cast<std::size_t>(images.size()));
@@ -35,7 +35,8 @@ double loss_of_all(const FakeImages& images, FakeModel& model) {
   return at::cross_entropy_loss(logits, torch::tensor(labels)).item<double>();
 }
 
-/// The mean loss of the first weights over a mixed epoch, and the last batch's own labels.
+/// Returns the mean loss of the initial weights over a mixed epoch, and the last batch's own
+/// labels.
 std::pair<double, at::Tensor> loss_of_mixed(data::Loader& loader, FakeModel& model) {
   const torch::NoGradGuard guard;
   double sum = 0;
@@ -61,7 +62,7 @@ std::pair<double, at::Tensor> loss_of_mixed(data::Loader& loader, FakeModel& mod
 TEST_CASE("an epoch takes each sample once and reports the mean loss over samples") {
   FakeRun run({.samples = 10, .batch = 4, .val_samples = 7});
   run.options.max_epochs = 2;
-  run.scheduler.rate = 0;  // the weights stay
+  run.scheduler.rate = 0;  // the weights do not change
   const double expected = loss_of_all(FakeImages(10), run.model);
   const double expected_val = loss_of_all(FakeImages(7), run.model);
   const events::Finished finished = run.run();
@@ -91,7 +92,7 @@ TEST_CASE(
   const double expected_val = loss_of_all(FakeImages(7), run.model);
   at::Tensor counted;
   run.loss.after = [&](const at::Tensor& loss, int call) {
-    if (call == 3) counted = run.metric().last_targets;  // the first call of the validation
+    if (call == 3) counted = run.metric().last_targets;  // the validation's first call
     return loss;
   };
   run.run();

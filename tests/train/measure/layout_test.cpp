@@ -11,8 +11,8 @@ using train::choose_layout;
 
 namespace {
 
-/// The choice of a probe in which a step takes 20 ms with the channels first, and with them last
-/// the milliseconds of each round, the first of which is the one for warming up.
+/// Returns the choice of a probe in which a step takes 20 ms with channels first, and with channels
+/// last the milliseconds in `last_ms`, one per round; the first one is the warm-up.
 train::LayoutChoice probed(const std::vector<double>& last_ms) {
   ManualClock clock;
   std::size_t steps = 0;

@@ -9,7 +9,7 @@ using namespace trainctl;
 namespace {
 
 constexpr std::int64_t kFloats = 1 << 18;
-constexpr std::int64_t kMiB = 1 << 20;  // of so many floats
+constexpr std::int64_t kMiB = 1 << 20;  // size of the floats
 
 at::Tensor mebibyte() { return at::empty({kFloats}); }
 

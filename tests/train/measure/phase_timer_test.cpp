@@ -14,14 +14,14 @@ double sum_of(const events::Timing& timing) {
   return sum;
 }
 
-/// A device whose steps take as long as the test says.
+/// A device whose step times the test sets.
 class InventedLine final : public device::EventLine {
  public:
   explicit InventedLine(double seconds, Part part = Part::forward)
       : parts_(train::kParts), part_(static_cast<std::size_t>(part)), seconds_(seconds) {}
   void mark(int /*part*/) override {}
   const std::vector<double>& end_step() override {
-    parts_[part_] = steps_++ == 0 ? 0 : seconds_;  // the first has no step before it
+    parts_[part_] = steps_++ == 0 ? 0 : seconds_;  // no step precedes the first one
     return parts_;
   }
 
@@ -111,7 +111,7 @@ TEST_CASE("an exchange that a device has seen is taken from the device's backwar
 }
 
 TEST_CASE("times of a device replace those of the host and still sum to the wall time") {
-  const double forward = GENERATE(0.5, 3.0);  // less and more than the host saw
+  const double forward = GENERATE(0.5, 3.0);  // less and more than the host's time
   ManualClock clock;
   train::PartTimer timer(clock, std::make_unique<InventedLine>(forward));
   timer.begin_epoch();

@@ -9,7 +9,7 @@ using train::ReplayCost;
 
 namespace {
 
-/// Each reading is so much later than the one before.
+/// Advances by `step` on every reading.
 class SteppingClock final : public Clock {
  public:
   explicit SteppingClock(double step) : step_(step) {}
@@ -20,7 +20,7 @@ class SteppingClock final : public Clock {
   mutable double now_ = 0;
 };
 
-/// What the probe is given, on a fake run that never ran.
+/// The arguments of the probe, from a fake run that was not started.
 struct Probe {
   FakeRun run;
   device::DeviceBatch batch;
@@ -144,7 +144,7 @@ TEST_CASE("Replay: a larger batch, another number of threads and bf16 are timed 
 
 TEST_CASE("Replay: settings whose steps exceed the budget are left out") {
   Probe probe(4);
-  probe.run.clock = std::make_shared<SteppingClock>(0.01);  // a step takes as long, eight rows too
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);  // the same for eight rows
   const auto found = probe.replay(9, 0.15, at::get_num_threads() + 1);
   REQUIRE(found);
   REQUIRE(found->larger_batch);
@@ -198,7 +198,7 @@ TEST_CASE("a replay ends where the run is asked to stop") {
 
 namespace {
 
-/// What a whole run leaves, as it is when nothing of it will run any more.
+/// The state at the end of a run.
 struct Left {
   events::Finished finished;
   std::vector<at::Tensor> tensors;  // weights, buffers, generators

@@ -9,7 +9,7 @@ using train::UsageMeter;
 
 namespace {
 
-/// A GPU that does what the test says.
+/// A GPU whose counters the test sets.
 struct Board {
   GpuCounters counters{.joules = 1000, .pcie_bytes = 0};
   GpuMoment moment{.busy_percent = 50};

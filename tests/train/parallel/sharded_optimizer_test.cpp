@@ -22,7 +22,8 @@ std::vector<stage::NamedTensor> of_sizes(const std::vector<std::int64_t>& sizes)
   return all;
 }
 
-/// Large ones, small ones of two types, one in another order in memory and one with gaps.
+/// Returns large and small parameters of two dtypes, one with another memory order and one with
+/// gaps.
 std::vector<stage::NamedTensor> of_all_kinds() {
   std::vector<stage::NamedTensor> all = of_sizes({200, 3, 5, 9, 2, 1, 7, 4});
   all.push_back({"double", torch::zeros({6}, torch::kDouble)});

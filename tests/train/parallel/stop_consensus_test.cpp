@@ -17,19 +17,19 @@ using train::Stop;
 
 namespace {
 
-/// Ranks that take steps of a given length, by the clock of rank 0: those of the others stand
-/// still, and their say on the pace does not count.
+/// Ranks whose steps take a given time on rank 0's clock. The clocks of the others do not advance,
+/// because only rank 0 determines the interval.
 struct Paced {
   int world = 2;
   int steps = 60;
   std::function<double(int step)> step_s = [](int) { return 0.004; };
-  /// After each step; true ends the rank's steps.
+  /// Called after each step; true ends the rank's steps.
   std::function<bool(int rank, int step, Agreement&, double now)> after = {};
-  /// Before each.
+  /// Called before each step.
   std::function<void(int rank, int step, Agreement&)> before = {};
 };
 
-/// The steps after which each rank began an exchange.
+/// Returns the steps after which each rank started an exchange.
 std::vector<std::vector<int>> exchanges_of(const Paced& run,
                                            const volatile int* signals = nullptr) {
   std::vector<std::vector<int>> begun(static_cast<std::size_t>(run.world));
@@ -89,7 +89,7 @@ TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
     auto& steps = saved_after[static_cast<std::size_t>(rank)];
     for (int step = 1; step <= 10; ++step) {
       const bool due = step >= 4 && steps.empty();
-      agreement.request_save(rank == 0 ? due : step == 2);  // rank 0's clock alone counts
+      agreement.request_save(rank == 0 ? due : step == 2);  // only rank 0's clock counts
       agreement.after_step(Agreement::At::step, 0);
       if (agreement.save_agreed()) steps.push_back(step);
     }
@@ -205,7 +205,7 @@ TEST_CASE("a new phase exchanges after its first step, as does a run that starts
   };
   check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 30, 31, 33, 37});
   run.before = [](int, int step, Agreement& agreement) {
-    if (step == 29) agreement.begin_phase();  // with an exchange under way
+    if (step == 29) agreement.begin_phase();  // with an exchange pending
   };
   check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 29, 30, 32, 36});
 }

@@ -13,7 +13,8 @@ namespace {
 
 using OnFailure = train::BestWeights::OnFailure;
 
-/// Five epochs as a keeper sees them: the checkpoint's best and the stopper's part and meet again.
+/// Five epochs in which the best by the checkpoint's monitor and the best by the stopper's differ,
+/// and then coincide again.
 struct Keeping {
   struct Epoch {
     double monitored;
@@ -108,7 +109,7 @@ TEST_CASE("a keeper's best weights and the stopper's come back where they differ
   resumed.keeper.restore_best();
   CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
   resumed.keeper.save_new_best(OnFailure::end);
-  CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // it is saved
+  CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // saved before
 }
 
 TEST_CASE("ranks that wait for rank 0 after a validation have the time limit of loading") {
@@ -138,7 +139,7 @@ TEST_CASE("best weights are written while training goes on, and told at the next
   keeping.options.saving = train::Saving{};
   keeping.epochs(0, 2);
   CHECK(keeping.run.all<events::CheckpointSaved>().empty());
-  keeping.epochs(2, 3);  // settles what was begun, and then takes other weights
+  keeping.epochs(2, 3);  // waits for the pending write, then copies other weights
   const auto saved = keeping.run.all<events::CheckpointSaved>();
   REQUIRE(saved.size() == 1);
   CHECK(saved[0].epoch == 1);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using checkpoint::Link;
 using train::Saver;
 
-/// Reading it takes time, too.
+/// Advances on every reading.
 class SteppingClock final : public Clock {
  public:
   [[nodiscard]] double now() const override { return now_ += 0.001; }
@@ -26,7 +26,7 @@ class SteppingClock final : public Clock {
   mutable double now_ = 0;
 };
 
-/// A saver of made-up state, whose one tensor holds the step.
+/// A saver with artificial state, whose only tensor holds the step.
 struct Saving {
   FakeRun run;
   train::Options options;
@@ -53,7 +53,7 @@ struct Saving {
     save(step, value);
     saver->settle();
   }
-  /// No folder can be made there.
+  /// Makes the creation of the checkpoint's folder fail.
   void block(std::int64_t step) const {
     fs::create_directories(folder());
     std::ofstream(folder() / checkpoint::folder_name({step, 0})) << "in the way";
@@ -104,7 +104,7 @@ TEST_CASE("a save is committed once its listeners have what was told before it")
   saving.run.heartbeat.told = 3;
   saving.run.heartbeat.heard = 2;
   saving.save(3);
-  saving.run.heartbeat.told = 9;  // behind it
+  saving.run.heartbeat.told = 9;  // after the save
   const fs::path part =
       checkpoint::Store::part(saving.folder() / checkpoint::folder_name({3, 0}), 0);
   while (!fs::exists(part)) std::this_thread::yield();

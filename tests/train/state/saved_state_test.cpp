@@ -20,7 +20,7 @@ std::vector<StateTensor> state(float weight, float buffer) {
           {"model/b", torch::full({4}, buffer), true}};
 }
 
-/// A checkpoint of so many ranks, whose buffers hold the rank.
+/// Saves a checkpoint of `ranks` ranks whose buffers hold the rank.
 std::filesystem::path save(const TempFolder& folder, int ranks) {
   checkpoint::Store store(folder.path());
   const auto path = store.begin({.global_step = 7});
@@ -90,7 +90,7 @@ TEST_CASE("a rank may lack what others own, and nothing else") {
   TempFolder folder;
   const train::SavedState saved(save(folder, 2), {0, 2});
   auto own = state(0, 0);
-  own.erase(own.begin());  // model/w is another one's
+  own.erase(own.begin());  // another rank owns model/w
   CHECK_THROWS_WITH(saved.copy_into(own), Contains("'model/w' is in the checkpoint"));
   CHECK_THROWS_WITH(saved.copy_into(own, {"model/x", "optimizer/"}), Contains("'model/w'"));
   CHECK_NOTHROW(saved.copy_into(own, {"model/x", "model/w"}));

@@ -9,7 +9,7 @@ using namespace trainctl;
 
 namespace {
 
-/// The file of a FakeModel: weight [3, 6], bias [3], batches.
+/// Saves a file with the tensors of a FakeModel: weight [3, 6], bias [3], batches.
 std::filesystem::path saved(const TempFolder& folder, const at::Tensor& weight,
                             const at::Tensor& bias) {
   train::save_weights(folder / "w.safetensors",

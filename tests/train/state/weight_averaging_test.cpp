@@ -11,7 +11,7 @@ namespace {
 
 train::Averaging ema(double decay) { return {decay, {1}, 0}; }
 
-/// The average after the model's weight was each of `values` in turn.
+/// Returns the average after the model's weight had each of `values` in turn.
 double average_of(const train::Averaging& options, const std::vector<double>& values,
                   std::int64_t steps_per_epoch) {
   FakeModel model;
@@ -43,7 +43,7 @@ TEST_CASE("EMA: the decay warms up with the number of updates") {
   CHECK(average_of(warm, {2}, 1) == Approx(2));
   CHECK(average_of(warm, {2, 4}, 1) == Approx(after_two));
   CHECK(average_of(warm, {2, 4, 8}, 1) == Approx(third * after_two + (1 - third) * 8));
-  warm.every_n_steps = {2};  // updates count, not steps
+  warm.every_n_steps = {2};  // counts updates, not steps
   CHECK(average_of(warm, {1, 2, 3, 4}, 1) == Approx(after_two));
 }
 

@@ -8,12 +8,12 @@ using namespace trainctl;
 
 namespace {
 
-/// Counts what it is asked for; a recording may fail.
+/// Logs the calls; a capture may fail.
 class FakeGraph final : public device::StepGraph {
  public:
   struct Log {
     std::string calls;
-    std::exception_ptr refuses;  // thrown by a recording, after the work
+    std::exception_ptr refuses;  // thrown by a capture, after the work
     bool gone = false;
   };
   explicit FakeGraph(Log& log) : log_(log) {}
@@ -118,14 +118,14 @@ TEST_CASE("a step that cannot be recorded is taken all the same, and the reason 
         std::make_exception_ptr(Error(ErrorKind::resource, "operation not permitted"));
   }
   steps.take(3);
-  CHECK(steps.graph.calls == "rssss");  // recorded, then taken thrice
+  CHECK(steps.graph.calls == "rssss");  // captured, then run three times
   CHECK(steps.graph.gone);
   REQUIRE(steps.told.size() == 1);
   CHECK_THAT(steps.told.front(),
              Contains("could not be recorded") && EndsWith("operation not permitted"));
   steps.timer.begin_epoch();
   steps.take(1);
-  CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer goes on
+  CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer continues
 }
 
 TEST_CASE("a step that is insisted on and cannot be recorded is an error of the configuration") {
@@ -162,7 +162,7 @@ TEST_CASE("a graph that was dropped is repeated no more") {
 
 namespace {
 
-/// A run of fakes as the trainer would see it on one GPU.
+/// A fake run as the trainer would see it on one GPU.
 struct Wish {
   FakeRun run;
   train::Options options;
@@ -262,7 +262,7 @@ TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
 TEST_CASE("a run on a CPU takes its steps as ever where graphs are asked for") {
   FakeRun plain;
   FakeRun asked;
-  asked.optimizer.repeatable = true;  // nothing speaks against it, but a CPU has no graph
+  asked.optimizer.repeatable = true;  // no obstacle, but a CPU has no graphs
   asked.options.cuda_graphs = {};
   CHECK(asked.run().parameter_digest == plain.run().parameter_digest);
   CHECK(asked.all<events::Warning>().empty());

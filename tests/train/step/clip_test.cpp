@@ -17,7 +17,7 @@ std::vector<at::Tensor> with_gradients(double scale) {
                                      torch::zeros({1}, torch::requires_grad())};
   parameters[0].mutable_grad() = torch::arange(6, torch::kFloat).view({2, 3}) * scale;
   parameters[1].mutable_grad() = torch::arange(4, torch::kFloat) * -scale;
-  return parameters;  // the third has none
+  return parameters;  // the third has no gradient
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ using train::ForwardOptions;
 
 namespace {
 
-/// Notes in what form it computes.
+/// Records the dtype in which it computes, and whether its inputs are channels-last.
 struct Probe final : stage::Model {
   at::Tensor weight = torch::randn({5, 3, 2, 2}).requires_grad_();
   at::Tensor bias = torch::zeros({5}, torch::requires_grad());

@@ -6,7 +6,7 @@ using namespace trainctl;
 
 namespace {
 
-/// Ignores one label of the three.
+/// Ignores one of the three labels.
 struct IgnoringLoss final : stage::Loss {
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor counted = targets.ne(1);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// '?' stands for any byte.
+/// '?' matches any byte.
 struct Format {
   std::string_view first_bytes;
   std::unique_ptr<FormatDecoder> (*make)(const DecodeLimits& limits);

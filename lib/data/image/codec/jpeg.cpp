@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h needs it first
+#include <cstdio>  // jpeglib.h requires it
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -16,14 +16,14 @@
 namespace trainctl::data {
 namespace {
 
-/// How calls of libjpeg fail: they leave by a jump, with a message. Warnings are failures too: the
-/// data is damaged. What libjpeg calls back knows the first member.
+/// Error handlers for libjpeg that leave the library by longjmp() with a message. Warnings are
+/// treated as errors, because they mean damaged data. libjpeg passes a pointer to the first member.
 struct JpegErrors {
   jpeg_error_mgr base{};
   std::jmp_buf jump{};
   std::array<char, JMSG_LENGTH_MAX> message{};
 
-  /// For the `err` of a libjpeg object, which must not outlive this.
+  /// Returns the `err` of a libjpeg object, which must not outlive this object.
   jpeg_error_mgr* handlers() {
     jpeg_std_error(&base);
     base.error_exit = [](j_common_ptr info) { leave(info); };
@@ -34,7 +34,8 @@ struct JpegErrors {
     return &base;
   }
 
-  /// Whether calls of libjpeg came to their end. They may leave by a jump: `body` must own nothing.
+  /// Runs calls of libjpeg and returns whether they succeeded. They may leave by longjmp(), so
+  /// `body` must not own anything.
   template <class Body>
   [[nodiscard]] bool done(const Body& body) {
     if (setjmp(jump) != 0) return false;
@@ -44,7 +45,7 @@ struct JpegErrors {
 
   static JpegErrors& of(j_common_ptr info) { return *reinterpret_cast<JpegErrors*>(info->err); }
 
-  /// Leaves with a message of ours.
+  /// Leaves libjpeg with a custom message.
   template <class... Values>
   [[noreturn]] void leave_with(fmt::format_string<Values...> text, Values&&... values) {
     *fmt::format_to_n(message.data(), message.size() - 1, text, std::forward<Values>(values)...)
@@ -60,8 +61,8 @@ struct JpegErrors {
   }
 };
 
-// Upsampling looks at its neighbors: so many pixels more, and those of the box are as in the whole
-// image.
+// Upsampling reads neighboring pixels. With this margin, the pixels of the box are the same as in a
+// full decode.
 constexpr std::int64_t kMargin = 2;
 
 std::uint8_t times(std::uint8_t ink, std::uint8_t black) {
@@ -85,8 +86,8 @@ class JpegDecoder final : public FormatDecoder {
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   ImageShape open(std::span<const std::byte> file) override {
-    // jpeg_abort_decompress() would keep the tables of the last file, and a file without tables
-    // would be decoded by them.
+    // jpeg_abort_decompress() would keep the tables of the previous file, and a file without tables
+    // would be decoded with them.
     jpeg_destroy_decompress(&info_);
     guard([&] {
       jpeg_create_decompress(&info_);
@@ -111,7 +112,7 @@ class JpegDecoder final : public FormatDecoder {
       jpeg_start_decompress(&info_);
       read_box(box, out);
       if (reading == Reading::needed_part) return jpeg_abort_decompress(&info_);
-      // Skipping to the very end would not look at what is skipped.
+      // Skipping all lines to the end would not verify the skipped data.
       if (info_.output_scanline + 1 < info_.output_height)
         jpeg_skip_scanlines(&info_, info_.output_height - 1 - info_.output_scanline);
       read_rows(info_.output_height);
@@ -120,7 +121,7 @@ class JpegDecoder final : public FormatDecoder {
   }
 
  private:
-  /// Runs calls of libjpeg, which leaves them by a jump: `body` must own nothing.
+  /// Runs calls of libjpeg, which may leave by longjmp(): `body` must not own anything.
   template <class Body>
   void guard(const Body& body) {
     if (errors_.done(body)) return;
@@ -128,7 +129,7 @@ class JpegDecoder final : public FormatDecoder {
     throw Error(ErrorKind::data, fmt::format("damaged JPEG: {}", errors_.message.data()));
   }
 
-  /// Refuses what its header promises but the file cannot hold, and what would take long to decode.
+  /// Rejects headers that claim more than the file can hold, and files that are slow to decode.
   void check_work(std::span<const std::byte> file) {
     check_extents(info_.image_height, info_.image_width, limits_);
     std::int64_t blocks = 0;
@@ -191,9 +192,9 @@ std::unique_ptr<FormatDecoder> make_jpeg_decoder(const DecodeLimits& limits) {
   return std::make_unique<JpegDecoder>(limits);
 }
 
-// Markers: FF and a code. FF 00 is an FF among the compressed data; D0 to D7 divide it; all others
-// but 01, D8 and D9 begin a segment with its length, whose content (a thumbnail, say) may look like
-// markers.
+// A marker is FF and a code. FF 00 is an escaped FF in the compressed data; D0 to D7 are restart
+// markers; all others except 01, D8 and D9 start a segment with a length. Segments are skipped,
+// because their content (such as a thumbnail) may contain marker bytes.
 std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most) {
   constexpr std::byte kMarker{0xFF};
   const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(file[i]); };
@@ -224,7 +225,7 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 16;
 
-/// What libjpeg calls back; its first member is what it knows.
+/// The output of libjpeg, which passes a pointer to the first member to its callbacks.
 struct Destination {
   jpeg_destination_mgr base;
   std::array<JOCTET, kPiece> piece;
@@ -237,7 +238,7 @@ void begin_piece(j_compress_ptr info) {
   to->base.free_in_buffer = to->piece.size();
 }
 
-// No exception may pass through libjpeg.
+// Exceptions must not propagate through libjpeg.
 void take_bytes(j_compress_ptr info, const Destination& from, std::size_t count) {
   const auto* bytes = reinterpret_cast<const std::byte*>(from.piece.data());
   bool taken = false;
@@ -268,8 +269,8 @@ void count_scans(j_common_ptr info) {
   JpegErrors::of(info).leave_with("it has more than {} scans", kMostScans);
 }
 
-/// One libjpeg object of each direction, as far as they were made. Calls leave by a jump: what runs
-/// in guard() must own nothing.
+/// Owns a decompression and a compression object of libjpeg. Calls may leave by longjmp(), so code
+/// in guard() must not own anything.
 class Jpeg {
  public:
   explicit Jpeg(std::vector<std::byte>& out) {
@@ -313,7 +314,7 @@ bool begins_with(const jpeg_marker_struct& marker, std::string_view text) {
          std::memcmp(marker.data, text.data(), text.size()) == 0;
 }
 
-/// All markers of the input but those that libjpeg has written itself.
+/// Copies all markers of the input except those that libjpeg has already written.
 void copy_markers(jpeg_decompress_struct& from, jpeg_compress_struct& to) {
   using namespace std::string_view_literals;
   for (const jpeg_marker_struct* marker = from.marker_list; marker != nullptr;
@@ -380,7 +381,7 @@ std::vector<std::byte> write_jpeg(const ImageView& image, int quality) {
     jpeg.write.optimize_coding = TRUE;
     jpeg_start_compress(&jpeg.write, TRUE);
     for (std::int64_t y = 0; y < image.shape.height; ++y) {
-      JSAMPROW row = const_cast<JSAMPROW>(image.row(y));  // libjpeg reads it only
+      JSAMPROW row = const_cast<JSAMPROW>(image.row(y));  // libjpeg only reads it
       jpeg_write_scanlines(&jpeg.write, &row, 1);
     }
     jpeg_finish_compress(&jpeg.write);

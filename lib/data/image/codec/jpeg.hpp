@@ -5,25 +5,26 @@
 
 namespace trainctl::data {
 
-/// JPEG by libjpeg-turbo: baseline and progressive; gray, YCbCr, RGB, CMYK and YCCK (the latter two
-/// as Adobe stores them: inverted). As torchvision's ImageFolder and decode_image() do, it leaves
-/// an EXIF orientation alone. Every warning of the library is an error, and the file must have its
-/// end marker. Only the part of the box is transformed, upsampled and converted, with the same
-/// bytes as from the whole image.
+/// Returns a JPEG decoder on libjpeg-turbo: baseline and progressive; gray, YCbCr, RGB, CMYK and
+/// YCCK (the last two inverted, as Adobe stores them). Like torchvision's ImageFolder and
+/// decode_image(), it ignores the EXIF orientation. Warnings of the library are errors, and the end
+/// marker is required. It transforms, upsamples and converts only the requested box, with the same
+/// bytes as a full decode.
 std::unique_ptr<FormatDecoder> make_jpeg_decoder(const DecodeLimits& limits);
 
-/// The scans a JPEG file holds, without decoding any; it stops counting above `most`.
+/// Returns the number of scans without decoding any; stops counting above `most`.
 std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most);
 
-/// A JPEG file of a gray or RGB image: baseline, 4:2:0, optimized Huffman tables, as libjpeg's
-/// `quality` (1-100) has it.
+/// Returns a baseline JPEG file of a gray or RGB image: 4:2:0, optimized Huffman tables, libjpeg's
+/// `quality` (1-100).
 std::vector<std::byte> write_jpeg(const ImageView& image, int quality);
 
-/// The same picture as a baseline file, to the last coefficient and with its application markers;
-/// empty where the file is baseline already. Throws Error(data) where it is damaged.
+/// Losslessly converts a file to baseline, with the same coefficients and application markers.
+/// Returns an empty vector when the file already is baseline. Throws Error(data) when it is
+/// damaged.
 std::vector<std::byte> baseline_jpeg(std::span<const std::byte> file);
 
-/// Whether the first bytes are a JPEG's.
+/// Returns whether the first bytes are the JPEG signature.
 bool is_jpeg(std::span<const std::byte> file);
 
 }  // namespace trainctl::data

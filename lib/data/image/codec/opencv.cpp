@@ -15,7 +15,7 @@ namespace {
 
 enum class ByteOrder { little, big };
 
-/// Numbers within a file; one beyond its end is Error(data).
+/// Reads numbers from a file. An offset after its end is Error(data).
 class HeaderBytes {
  public:
   HeaderBytes(std::span<const std::byte> file, ByteOrder order) : file_(file), order_(order) {}
@@ -62,7 +62,7 @@ constexpr std::uint32_t kUncompressed = 1;
 constexpr std::uint32_t kFloat = 3;
 constexpr std::uint32_t kMostBits = 16;
 
-/// The entries of the first page that count here: tag, type, count and value, 12 bytes each.
+/// The relevant entries of the first page: tag, type, count and value, 12 bytes each.
 class Page {
  public:
   explicit Page(const HeaderBytes& file) : file_(file) {
@@ -70,7 +70,7 @@ class Page {
     for (std::uint32_t i = 0; i < file.number(page, 2); ++i) add(page + 2 + std::size_t{12} * i);
   }
 
-  /// Where the lower 16 bits of the only value of a tag lie; 0: there is none.
+  /// Returns the offset of the lower 16 bits of a tag's only value, or 0 without such a value.
   [[nodiscard]] std::size_t value_at(Tag tag) const {
     const std::size_t entry = entries_[index_of(tag)];
     if (entry == 0 || count(entry) != 1) return 0;
@@ -83,7 +83,7 @@ class Page {
            static_cast<int>(tag), count(entry));
     return file_.number(entry + 8, bytes_of(entry));
   }
-  /// The first of a list, which lies elsewhere where it is longer than four bytes.
+  /// Returns the first value of a list, which is stored elsewhere if longer than four bytes.
   [[nodiscard]] std::uint32_t first(Tag tag, std::uint32_t otherwise) const {
     const std::size_t entry = entries_[index_of(tag)];
     if (entry == 0 || count(entry) == 0) return otherwise;
@@ -93,7 +93,7 @@ class Page {
   }
 
  private:
-  /// The place of a tag among those that count; beyond them for any other.
+  /// Returns the index of a tag among the relevant tags, or their number for any other tag.
   static std::size_t index_of(std::uint32_t tag) {
     std::size_t i = 0;
     while (i < kTags.size() && kTags[i] != tag) ++i;
@@ -118,17 +118,17 @@ class Page {
   std::array<std::size_t, kTags.size()> entries_{};
 };
 
-/// What the header of a WebP, BMP or TIFF file says about its pixels.
+/// The properties of a WebP, BMP or TIFF image that its header claims.
 struct ClaimedImage {
-  Extents stored;       // of the pixels as they lie in the file
-  int orientation = 1;  // a TIFF's, 1 to 8: how they are to be turned
+  Extents stored;       // size of the stored pixels
+  int orientation = 1;  // TIFF orientation, 1 to 8
   bool is_tiff = false;
-  /// Where a TIFF has numbers of 16 bits that stand in the way of its plain pixels unless they are
-  /// 1: to be turned, to be multiplied by alpha. 0: nowhere.
+  /// Offsets of the 16-bit TIFF values for orientation and associated alpha, which must be 1 for
+  /// plain pixels. 0: the value is absent or already plain.
   std::array<std::size_t, 2> not_plain_at{};
 };
 
-/// Throws Error(data) where uncompressed rows of so many bytes do not fit into a file.
+/// Throws Error(data) when uncompressed rows of that many bytes do not fit into a file.
 void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
                 std::size_t file_bytes) {
   ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
@@ -179,7 +179,7 @@ Extents webp_extents(const HeaderBytes& header) {
   return {header.number(28, 2) & 0x3FFF, header.number(26, 2) & 0x3FFF};
 }
 
-/// Rows of pixels without compression fill words of 4 bytes.
+/// Uncompressed rows are padded to multiples of 4 bytes.
 void check_bmp_rows(const Extents& image, std::uint32_t bits, std::size_t file_bytes) {
   const auto width = static_cast<std::uint64_t>(image.width);
   check_size("BMP", image, (width * bits + 31) / 32 * 4, file_bytes);
@@ -195,7 +195,7 @@ Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
     image = {header.number(20, 2), header.number(18, 2)};
     bits = header.number(24, 2);
   } else {
-    // A height below 0: from top to bottom.
+    // A negative height means that rows are stored top to bottom.
     image = {std::abs(std::int64_t{static_cast<std::int32_t>(header.number(22, 4))}),
              static_cast<std::int32_t>(header.number(18, 4))};
     bits = header.number(28, 2);
@@ -206,8 +206,8 @@ Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
   return image;
 }
 
-/// Reads a header, tiles included. Throws Error(data) where it is damaged, goes beyond the limits
-/// or claims more pixels than an uncompressed file can hold.
+/// Parses a header, including tiles. Throws Error(data) when it is damaged, exceeds the limits or
+/// claims more pixels than an uncompressed file can hold.
 ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& limits) {
   const HeaderBytes little(file, ByteOrder::little);
   ClaimedImage claim;
@@ -224,7 +224,7 @@ ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& l
   return tiff_claim(little.holds(0, "II") ? little : big, limits);
 }
 
-// OpenCV's own limit, which it reads when it is loaded, stands behind what the headers claim.
+// OpenCV reads this limit while it is loaded. It is a second safeguard after the header checks.
 OpencvDecode load() {
   ::setenv("OPENCV_IO_MAX_IMAGE_PIXELS", std::to_string(kMostPixels).c_str(), 1);
   const char* cause = nullptr;
@@ -275,8 +275,8 @@ class OpencvDecoder final : public FormatDecoder {
   }
 
  private:
-  /// The file, or a copy that says its pixels are plain: some versions of OpenCV turn a TIFF, and
-  /// libtiff multiplies by alpha.
+  /// Returns the file, or a copy that declares its pixels plain: some versions of OpenCV rotate a
+  /// TIFF, and libtiff premultiplies by alpha.
   std::span<const std::byte> plain_file() {
     if (claim_.not_plain_at == std::array<std::size_t, 2>{}) return file_;
     copy_.assign(file_.begin(), file_.end());

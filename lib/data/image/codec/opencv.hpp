@@ -4,22 +4,23 @@
 
 namespace trainctl::data {
 
-/// WebP, BMP and TIFF (its first page) by OpenCV, always decoded whole. As Pillow's convert("RGB"):
-/// alpha is dropped, and a TIFF is turned as its orientation says; but of 16 bits a gray TIFF keeps
-/// the upper 8, which Pillow clips to white. OpenCV and its hundred libraries are loaded
-/// when the first such file comes, from libtrainctl_opencv.so next to the program: linked, they
-/// would cost every start 0.2 s.
+/// Returns a decoder for WebP, BMP and TIFF (its first page) on OpenCV, which always decodes whole
+/// images. Like Pillow's convert("RGB"), it drops alpha and applies the orientation of a TIFF.
+/// Unlike Pillow, which clips 16-bit gray to white, it keeps the upper 8 bits. OpenCV is loaded on
+/// first use, from libtrainctl_opencv.so next to the program: linking OpenCV and its hundred
+/// libraries would add 0.2 s to every start.
 std::unique_ptr<FormatDecoder> make_opencv_decoder(const DecodeLimits& limits);
 
-// The one door of libtrainctl_opencv.so.
+// The entry points of libtrainctl_opencv.so.
 
 constexpr const char* kOpencvLibrary = "libtrainctl_opencv.so";
 constexpr const char* kOpencvSymbol = "trainctl_opencv_decode_2";
 constexpr const char* kOpencvVersionSymbol = "trainctl_opencv_version";
 
+/// The result of decoding; `other_extents` means that the size differs from the header's.
 enum class OpencvVerdict { sound, damaged, unsupported, other_extents };
 
-/// A file, the extents its header claims and memory for so many RGB pixels.
+/// A file, the extents from its header, and memory for that many RGB pixels.
 struct OpencvImage {
   const std::byte* bytes = nullptr;
   std::size_t size = 0;

@@ -14,8 +14,7 @@ namespace {
 
 thread_local bool silent = false;
 
-/// OpenCV writes to std::cerr what it does not like about a file: of the threads that are decoding
-/// nothing comes through.
+/// Suppresses the messages about damaged files that OpenCV prints to std::cerr in decoding threads.
 class Muffler final : public std::streambuf {
  public:
   explicit Muffler(std::streambuf* next) : next_(next) {}
@@ -38,15 +37,15 @@ class Muffler final : public std::streambuf {
 bool make_quiet() {
   cv::setNumThreads(1);
   cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
-  std::cerr.rdbuf(new Muffler(std::cerr.rdbuf()));  // never freed: std::cerr outlives everything
+  std::cerr.rdbuf(new Muffler(std::cerr.rdbuf()));  // leaked: std::cerr outlives everything
   return true;
 }
 
-/// The 8 bits of a sample that count.
+/// Returns the upper 8 bits of a sample.
 std::uint8_t upper(std::uint8_t sample) { return sample; }
 std::uint8_t upper(std::uint16_t sample) { return static_cast<std::uint8_t>(sample >> 8); }
 
-/// Gray, BGR or BGR with alpha as RGB.
+/// Converts gray, BGR or BGRA to RGB.
 template <class Sample>
 void copy_as_rgb(const cv::Mat& from, std::uint8_t* out) {
   const int channels = from.channels();

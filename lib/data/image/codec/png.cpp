@@ -17,7 +17,7 @@
 namespace trainctl::data {
 namespace {
 
-// Deflate's densest code: 258 bytes for two bits.
+// The densest deflate code emits 258 bytes for two bits.
 constexpr std::uint64_t kMostInflation = 1032;
 
 /// A PNG file whose header has been read.
@@ -33,7 +33,7 @@ struct PngFile {
   PngFile(const PngFile&) = delete;
   PngFile& operator=(const PngFile&) = delete;
 
-  /// Runs calls of libpng, which leaves them by a jump: `body` must own nothing.
+  /// Runs calls of libpng, which may leave by longjmp(): `body` must not own anything.
   template <class Body>
   void guard(const Body& body) {
     if (setjmp(png_jmpbuf(png)) != 0) fail();
@@ -59,7 +59,7 @@ struct PngFile {
     png_set_read_fn(png, this, on_read);
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // open() has checked the product
     png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    // Unknown chunks are of no use here, and often odd.
+    // Unknown chunks are not needed and often malformed.
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png, info);
     png_set_expand(png);
@@ -96,15 +96,15 @@ struct PngFile {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::array<char, 128> message{};
-  std::vector<std::uint8_t> pixels;  // a row, or all of an interlaced image
+  std::vector<std::uint8_t> pixels;  // one row, or a whole interlaced image
 };
 
 class PngDecoder final : public FormatDecoder {
  public:
   explicit PngDecoder(const DecodeLimits& limits) : limits_(limits) {}
 
-  // The header has its place: 8 bytes of signature, length and name of the chunk, then width,
-  // height, depth and color.
+  // The header has a fixed position: 8 bytes of signature, length and name of the chunk, then
+  // width, height, depth and color.
   ImageShape open(std::span<const std::byte> file) override {
     constexpr std::size_t kHeader = 33;
     ENSURE(data, file.size() >= kHeader,
@@ -176,7 +176,7 @@ std::string png_of(const ImageView& image) {
   file.width = static_cast<png_uint_32>(image.shape.width);
   file.height = static_cast<png_uint_32>(image.shape.height);
   file.format = image.shape.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  // Slower settings save a fifth of the bytes for twice the time.
+  // Slower settings save a fifth of the bytes but take twice the time.
   file.flags = PNG_IMAGE_FLAG_FAST;
   std::string bytes(PNG_IMAGE_PNG_SIZE_MAX(file), '\0');
   png_alloc_size_t size = bytes.size();

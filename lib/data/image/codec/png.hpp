@@ -8,16 +8,16 @@
 
 namespace trainctl::data {
 
-/// PNG by libpng: gray, RGB and palette of 1 to 16 bits, with or without alpha, also interlaced. As
-/// Pillow's convert("RGB"): of 16 bits the upper 8 count, and alpha is dropped; but gray of 16 bits
-/// is treated likewise, which Pillow clips to white. Every warning of the library and every wrong
-/// checksum is an error, and the file must have its end chunk.
+/// Returns a PNG decoder on libpng: gray, RGB and palette, 1 to 16 bits, with or without alpha,
+/// also interlaced. Like Pillow's convert("RGB"), it drops alpha and keeps the upper 8 of 16 bits,
+/// also for 16-bit gray, which Pillow clips to white. Warnings of the library and wrong checksums
+/// are errors, and the end chunk is required.
 std::unique_ptr<FormatDecoder> make_png_decoder(const DecodeLimits& limits);
 
-/// Writes an image of 1 or 3 channels as a PNG file, all of it or nothing. Throws Error(resource).
+/// Atomically writes an image of 1 or 3 channels as a PNG file. Throws Error(resource).
 void write_png(const std::filesystem::path& path, const ImageView& image);
 
-/// The bytes of such a file.
+/// Returns the content of such a file.
 std::string png_of(const ImageView& image);
 
 }  // namespace trainctl::data

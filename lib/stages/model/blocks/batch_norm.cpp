@@ -25,12 +25,12 @@
 namespace trainctl::stages {
 namespace {
 
-/// Mean and variance of each channel over the rows of all ranks that count, exact however they are
-/// spread.
+/// Mean and variance of each channel over the rows of all ranks that have rows, exact however the
+/// rows are distributed.
 struct BatchStatistics {
   at::Tensor mean;   // float32 [channels]
-  at::Tensor var;    // float32 [channels]: the mean square, not yet unbiased
-  at::Tensor count;  // float64, 0-d: values of a channel
+  at::Tensor var;    // float32 [channels]: the biased variance
+  at::Tensor count;  // float64, 0-d: number of values per channel
 };
 
 struct Affine {
@@ -42,14 +42,14 @@ struct Affine {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// All but the channels.
+/// Returns all dimensions but the channels.
 std::vector<std::int64_t> reduced(const at::Tensor& x) {
   std::vector<std::int64_t> dims{0};
   for (std::int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
   return dims;
 }
 
-/// [channels] beside x.
+/// Reshapes [channels] so that it broadcasts against x.
 at::Tensor beside(const at::Tensor& of_channels, const at::Tensor& x) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape[1] = of_channels.size(0);
@@ -62,11 +62,11 @@ struct Ranks : torch::CustomClassHolder {
 };
 
 struct Sums {
-  at::Tensor dy;   // [channels]: of the gradient
-  at::Tensor dot;  // [channels]: of the gradient times the centered input
+  at::Tensor dy;   // [channels]: sum of the gradient
+  at::Tensor dot;  // [channels]: sum of the gradient times the centered input
 };
 
-/// The means over all ranks of what each has summed.
+/// Returns the sums over all ranks divided by `count`.
 Sums averaged(const Sums& own, const at::Tensor& count, const stage::BatchOfRanks& ranks) {
   at::Tensor both = at::cat({own.dy, own.dot}).to(at::kDouble);
   if (!ranks.counts) both.zero_();
@@ -77,7 +77,7 @@ Sums averaged(const Sums& own, const at::Tensor& count, const stage::BatchOfRank
 }
 
 struct Normalize : torch::autograd::Function<Normalize> {
-  // NOLINTNEXTLINE(readability-function-size): libtorch hands an argument to each input
+  // NOLINTNEXTLINE(readability-function-size): libtorch passes each input as an argument
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& var,
                             const at::Tensor& count, double eps,
@@ -103,14 +103,14 @@ struct Normalize : torch::autograd::Function<Normalize> {
       const Sums all = averaged(own, saved[4], ranks);
       centered.mul_(beside(inverse.square() * all.dot, x));
       dx = (dy - beside(all.dy, x)).sub_(centered).mul_(beside(inverse * weight, x));
-      if (!ranks.counts) dx.zero_();  // no statistics depend on it
+      if (!ranks.counts) dx.zero_();  // the statistics do not depend on this rank's rows
       dx = dx.to(x.scalar_type());
     }
     return {dx, own.dot * inverse, own.dy, {}, {}, {}, {}, {}};
   }
 };
 
-/// One exchange. x: [N, channels, ...].
+/// Computes the statistics with one all-reduce. x: [N, channels, ...].
 BatchStatistics batch_statistics(const at::Tensor& x, const stage::BatchOfRanks& ranks) {
   const at::NoGradGuard guard;
   const std::int64_t channels = x.size(1);
@@ -132,9 +132,9 @@ BatchStatistics batch_statistics(const at::Tensor& x, const stage::BatchOfRanks&
   return {mean.to(at::kFloat), var.clamp_min(0).to(at::kFloat), count};
 }
 
-/// x normalized by those statistics. The backward pass takes them for what they are, functions of
-/// the rows of all ranks, and exchanges two sums a channel. Gradients of weight and bias are those
-/// of this rank's rows.
+/// Normalizes x by the statistics. The backward pass treats them as functions of the rows of all
+/// ranks and all-reduces two sums per channel. The gradients of weight and bias are those of this
+/// rank's rows.
 at::Tensor normalize_over_ranks(const at::Tensor& x, const Affine& affine,
                                 const BatchStatistics& statistics,
                                 const stage::BatchOfRanks& ranks) {
@@ -156,7 +156,7 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode
   ENSURE(config, x_nchw.numel() > x_nchw.size(1),
          "batch normalization needs more than one value a channel, and a batch of one image leaves "
          "1x1 of it here: set loader.drop_last=true, or take larger batches or images");
-  if (stage::is_recomputing()) return normalized({}, {});  // the averages have this batch already
+  if (stage::is_recomputing()) return normalized({}, {});  // already counted
   num_batches_tracked.add_(1);
   return normalized(running_mean, running_var);
 }

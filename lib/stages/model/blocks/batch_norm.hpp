@@ -11,8 +11,8 @@ struct NormOptions {
   double momentum = 0.1;  // of the running averages
 };
 
-/// nn.BatchNorm2d (Ioffe & Szegedy 2015): in training the statistics of the batch, which also go
-/// into the running averages; in evaluation, and where its weight is frozen, those averages. Keeps
+/// nn.BatchNorm2d (Ioffe & Szegedy 2015): training uses the statistics of the batch and updates the
+/// running averages; evaluation, and a layer with a frozen weight, use the running averages. Keeps
 /// the memory format of x.
 struct BatchNorm2d {
   at::Tensor weight;               // [channels]
@@ -22,14 +22,15 @@ struct BatchNorm2d {
   at::Tensor num_batches_tracked;  // int64, 0-d
   NormOptions options;
 
-  /// Throws Error(config) in training where a channel has one value only: it has no variance.
+  /// Throws Error(config) in training if a channel has only one value, and so no variance.
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 
-  /// In training, where stage::batch_of_ranks() says so: with the statistics of all ranks' rows,
-  /// which leaves the same running averages on each of them.
+  /// Normalizes by the statistics of all ranks' rows, in training if stage::batch_of_ranks() has a
+  /// sum. All ranks get the same running averages.
   [[nodiscard]] at::Tensor over_ranks(const at::Tensor& x_nchw) const;
 };
 
+/// Creates a layer with weight 1, bias 0, mean 0 and variance 1.
 BatchNorm2d make_batch_norm2d(const Scope& scope, std::int64_t channels, NormOptions options = {});
 
 }  // namespace trainctl::stages

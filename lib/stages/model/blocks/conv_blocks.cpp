@@ -19,7 +19,7 @@
 namespace trainctl::stages {
 
 at::Tensor apply(Nonlinearity nonlinearity, at::Tensor x) {
-  // The gradients of hardswish and silu need x: autograd would copy it before overwriting it.
+  // The gradients of hardswish and silu need x, so autograd would copy it before an in-place call.
   const bool needs_x = at::GradMode::is_enabled();
   switch (nonlinearity) {
     case Nonlinearity::none: return x;

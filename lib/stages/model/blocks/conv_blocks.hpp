@@ -11,10 +11,10 @@
 
 namespace trainctl::stages {
 
-/// What follows a normalization in the convolutional networks.
+/// The activation after a normalization in convolutional networks.
 enum class Nonlinearity { none, relu, relu6, hardswish, silu };
 
-/// The caller gives x away: it is overwritten where that saves memory.
+/// Overwrites x if that saves memory; the caller must not use x afterward.
 at::Tensor apply(Nonlinearity nonlinearity, at::Tensor x);
 
 struct ConvNormPlan {
@@ -23,7 +23,7 @@ struct ConvNormPlan {
   NormOptions norm = {};
 };
 
-/// A convolution, its batch normalization and what follows: torchvision's Conv2dNormActivation.
+/// torchvision's Conv2dNormActivation: a convolution, its batch normalization and an activation.
 struct ConvNorm {
   Conv2d conv;
   BatchNorm2d norm;
@@ -32,9 +32,9 @@ struct ConvNorm {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 };
 
-/// Convolution and normalization lie in scopes of their own, as "conv1" and "bn1".
+/// Creates convolution and normalization in separate scopes such as "conv1" and "bn1".
 ConvNorm make_conv_norm(const Scope& conv, const Scope& norm, const ConvNormPlan& plan);
-/// As a Sequential of torchvision: "0" and "1".
+/// Creates them as "0" and "1" like torchvision's Sequential.
 ConvNorm make_conv_norm(const Scope& scope, const ConvNormPlan& plan);
 
 enum class Gate { sigmoid, hardsigmoid };
@@ -47,24 +47,24 @@ struct SqueezePlan {
 };
 
 /// Squeeze-and-excitation (Hu et al. 2017): scales each channel by a gate that two 1x1 convolutions
-/// make from the means of all channels. The names are torchvision's and timm's: "fc1", "fc2".
+/// compute from the channel means. The names follow torchvision and timm: "fc1", "fc2".
 struct SqueezeExcitation {
   Conv2d fc1;
   Conv2d fc2;
   Nonlinearity nonlinearity = Nonlinearity::relu;
   Gate gate = Gate::sigmoid;
 
-  /// The caller gives x away: outside training it is scaled in place.
+  /// Scales x in place outside of training; the caller must not use x afterward.
   [[nodiscard]] at::Tensor operator()(at::Tensor x_nchw) const;
 };
 
 SqueezeExcitation make_squeeze_excitation(const Scope& scope, const SqueezePlan& plan);
 
-/// The mean of each channel, [N, C]: what AdaptiveAvgPool2d(1) and flatten give.
+/// Returns the mean of each channel, [N, C], like AdaptiveAvgPool2d(1) and flatten.
 at::Tensor global_average(const at::Tensor& x_nchw);
 
-/// A number of channels scaled by a width, rounded to a multiple of 8 as torchvision does: never
-/// more than a tenth below what was asked.
+/// Rounds a scaled number of channels to a multiple of 8 like torchvision's _make_divisible: the
+/// result is never more than a tenth below `channels`.
 inline std::int64_t divisible_channels(double channels) {
   constexpr std::int64_t kDivisor = 8;
   const auto rounded = static_cast<std::int64_t>(channels + kDivisor / 2.0) / kDivisor * kDivisor;
@@ -72,9 +72,9 @@ inline std::int64_t divisible_channels(double channels) {
   return static_cast<double>(result) < 0.9 * channels ? result + kDivisor : result;
 }
 
-/// Drops whole samples of a residual branch with probability `p` and scales those that survive by
-/// 1/(1-p): torchvision's StochasticDepth in mode "row" (Huang et al. 2016), drawn from the
-/// generator of x's device. Outside training, and at p = 0, it gives x itself. `p` is in [0, 1].
+/// Drops whole samples of a residual branch with probability `p` in [0, 1] and scales the others by
+/// 1/(1-p), like torchvision's StochasticDepth in mode "row" (Huang et al. 2016). Draws from the
+/// generator of x's device. Returns x itself outside of training and for p = 0.
 at::Tensor stochastic_depth(const at::Tensor& x, double p, bool training);
 
 struct MbConvPlan {
@@ -91,7 +91,7 @@ struct MbConvPlan {
   double stochastic_depth = 0;  // probability of dropping the block for a sample
 };
 
-/// The mobile block: MBConv of EfficientNet (Tan & Le 2019), and, with other nonlinearities and
+/// The mobile block: MBConv of EfficientNet (Tan & Le 2019) and, with other nonlinearities and
 /// without squeeze-and-excitation, the inverted residuals of MobileNet (Sandler et al. 2018, Howard
 /// et al. 2019).
 struct MbConv {
@@ -105,7 +105,7 @@ struct MbConv {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
 };
 
-/// The names are torchvision's, below "block".
+/// Creates the block with torchvision's names below "block".
 MbConv make_mbconv(const Scope& scope, const MbConvPlan& plan);
 
 }  // namespace trainctl::stages

@@ -33,7 +33,8 @@ at::Tensor Conv2d::operator()(const at::Tensor& x_nchw) const {
 at::Tensor draw_weight(at::IntArrayRef shape) {
   double fan_in = 1;
   for (const std::int64_t size : shape.slice(1)) fan_in *= static_cast<double>(size);
-  // The arithmetic of torch.nn.init, step by step: the same seed gives PyTorch's bits.
+  // Follows the arithmetic of torch.nn.init step by step, so that a seed gives bit-identical
+  // weights.
   const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
   const double bound = std::sqrt(3.0) * (gain / std::sqrt(fan_in));
   return at::empty(shape, at::kFloat).uniform_(-bound, bound);
@@ -149,7 +150,7 @@ std::int64_t checked_channels(const stage::ModelContext& context,
 
 namespace {
 
-constexpr std::int64_t kLinear = 2;  // dimensions of a weight
+constexpr std::int64_t kLinear = 2;  // number of dimensions of a weight
 constexpr std::int64_t kConvolution = 4;
 
 void draw_convolution(const at::Tensor& weight) {

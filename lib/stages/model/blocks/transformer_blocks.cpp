@@ -37,7 +37,7 @@ at::Tensor MultiheadAttention::operator()(const at::Tensor& x, stage::RunMode mo
 MultiheadAttention make_multihead_attention(const Scope& scope, const AttentionPlan& plan) {
   const std::int64_t width = plan.width;
   const at::Tensor out_weight = draw_weight({width, width});
-  draw_bias(width, width);  // torch draws it, and then sets it to 0
+  draw_bias(width, width);  // torch draws the bias before it sets it to 0
   const at::Tensor in_weight = at::empty({3 * width, width}, at::kFloat);
   redraw_xavier_uniform(in_weight);
   MultiheadAttention block;
@@ -60,7 +60,7 @@ MlpBlock make_mlp_block(const Scope& scope, const MlpPlan& plan) {
   MlpBlock block;
   block.widen = make_linear(scope / 0, plan.width, plan.inner);
   block.narrow = make_linear(scope / 3, plan.inner, plan.width);
-  redraw(block.widen);  // after both were drawn: torchvision's order
+  redraw(block.widen);  // after both layers are drawn, as in torchvision
   redraw(block.narrow);
   block.dropout = plan.dropout;
   return block;

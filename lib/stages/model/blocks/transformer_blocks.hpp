@@ -12,17 +12,17 @@ enum class Mask { none, causal };
 
 struct AttentionOptions {
   std::int64_t heads = 1;
-  double dropout = 0;  // of the weights; 0 outside training
+  double dropout = 0;  // of the attention weights; 0 outside of training
   Mask mask = Mask::none;
 };
 
-/// What each place of a sequence takes from all (or, causal, from those up to itself). `qkv`: [N,
-/// T, 3 E] of queries, keys and values beside each other; returns [N, T, E].
+/// Returns the self-attention [N, T, E] of a sequence; with a causal mask each position attends
+/// only to itself and earlier ones. `qkv` is [N, T, 3 E]: queries, keys and values concatenated.
 at::Tensor self_attention(const at::Tensor& qkv, const AttentionOptions& options);
 
-/// nn.MultiheadAttention of a sequence with itself (Vaswani et al. 2017).
+/// nn.MultiheadAttention with the same input as query, key and value (Vaswani et al. 2017).
 struct MultiheadAttention {
-  Linear in_proj;  // queries, keys and values in one
+  Linear in_proj;  // queries, keys and values together
   Linear out_proj;
   std::int64_t heads = 1;
   double dropout = 0;  // of the attention weights
@@ -33,14 +33,16 @@ struct MultiheadAttention {
 
 struct AttentionPlan {
   std::int64_t width = 0;
-  std::int64_t heads = 1;  // divides the width
+  std::int64_t heads = 1;  // must divide the width
   double dropout = 0;
 };
 
-/// Draws in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias as torch does.
+/// Creates in_proj_weight, in_proj_bias, out_proj.weight and out_proj.bias, initialized as in
+/// torch.
 MultiheadAttention make_multihead_attention(const Scope& scope, const AttentionPlan& plan);
 
-/// torchvision's MLPBlock: linear, GELU, dropout, linear, dropout. The names are "0" and "3".
+/// torchvision's MLPBlock: linear, GELU, dropout, linear, dropout. The layers are named "0" and
+/// "3".
 struct MlpBlock {
   Linear widen;
   Linear narrow;
@@ -55,7 +57,7 @@ struct MlpPlan {
   double dropout = 0;
 };
 
-/// Draws the weights by xavier_uniform_ and the biases from N(0, 1e-6), as torchvision does.
+/// Initializes weights by xavier_uniform_ and biases from N(0, 1e-6), like torchvision.
 MlpBlock make_mlp_block(const Scope& scope, const MlpPlan& plan);
 
 }  // namespace trainctl::stages

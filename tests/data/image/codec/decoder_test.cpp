@@ -33,8 +33,8 @@ TEST_CASE("files of every kind have the pixels that torchvision reads") {
     const auto name = golden["name"].get<std::string>();
     INFO(name);
     if (by_opencv(name) && !with_opencv()) continue;
-    // Fancy upsampling, colors and the transform are exact integer arithmetic, the same in all
-    // versions of the library.
+    // Fancy upsampling, color conversion and the transform are exact integer arithmetic, the same
+    // in all versions of the library.
     CHECK(distance(decoded(file_of(golden)), golden_picture(golden)) == 0);
   }
 }
@@ -156,7 +156,8 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
 }
 
 TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before it") {
-  // Segments before the first scan: quantization tables for one, Huffman tables for the other.
+  // The removed segments precede the first scan: quantization tables in one case, Huffman tables in
+  // the other.
   const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB},
                                                             {"jpeg progressive", 0xC4}};
   for (const auto& [name, code] : cases) {
@@ -187,7 +188,7 @@ TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
   const JpegKind cmyk{.horizontal = 1, .vertical = 1, .colors = JCS_CMYK, .quality = 100};
   const JpegKind ycck{.horizontal = 1, .vertical = 1, .colors = JCS_YCCK, .quality = 100};
   CHECK(distance(decoded(jpeg_file(picture, cmyk)), decoded(jpeg_file(picture, ycck))) <
-        32);  // their colors are rounded at different places
+        32);  // their colors are rounded at different stages
 }
 
 TEST_CASE("whether a file is sound does not depend on the part that is asked for") {

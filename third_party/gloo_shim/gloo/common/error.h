@@ -1,3 +1,3 @@
 #pragma once
-// Stands in for a header of Gloo that the wheel does not carry; c10d includes it and uses nothing
-// of it here.
+// Replaces a header of Gloo that the wheel does not contain; c10d includes it and uses nothing of
+// it here.

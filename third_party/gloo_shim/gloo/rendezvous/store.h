@@ -1,5 +1,5 @@
 #pragma once
-// Declares what c10d's header names; never instantiated here.
+// Declares the names that c10d's header uses; trainctl never instantiates them.
 #include <chrono>
 #include <string>
 #include <vector>

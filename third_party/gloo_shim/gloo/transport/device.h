@@ -1,5 +1,5 @@
 #pragma once
-// Declares what c10d's header names; the wheel holds the definitions.
+// Declares the names that c10d's header uses; the wheel contains the definitions.
 
 namespace gloo::transport {
 class Device;
