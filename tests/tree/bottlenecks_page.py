@@ -6,7 +6,6 @@ usage: bottlenecks_page.py TRAINCTL docs/reference/bottlenecks.md [--write]"""
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import tree
 
@@ -26,12 +25,7 @@ def check(program, path, write):
     asked = ask(program, "explain", "--bottlenecks")
     if asked.returncode != 0:
         return [f"'{program} explain --bottlenecks' ends with {asked.returncode}: {asked.stderr}"]
-    if write:
-        Path(path).write_text(asked.stdout)
-    found = Path(path).read_text() if Path(path).is_file() else ""
-    stale = [] if found == asked.stdout else [
-        f"{path} is not what '{program} explain --bottlenecks' says: run {Path(__file__).name} with --write"]
-    return stale + check_keys(program)
+    return tree.compare_page(path, asked.stdout, f"{program} explain --bottlenecks", write) + check_keys(program)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import tree
 
@@ -60,11 +59,7 @@ def page(program):
 
 
 def check(program, path, write):
-    expected = page(program)
-    if write:
-        Path(path).write_text(expected)
-    found = Path(path).read_text() if Path(path).is_file() else ""
-    return [] if found == expected else [f"{path} is not what '{program}' prints: run {Path(__file__).name} with --write"]
+    return tree.compare_page(path, page(program), program, write)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ usage: config_page.py TRAINCTL docs/config.md [--write]"""
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import tree
 
@@ -110,11 +109,7 @@ def page(schema):
 
 def check(program, path, write):
     asked = subprocess.run([program, "schema"], capture_output=True, text=True, check=True)
-    expected = page(json.loads(asked.stdout))
-    if write:
-        Path(path).write_text(expected)
-    found = Path(path).read_text() if Path(path).is_file() else ""
-    return [] if found == expected else [f"{path} is not what '{program} schema' says: run {Path(__file__).name} with --write"]
+    return tree.compare_page(path, page(json.loads(asked.stdout)), f"{program} schema", write)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 
 import shutil
 import subprocess
-import sys
 
 import tree
 
@@ -17,6 +16,5 @@ def check(root):
 
 if __name__ == "__main__":
     if not shutil.which("codespell"):
-        print("skipped: codespell is not installed (scripts/setup --checks)")
-        sys.exit(4)
+        tree.skip("codespell is not installed (scripts/setup --checks)")
     tree.run("spelling", check)

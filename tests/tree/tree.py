@@ -43,6 +43,14 @@ def without_comments(text, keep_strings=False):
     return token.sub(blank, text)
 
 
+def compare_page(path, expected, printed_by, write):
+    """The violation of a generated page that is not `expected`, the output of `printed_by`; with `write` the page is written first."""
+    if write:
+        Path(path).write_text(expected)
+    found = Path(path).read_text() if Path(path).is_file() else ""
+    return [] if found == expected else [f"{path} is not what '{printed_by}' prints: run {Path(sys.argv[0]).name} with --write"]
+
+
 def finish(name, violations):
     for line in violations:
         print(line)
