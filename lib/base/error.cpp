@@ -14,7 +14,11 @@
 namespace trainctl {
 
 Error::Error(ErrorKind kind, std::string message, std::source_location where)
-    : kind_(kind), message_(bounded(message)), text_(message_), where_(where) {}
+    : kind_(kind),
+      message_(bounded(without_hint(message))),
+      hint_(bounded(hint_of(message))),
+      text_(bounded(message)),
+      where_(where) {}
 
 void Error::add_frame(const std::string& frame) { text_ = with_prefix(bounded(frame), text_); }
 
@@ -29,8 +33,9 @@ std::string message_of(const std::filesystem::filesystem_error& error) {
 
 std::string message_of(const std::system_error& error) {
   const bool is_limit = error.code() == std::errc::resource_unavailable_try_again;
-  return fmt::format("the system refused a request: {}{}", error.code().message(),
-                     is_limit ? "; raise the limit of processes and threads (ulimit -u)" : "");
+  return fmt::format(
+      "the operating system refused a request: {}{}", error.code().message(),
+      is_limit ? "\nhint: raise the limit of processes and threads (ulimit -u)" : "");
 }
 
 }  // namespace
@@ -39,7 +44,7 @@ Error to_error(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
   if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr)
     return {ErrorKind::resource,
-            "out of memory: the machine, a container or a limit (ulimit -v) gives no more"};
+            "out of memory: the machine, the container or a limit (ulimit -v) has no more"};
   if (const auto* error = dynamic_cast<const std::filesystem::filesystem_error*>(&exception))
     return {ErrorKind::resource, message_of(*error)};
   if (const auto* error = dynamic_cast<const std::system_error*>(&exception))

@@ -30,8 +30,11 @@ enum class ErrorKind : int {
   terminated = 143,
 };
 
-/// The only exception class of the program. It holds a message with the values in it, a kind, and
-/// the context frames that were added while it was passed up the stack.
+/// The only exception class of the program. It holds a message with the values in it, a hint, a
+/// kind, and the context frames that were added while it was passed up the stack.
+///
+/// A message says what happened: "cannot open a.yaml: Permission denied", "lr must be above 0, got
+/// -1". The hint says what to do, and follows after a line break: "MESSAGE\nhint: use --force".
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message,
@@ -39,10 +42,14 @@ class Error : public std::exception {
 
   [[nodiscard]] ErrorKind kind() const { return kind_; }
   [[nodiscard]] int exit_code() const { return static_cast<int>(kind_); }
+  /// Returns the message without frames and hint.
   [[nodiscard]] const std::string& message() const { return message_; }
+  /// Returns what the user can do, without "hint: ". Empty if the message came without a hint.
+  [[nodiscard]] const std::string& hint() const { return hint_; }
   /// Returns where the code threw the error. This is printed for ErrorKind::unexpected only.
   [[nodiscard]] std::source_location where() const { return where_; }
-  /// Returns the frames, outermost first, and the message: "run: optimizer 'sgd': lr must be ...".
+  /// Returns the frames, outermost first, the message and the hint: "run: optimizer 'sgd': lr must
+  /// be ...\nhint: ...".
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
   /// Adds an outer context frame, e.g. "optimizer 'sgd'".
@@ -51,6 +58,7 @@ class Error : public std::exception {
  private:
   ErrorKind kind_;
   std::string message_;
+  std::string hint_;
   std::string text_;
   std::source_location where_;
 };

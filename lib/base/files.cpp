@@ -43,7 +43,7 @@ Fd open_or_fail(const fs::path& path, int flags) {
 constexpr std::size_t kMostPieces = 1024;  // IOV_MAX on Linux
 
 /// Returns the pieces that remain after `written` bytes have been written.
-std::span<iovec> behind(std::span<iovec> pieces, std::size_t written) {
+std::span<iovec> unwritten_pieces(std::span<iovec> pieces, std::size_t written) {
   while (!pieces.empty() && written >= pieces.front().iov_len) {
     written -= pieces.front().iov_len;
     pieces = pieces.subspan(1);
@@ -166,7 +166,7 @@ void write_gathered(int fd, std::span<const std::string_view> pieces, const std:
     const ssize_t written = ::writev(fd, left.data(), static_cast<int>(count));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("write", label, errno);
-    left = behind(left, static_cast<std::size_t>(written));
+    left = unwritten_pieces(left, static_cast<std::size_t>(written));
   }
 }
 
@@ -289,7 +289,7 @@ FileMapping::FileMapping(const fs::path& path, ErrorKind kind)
   expect(fd_.valid(), kind, "open");
   struct stat info {};
   expect(::fstat(fd_.get(), &info) == 0, kind, "examine");
-  if (!S_ISREG(info.st_mode)) throw Error(kind, "it is no regular file");
+  if (!S_ISREG(info.st_mode)) throw Error(kind, "must be a regular file");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return;  // mmap() rejects an empty file
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd_.get(), 0);

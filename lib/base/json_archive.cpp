@@ -42,7 +42,7 @@ const char* read(const Json& json, std::uint64_t& value) {
 }
 
 const char* read(const Json& json, std::string& value) {
-  if (!json.is_string()) return "a text";
+  if (!json.is_string()) return "a string";
   value = json.get<std::string>();
   return nullptr;
 }
@@ -50,7 +50,7 @@ const char* read(const Json& json, std::string& value) {
 const char* read(const Json& json, double& value) {
   const auto found =
       json.is_string() ? exact_double(json.get_ref<const std::string&>()) : std::nullopt;
-  if (!found) return "a number as text, such as \"1.8p+1\"";
+  if (!found) return "a number in a string, such as \"1.8p+1\"";
   value = *found;
   return nullptr;
 }
@@ -78,8 +78,8 @@ std::string shown(const Json& json) {
 
 }  // namespace
 
-void StateWriter::value(std::string_view key, Place place) {
-  std::visit([&](const auto* value) { put(key, json_of(*value)); }, place);
+void StateWriter::value(std::string_view key, ValuePointer target) {
+  std::visit([&](const auto* value) { put(key, json_of(*value)); }, target);
 }
 
 void StateWriter::enter(std::string_view key) { levels_.emplace_back(key, Json::object()); }
@@ -97,14 +97,14 @@ void StateWriter::put(std::string_view key, Json value) {
 }
 
 StateReader::StateReader(const Json& json) {
-  ENSURE(checkpoint, json.is_object(), "expected an object of values, found {}", shown(json));
+  ENSURE(checkpoint, json.is_object(), "the state must be an object, got {}", shown(json));
   levels_.push_back({"", &json, {}});
 }
 
-void StateReader::value(std::string_view key, Place place) {
+void StateReader::value(std::string_view key, ValuePointer target) {
   const Json& found = take(key);
-  const char* wanted = std::visit([&](auto* value) { return read(found, *value); }, place);
-  ENSURE(checkpoint, wanted == nullptr, "'{}{}': expected {}, found {}", levels_.back().path, key,
+  const char* wanted = std::visit([&](auto* value) { return read(found, *value); }, target);
+  ENSURE(checkpoint, wanted == nullptr, "'{}{}' must be {}, got {}", levels_.back().path, key,
          wanted, shown(found));
 }
 
@@ -113,8 +113,8 @@ bool StateReader::has(std::string_view key) const { return levels_.back().json->
 void StateReader::enter(std::string_view key) {
   const Json& found = take(key);
   const std::string& above = levels_.back().path;
-  ENSURE(checkpoint, found.is_object(), "'{}{}': expected an object of values, found {}", above,
-         key, shown(found));
+  ENSURE(checkpoint, found.is_object(), "'{}{}' must be an object, got {}", above, key,
+         shown(found));
   levels_.push_back({fmt::format("{}{}.", above, key), &found, {}});
 }
 

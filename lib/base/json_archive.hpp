@@ -14,7 +14,7 @@ namespace trainctl {
 /// Saves values as a JSON object. Doubles become text, since JSON has no infinities.
 class StateWriter final : public StateArchive {
  public:
-  void value(std::string_view key, Place place) override;
+  void value(std::string_view key, ValuePointer target) override;
   [[nodiscard]] bool has(std::string_view /*key*/) const override { return true; }
   [[nodiscard]] const Json& json() const { return levels_.front().second; }
 
@@ -31,7 +31,7 @@ class StateReader final : public StateArchive {
  public:
   /// Throws Error(checkpoint) if `json` is not an object.
   explicit StateReader(const Json& json);
-  void value(std::string_view key, Place place) override;
+  void value(std::string_view key, ValuePointer target) override;
   [[nodiscard]] bool has(std::string_view key) const override;
   /// Throws Error(checkpoint) naming a value that was not read.
   void finish() const;

@@ -55,7 +55,7 @@ class HeaderCheck final : public nlohmann::json_sax<Header> {
   bool start_array(std::size_t /*size*/) override { return open(); }
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
-    ENSURE(checkpoint, keys_.back().insert(name).second, "the header names '{}' twice",
+    ENSURE(checkpoint, keys_.back().insert(name).second, "the header contains '{}' twice",
            printable(name));
     return true;
   }
@@ -89,7 +89,8 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
   const std::size_t element = element_bytes(view.dtype);
   ENSURE(checkpoint, element > 0, "unknown dtype '{}'", printable(view.dtype));
   for (const Header& extent : entry.at("shape")) {
-    ENSURE(checkpoint, extent.is_number_unsigned(), "a size in the shape is not a whole number");
+    ENSURE(checkpoint, extent.is_number_unsigned(),
+           "a size in the shape must be a non-negative integer");
     view.shape.push_back(extent.get<std::int64_t>());
   }
   const Header& offsets = entry.at("data_offsets");
@@ -100,9 +101,9 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
   ENSURE(checkpoint, begin <= end && end <= data.size(),
-         "data_offsets {} to {} leave the data of {} bytes", begin, end, data.size());
+         "data_offsets must be within the {} bytes of data, got {} to {}", data.size(), begin, end);
   ENSURE(checkpoint, byte_count(view.shape, element) == end - begin,
-         "shape and dtype do not give the {} bytes of its data_offsets", end - begin);
+         "shape and dtype must have the {} bytes of its data_offsets", end - begin);
   view.bytes = data.subspan(begin, end - begin);
   return view;
 }
@@ -115,11 +116,13 @@ void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
   const std::byte* expected = data.data();
   for (const View& tensor : tensors) {
     ENSURE(checkpoint, tensor.bytes.data() == expected,
-           "tensor '{}' leaves a hole or overlaps another", printable(tensor.name));
+           "the bytes of tensor '{}' must follow those of the tensor before",
+           printable(tensor.name));
     expected += tensor.bytes.size();
   }
   ENSURE(checkpoint, expected == data.data() + data.size(),
-         "{} bytes at the end belong to no tensor", data.data() + data.size() - expected);
+         "the last tensor must end at the end of the file, got {} bytes more",
+         data.data() + data.size() - expected);
 }
 
 /// Reads the header into memory: it is parsed twice, and a mapping could change in between.
@@ -129,8 +132,8 @@ std::string read_head(int fd, std::size_t offset, std::size_t size) {
     const ssize_t count =
         ::pread(fd, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    ENSURE(checkpoint, count > 0, "reading it failed: {}",
-           count == 0 ? "it has become shorter" : std::strerror(errno));
+    ENSURE(checkpoint, count > 0, "cannot read it: {}",
+           count == 0 ? "the file was truncated while it was read" : std::strerror(errno));
     done += static_cast<std::size_t>(count);
   }
   return bytes;
@@ -175,11 +178,12 @@ File::File(const std::filesystem::path& path)
                           [&] { return FileMapping(path, ErrorKind::checkpoint); })) {
   in_context(printable(path.string()), [&] {
     const std::span<const std::byte> file = mapping_.bytes();
-    ENSURE(checkpoint, file.size() >= kPrefix, "{} bytes are too few for a safetensors file",
-           file.size());
+    ENSURE(checkpoint, file.size() >= kPrefix,
+           "a safetensors file must have at least 8 bytes, got {}", file.size());
     const std::uint64_t length = from_little_endian(read_head(mapping_.fd(), 0, kPrefix));
     ENSURE(checkpoint, length <= kMaxHeader && length <= file.size() - kPrefix,
-           "its header claims {} bytes, but {} bytes follow: not a safetensors file, or cut off",
+           "its header claims {} bytes, but {} bytes follow: it is truncated or not a safetensors "
+           "file",
            length, file.size() - kPrefix);
     parse(read_head(mapping_.fd(), kPrefix, length), file.subspan(kPrefix + length));
   });
@@ -188,7 +192,7 @@ File::File(const std::filesystem::path& path)
 void File::parse(const std::string& text, std::span<const std::byte> data) {
   try {
     const Header header = parse_header(text);
-    ENSURE(checkpoint, header.is_object(), "its header is not a JSON object");
+    ENSURE(checkpoint, header.is_object(), "its header must be a JSON object");
     for (const auto& [name, entry] : header.items()) {
       if (name == "__metadata__") {
         metadata_ = entry.get<std::map<std::string, std::string>>();
@@ -199,7 +203,7 @@ void File::parse(const std::string& text, std::span<const std::byte> data) {
     }
   } catch (const Header::exception& error) {
     throw Error(ErrorKind::checkpoint,
-                fmt::format("its header is not valid: {}", printable(error.what())));
+                fmt::format("cannot parse its header: {}", printable(error.what())));
   }
   check_layout(tensors_, data);
 }

@@ -24,8 +24,8 @@ std::string path_of(const char* library) {
 void* find_in_module(const char* library, const char* symbol, const char*& cause) {
   void* handle = ::dlopen(path_of(library).c_str(), RTLD_NOW | RTLD_LOCAL);
   void* found = handle == nullptr ? nullptr : ::dlsym(handle, symbol);
-  const char* told = found == nullptr ? ::dlerror() : nullptr;
-  cause = told == nullptr ? "unknown cause" : told;
+  const char* message = found == nullptr ? ::dlerror() : nullptr;
+  cause = message == nullptr ? "unknown cause" : message;
   return found;
 }
 

@@ -14,13 +14,13 @@ namespace trainctl {
 /// serialize() does both, so that they cannot diverge. Numbers are restored bit for bit.
 class StateArchive {
  public:
-  using Place = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*,
-                             std::optional<double>*, std::vector<std::uint64_t>*>;
+  using ValuePointer = std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*,
+                                    std::optional<double>*, std::vector<std::uint64_t>*>;
 
   virtual ~StateArchive() = default;
   /// Saves the value, or overwrites it with the saved one. Throws Error(checkpoint) naming the key
   /// if no value was saved, or a value of another type.
-  virtual void value(std::string_view key, Place place) = 0;
+  virtual void value(std::string_view key, ValuePointer target) = 0;
   /// Returns true while values are saved, and otherwise whether a value was saved. It is for values
   /// that archives of earlier versions lack.
   [[nodiscard]] virtual bool has(std::string_view key) const = 0;

@@ -52,6 +52,7 @@ std::string bounded_line(std::string_view line) {
 }
 
 constexpr std::string_view kNan = "nan:";
+constexpr std::string_view kHint = "\nhint: ";
 
 }  // namespace
 
@@ -208,9 +209,18 @@ std::string with_prefix(std::string_view prefix, std::string_view message) {
   return has_prefix ? std::string(message) : fmt::format("{}: {}", prefix, message);
 }
 
+std::string_view without_hint(std::string_view message) {
+  return message.substr(0, message.find(kHint));
+}
+
+std::string_view hint_of(std::string_view message) {
+  const std::size_t at = message.find(kHint);
+  return at == std::string_view::npos ? std::string_view() : message.substr(at + kHint.size());
+}
+
 std::string with_reference(std::string_view message, std::string_view place) {
-  const std::size_t hint = std::min(message.find("\nhint: "), message.size());
-  return fmt::format("{}; see {}{}", message.substr(0, hint), place, message.substr(hint));
+  const std::string_view cause = without_hint(message);
+  return fmt::format("{}; see {}{}", cause, place, message.substr(cause.size()));
 }
 
 std::string one_line(std::string_view message) {

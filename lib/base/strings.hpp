@@ -59,6 +59,12 @@ std::string printable_lines(std::string_view text, std::string_view indent = "")
 /// "optimizer: ..." and "optimizer 'adam': ...".
 std::string with_prefix(std::string_view prefix, std::string_view message);
 
+/// Returns the message without its hint, the part from "\nhint: " on.
+std::string_view without_hint(std::string_view message);
+
+/// Returns the hint of a message without "hint: ". Empty if it has none.
+std::string_view hint_of(std::string_view message);
+
 /// Returns "CAUSE; see FOLDER". If the message has a hint, the hint follows after the reference:
 /// "CAUSE; see FOLDER" and "hint: ..." on the next line.
 std::string with_reference(std::string_view message, std::string_view place);

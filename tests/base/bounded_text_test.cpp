@@ -19,7 +19,7 @@ TEST_CASE("bounded: ordinary messages stay as they are, whatever the number of l
   CHECK(bounded(lines) == lines);
 }
 
-TEST_CASE("bounded: a long line keeps its start and end and tells its length") {
+TEST_CASE("bounded: a long line keeps its start and end, with its length") {
   const std::string message = "unknown key '" + std::string(1'000'000, 'k') + "' in 'adam'";
   const std::string text = bounded("first\n" + message + "\nlast");
   CHECK(text.size() < 1700);

@@ -82,7 +82,7 @@ TEST_CASE("nothing to gather is nothing written") {
   CHECK(fs::file_size(folder / "a") == 0);
 }
 
-TEST_CASE("an atomic write replaces the file and leaves no temporary behind") {
+TEST_CASE("an atomic write replaces the file and leaves no temporary file") {
   const TempFolder folder;
   write_atomically(folder / "a.json", "one");
   write_atomically(folder / "a.json", "two");
@@ -124,7 +124,7 @@ TEST_CASE("appended lines stay in order across openings") {
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
 }
 
-TEST_CASE("an error of the disk or of a server does not tell what lies there") {
+TEST_CASE("an error of the disk or of a server does not show that a path is missing") {
   for (const int cause : {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO}) CHECK(tells_what_is_there(cause));
   for (const int cause : {EIO, ESTALE, ETIMEDOUT, EACCES, EPERM, EMFILE, ENOMEM, EUCLEAN, EREMOTEIO,
                           EHOSTDOWN, ENOTCONN})
@@ -205,7 +205,7 @@ TEST_CASE("read_file: a pipe that does not end is waited for only for a while") 
                     Contains("pipe: the pipe has not ended within"));
 }
 
-TEST_CASE("read_file: what is no regular file on a disk is refused") {
+TEST_CASE("read_file: a file that is not a regular file on a disk is rejected") {
   for (const char* path : {"/dev/zero", "/dev/tty", "/dev/null"})
     CHECK_THROWS_WITH(read_file(path, 1000, ReadFailure::data),
                       StartsWith(std::string("cannot read ") + path));

@@ -98,15 +98,15 @@ TEST_CASE("a key that is missing, unknown or of another type is named") {
   CHECK(complaint(with("below", Json{{"inner", "1p+0"}, {"other", 2}})) ==
         "'below.other' is unknown");
   CHECK(complaint(with("below", Json{{"inner", 1.0}})) ==
-        "'below.inner': expected a number as text, such as \"1.8p+1\", found 1.0");
+        "'below.inner' must be a number in a string, such as \"1.8p+1\", got 1.0");
   CHECK(complaint(with("count", std::numeric_limits<std::uint64_t>::max())) ==
-        "'count': expected an integer, found 18446744073709551615");
+        "'count' must be an integer, got 18446744073709551615");
   CHECK_THAT(complaint(with("digest", -1)), Contains("an integer of at least 0, found -1"));
   CHECK_THAT(complaint(with("all", Json::array({1, -1}))), Contains("'all'"));
-  CHECK_THAT(complaint(Json(nullptr)), Contains("expected an object of values, found null"));
+  CHECK_THAT(complaint(Json(nullptr)), Contains("must be an object, got null"));
 }
 
-TEST_CASE("an archive tells whether it has a value, at the level where it is") {
+TEST_CASE("an archive reports whether it has a value at its level") {
   const Json values{{"new", true}, {"below", Json{{"inner", true}}}};
   StateReader reader(values);
   CHECK(reader.has("new"));

@@ -15,7 +15,7 @@ TEST_CASE("philox gives the published answers") {
         PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("philox in blocks gives the answers to counters one behind the other") {
+TEST_CASE("philox in blocks gives the answers to consecutive counters") {
   const PhiloxBlock counter{0xfffffffe, 1, 2, 3};
   const PhiloxBlocks blocks = philox_blocks(42, counter);
   for (std::uint32_t i = 0; i < blocks.size(); ++i)

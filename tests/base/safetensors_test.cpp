@@ -64,43 +64,43 @@ TEST_CASE("the header of a safetensors file ends on a multiple of eight") {
   }
 }
 
-TEST_CASE("a damaged safetensors file is refused with the reason") {
+TEST_CASE("a damaged safetensors file is rejected with the reason") {
   TempFolder folder;
-  CHECK_THAT(complaint(folder, "abc"), Contains("too few"));
+  CHECK_THAT(complaint(folder, "abc"), Contains("at least 8 bytes, got 3"));
   CHECK_THAT(complaint(folder, file_of("{}", "").substr(0, 9)), Contains("claims 2 bytes"));
-  CHECK_THAT(complaint(folder, file_of("{\"a\":", "")), Contains("header is not valid"));
+  CHECK_THAT(complaint(folder, file_of("{\"a\":", "")), Contains("cannot parse its header"));
   CHECK_THAT(complaint(folder, file_of("[[[[[[1]]]]]]", "")), Contains("nested"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})",
                                        "12345678")),
-             Contains("tensor 'a'") && Contains("do not give the 8 bytes"));
+             Contains("tensor 'a'") && Contains("must have the 8 bytes"));
   CHECK_THAT(complaint(folder,
                        file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "123")),
-             Contains("leave the data of 3 bytes"));
+             Contains("must be within the 3 bytes"));
   CHECK_THAT(complaint(folder,
                        file_of(R"({"a":{"dtype":"F3","shape":[1],"data_offsets":[0,4]}})", "1234")),
              Contains("unknown dtype 'F3'"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})",
                                        "1234")),
-             Contains("not a whole number"));
+             Contains("must be a non-negative integer"));
   CHECK_THAT(
       complaint(
           folder,
           file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
                   "")),
-      Contains("do not give"));
+      Contains("shape and dtype must have"));
   CHECK_THAT(
       complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12")),
-      Contains("hole"));
+      Contains("must follow those of the tensor before"));
   CHECK_THAT(
       complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12")),
-      Contains("belong to no tensor"));
+      Contains("must end at the end of the file"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
                                        R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
                                        "")),
              Contains("twice"));
 }
 
-TEST_CASE("an empty tensor may stand where another begins, and any type of the format is known") {
+TEST_CASE("an empty tensor may be where another begins, and any type of the format is known") {
   TempFolder folder;
   const std::string header = R"({"a":{"dtype":"U64","shape":[1],"data_offsets":[0,8]},)"
                              R"("z":{"dtype":"F8_E4M3","shape":[0,3],"data_offsets":[0,0]}})";
@@ -130,15 +130,15 @@ TEST_CASE("a safetensors file is mapped: its tensors are read when they are touc
   CHECK(last == 7);
 }
 
-TEST_CASE("what is no file of weights is refused without waiting for it") {
+TEST_CASE("a path that is not a regular file is rejected without waiting for it") {
   TempFolder folder;
-  CHECK_THROWS_WITH(safetensors::File(folder.path()), Contains("no regular file"));
+  CHECK_THROWS_WITH(safetensors::File(folder.path()), Contains("must be a regular file"));
   CHECK_THROWS_WITH(safetensors::File(folder / "none"), Contains("cannot open it"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(safetensors::File(folder / "pipe"), Contains("no regular file"));
+  CHECK_THROWS_WITH(safetensors::File(folder / "pipe"), Contains("must be a regular file"));
 }
 
-TEST_CASE("a header of very many tensors is read in no time") {
+TEST_CASE("a header of very many tensors is read in linear time") {
   std::string header = "{";
   for (int i = 0; i < 100'000; ++i)
     header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +

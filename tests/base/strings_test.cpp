@@ -35,7 +35,7 @@ TEST_CASE("numbers are written for people") {
   CHECK(human_bytes(1536) == "1.5 KiB");
 }
 
-TEST_CASE("the length of a UTF-8 character is that of its bytes, and 0 for what is none") {
+TEST_CASE("the length of a UTF-8 character is that of its bytes, and 0 for an invalid character") {
   CHECK(utf8_length("a") == 1);
   CHECK(utf8_length("\xC3\xA9t\xC3\xA9") == 2);
   CHECK(utf8_length("\xE2\x82\xAC") == 3);

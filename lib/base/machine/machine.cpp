@@ -168,8 +168,8 @@ int usable_cores() {
 }
 
 int cores_of_rank(int ranks) {
-  const char* told = std::getenv(kCoresVariable);
-  const long cores = told == nullptr ? 0 : std::strtol(told, nullptr, 10);
+  const char* value = std::getenv(kCoresVariable);
+  const long cores = value == nullptr ? 0 : std::strtol(value, nullptr, 10);
   constexpr long kMostCores = 1 << 16;
   if (cores > 0 && cores <= kMostCores) return static_cast<int>(cores);
   const bool has_own = std::getenv(kOwnCores) != nullptr;

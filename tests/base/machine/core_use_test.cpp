@@ -102,13 +102,13 @@ TEST_CASE("CoreUse: threads that wait for a core are counted while they live") {
   CHECK(*use->waited == Approx(2.0 / 5));
 }
 
-TEST_CASE("CoreUse: others hold up a run whose threads wait for a core, idle cores or not") {
+TEST_CASE("CoreUse: others delay a run whose threads wait for a core, idle cores or not") {
   CHECK(is_contended({.outside = 0.26, .stolen = 0, .idle = 0.3, .waited = 0.25}));
   CHECK_FALSE(is_contended({.outside = 0.5, .stolen = 0, .idle = 0, .waited = 0.01}));
   CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0, .waited = 0.5}));
 }
 
-TEST_CASE("CoreUse: where no waits are told, others hold up a run if hardly a core is idle") {
+TEST_CASE("CoreUse: without figures of waits, others delay a run if hardly a core is idle") {
   CHECK(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.02}));
   CHECK_FALSE(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.3}));
   CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0}));

@@ -37,7 +37,7 @@ TEST_CASE("a control group v1 limits the cores, and its value for no limit does 
   CHECK(cpu_quota(root.path()) == 1.5);
 }
 
-TEST_CASE("the pressure on the cores is what the kernel tells of the last 10 seconds") {
+TEST_CASE("the pressure on the cores is what the kernel reports for the last 10 seconds") {
   const TempFolder root;
   CHECK(cpu_pressure(root.path()) == 0);
   put_text(root / "proc/pressure/cpu",

@@ -16,7 +16,8 @@ TEST_CASE("the available memory is what the machine has left where no group caps
 }
 
 TEST_CASE(
-    "a control group v2 caps the available memory, its page cache aside, and so do its parents") {
+    "a control group v2 limits the available memory without its page cache, and so do its "
+    "parents") {
   const TempFolder root;
   put_text(root / "proc/meminfo", "MemAvailable: 1000000 kB\n");
   put_text(root / "proc/self/cgroup", "0::/slice/job\n");

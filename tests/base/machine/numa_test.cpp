@@ -116,7 +116,7 @@ TEST_CASE("on several nodes a rank keeps to one, its GPU's where that is known")
   CHECK(own_cores(two_nodes(), all_cores(), {1, 1}) == std::vector<Cores>{{2, 3}, {6, 7}});
 }
 
-TEST_CASE("threads of one physical core stand beside each other") {
+TEST_CASE("threads of one physical core are next to each other") {
   const TempFolder root;
   const auto cpu = root / "sys/devices/system/cpu";
   for (const int core : {0, 1, 2, 3}) {

@@ -11,7 +11,7 @@ TEST_CASE("without the driver's library, or without a GPU, there is no meter, an
   CHECK(make_gpu_meter("ffffffff:ff:1f.0") == nullptr);
 }
 
-TEST_CASE("a management library that is missing, or is another, says so and tells nothing") {
+TEST_CASE("a missing or wrong management library is an error, and gives no figures") {
   const Nvml missing("libno-such-nvml.so.1");
   CHECK(missing.failure() == "libno-such-nvml.so.1 is not installed");
   const Nvml another("libm.so.6");

@@ -27,7 +27,7 @@ std::string pressure(const std::string& total) {
 
 }  // namespace
 
-TEST_CASE("a machine whose kernel tells nothing has no figures, and no failure") {
+TEST_CASE("a machine whose kernel reports nothing has no figures, and no failure") {
   const TempFolder root;
   const UsageCounters found = read_usage(kName, root.path());
   CHECK_FALSE(found.cpu_stalled_s);
@@ -39,7 +39,7 @@ TEST_CASE("a machine whose kernel tells nothing has no figures, and no failure")
   CHECK_FALSE(memory_taken(root.path()));
 }
 
-TEST_CASE("stalls are those of the machine, or of the innermost control group that tells them") {
+TEST_CASE("stalls are those of the machine, or of the innermost control group that reports them") {
   const TempFolder root;
   put_text(root / "proc/pressure/io", pressure("2500000"));
   CHECK(read_usage(kName, root.path()).io_stalled_s == 2.5);
@@ -51,7 +51,7 @@ TEST_CASE("stalls are those of the machine, or of the innermost control group th
   CHECK_FALSE(read_usage(kName, root.path()).cpu_stalled_s);
 }
 
-TEST_CASE("a pressure file that makes no sense is passed over") {
+TEST_CASE("a pressure file that cannot be parsed is ignored") {
   const TempFolder root;
   for (const std::string text :
        {"", "\n", "nonsense\n", "some\n", "some avg10=0.00\n", "some total=\n", "some total=-3\n",
@@ -73,7 +73,7 @@ TEST_CASE("throttling is that of the control group which was stopped most often"
   CHECK(found.throttled == 40);
 }
 
-TEST_CASE("a group without a quota, or a damaged file of it, tells no throttling") {
+TEST_CASE("a group without a quota, or a damaged file of it, reports no throttling") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "0::/job\n");
   for (const char* text :
@@ -112,7 +112,7 @@ TEST_CASE("the memory that is taken counts against the smallest limit") {
   CHECK(memory_limit(root.path()) == 1000 * 1024);
 }
 
-TEST_CASE("this process has figures of its own, which never fall") {
+TEST_CASE("this process has figures that never fall") {
   const UsageCounters before = read_usage(kName);
   const UsageCounters after = read_usage(kName);
   CHECK(after.involuntary_switches >= before.involuntary_switches);
