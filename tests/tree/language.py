@@ -12,8 +12,8 @@ CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def words_of(line):
-    """Returns the line in lower case, with snake_case and CamelCase names split into words."""
-    return re.sub(r"[_\s]+", " ", CAMEL.sub(" ", line)).lower()
+    """Returns the line in lower case, with snake_case and CamelCase names split into words, and without Python's None."""
+    return re.sub(r"[_\s]+", " ", CAMEL.sub(" ", re.sub(r"None\b", "", line))).lower()
 
 
 def read_glossary(text):

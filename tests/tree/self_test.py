@@ -138,6 +138,12 @@ class Language(Planted):
     def test_parts_of_words_are_other_words(self):
         self.expect(self.found("int untold;  // Tellers of stories.\n"))
 
+    def test_the_none_of_python_is_no_word(self):
+        code = "if found is None or self.isNone:\n"
+        rule = "clean lib\nword is none | must be\n"
+        self.expect(self.found(code, rule, "lib/a.py"))
+        self.expect(self.found("# A word that is none.\n", rule, "lib/a.py"), "'is none'")
+
     def test_only_clean_folders_are_checked(self):
         self.expect(self.found("It was told.\n", path="docs/a.md"))
         self.expect(self.found("It was told.\n", path="docs/a.md", glossary=self.GLOSSARY + "clean docs/a.md\n"), "docs/a.md:1")
