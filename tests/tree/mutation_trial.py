@@ -113,6 +113,9 @@ def copy_of_tree(root, copy):
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target, follow_symlinks=False)
+    for name in (".deps", ".arrow", ".torchrun"):  # what scripts/setup installed
+        if (Path(root) / name).exists() and not (copy / name).exists():
+            (copy / name).symlink_to((Path(root) / name).resolve())
 
 
 def plant(copy, chosen):
@@ -124,8 +127,9 @@ def plant(copy, chosen):
 
 def build(copy):
     for command in (["cmake", "--preset", "ci", "-DTRAINCTL_BENCHES=OFF"], ["cmake", "--build", "--preset", "ci", "--parallel", os.environ.get("TRAINCTL_JOBS", "2")]):
-        if subprocess.run(command, cwd=copy, stdout=subprocess.DEVNULL).returncode != 0:
-            print(f"mutation-trial: '{' '.join(command)}' failed in {copy}; the places are in it", file=sys.stderr)
+        run = subprocess.run(command, cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        if run.returncode != 0:
+            print(f"{run.stdout[-4000:]}\nmutation-trial: '{' '.join(command)}' failed in {copy}; the places are in it", file=sys.stderr)
             sys.exit(2)
 
 
