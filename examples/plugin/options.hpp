@@ -30,7 +30,7 @@ struct Spirals {
     options.field("turns", &Spirals::turns, {.above = 0, .at_most = 10},
                   "Turns that an arm makes.");
     options.field("noise", &Spirals::noise, {.at_least = 0},
-                  "How far points lie beside their arm.");
+                  "Largest distance of a point from its arm.");
     options.field("seed", &Spirals::seed, {.at_least = 0},
                   "Seed of the points; independent of the run's seed.");
   }

@@ -42,8 +42,8 @@ std::shared_ptr<const data::Dataset> make(const config::Stage& stage) {
     const double angle =
         2 * std::numbers::pi * (options.turns * radius + static_cast<double>(arm) / options.arms);
     for (const double at : {radius * std::cos(angle), radius * std::sin(angle)}) {
-      const double beside = options.noise * (2 * static_cast<double>(rng.uniform()) - 1);
-      points.push_back(static_cast<float>(at + beside));
+      const double distance = options.noise * (2 * static_cast<double>(rng.uniform()) - 1);
+      points.push_back(static_cast<float>(at + distance));
     }
     std::memcpy(&labels[static_cast<std::size_t>(i) * sizeof arm], &arm, sizeof arm);
   }

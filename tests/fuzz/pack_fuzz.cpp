@@ -28,7 +28,7 @@ void open(std::span<const std::byte> file) {
 }
 
 /// Returns the file with correct checksums, so that the fuzzer reaches the data after them.
-std::string mended(std::string file) {
+std::string with_valid_checksums(std::string file) {
   PackHeader header;
   std::memcpy(&header, file.data(), sizeof header);
   header.magic = kPackMagic;
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span file(reinterpret_cast<const std::byte*>(data), size);
   open(file);
   if (size < kPackPage) return 0;
-  const std::string right = mended({reinterpret_cast<const char*>(data), size});
+  const std::string right = with_valid_checksums({reinterpret_cast<const char*>(data), size});
   open(std::as_bytes(std::span(right)));
   return 0;
 }

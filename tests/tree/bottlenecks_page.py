@@ -15,8 +15,8 @@ def ask(program, *words):
 
 
 def check_keys(program):
-    told = json.loads(ask(program, "explain", "--bottlenecks", "--json").stdout)
-    keys = {key.strip() for rule in told["rules"] for key in rule["key"].split(",") if key.strip()}
+    document = json.loads(ask(program, "explain", "--bottlenecks", "--json").stdout)
+    keys = {key.strip() for rule in document["rules"] for key in rule["key"].split(",") if key.strip()}
     return [f"a rule names {key}, which 'trainctl explain' does not know" for key in sorted(keys)
             if ask(program, "explain", key).returncode != 0]
 

@@ -83,8 +83,8 @@ def section_of(node, definitions):
         if stages:
             name = stages[0]["properties"]["type"]["const"]
             kind, own = next((key.split(".")[0], value) for key, value in definitions.items() if key.endswith(f".{name}"))
-            beside = {key: value for key, value in stages[0]["properties"].items() if key not in own["properties"]}
-            return f"[{kind}](#{kind}) and", {"properties": beside}
+            others = {key: value for key, value in stages[0]["properties"].items() if key not in own["properties"]}
+            return f"[{kind}](#{kind}) and", {"properties": others}
     return "", None
 
 
