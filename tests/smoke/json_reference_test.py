@@ -118,6 +118,23 @@ class JsonReference(Smoke):
                 gone = self.keys.get(schema, set()) - keys - CONDITIONAL - {"schema"}
                 self.assertEqual(gone, set(), f"docs/reference describes keys that {schema} does not have")
 
+    def test_every_file_of_a_run_and_every_column_is_documented(self):
+        done = run(self.folder, "run", "small.yaml", "++trainer.log_norms=true", "trainer.devices=2", "--run-dir", "a")
+        self.assertEqual(done.code, 0, done.err)
+        page = (SOURCE / "docs/reference/run-folder.md").read_text() + (SOURCE / "docs/reference/checkpoints.md").read_text()
+        words = set(re.findall(r"[A-Za-z_.0-9/]+", page))
+        for path in sorted((self.folder / "a").rglob("*")):
+            if path.is_file():
+                name = re.sub(r"^rank_\d+", "rank_N", path.name)
+                self.assertTrue({name, f"logs/{name}"} & words, f"{path} is in no page")
+        for table in ("epochs.csv", "timing.csv", "ranks.csv"):
+            for column in (self.folder / "a" / table).read_text().split("\n")[0].split(","):
+                if "/" not in column:  # a metric has the name that the experiment gives it
+                    self.assertIn(column, words, table)
+        for line in (self.folder / "a/metrics.jsonl").read_text().splitlines():
+            keys = {key for key in json.loads(line) if "/" not in key}
+            self.assertEqual(keys - words, set())
+
 
 if __name__ == "__main__":
     main()
