@@ -21,7 +21,7 @@ TEST_CASE("what a run falls back on is checked with the file, each attempt by it
                         Contains("attempt 4 of 'on_divergence': it "
                                  "changes nothing") &&
                         !Contains("attempt 2"));
-  CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override needs a value"));
+  CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override must have a value"));
   CHECK_THAT(problems_of({key + "{optimizer.lr: 0.1}"}), Contains("on_divergence"));
   CHECK_THAT(problems_of({key + "[[[optimizer.lr=0.1]]]"}), Contains("on_divergence"));
 }

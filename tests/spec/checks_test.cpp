@@ -108,7 +108,7 @@ TEST_CASE("milestones rise and lie within the run", "[spec]") {
 
 TEST_CASE("nesterov needs momentum and no dampening", "[spec]") {
   CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true}"}),
-             Contains("nesterov needs a momentum above 0"));
+             Contains("nesterov needs momentum above 0"));
   CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true, momentum: 0.9, dampening: 0.5}"}),
              Contains("dampening of 0, found 0.5"));
   CHECK(problems_of({"optimizer={type: sgd, nesterov: true, momentum: 0.9}"}).empty());
@@ -122,7 +122,7 @@ TEST_CASE("normalize has as many means as deviations", "[spec]") {
 
 TEST_CASE("a validation that cannot tell anything is warned of", "[spec]") {
   CHECK_THAT(problems_of({"dataset.val.split=train"}),
-             Contains("warning: validation uses the very samples that are trained on"));
+             Contains("warning: validation uses the training samples"));
   CHECK_THAT(
       problems_of({"~dataset.val.transforms"}),
       Contains("warning: validation samples are not normalized as the training samples are"));

@@ -61,8 +61,8 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
        "a: &a " + std::string(200'000, 'x') + "\nb: &b [" + repeat("*a,", 90) + "]\nc: [*b,*b,*b]",
        "more than 100,000 values, aliases expanded"},
       {"101 aliases", "a: &a 1\nb: [" + repeat("*a,", 101) + "]", "more than 100 aliases"},
-      {"cycle", "&a [*a]", "an alias stands inside its own anchor"},
-      {"cycle through a map", "a: &a {b: {c: *a}}", "an alias stands inside its own anchor"},
+      {"cycle", "&a [*a]", "an alias is inside its own anchor"},
+      {"cycle through a map", "a: &a {b: {c: *a}}", "an alias is inside its own anchor"},
       {"20,000 keys", keys, "more than 10000 keys in one map"},
       {"nested lists", repeat("[", 200) + repeat("]", 200),
        "nested 65 deep on line 1, the limit is 64"},
@@ -95,7 +95,7 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"missing value", "a:\nb: 1", "'a' has no value"},
       {"key that is a map", "? {a: 1}\n: 2", "a key must be a word, found a map"},
       {"very long key", std::string(300, 'k') + ": 1", "a key of 300 bytes, the limit is 256"},
-      {"empty", "", "there is nothing here but blanks and comments"},
+      {"empty", "", "the file has only blanks and comments"},
   };
   for (const Row& row : rows) {
     INFO(row.what);

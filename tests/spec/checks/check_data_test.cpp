@@ -24,7 +24,7 @@ TEST_CASE("a batch that is larger than the data is a warning, and an error with 
   const SplitFacts data{.samples = 100, .classes = 10};
   const std::string kept = problems_with({"loader.batch_size=1000"}, data);
   CHECK_THAT(kept, Contains("warning: a batch of 1,000 is larger than the training data: 100 "
-                            "samples; each epoch is one short batch") &&
+                            "samples: each epoch is one incomplete batch") &&
                        !Contains("error:"));
   const std::string dropped =
       problems_with({"loader.batch_size=1000", "loader.drop_last=true"}, data);

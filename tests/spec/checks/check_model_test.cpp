@@ -49,13 +49,13 @@ TEST_CASE("a layer that does not take its input is named with that input", "[spe
              Contains("layer 2 (conv2d) gets 1x4x4: a window of 5x5 is larger than that") &&
                  Contains("make 'kernel_size' smaller"));
   CHECK_THAT(problems_with(sequential("flatten, batch_norm2d, linear"), kDigits),
-             Contains("layer 1 (batch_norm2d) gets 784: it needs an image, C x H x W"));
+             Contains("layer 1 (batch_norm2d) gets 784: its input must be an image, C x H x W"));
   CHECK_THAT(problems_with(sequential("{type: conv2d, out_channels: 4, kernel_size: 3, dilation: "
                                       "14}, flatten, linear"),
                            kDigits),
              Contains("layer 0 (conv2d) gets 1x28x28: a window of 29x29"));
   CHECK_THAT(problems_with(sequential("relu, linear"), ModelInput{kText, {16}, 100}),
-             Contains("layer 0 (relu) gets 16: these are tokens, and it takes numbers") &&
+             Contains("layer 0 (relu) gets 16: its input must be numbers, got tokens") &&
                  Contains("begin with an embedding"));
   CHECK_THAT(
       problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"), kDigits),
@@ -138,7 +138,7 @@ TEST_CASE("a convolutional network takes images that it can halve", "[spec]") {
     CHECK(with(model, {17, 40}).empty());
     CHECK_THAT(with(model, {40, 16}), Contains("the images are 40x16: the network halves them 5 "
                                                "times and needs at least 17x17") &&
-                                          Contains("let a transform bring them to that size"));
+                                          Contains("resize them with a transform to that size"));
   }
   CHECK(with("resnet_cifar", {3, 3}).empty());
   CHECK_THAT(with("resnet_cifar", {2, 3}), Contains("needs at least 3x3"));

@@ -160,6 +160,6 @@ TEST_CASE("weights are a path alone or a section, and are written as a section",
         std::map<std::string, std::string>{{"a.", "b."}, {"head", "fc"}});
   CHECK_THAT(problems_of({"weights={file: x}"}), Contains("unknown key 'file'"));
   CHECK_THAT(problems_of({"weights=[x]"}), Contains("'weights' must be a map of options"));
-  CHECK_THAT(problems_of({"weights=''"}), Contains("a path that is not empty"));
+  CHECK_THAT(problems_of({"weights=''"}), Contains("a non-empty path"));
   CHECK_THAT(problems_of({"weights={strict: false}"}), Contains("'weights' needs 'path'"));
 }
