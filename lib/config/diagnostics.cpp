@@ -214,6 +214,12 @@ void hide_secret_lines(std::vector<Diagnostic>& all) {
 }  // namespace
 
 void Diagnostics::error(const Position& position, std::string message, std::string hint) {
+  constexpr std::string_view kHintLine = "\nhint: ";
+  const std::size_t at = message.find(kHintLine);
+  if (hint.empty() && at != std::string::npos) {
+    hint = message.substr(at + kHintLine.size());
+    message.resize(at);
+  }
   add({Severity::error, position, std::move(message), std::move(hint), {}});
 }
 

@@ -125,11 +125,11 @@ std::optional<Shape> LayerWalk::residual(const config::Stage& layer, const Layer
                                          const std::string& place) {
   const auto& options = layer.as<layer::Residual>();
   const auto branch = through(options.layers, input, place + ".layers.");
-  const auto beside = through(options.shortcut, input, place + ".shortcut.");
-  if (branch && beside && *branch != *beside) {
+  const auto shortcut = through(options.shortcut, input, place + ".shortcut.");
+  if (branch && shortcut && *branch != *shortcut) {
     refuse(layer, input, place,
            fmt::format("its layers give {}, but the shortcut gives {}", shape_text(*branch),
-                       shape_text(*beside)),
+                       shape_text(*shortcut)),
            "give both the same shape: 'shortcut' takes layers, such as a conv2d of kernel_size 1");
   }
   return branch;

@@ -263,8 +263,8 @@ std::optional<std::string_view> builtin_text(const std::string& file) {
   const auto found = std::ranges::find(all, name, &BuiltinExperiment::name);
   std::vector<std::string> names;
   for (const BuiltinExperiment& one : all) names.emplace_back(one.name);
-  ENSURE(config, found != all.end(), "unknown built-in experiment {}; {}", config::quote(name),
-         config::unknown_name_hint(name, names));
+  ENSURE(config, found != all.end(), "unknown built-in experiment {}\nhint: {}",
+         config::quote(name), config::unknown_name_hint(name, names));
   return found->yaml;
 }
 

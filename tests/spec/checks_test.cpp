@@ -42,7 +42,7 @@ TEST_CASE("only a loss that takes mixed labels goes with batch_transforms", "[sp
   CHECK_THAT(problems_of({"+dataset.val.batch_transforms=[mixup]"}), Contains("unknown key"));
 }
 
-TEST_CASE("tables of both splits are standardized alike, or a warning tells", "[spec]") {
+TEST_CASE("tables of both splits are standardized alike, or a warning is given", "[spec]") {
   const auto problems = [](const std::string& val_options) {
     const std::string table = "{type: csv, path: a.csv, label: y, ";
     return problems_of({"dataset.train=" + table + "standardize: true, statistics_from: a.csv}",
@@ -120,7 +120,7 @@ TEST_CASE("normalize has as many means as deviations", "[spec]") {
              Contains("normalize has 1 value(s) of mean, but 2 of std"));
 }
 
-TEST_CASE("a validation that cannot tell anything is warned of", "[spec]") {
+TEST_CASE("a validation without information causes a warning", "[spec]") {
   CHECK_THAT(problems_of({"dataset.val.split=train"}),
              Contains("warning: validation uses the training samples"));
   CHECK_THAT(
@@ -137,7 +137,7 @@ TEST_CASE("a metric is listed once", "[spec]") {
             .empty());
 }
 
-TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
+TEST_CASE("trainer keys that contradict one another are reported", "[spec]") {
   CHECK_THAT(problems_of({"trainer.max_time=soon"}),
              Contains("'max_time' must be a span of time, found 'soon'"));
   CHECK(problems_of({"trainer.max_time=00:12:00:00"}).empty());
@@ -155,14 +155,14 @@ TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
 
-TEST_CASE("several nodes have to be told the size of a batch", "[spec]") {
+TEST_CASE("several nodes need an explicit batch size", "[spec]") {
   CHECK(problems_of({"trainer.num_nodes=2"}).empty());
   CHECK_THAT(problems_of({"trainer.num_nodes=2", "loader.batch_size=auto"}),
              Contains("'auto' is found out on one node, and the run has 2"));
   CHECK_THAT(problems_of({"trainer.num_nodes=0"}), Contains("'num_nodes' must be"));
 }
 
-TEST_CASE("checkpoint keys that cannot be, or work against restarts, are told", "[spec]") {
+TEST_CASE("checkpoint keys that are invalid or prevent restarts are reported", "[spec]") {
   for (const char* text : {"soon", "0s", "30", "-5m"}) {
     CHECK_THAT(problems_of({std::string("checkpoint.every_t=") + text}),
                Contains("'every_t' must be a span of time"));

@@ -34,7 +34,7 @@ std::vector<std::string> state_names(const Variant& variant) {
 
 }  // namespace
 
-TEST_CASE("an optimizer that takes back its state goes on bit for bit") {
+TEST_CASE("an optimizer with restored state continues bit for bit") {
   for (const Variant& variant : variants()) {
     INFO(variant.type << " " << variant.options);
     for (const int before : {0, 1, 7}) {

@@ -168,7 +168,7 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
   if (schema.inline_stage && names_no_stage(node, schema)) {
     // The checks of the experiment decide whether a stage is required here.
   } else if (schema.inline_stage) {
-    beside_ = &schema;
+    extra_fields_ = &schema;
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
     if (node.type != Node::Type::map) return;
   } else if (node.type != Node::Type::map) {
@@ -205,14 +205,14 @@ void Reader::missing(const Node& map, const Field& field, const std::string& sub
 }
 
 void Reader::reject_unknown(const Node& map, const Schema& schema, const std::string& subject,
-                            const Schema* beside, const StageType* type) {
+                            const Schema* extra_fields, const StageType* type) {
   std::vector<std::string> keys = schema.keys();
-  if (beside != nullptr) {
-    for (const std::string& key : beside->keys()) keys.push_back(key);
+  if (extra_fields != nullptr) {
+    for (const std::string& key : extra_fields->keys()) keys.push_back(key);
   }
   for (const Entry& entry : map.entries) {
     const bool known = schema.find(entry.key) != nullptr ||
-                       (beside != nullptr && beside->find(entry.key) != nullptr);
+                       (extra_fields != nullptr && extra_fields->find(entry.key) != nullptr);
     if (known) continue;
     std::string hint = find_alias(entry.key) == nullptr
                            ? stage_elsewhere_hint(vocabulary_, entry.key)
@@ -242,7 +242,7 @@ std::vector<std::string> Reader::others_with(const StageType& type, const std::s
 }
 
 bool Reader::stage(const Node& node, const Field& field, const std::string& kind, Stage& out) {
-  const Schema* beside = std::exchange(beside_, nullptr);
+  const Schema* extra_fields = std::exchange(extra_fields_, nullptr);
   if (node.broken) return false;
   const StageType* type = nullptr;
   Position position = node.position;
@@ -261,7 +261,7 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
   Node options = node.type == Node::Type::map ? node : Node::map();
   options.position = position;
   std::erase_if(options.entries, [](const Entry& entry) { return entry.key == "type"; });
-  reject_unknown(options, type->schema, subject, beside, type);
+  reject_unknown(options, type->schema, subject, extra_fields, type);
   const std::shared_ptr<void> values = type->schema.make_default();
   fields(options, type->schema, subject, values.get());
   out = {kind,     type->name,

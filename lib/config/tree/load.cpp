@@ -209,7 +209,7 @@ LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics, const Gram
     const std::string hint = nearest_file_hint(file);
     throw Error(ErrorKind::config,
                 fmt::format("cannot read {}: there is no such file{}{}", printable(file.string()),
-                            hint.empty() ? "" : "; ", hint));
+                            hint.empty() ? "" : "\nhint: ", hint));
   }
   Loader loader(diagnostics, grammar);
   Node tree = loader.load_file(file);

@@ -259,7 +259,7 @@ void check_file(Checker& checker) {
   try {
     (void)script->read();
   } catch (const Error& error) {
-    checker.error(script->sha256 ? "model.sha256" : "model.path", error.message());
+    checker.error(script->sha256 ? "model.sha256" : "model.path", error.what());
   }
 }
 

@@ -54,7 +54,7 @@ Enum named(const Json& json, const char* key) {
   const std::string name = text_of(json, key);
   const auto names = enum_names(Enum());
   const auto* found = std::ranges::find(names, name);
-  ENSURE(config, found != names.end(), "{}: there are no {} '{}'", kTaskFile, key, printable(name));
+  ENSURE(config, found != names.end(), "{}: unknown {} '{}'", kTaskFile, key, printable(name));
   return static_cast<Enum>(found - names.begin());
 }
 

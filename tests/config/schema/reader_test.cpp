@@ -67,7 +67,7 @@ TEST_CASE("a null is as if the key were absent") {
   CHECK_THAT(sample::problems("optimizer: ~"), Contains("needs 'optimizer'"));
 }
 
-TEST_CASE("a stage and the keys beside it share one map") {
+TEST_CASE("a stage and the keys next to it share one map") {
   const sample::Experiment read = sample::experiment(R"(
 optimizer: adam
 dataset:

@@ -55,7 +55,7 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"tag", "a: !!python/name:os.system x",
        "tags such as '!!python/name:os.system' are not supported"},
       {"non-specific tag", "a: ! 12", "tags such as '!' are not supported"},
-      {"tag behind an anchor", "a: &x !!int 12", "tags such as '!!int' are not supported"},
+      {"tag after an anchor", "a: &x !!int 12", "tags such as '!!int' are not supported"},
       {"alias bomb", bomb, "more than 100,000 values, aliases expanded"},
       {"bomb of long texts",
        "a: &a " + std::string(200'000, 'x') + "\nb: &b [" + repeat("*a,", 90) + "]\nc: [*b,*b,*b]",

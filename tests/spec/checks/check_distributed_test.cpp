@@ -55,7 +55,7 @@ TEST_CASE("threads of one process are no way to train", "[spec]") {
                  Contains("write 'type: ddp'"));
 }
 
-TEST_CASE("compression that works against another option is told", "[spec]") {
+TEST_CASE("compression that conflicts with another option is reported", "[spec]") {
   CHECK_THAT(problems_of({"distributed.compression=powersgd", "trainer.precision=16-mixed",
                           "trainer.allow_slow_precision=true"}),
              Contains("16-mixed may scale that step otherwise"));

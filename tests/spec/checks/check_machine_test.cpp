@@ -42,7 +42,7 @@ TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[wandb]"}), Contains("unknown logger 'wandb'"));
 }
 
-TEST_CASE("a command that is not there is told before the run", "[spec]") {
+TEST_CASE("a command that does not exist is reported before the run", "[spec]") {
   CHECK_THAT(logger_problems("[{type: exec, command: [no-such-command-7]}]"),
              Contains("there is no program 'no-such-command-7' in the folders of PATH"));
   CHECK_THAT(logger_problems("[{type: exec, command: [./no/such]}]"),
@@ -52,7 +52,7 @@ TEST_CASE("a command that is not there is told before the run", "[spec]") {
   CHECK(logger_problems("[{type: exec, command: [sh]}, {type: exec, command: [/bin/sh]}]").empty());
 }
 
-TEST_CASE("a file that no collector would read is told before the run", "[spec]") {
+TEST_CASE("a file that no collector would read is reported before the run", "[spec]") {
   const TempFolder folder;
   const auto with = [&](const std::string& name) {
     return "[{type: prometheus, file: " + (folder / name).string() + "}]";

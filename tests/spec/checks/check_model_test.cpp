@@ -65,7 +65,8 @@ TEST_CASE("a layer that does not take its input is named with that input", "[spe
              Contains("add 'vocab_size' to dataset.train"));
 }
 
-TEST_CASE("every layer that does not fit is told at once, with what could not be read", "[spec]") {
+TEST_CASE("all layers that do not fit are reported at once, with those that cannot be read",
+          "[spec]") {
   const std::string problems = problems_with(
       sequential("{type: conv2d, out_channels: 4, kernel_size: 3, groups: 3}, "
                  "{type: max_pool2d, kernel_size: 2, padding: 2}, {type: layer_norm, dims: 5}, "

@@ -36,7 +36,7 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
             .weight_decay == 0.01);
 }
 
-TEST_CASE("a split holds its data set's keys beside its transforms", "[spec]") {
+TEST_CASE("a split has its data set's keys next to its transforms", "[spec]") {
   const spec::DataSplit split = load_sound({"dataset.train.samples=2000"}).experiment.dataset.train;
   CHECK(split.dataset.kind == "dataset");
   CHECK(split.dataset.as<spec::dataset::SyntheticDigits>().samples == 2000);
@@ -51,7 +51,7 @@ TEST_CASE("a split may be the bare name of a data set", "[spec]") {
   CHECK(split.transforms.empty());
 }
 
-TEST_CASE("a wrong key in a split is told with the keys of the data set and of the split",
+TEST_CASE("a wrong key in a split is reported with the keys of the data set and of the split",
           "[spec]") {
   CHECK_THAT(problems_of({"dataset.train.transform=[]"}),
              Contains("unknown key 'transform' in dataset 'synthetic_digits'") &&

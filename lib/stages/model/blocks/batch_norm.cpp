@@ -50,7 +50,7 @@ std::vector<std::int64_t> reduced(const at::Tensor& x) {
 }
 
 /// Reshapes [channels] so that it broadcasts against x.
-at::Tensor beside(const at::Tensor& of_channels, const at::Tensor& x) {
+at::Tensor broadcast_to(const at::Tensor& of_channels, const at::Tensor& x) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape[1] = of_channels.size(0);
   return of_channels.view(shape);
@@ -96,13 +96,13 @@ struct Normalize : torch::autograd::Function<Normalize> {
         c10::static_intrusive_pointer_cast<Ranks>(context->saved_data["ranks"].toCapsule())->batch;
     const at::Tensor dy = gradients[0].to(at::kFloat);
     const at::Tensor inverse = (var + context->saved_data["eps"].toDouble()).rsqrt();
-    at::Tensor centered = x.to(at::kFloat) - beside(mean, x);
+    at::Tensor centered = x.to(at::kFloat) - broadcast_to(mean, x);
     const Sums own{dy.sum(reduced(x)), (dy * centered).sum(reduced(x))};
     at::Tensor dx;
     if (context->needs_input_grad(0)) {
       const Sums all = averaged(own, saved[4], ranks);
-      centered.mul_(beside(inverse.square() * all.dot, x));
-      dx = (dy - beside(all.dy, x)).sub_(centered).mul_(beside(inverse * weight, x));
+      centered.mul_(broadcast_to(inverse.square() * all.dot, x));
+      dx = (dy - broadcast_to(all.dy, x)).sub_(centered).mul_(broadcast_to(inverse * weight, x));
       if (!ranks.counts) dx.zero_();  // the statistics do not depend on this rank's rows
       dx = dx.to(x.scalar_type());
     }
