@@ -168,7 +168,7 @@ class ARunThatEndsBadly(Smoke):
     def test_a_batch_larger_than_the_data_is_an_error_with_drop_last(self):
         code, _, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=5000", "loader.drop_last=true")
         self.assertEqual(code, 2, err)
-        self.assertIn("drop_last leaves none", err)
+        self.assertIn("drop_last drops every batch", err)
 
     def test_an_occupied_run_folder_is_refused(self):
         (self.folder / "busy").mkdir()

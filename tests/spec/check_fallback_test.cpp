@@ -99,7 +99,7 @@ TEST_CASE("on_divergence: an error in a map is reported at its line", "[spec]") 
   CHECK_THAT(problems_with("    - {}\n"),
              Contains("yaml:6:7: error: attempt 2") && Contains("changes nothing"));
   CHECK_THAT(problems_with("    - optimizer: {}\n"), Contains("changes nothing"));
-  CHECK_THAT(problems_with("    - loader: { batch_size: auto }\n"), Contains("found out once"));
+  CHECK_THAT(problems_with("    - loader: { batch_size: auto }\n"), Contains("determined once"));
   CHECK_THAT(problems_with("    - plugins: [mine.so]\n"), Contains("loaded once"));
   CHECK_THAT(problems_with("    - 'my key': 1\n"), Contains("attempt 2"));
 }
@@ -116,7 +116,7 @@ TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]")
 TEST_CASE("what is settled before the first attempt is no fallback", "[spec]") {
   const std::string key = "trainer.on_divergence=";
   CHECK_THAT(problems_of({key + "[loader.batch_size=auto]"}),
-             Contains("attempt 2 of 'on_divergence'") && Contains("found out once"));
+             Contains("attempt 2 of 'on_divergence'") && Contains("determined once"));
   CHECK_THAT(problems_of({key + "[++plugins=mine.so]"}),
              Contains("attempt 2 of 'on_divergence'") && Contains("loaded once"));
   CHECK_THAT(problems_of({key + "[loader.batch_size=64]"}), Equals(""));

@@ -83,7 +83,7 @@ TEST_CASE("divergence watches a loss", "[spec]") {
   CHECK_THAT(problems_of({"early_stopping=divergence"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val/loss}"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val/accuracy}"}),
-             Contains("'val/accuracy' cannot diverge: higher is better"));
+             Contains("'val/accuracy' must be a loss: for this value, higher is better"));
   CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
   CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
 }

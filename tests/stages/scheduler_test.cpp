@@ -119,9 +119,9 @@ TEST_CASE("a warm-up as long as the run leaves no cosine") {
 
 TEST_CASE("milestones that fall are refused") {
   CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [30, 60, 60]}"),
-                    Contains("milestones has 60 after 60"));
+                    Contains("milestones must be in ascending order, but 60 follows 60"));
   CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [60, 30]}"),
-                    Contains("milestones has 30 after 60"));
+                    Contains("milestones must be in ascending order, but 30 follows 60"));
 }
 
 TEST_CASE("only the plateau scheduler watches a value") {

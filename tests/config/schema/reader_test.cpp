@@ -101,7 +101,8 @@ TEST_CASE("a secret is refused where no field takes one, with where its text wou
       sample::problems("optimizer: adam\ntoken: \"Bearer ${secret:TOKEN}\"");
   CHECK_THAT(
       problems,
-      Contains("2:8: error: 'token' takes no secret: its value is written into the run folder"));
+      Contains(
+          "2:8: error: 'token' must not be a secret: its value is written into the run folder"));
   CHECK_THAT(sample::problems("optimizer: {type: adam, lr: \"${secret:LR}\"}"),
              Contains("'lr' takes no secret"));
 }

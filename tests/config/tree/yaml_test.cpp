@@ -93,7 +93,7 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
        "byte 0xff is not valid UTF-8"},
       {"tab", "a:\n\tb: 1", "a tab indents this line"},
       {"missing value", "a:\nb: 1", "'a' has no value"},
-      {"key that is a map", "? {a: 1}\n: 2", "a key must be a word, found a map"},
+      {"key that is a map", "? {a: 1}\n: 2", "a key must be a word, got a map"},
       {"very long key", std::string(300, 'k') + ": 1", "a key of 300 bytes, the limit is 256"},
       {"empty", "", "the file has only blanks and comments"},
   };

@@ -84,7 +84,7 @@ TEST_CASE("models that a captured step cannot replay are reported", "[spec]") {
   experiment = load_sound({}).experiment;
   experiment.model.type = "torchscript";
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
-             Contains("scripted model"));
+             Contains("TorchScript model"));
 }
 
 TEST_CASE("plug-ins are recorded only where the file insists", "[spec]") {

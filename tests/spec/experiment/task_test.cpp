@@ -75,7 +75,7 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
     return refusal(with(R"("predict")", R"("val")", R"(,"learnt":)" + keys));
   };
   CHECK(learnt(R"({"targets":"classes","outputs":2,"labeled":true})") == "accepted");
-  CHECK_THAT(learnt("[]"), Contains("no JSON object"));
+  CHECK_THAT(learnt("[]"), Contains("must be a JSON object"));
   CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labeled":true})"), Contains("'names'"));
   CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labeled":true})"), Contains("'outputs'"));
   CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labeled":true})"), Contains("is 0"));
