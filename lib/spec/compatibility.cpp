@@ -14,11 +14,11 @@
 namespace trainctl::spec {
 namespace {
 
-template <class Asked>
-std::optional<bool> builtin_answer(const config::Stage& stage, Asked asked) {
+template <class Query>
+std::optional<bool> builtin_answer(const config::Stage& stage, Query query) {
   std::optional<bool> answer;
 #define TRAINCTL_TAKES(kind, name, Type) \
-  if (!answer) answer = said_by<Asked, kind::Type>(stage, asked);
+  if (!answer) answer = said_by<Query, kind::Type>(stage, query);
   TRAINCTL_FOR_EACH_STAGE(TRAINCTL_TAKES)
 #undef TRAINCTL_TAKES
   return answer;
@@ -37,16 +37,16 @@ bool is_of_plugin(const config::Stage& stage) {
 
 /// Asks the plug-in that has the stage, because options types of one name in two libraries compare
 /// equal. `member` is a member of PluginEntry, which may be null.
-template <class Asked>
-std::optional<bool> stage_answer(const config::Stage& stage, Asked asked,
+template <class Query>
+std::optional<bool> stage_answer(const config::Stage& stage, Query query,
                                  std::optional<bool> (*PluginEntry::*member)(const config::Stage&,
-                                                                             Asked)) {
+                                                                             Query)) {
   for (const Plugin& plugin : plugins_in_use()) {
     if (!has(plugin, stage)) continue;
     const auto ask = plugin.entry->*member;
-    return ask == nullptr ? std::nullopt : ask(stage, asked);
+    return ask == nullptr ? std::nullopt : ask(stage, query);
   }
-  return builtin_answer(stage, asked);
+  return builtin_answer(stage, query);
 }
 
 }  // namespace

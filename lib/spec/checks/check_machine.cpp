@@ -39,7 +39,7 @@ void check_exec(Checker& checker, const config::Stage& stage, const std::string&
   if (command.empty() || is_found(command.front())) return;
   const bool is_path = command.front().find('/') != std::string::npos;
   checker.error(path + ".command",
-                fmt::format("program '{}' does not exist{}", printable(command.front()),
+                fmt::format("'{}' is not an executable file{}", printable(command.front()),
                             is_path ? "" : " in the folders of PATH"),
                 is_path ? "correct the path (a relative one starts in the current folder) and make "
                           "the file executable"

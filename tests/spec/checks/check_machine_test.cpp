@@ -44,11 +44,11 @@ TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
 
 TEST_CASE("a command that does not exist is reported before the run", "[spec]") {
   CHECK_THAT(logger_problems("[{type: exec, command: [no-such-command-7]}]"),
-             Contains("program 'no-such-command-7' does not exist in the folders of PATH"));
+             Contains("'no-such-command-7' is not an executable file in the folders of PATH"));
   CHECK_THAT(logger_problems("[{type: exec, command: [./no/such]}]"),
-             Contains("program './no/such' does not exist"));
+             Contains("'./no/such' is not an executable file"));
   CHECK_THAT(logger_problems("[{type: exec, command: [/etc/passwd]}]"),
-             Contains("program '/etc/passwd' does not exist"));
+             Contains("'/etc/passwd' is not an executable file"));
   CHECK(logger_problems("[{type: exec, command: [sh]}, {type: exec, command: [/bin/sh]}]").empty());
 }
 
