@@ -158,7 +158,7 @@ struct Data {
 
   static void describe(Describe<Data>& options) {
     options.field("train", &Data::train, {.required = true, .example = "{type: digits}"},
-                  "What is learnt.");
+                  "The loss to minimize.");
     options.field("val", &Data::val, "What is measured.");
   }
 };

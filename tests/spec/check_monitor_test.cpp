@@ -40,7 +40,7 @@ TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
 }
 
 TEST_CASE(
-    "without a monitor of its own the checkpoint's mode is held against early stopping's, else the "
+    "without a separate monitor the checkpoint's mode is held against early stopping's, else the "
     "loss",
     "[spec]") {
   CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));

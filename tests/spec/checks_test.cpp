@@ -17,10 +17,10 @@ TEST_CASE("class weights weigh at least one class", "[spec]") {
 }
 
 TEST_CASE("nll with a model that gives logits is warned of", "[spec]") {
-  const char* told = "nll takes log-probabilities, but this model outputs logits";
-  CHECK_THAT(problems_of({"loss=nll"}), Contains(told));
+  const char* expected = "nll takes log-probabilities, but this model outputs logits";
+  CHECK_THAT(problems_of({"loss=nll"}), Contains(expected));
   CHECK_THAT(problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear]}"}),
-             Contains(told));
+             Contains(expected));
   CHECK(
       problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear, log_softmax]}"})
           .empty());
@@ -174,8 +174,9 @@ TEST_CASE("checkpoint keys that are invalid or prevent restarts are reported", "
     CHECK(problems_of({sound}).empty());
   CHECK_THAT(problems_of({"checkpoint.every_n_steps=0"}), Contains("'every_n_steps' must be"));
   CHECK_THAT(problems_of({"trainer.max_restarts=-1"}), Contains("'max_restarts' must be"));
-  CHECK_THAT(problems_of({"checkpoint.save_weights_only=true", "trainer.max_restarts=2"}),
-             Contains("warning: no run can go on from weights alone") && Contains("2 restart(s)"));
+  CHECK_THAT(
+      problems_of({"checkpoint.save_weights_only=true", "trainer.max_restarts=2"}),
+      Contains("warning: a run cannot resume from weights only") && Contains("2 restart(s)"));
 }
 
 TEST_CASE("a mistake elsewhere in a section does not hide a contradiction", "[spec]") {

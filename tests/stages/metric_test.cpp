@@ -71,8 +71,8 @@ TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") 
   check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"], at::kLong));
   const Json& two = golden["of_two"];
   check_cases(two["cases"], tensor(two["logits"]), tensor(two["targets"], at::kLong));
-  const Json& learnt = golden["of_numbers"];
-  check_cases(learnt["cases"], tensor(learnt["logits"]), tensor(learnt["targets"]));
+  const Json& expected = golden["of_numbers"];
+  check_cases(expected["cases"], tensor(expected["logits"]), tensor(expected["targets"]));
 }
 
 TEST_CASE("metrics of yes-or-no answers are scikit-learn's, in one batch or in three") {

@@ -147,7 +147,7 @@ TEST_CASE("mode: auto follows the name of the monitored value") {
   CHECK(scheduler->lr(3, 300) == Approx(0.01));
 }
 
-TEST_CASE("epochs that begin in the warm-up are not judged") {
+TEST_CASE("epochs that start in the warm-up do not count as bad") {
   const auto scheduler = make("reduce_lr_on_plateau", "{warmup: 3, patience: 0}");
   for (const std::int64_t epoch : {0, 1, 2}) scheduler->observe(epoch, 1.0);
   CHECK(scheduler->lr(2, 200) == Approx(0.07));
