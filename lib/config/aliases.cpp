@@ -94,16 +94,16 @@ constexpr AliasGroup kGroups[] = {
     {"name class_name kind", "type"},
     {"class_path _target_", "type",
      "write 'type: NAME', the class name in snake_case: torch.optim.AdamW is adamw"},
-    {"init_args params", "", "options stand beside 'type', without a map of their own"},
+    {"init_args params", "", "write the options next to 'type', without a separate map"},
     {"logger", "loggers",
-     "the loggers are a list of their own: write 'loggers: [console, csv, tensorboard]' at the top "
+     "loggers are a separate list: write 'loggers: [console, csv, tensorboard]' at the top "
      "level"},
     {"callbacks", "",
-     "callbacks are keys of their own: 'early_stopping', 'checkpoint', 'trainer.ema', "
+     "use the keys 'early_stopping', 'checkpoint', 'trainer.ema', "
      "'trainer.swa', 'profiler'"},
     {"default_root_dir output_dir output logging_dir weights_save_path", "",
      "the folder of the runs is a flag: trainctl run --out DIR"},
-    {"dirpath", "", "checkpoints lie in the run folder: trainctl run --run-dir DIR"},
+    {"dirpath", "", "checkpoints are in the run folder: trainctl run --run-dir DIR"},
     {"overwrite_output_dir", "", "every run has a new folder: remove the key"},
     {"enable_progress_bar progress_bar_refresh_rate disable_tqdm", "",
      "the progress bar is a flag: --progress none"},
@@ -130,7 +130,7 @@ constexpr AliasGroup kGroups[] = {
     {"reload_dataloaders_every_n_epochs", "", "the data is read once: remove the key"},
     {"auto_scale_batch_size auto_find_batch_size", "loader.batch_size",
      "write 'loader.batch_size: auto'"},
-    {"auto_lr_find", "", "the learning rate is searched by a verb: trainctl lr-find CONFIG"},
+    {"auto_lr_find", "", "use the verb trainctl lr-find CONFIG"},
     {"resume_from_checkpoint resume ckpt_path", "",
      "resuming is a flag: trainctl run CONFIG --resume last"},
     {"track_grad_norm", "trainer.log_norms", "write 'trainer.log_norms: true'"},

@@ -214,6 +214,12 @@ void hide_secret_lines(std::vector<Diagnostic>& all) {
 }  // namespace
 
 void Diagnostics::error(const Position& position, std::string message, std::string hint) {
+  constexpr std::string_view kHintLine = "\nhint: ";
+  const std::size_t at = message.find(kHintLine);
+  if (hint.empty() && at != std::string::npos) {
+    hint = message.substr(at + kHintLine.size());
+    message.resize(at);
+  }
   add({Severity::error, position, std::move(message), std::move(hint), {}});
 }
 
@@ -260,7 +266,7 @@ std::string Diagnostics::render(Color color) const {
   if (all.size() > kMostShown) text += fmt::format("... and {} more\n", all.size() - kMostShown);
   text += summary(all);
   if (truncated_) {
-    text += fmt::format("There are more: the check stops collecting after {}. Mend these first.\n",
+    text += fmt::format("There are more: the check stops collecting after {}. Fix these first.\n",
                         with_thousands(static_cast<long long>(kMostCollected)));
   }
   return text;

@@ -41,6 +41,7 @@ class Diagnostics {
  public:
   static constexpr std::size_t kMostCollected = 1000;
 
+  /// Without `hint`, the hint is the line "hint: ..." at the end of the message, if it has one.
   void error(const Position& position, std::string message, std::string hint = {});
   void warning(const Position& position, std::string message, std::string hint = {});
 

@@ -14,14 +14,14 @@
 namespace trainctl::spec {
 namespace {
 
-template <class Asked>
-std::optional<bool> said_by_builtin(const config::Stage& stage, Asked asked) {
-  std::optional<bool> said;
+template <class Query>
+std::optional<bool> builtin_answer(const config::Stage& stage, Query query) {
+  std::optional<bool> answer;
 #define TRAINCTL_TAKES(kind, name, Type) \
-  if (!said) said = said_by<Asked, kind::Type>(stage, asked);
+  if (!answer) answer = said_by<Query, kind::Type>(stage, query);
   TRAINCTL_FOR_EACH_STAGE(TRAINCTL_TAKES)
 #undef TRAINCTL_TAKES
-  return said;
+  return answer;
 }
 
 bool has(const Plugin& plugin, const config::Stage& stage) {
@@ -37,36 +37,36 @@ bool is_of_plugin(const config::Stage& stage) {
 
 /// Asks the plug-in that has the stage, because options types of one name in two libraries compare
 /// equal. `member` is a member of PluginEntry, which may be null.
-template <class Asked>
-std::optional<bool> said_by_any(const config::Stage& stage, Asked asked,
-                                std::optional<bool> (*PluginEntry::*member)(const config::Stage&,
-                                                                            Asked)) {
+template <class Query>
+std::optional<bool> stage_answer(const config::Stage& stage, Query query,
+                                 std::optional<bool> (*PluginEntry::*member)(const config::Stage&,
+                                                                             Query)) {
   for (const Plugin& plugin : plugins_in_use()) {
     if (!has(plugin, stage)) continue;
     const auto ask = plugin.entry->*member;
-    return ask == nullptr ? std::nullopt : ask(stage, asked);
+    return ask == nullptr ? std::nullopt : ask(stage, query);
   }
-  return said_by_builtin(stage, asked);
+  return builtin_answer(stage, query);
 }
 
 }  // namespace
 
 bool takes(const config::Stage& stage, Targets targets) {
-  return said_by_any(stage, targets, &PluginEntry::takes_targets)
+  return stage_answer(stage, targets, &PluginEntry::takes_targets)
       .value_or(targets == Targets::classes);
 }
 
 bool takes(const config::Stage& stage, Answers answers) {
   if (is_of_plugin(stage)) return stage.kind == "loss" && takes(stage, Targets::numbers);
-  return said_by_builtin(stage, answers).value_or(false);
+  return builtin_answer(stage, answers).value_or(false);
 }
 
 bool takes(const config::Stage& loss, MixedLabels mixed) {
-  return is_of_plugin(loss) || said_by_builtin(loss, mixed).value_or(false);
+  return is_of_plugin(loss) || builtin_answer(loss, mixed).value_or(false);
 }
 
 bool takes(const config::Stage& model, Inputs inputs) {
-  return said_by_any(model, inputs, &PluginEntry::takes_inputs).value_or(inputs != Inputs::tokens);
+  return stage_answer(model, inputs, &PluginEntry::takes_inputs).value_or(inputs != Inputs::tokens);
 }
 
 namespace {

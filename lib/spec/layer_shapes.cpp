@@ -13,7 +13,7 @@ namespace layer {
 std::string shape_text(const Shape& shape) { return fmt::format("{}", fmt::join(shape, "x")); }
 
 LayerStep no_image() {
-  return {{}, "it needs an image, C x H x W", "put it in front of 'flatten' and 'linear'"};
+  return {{}, "its input must be an image, C x H x W", "put it before 'flatten' and 'linear'"};
 }
 
 LayerStep slid(const Shape& shape, const Window& window, std::int64_t channels) {
@@ -24,7 +24,7 @@ LayerStep slid(const Shape& shape, const Window& window, std::int64_t channels) 
     const std::int64_t room = shape[axis] + 2 * window.padding;
     if (span > room) {
       return {{},
-              fmt::format("a window of {0}x{0} is larger than that", span),
+              fmt::format("a window of {0}x{0} is larger than its input", span),
               "make 'kernel_size' smaller, or leave out a layer that shrinks the image"};
     }
     out.push_back((room - span) / window.stride + 1);
@@ -37,8 +37,9 @@ LayerStep Conv2d::after(const LayerInput& input) const {
   if (!step.problem.empty()) return step;
   const std::int64_t in_channels = input.shape[0];
   if (in_channels % groups != 0 || out_channels % groups != 0) {
-    step.problem = fmt::format("{} groups do not divide {} channels in and {} out", groups,
-                               in_channels, out_channels);
+    step.problem =
+        fmt::format("{} groups must divide the {} input channels and the {} output channels",
+                    groups, in_channels, out_channels);
     step.hint = "write 'groups: 1', or a number that divides both";
   }
   return step;
@@ -71,8 +72,8 @@ void ask_layer(const config::Stage& stage, const LayerInput& input, LayerStep& s
     constexpr bool kTakesTokens = requires { Options::kTakesTokens; };
     if (input.tokens && !kTakesTokens) {
       step = {{},
-              "these are tokens, and it takes numbers",
-              "begin with an embedding, such as {type: embedding, embedding_dim: 64}"};
+              "its input must be numbers, got tokens",
+              "start with an embedding, such as {type: embedding, embedding_dim: 64}"};
       return;
     }
     step = stage.as<Options>().after(input);
@@ -124,11 +125,11 @@ std::optional<Shape> LayerWalk::residual(const config::Stage& layer, const Layer
                                          const std::string& place) {
   const auto& options = layer.as<layer::Residual>();
   const auto branch = through(options.layers, input, place + ".layers.");
-  const auto beside = through(options.shortcut, input, place + ".shortcut.");
-  if (branch && beside && *branch != *beside) {
+  const auto shortcut = through(options.shortcut, input, place + ".shortcut.");
+  if (branch && shortcut && *branch != *shortcut) {
     refuse(layer, input, place,
-           fmt::format("its layers give {}, and what they are added to is {}", shape_text(*branch),
-                       shape_text(*beside)),
+           fmt::format("its layers give {}, but the shortcut gives {}", shape_text(*branch),
+                       shape_text(*shortcut)),
            "give both the same shape: 'shortcut' takes layers, such as a conv2d of kernel_size 1");
   }
   return branch;

@@ -139,7 +139,7 @@ std::string as_fallback(const std::string& change) {
 void check_fallback(const Loaded& loaded, const std::vector<std::string>& changes,
                     config::Diagnostics& found) {
   if (changes.empty())
-    found.error({}, "it changes nothing, and would diverge again", "write KEY=VALUE");
+    found.error({}, "it changes nothing, so the run would diverge again", "write KEY=VALUE");
   const auto names = [&](const std::string& key) {
     return std::ranges::any_of(changes, [&](const std::string& change) {
       const std::string found_key = key_of(change);
@@ -153,7 +153,7 @@ void check_fallback(const Loaded& loaded, const std::vector<std::string>& change
   const bool is_wanted =
       names("loader.batch_size") || std::ranges::count(changes, "loader", key_of) > 0;
   if (is_wanted && changed.experiment.loader.batch_size.automatic)
-    found.error({}, "'loader.batch_size: auto' is found out once, before the first attempt",
+    found.error({}, "'loader.batch_size: auto' is determined once, before the first attempt",
                 "write a number, as in loader.batch_size=64");
 }
 
@@ -263,8 +263,8 @@ std::optional<std::string_view> builtin_text(const std::string& file) {
   const auto found = std::ranges::find(all, name, &BuiltinExperiment::name);
   std::vector<std::string> names;
   for (const BuiltinExperiment& one : all) names.emplace_back(one.name);
-  ENSURE(config, found != all.end(), "unknown built-in experiment {}; {}", config::quote(name),
-         config::unknown_name_hint(name, names));
+  ENSURE(config, found != all.end(), "unknown built-in experiment {}\nhint: {}",
+         config::quote(name), config::unknown_name_hint(name, names));
   return found->yaml;
 }
 

@@ -11,14 +11,14 @@
 
 namespace trainctl::spec {
 
-/// Returns `options.takes(asked)` if the stage has options of one of these types; nullopt for other
+/// Returns `options.takes(query)` if the stage has options of one of these types; nullopt for other
 /// types, and for options without such a function.
-template <class Asked, class... Options>
-std::optional<bool> said_by(const config::Stage& stage, Asked asked) {
+template <class Query, class... Options>
+std::optional<bool> said_by(const config::Stage& stage, Query query) {
   std::optional<bool> said;
   const auto ask = [&]<class One>(const One*) {
-    if constexpr (requires(const One& options) { options.takes(asked); }) {
-      if (stage.options_type == std::type_index(typeid(One))) said = stage.as<One>().takes(asked);
+    if constexpr (requires(const One& options) { options.takes(query); }) {
+      if (stage.options_type == std::type_index(typeid(One))) said = stage.as<One>().takes(query);
     }
   };
   (ask(static_cast<const Options*>(nullptr)), ...);

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRebuild = "build it anew against the headers that came with this trainctl";
+constexpr const char* kRebuild = "rebuild it against the headers of this trainctl";
 constexpr std::array<std::string_view, 10> kKinds{
     "batch_transform", "dataset", "loss",      "metric",  "model",
     "optimizer",       "sampler", "scheduler", "stopper", "transform"};
@@ -50,10 +50,10 @@ config::Vocabulary described_by(const Plugin& plugin) {
 
 void check_name(const config::Vocabulary& all, const std::string& kind, const std::string& name) {
   ENSURE(config, std::ranges::find(kKinds, kind) != kKinds.end(),
-         "it describes the {} '{}', and a plug-in can have stages of these kinds only: {}",
+         "it describes the {} '{}', but a plug-in can only have stages of these kinds: {}",
          printable(kind), printable(name), fmt::join(kKinds, ", "));
   ENSURE(config, all.find(kind, name) == nullptr,
-         "it describes the {} '{}', which is there already: give it another name", kind,
+         "it describes the {} '{}', which already exists: give it another name", kind,
          printable(name));
 }
 
@@ -75,25 +75,24 @@ const void* plugin_symbol(const fs::path& library, const char* symbol) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* cause = ::dlerror();
-    throw Error(
-        ErrorKind::config,
-        fmt::format("{} cannot be loaded: {}; it must be a shared library: {}", name_of(library),
-                    cause == nullptr ? "unknown cause" : printable(cause), kRebuild));
+    throw Error(ErrorKind::config,
+                fmt::format("cannot load {}: {}\nhint: {}", name_of(library),
+                            cause == nullptr ? "unknown cause" : printable(cause), kRebuild));
   }
   const void* found = ::dlsym(handle, symbol);
   ENSURE(config, found != nullptr,
-         "{} is no plug-in of trainctl: it does not export '{}'; see docs/how-to/plugins.md",
+         "{} is not a trainctl plug-in: it does not export '{}'\nhint: see docs/how-to/plugins.md",
          name_of(library), symbol);
   return found;
 }
 
 void check_stamp(const fs::path& library, const PluginStamp& found, const std::string& own_abi) {
   ENSURE(config, found.layout == kPluginLayout,
-         "{} has an entry of layout {}, and this trainctl reads layout {}: {}", name_of(library),
+         "{} has entry layout {}, but this trainctl reads layout {}\nhint: {}", name_of(library),
          found.layout, kPluginLayout, kRebuild);
   const std::string abi = found.abi == nullptr ? "" : found.abi;
-  ENSURE(config, abi == own_abi, "{} was built for '{}', and this is '{}': {}", name_of(library),
-         printable(abi), own_abi, kRebuild);
+  ENSURE(config, abi == own_abi, "{} was built for '{}', but this is '{}'\nhint: {}",
+         name_of(library), printable(abi), own_abi, kRebuild);
 }
 
 Plugin load_plugin(const fs::path& library) {
@@ -102,7 +101,8 @@ Plugin load_plugin(const fs::path& library) {
   if (entry->engine != nullptr) {
     const fs::path engine = library.parent_path() / entry->engine;
     ENSURE(config, is_file(engine),
-           "{} needs '{}' beside it, and there is no such file: copy both, or build it anew",
+           "{} needs '{}' in the same folder, and that file does not exist\nhint: copy both, or "
+           "rebuild the plug-in",
            name_of(library), printable(engine.filename().string()));
   }
   return {library, entry};
@@ -140,7 +140,7 @@ void try_plugins_with(std::function<void(const fs::path&)> set) { trial() = std:
 Plugin open_plugin(const fs::path& library) {
   const auto found = find_plugin(library);
   ENSURE(config, found.has_value(),
-         "there is no plug-in '{}', nor a file of its name in a folder of TRAINCTL_PLUGIN_PATH",
+         "plug-in '{}' does not exist, neither as a path nor in a folder of TRAINCTL_PLUGIN_PATH",
          printable(library.string()));
   if (trial()) trial()(*found);
   return load_plugin(*found);

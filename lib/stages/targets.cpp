@@ -26,10 +26,10 @@ std::optional<at::Tensor> weights_of(const std::vector<double>& values, const ch
                                      std::int64_t count, at::Device device) {
   if (values.empty()) return std::nullopt;
   ENSURE(config, static_cast<std::int64_t>(values.size()) == count,
-         "{} has {} values, but the data has {} classes: give one for each class", key,
+         "{} has {} values, but the data has {} classes\nhint: give one per class", key,
          values.size(), count);
   ENSURE(config, std::any_of(values.begin(), values.end(), [](double w) { return w > 0; }),
-         "{} holds only zeros: give at least one class a weight above 0", key);
+         "{} must not be all zeros\nhint: give at least one class a weight above 0", key);
   return at::tensor(values, at::kFloat).to(device);
 }
 
@@ -45,7 +45,7 @@ at::Tensor weight_of(const at::Tensor& classes, const std::optional<at::Tensor>&
 std::optional<double> least_logit(double threshold, const stage::MetricContext& context) {
   if (context.targets == spec::Targets::numbers) return std::log(threshold / (1 - threshold));
   ENSURE(config, threshold == spec::metric::kEvenChance,
-         "threshold is of yes-or-no answers, and this data has classes: remove it");
+         "threshold applies only to binary targets, but this data has classes\nhint: remove it");
   return std::nullopt;
 }
 

@@ -158,7 +158,7 @@ struct Data {
 
   static void describe(Describe<Data>& options) {
     options.field("train", &Data::train, {.required = true, .example = "{type: digits}"},
-                  "What is learnt.");
+                  "The loss to minimize.");
     options.field("val", &Data::val, "What is measured.");
   }
 };
@@ -242,8 +242,7 @@ struct Experiment {
     options.stage("model", &Experiment::model, "model", "The network.");
     options.stage("optimizer", &Experiment::optimizer, "optimizer", {.required = true},
                   "How weights are updated.");
-    options.stage("scheduler", &Experiment::scheduler, "scheduler",
-                  "How the learning rate changes.");
+    options.stage("scheduler", &Experiment::scheduler, "scheduler", "The learning rate schedule.");
     options.stages("metrics", &Experiment::metrics, "metric", "What is measured.");
     options.field("trainer", &Experiment::trainer, "The training loop.");
     options.field("phases", &Experiment::phases, "Parts of the run.");

@@ -59,7 +59,7 @@ class FrontVerbs(Front):
     def test_the_error_of_a_missing_config_names_the_closest_file(self):
         self.write("configs/mine.yaml", OWN_CONFIG)
         self.assertEqual(self.run_here("validate", "mine.yml", code=2).err,
-                         "error: cannot read mine.yml: there is no such file; did you mean 'configs/mine.yaml'?\n")
+                         "error: cannot read mine.yml: there is no such file\nhint: did you mean 'configs/mine.yaml'?\n")
 
     def test_the_readme_shows_the_two_commands_that_need_no_file(self):
         self.assert_has((SOURCE / "README.md").read_text(), "\ntrainctl run\n", "\ntrainctl bench --workers 0,4,8\n")

@@ -187,7 +187,7 @@ class BatchSizes(Smoke):
     def test_other_verbs_say_that_they_need_a_number(self):
         code, out, err = run(self.folder, "validate", "digits.yaml", "loader.batch_size=auto")
         self.assertEqual(code, 0, out + err)
-        self.assertIn("'run' finds the number by trials", err + out)
+        self.assertIn("'run' determines the batch size by trials", err + out)
         code, out, err = run(self.folder, "lr-find", "digits.yaml", "loader.batch_size=auto")
         self.assertEqual(code, 2, out + err)
         self.assertIn("loader.batch_size is auto", err)

@@ -142,7 +142,7 @@ class OtherLoggers(Smoke):
     def test_a_command_that_is_not_there_is_told_by_validate(self):
         code, _, err = run(self.folder, "validate", "digits.yaml", "loggers=[{type: exec, command: [no-such-command-7]}]")
         self.assertEqual(code, 2)
-        self.assertIn("there is no program 'no-such-command-7'", err)
+        self.assertIn("'no-such-command-7' is not an executable file", err)
 
     def test_secrets_are_in_no_line(self):
         got = self.folder / "got.jsonl"

@@ -93,7 +93,7 @@ class PlansOfFiles(Front):
                 # The empty list hides the GPUs of the machine.
                 done = self.program(verb, self.config, "dataset.cache.mode=device", "trainer.accelerator=auto", code=2,
                                     CUDA_VISIBLE_DEVICES="")
-                self.assert_has(done.err + done.out, "'device' keeps the images in the memory of a GPU", "write 'mode: decoded'")
+                self.assert_has(done.err + done.out, "'device' caches images in GPU memory", "write 'mode: decoded'")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class ExamplePlugin(Smoke):
         self.restamp("libspirals.so")
         err = self.refused()
         self.assertIn("headers 000000000000", err)
-        self.assertIn("build it anew", err)
+        self.assertIn("rebuild it", err)
         shutil.copy(self.libraries / "libspirals.so", self.folder / "build")
         self.restamp("libspirals_engine.so")
         self.train(*SHORT, config="spirals.yaml", code=2)
@@ -134,7 +134,7 @@ class ExamplePlugin(Smoke):
 
     def test_it_is_found_by_its_path_variable(self):
         (self.folder / "spirals.yaml").write_text(self.text.replace("build/libspirals.so", "libspirals.so"))
-        self.assertIn("there is no plug-in", self.refused())
+        self.assertIn("does not exist, neither as a path", self.refused())
         with mock.patch.dict(os.environ, TRAINCTL_PLUGIN_PATH=str(self.folder / "build")):
             self.train(*SHORT, config="spirals.yaml")
 

@@ -161,14 +161,14 @@ class ARunThatEndsBadly(Smoke):
     def test_a_batch_larger_than_the_data_is_one_short_batch(self):
         result = self.train("loader.batch_size=5000", "trainer.max_epochs=2")
         self.assertEqual((result["steps"], result["epochs"]), (2, 2))
-        self.assertIn("warning: a batch of 5,000 is larger than the training data: 2,000 samples; each epoch is one short batch", self.err)
+        self.assertIn("warning: a batch of 5,000 is larger than the training data: 2,000 samples: each epoch is one incomplete batch", self.err)
         two = self.train("loader.batch_size=5000", "trainer.max_epochs=2", "trainer.devices=2")
         self.assertEqual(two["data_digest"], result["data_digest"])
 
     def test_a_batch_larger_than_the_data_is_an_error_with_drop_last(self):
         code, _, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=5000", "loader.drop_last=true")
         self.assertEqual(code, 2, err)
-        self.assertIn("drop_last leaves none", err)
+        self.assertIn("drop_last drops every batch", err)
 
     def test_an_occupied_run_folder_is_refused(self):
         (self.folder / "busy").mkdir()

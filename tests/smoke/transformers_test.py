@@ -115,9 +115,9 @@ class ListsOfLayers(FromFolder):
     def test_every_layer_that_does_not_fit_is_told_before_anything_starts(self):
         said = self.refused("mnist/sequential.yaml", "++model.layers.0.groups=2", "model.layers.4.kernel_size=99",
                             "++model.layers.3.layers.0.stride=2")
-        self.assertIn("layer 0 (conv2d) gets 1x28x28: 2 groups do not divide 1 channels in and 16 out", said)
-        self.assertIn("layer 3 (residual) gets 16x14x14: its layers give 16x7x7, and what they are added to is 16x14x14", said)
-        self.assertIn("layer 4 (max_pool2d) gets 16x7x7: a window of 99x99 is larger than that", said)
+        self.assertIn("layer 0 (conv2d) gets 1x28x28: 2 groups must divide the 1 input channels and the 16 output channels", said)
+        self.assertIn("layer 3 (residual) gets 16x14x14: its layers give 16x7x7, but the shortcut gives 16x14x14", said)
+        self.assertIn("layer 4 (max_pool2d) gets 16x7x7: a window of 99x99 is larger than its input", said)
         self.assertIn("sequential.yaml", said)
 
 

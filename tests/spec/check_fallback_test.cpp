@@ -21,7 +21,7 @@ TEST_CASE("what a run falls back on is checked with the file, each attempt by it
                         Contains("attempt 4 of 'on_divergence': it "
                                  "changes nothing") &&
                         !Contains("attempt 2"));
-  CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override needs a value"));
+  CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override must have a value"));
   CHECK_THAT(problems_of({key + "{optimizer.lr: 0.1}"}), Contains("on_divergence"));
   CHECK_THAT(problems_of({key + "[[[optimizer.lr=0.1]]]"}), Contains("on_divergence"));
 }
@@ -49,7 +49,7 @@ TEST_CASE("a fallback may be a map of what is laid over the file", "[spec]") {
   CHECK(again.experiment.trainer.on_divergence == fallbacks);
 }
 
-TEST_CASE("a fallback's type tells that it may be a map", "[spec]") {
+TEST_CASE("on_divergence: an entry's type shows that it may be a map", "[spec]") {
   const auto& trainer = *spec::experiment_schema().find("trainer")->type.object;
   CHECK_THAT(trainctl::config::type_text(trainer.find("on_divergence")->type, {}),
              Equals("list of text or map or list of texts and maps"));
@@ -76,8 +76,8 @@ TEST_CASE("a text in a fallback's map is what the file says, references resolved
   CHECK(problems.error_count() == 0);
 }
 
-TEST_CASE("what a fallback's map gets wrong is told at its line", "[spec]") {
-  const auto told = [](const std::string& entry) {
+TEST_CASE("on_divergence: an error in a map is reported at its line", "[spec]") {
+  const auto problems_with = [](const std::string& entry) {
     trainctl::config::Diagnostics problems;
     const std::string text =
         "dataset: { train: { type: synthetic_digits } }\nmodel: linear\n"
@@ -89,19 +89,19 @@ TEST_CASE("what a fallback's map gets wrong is told at its line", "[spec]") {
     }
     return problems.render();
   };
-  CHECK_THAT(told("    - optimizer:\n        lr: 0.01\n"), !Contains("error"));
-  CHECK_THAT(told("    - optimizer:\n        lr: 0.01\n        rate: 1\n"),
+  CHECK_THAT(problems_with("    - optimizer:\n        lr: 0.01\n"), !Contains("error"));
+  CHECK_THAT(problems_with("    - optimizer:\n        lr: 0.01\n        rate: 1\n"),
              Contains("yaml:8:9: error: attempt 2 of 'on_divergence': unknown key 'rate'"));
-  CHECK_THAT(told("    - optimizer.lr: 0.01\n    - optimizr:\n        lr: 0.01\n"),
+  CHECK_THAT(problems_with("    - optimizer.lr: 0.01\n    - optimizr:\n        lr: 0.01\n"),
              Contains("yaml:7:7: error: attempt 3 of 'on_divergence': unknown key 'optimizr'"));
-  CHECK_THAT(told("    - trainer:\n        max_epochs: soon\n"),
+  CHECK_THAT(problems_with("    - trainer:\n        max_epochs: soon\n"),
              Contains("yaml:7:21: error: attempt 2"));
-  CHECK_THAT(told("    - {}\n"),
+  CHECK_THAT(problems_with("    - {}\n"),
              Contains("yaml:6:7: error: attempt 2") && Contains("changes nothing"));
-  CHECK_THAT(told("    - optimizer: {}\n"), Contains("changes nothing"));
-  CHECK_THAT(told("    - loader: { batch_size: auto }\n"), Contains("found out once"));
-  CHECK_THAT(told("    - plugins: [mine.so]\n"), Contains("loaded once"));
-  CHECK_THAT(told("    - 'my key': 1\n"), Contains("attempt 2"));
+  CHECK_THAT(problems_with("    - optimizer: {}\n"), Contains("changes nothing"));
+  CHECK_THAT(problems_with("    - loader: { batch_size: auto }\n"), Contains("determined once"));
+  CHECK_THAT(problems_with("    - plugins: [mine.so]\n"), Contains("loaded once"));
+  CHECK_THAT(problems_with("    - 'my key': 1\n"), Contains("attempt 2"));
 }
 
 TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]") {
@@ -116,7 +116,7 @@ TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]")
 TEST_CASE("what is settled before the first attempt is no fallback", "[spec]") {
   const std::string key = "trainer.on_divergence=";
   CHECK_THAT(problems_of({key + "[loader.batch_size=auto]"}),
-             Contains("attempt 2 of 'on_divergence'") && Contains("found out once"));
+             Contains("attempt 2 of 'on_divergence'") && Contains("determined once"));
   CHECK_THAT(problems_of({key + "[++plugins=mine.so]"}),
              Contains("attempt 2 of 'on_divergence'") && Contains("loaded once"));
   CHECK_THAT(problems_of({key + "[loader.batch_size=64]"}), Equals(""));

@@ -12,7 +12,7 @@ TEST_CASE("a monitor names a value that will exist, with a suggestion", "[spec]"
              Contains("'early_stopping.monitor' names 'val_loss'") &&
                  Contains("did you mean 'val/loss'?"));
   CHECK_THAT(problems_of({stop + "val/acc}"}), Contains("did you mean 'val/accuracy'?"));
-  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy"}),
              Contains("'checkpoint.monitor' names 'val/top_5_accuracy'"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}),
@@ -40,7 +40,7 @@ TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
 }
 
 TEST_CASE(
-    "without a monitor of its own the checkpoint's mode is held against early stopping's, else the "
+    "without a separate monitor the checkpoint's mode is held against early stopping's, else the "
     "loss",
     "[spec]") {
   CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));
@@ -83,7 +83,7 @@ TEST_CASE("divergence watches a loss", "[spec]") {
   CHECK_THAT(problems_of({"early_stopping=divergence"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val/loss}"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val/accuracy}"}),
-             Contains("'val/accuracy' cannot diverge: higher is better"));
-  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
+             Contains("'val/accuracy' must be a loss: for this value, higher is better"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is computed"));
   CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
 }

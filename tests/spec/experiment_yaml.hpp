@@ -22,7 +22,7 @@ inline trainctl::spec::Loaded load_sound(const std::vector<std::string>& overrid
   return trainctl::spec::load_experiment_text("sound.yaml", kSound, overrides, diagnostics);
 }
 
-/// Returns every problem of kSound with the overrides as text; empty if there is none.
+/// Returns every problem of kSound with the overrides as text; empty if there are no problems.
 inline std::string problems_of(const std::vector<std::string>& overrides) {
   trainctl::config::Diagnostics diagnostics;
   try {

@@ -43,7 +43,7 @@ TEST_CASE("the resolved experiment reads back to the same experiment", "[spec]")
   }
 }
 
-TEST_CASE("the resolved experiment tells where each value came from", "[spec]") {
+TEST_CASE("the resolved experiment shows where each value came from", "[spec]") {
   const std::string text = spec::dump_resolved(load_sound({"optimizer.lr=0.5"}));
   CHECK_THAT(text, Contains("max_epochs: 5  # sound.yaml:8\n"));
   CHECK_THAT(text, Contains("lr: 0.5  # override\n"));

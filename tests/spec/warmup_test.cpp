@@ -86,7 +86,7 @@ TEST_CASE("warm-up: a check refuses one that the run cannot hold", "[spec]") {
   CHECK_THAT(problems_of({scheduler_with("0.3", "epoch")}), Contains("a warm-up of 1.5 epochs"));
   CHECK(problems_of({scheduler_with("0.2", "epoch")}).empty());
   CHECK_THAT(problems_of({scheduler_with("0.1"), "~trainer.max_epochs", "trainer.max_time=1h"}),
-             Contains("a fraction of the run has no length where max_time alone"));
+             Contains("a fraction of the run has no known length with max_time alone"));
   for (const char* sound : {"4ep", "0.9", "2.5ep"})
     CHECK(problems_of({scheduler_with(sound)}).empty());
 }

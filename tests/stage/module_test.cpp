@@ -32,7 +32,7 @@ TEST_CASE("a module lists its tensors by name, parameters trainable and buffers 
   CHECK_FALSE(probe.buffers()[0].tensor.requires_grad());
 }
 
-TEST_CASE("a module trains until it is told to evaluate") {
+TEST_CASE("a module is in training mode until evaluation is selected") {
   Probe probe;
   const at::Tensor x = at::ones({2});
   CHECK(probe.forward(x).requires_grad());

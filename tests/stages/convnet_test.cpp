@@ -218,10 +218,11 @@ TEST_CASE("a network takes images of any number of channels") {
 }
 
 TEST_CASE("a network says which samples it does not take") {
-  CHECK_THROWS_WITH(make("resnet18", "{}", {{3, 16, 40}, 10}),
-                    "model 'resnet18': the images are 16x40: the network halves them 5 times and "
-                    "needs at least 17x17; let a transform bring them to that size, or choose "
-                    "model mlp");
+  CHECK_THROWS_WITH(
+      make("resnet18", "{}", {{3, 16, 40}, 10}),
+      "model 'resnet18': the images are 16x40: the network halves them 5 times and "
+      "needs at least 17x17\nhint: resize them with a transform to that size, or choose "
+      "model mlp");
   CHECK_NOTHROW(make("mobilenet_v2", "{}", {{3, 17, 17}, 10}));
   CHECK_NOTHROW(make("resnet_cifar", "{}", {{3, 3, 3}, 10}));
   CHECK_THROWS_WITH(make("resnet_cifar", "{}", {{3, 2, 32}, 10}), Contains("at least 3x3"));

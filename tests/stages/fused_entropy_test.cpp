@@ -20,29 +20,29 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Learnt {
+struct LossAndGradient {
   at::Tensor value, gradient;
 };
 
 template <class Loss>
-Learnt learnt(const at::Tensor& logits, Loss loss) {
+LossAndGradient loss_and_gradient(const at::Tensor& logits, Loss loss) {
   const at::Tensor x = logits.detach().clone().requires_grad_();
   const at::Tensor value = loss(x);
   (value * 3).backward();
   return {value.detach(), x.grad()};
 }
 
-Learnt fused(const at::Tensor& logits, const at::Tensor& classes,
-             const stages::FusedEntropy& options) {
-  return learnt(logits,
-                [&](const at::Tensor& x) { return stages::fused_entropy(x, classes, options); });
+LossAndGradient fused(const at::Tensor& logits, const at::Tensor& classes,
+                      const stages::FusedEntropy& options) {
+  return loss_and_gradient(
+      logits, [&](const at::Tensor& x) { return stages::fused_entropy(x, classes, options); });
 }
 
-Learnt of_torch(const at::Tensor& logits, const at::Tensor& classes,
-                const stages::FusedEntropy& options) {
+LossAndGradient of_torch(const at::Tensor& logits, const at::Tensor& classes,
+                         const stages::FusedEntropy& options) {
   const auto reduction =
       options.reduction == Reduction::mean ? at::Reduction::Mean : at::Reduction::Sum;
-  return learnt(logits, [&](const at::Tensor& x) {
+  return loss_and_gradient(logits, [&](const at::Tensor& x) {
     return at::cross_entropy_loss(x, classes, {}, reduction, options.ignored.value_or(-100),
                                   options.label_smoothing);
   });
@@ -50,7 +50,7 @@ Learnt of_torch(const at::Tensor& logits, const at::Tensor& classes,
 
 constexpr Tolerance kSums{.relative = 1e-5};  // of the exponentials in a row
 
-void check_alike(const Learnt& found, const Learnt& wanted) {
+void check_alike(const LossAndGradient& found, const LossAndGradient& wanted) {
   CHECK(mismatch(found.value, wanted.value, kSums) == "");
   CHECK(mismatch(found.gradient, wanted.gradient, kSums) == "");
 }
@@ -87,7 +87,7 @@ TEST_CASE("the fused cross entropy leaves out the rows of the ignored class") {
     const at::Tensor some = torch::tensor({0L, ignored, 4L, 2L, ignored, 1L});
     check_as_torch(logits, some, options);
     CHECK(fused(logits, some, options).gradient[1].abs().sum().item<float>() == 0);
-    const Learnt none = fused(logits, at::full({6}, ignored, at::kLong), options);
+    const LossAndGradient none = fused(logits, at::full({6}, ignored, at::kLong), options);
     CHECK(none.value.item<float>() == 0);
     CHECK(none.gradient.abs().sum().item<float>() == 0);
   }
@@ -119,10 +119,10 @@ TEST_CASE("the fused cross entropy passes on what is no number") {
   check_as_torch(at::full({2, 3}, -kInfinity), classes, {});
 }
 
-TEST_CASE("a class that is none makes the fused cross entropy NaN, and reads nothing") {
+TEST_CASE("an invalid class makes the fused cross entropy NaN, and reads nothing") {
   for (const std::int64_t none : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{1} << 62}) {
-    const Learnt found = fused(torch::tensor({{1.F, 2.F, 3.F}, {0.F, 1.F, 0.F}}),
-                               torch::tensor({0L, none}), {.reduction = Reduction::sum});
+    const LossAndGradient found = fused(torch::tensor({{1.F, 2.F, 3.F}, {0.F, 1.F, 0.F}}),
+                                        torch::tensor({0L, none}), {.reduction = Reduction::sum});
     CHECK(found.value.isnan().item<bool>());
     CHECK(found.gradient[0].isfinite().all().item<bool>());
     CHECK(found.gradient[1].isnan().all().item<bool>());
@@ -132,7 +132,7 @@ TEST_CASE("a class that is none makes the fused cross entropy NaN, and reads not
 TEST_CASE("the fused cross entropy takes logits that do not lie row by row, and no rows") {
   at::manual_seed(5);
   check_as_torch(at::randn({4, 6}).t(), at::randint(4, {6}, at::kLong), {});
-  const Learnt none =
+  const LossAndGradient none =
       fused(at::empty({0, 3}), at::empty({0}, at::kLong), {.reduction = Reduction::sum});
   CHECK(none.value.item<float>() == 0);
 }
@@ -177,7 +177,7 @@ TEST_CASE("a GPU's fused cross entropy is that of its twin, with the same bits e
       at::Tensor classes = at::randint(width, {300}, at::kLong);
       classes[17] = -100;
       const stages::FusedEntropy options{.label_smoothing = smoothing};
-      const Learnt found = fused(logits.cuda(), classes.cuda(), options);
+      const LossAndGradient found = fused(logits.cuda(), classes.cuda(), options);
       check_alike({found.value.cpu(), found.gradient.cpu()}, fused(logits, classes, options));
       CHECK(at::equal(fused(logits.cuda(), classes.cuda(), options).gradient, found.gradient));
     }

@@ -109,7 +109,7 @@ std::unique_ptr<stage::Metric> metric(const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a scheduler that takes back what it observed goes on bit for bit") {
+TEST_CASE("a scheduler with restored state continues bit for bit") {
   for (const std::string& type : stages::builtin_catalog().schedulers.names()) {
     for (const std::string& options : scheduler_options(type)) {
       for (const std::int64_t before : {0, 1, 4, 11, 20}) {

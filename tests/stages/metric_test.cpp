@@ -71,8 +71,8 @@ TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") 
   check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"], at::kLong));
   const Json& two = golden["of_two"];
   check_cases(two["cases"], tensor(two["logits"]), tensor(two["targets"], at::kLong));
-  const Json& learnt = golden["of_numbers"];
-  check_cases(learnt["cases"], tensor(learnt["logits"]), tensor(learnt["targets"]));
+  const Json& expected = golden["of_numbers"];
+  check_cases(expected["cases"], tensor(expected["logits"]), tensor(expected["targets"]));
 }
 
 TEST_CASE("metrics of yes-or-no answers are scikit-learn's, in one batch or in three") {
@@ -203,7 +203,7 @@ TEST_CASE("what only classes or only answers have is refused of the others") {
   for (const std::string type : {"accuracy", "precision", "recall", "f1"})
     CHECK_THROWS_WITH(make(type, "{threshold: 0.3}"), Contains("this data has classes"));
   CHECK_THROWS_WITH(make_of_answers("f1", "{average: binary}", 2),
-                    Contains("the data has numbers: choose macro"));
+                    Contains("the data has numbers\nhint: choose macro"));
 }
 
 TEST_CASE("a score of class 1 wants two classes") {
@@ -275,9 +275,8 @@ TEST_CASE("the front half knows each metric by the same name") {
 }
 
 TEST_CASE("more places than classes are refused") {
-  CHECK_THROWS_WITH(
-      make("top_k_accuracy", "{k: 7}"),
-      "metric 'top_k_accuracy': k is 7, but the data has 6 classes: k must be at most that");
+  CHECK_THROWS_WITH(make("top_k_accuracy", "{k: 7}"),
+                    "metric 'top_k_accuracy': k must be at most 6, the number of classes, got 7");
 }
 
 TEST_CASE("a confusion matrix counts what each class was called") {

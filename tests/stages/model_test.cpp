@@ -81,8 +81,8 @@ TEST_CASE("lenet says which images it takes") {
   CHECK_NOTHROW(make("lenet", "{}", {{1, 28, 28}, 10}));
   CHECK_NOTHROW(make("lenet", "{}", {{4, 32, 32}, 10}));
   CHECK_THROWS_WITH(make("lenet", "{}", {{3, 64, 64}, 10}),
-                    "model 'lenet': the input is 64x64: lenet needs 28x28 or 32x32; resize the "
-                    "images or choose model mlp");
+                    "model 'lenet': the input is 64x64: lenet needs 28x28 or 32x32\nhint: resize "
+                    "the images or choose model mlp");
   CHECK_THROWS_WITH(make("lenet", "{}", {{1, 28, 32}, 10}), Contains("the input is 28x32"));
   CHECK_THROWS_WITH(make("lenet", "{}", {{784}, 10}),
                     Contains("the shape 784: lenet needs images, C x H x W"));

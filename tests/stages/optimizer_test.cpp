@@ -239,7 +239,7 @@ TEST_CASE("an optimizer says what it cannot do") {
   CHECK_THROWS_WITH(make("adam", "{}", {}),
                     "optimizer 'adam': there is nothing to train: every parameter is frozen");
   CHECK_THROWS_WITH(make("sgd", "{nesterov: true}", {{"w", leaf(at::ones({1}))}}),
-                    Contains("nesterov is on with momentum 0 and dampening 0"));
+                    Contains("nesterov needs momentum above 0 and dampening 0, got 0 and 0"));
 }
 
 TEST_CASE("lamb takes Adam's steps for what is exempt from weight decay") {

@@ -88,7 +88,7 @@ Kept Training::keep() const {
 void Training::take_back(const Kept& kept, const std::string& left_out) {
   copy_into(weights_, kept.weights);
   copy_into(optimizer_->state(), kept.state, left_out);
-  recall(*optimizer_, Json::parse(kept.memo));
+  recall(*optimizer_, Json::parse(kept.state_json));
 }
 
 void Training::take(int step) {
@@ -96,7 +96,7 @@ void Training::take(int step) {
   if (step == 4 && optimizer_->has_momentum()) optimizer_->set_momentum(0.8);
   give_gradients(step);
   const bool is_left_out = step == 5 || step == 9;
-  if (is_left_out) spoil_gradients();
+  if (is_left_out) corrupt_gradients();
   if (step % 2 == 1) {
     optimizer_->step_unless(at::full({1}, is_left_out ? 1.0F : 0.0F));
   } else {
@@ -115,7 +115,7 @@ void Training::give_gradients(int step) {
   }
 }
 
-void Training::spoil_gradients() {
+void Training::corrupt_gradients() {
   for (const auto& [name, weight] : weights_) {
     if (weight.grad().defined()) weight.grad().fill_(std::numeric_limits<double>::quiet_NaN());
   }

@@ -29,7 +29,7 @@ std::vector<std::string> differing(const Tensors& a, const Tensors& b);
 struct Kept {
   Tensors weights;
   Tensors state;
-  std::string memo;
+  std::string state_json;
 };
 
 /// Trains on gradients that depend on the weights and the step; some are undefined in some steps.
@@ -41,7 +41,7 @@ class Training {
   void steps(int from, int to);
   void give_gradients(int step);
   /// Sets every gradient to NaN.
-  void spoil_gradients();
+  void corrupt_gradients();
 
   [[nodiscard]] Kept keep() const;
   void take_back(const Kept& kept, const std::string& left_out = "");

@@ -119,9 +119,9 @@ TEST_CASE("a warm-up as long as the run leaves no cosine") {
 
 TEST_CASE("milestones that fall are refused") {
   CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [30, 60, 60]}"),
-                    Contains("milestones has 60 after 60"));
+                    Contains("milestones must be in ascending order, but 60 follows 60"));
   CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [60, 30]}"),
-                    Contains("milestones has 30 after 60"));
+                    Contains("milestones must be in ascending order, but 30 follows 60"));
 }
 
 TEST_CASE("only the plateau scheduler watches a value") {
@@ -147,7 +147,7 @@ TEST_CASE("mode: auto follows the name of the monitored value") {
   CHECK(scheduler->lr(3, 300) == Approx(0.01));
 }
 
-TEST_CASE("epochs that begin in the warm-up are not judged") {
+TEST_CASE("epochs that start in the warm-up do not count as bad") {
   const auto scheduler = make("reduce_lr_on_plateau", "{warmup: 3, patience: 0}");
   for (const std::int64_t epoch : {0, 1, 2}) scheduler->observe(epoch, 1.0);
   CHECK(scheduler->lr(2, 200) == Approx(0.07));

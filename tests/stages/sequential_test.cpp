@@ -71,7 +71,7 @@ TEST_CASE("log_softmax gives log-probabilities over the classes") {
 TEST_CASE("layers that do not fit are refused before one is built") {
   CHECK_THROWS_WITH(
       make("[relu, {type: max_pool2d, kernel_size: 9}, flatten, linear]", {{3, 8, 8}, 3}),
-      Contains("model 'sequential': layer 1 (max_pool2d) gets 3x8x8: a window of 9x9 "
-               "is larger than that"));
+      Contains("model 'sequential': layer 1 (max_pool2d) gets 3x8x8: a window of 9x9 is larger "
+               "than its input"));
   CHECK_THROWS_WITH(make("[flatten, linear]", {{3, 0, 8}, 3}), Contains("the shape 3x0x8"));
 }

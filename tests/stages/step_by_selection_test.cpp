@@ -26,13 +26,13 @@ TEST_CASE("a step that selection leaves out changes no bit, though its gradients
       const Kept kept = training.keep();
       for (int again = 0; again < 2; ++again) {
         training.give_gradients(before);
-        training.spoil_gradients();
+        training.corrupt_gradients();
         training.optimizer().step_by_selection(at::ones({1}));
       }
       const Kept found = training.keep();
       CHECK(differing(kept.weights, found.weights).empty());
       CHECK(differing(kept.state, found.state).empty());
-      CHECK(kept.memo == found.memo);
+      CHECK(kept.state_json == found.state_json);
     }
   }
 }
@@ -46,7 +46,7 @@ TEST_CASE("20 steps by selection are the plain ones bit for bit, less those that
     for (int step = 0; step < 20; ++step) {
       const bool is_left_out = left_out.contains(step);
       selected.give_gradients(step);
-      if (is_left_out) selected.spoil_gradients();
+      if (is_left_out) selected.corrupt_gradients();
       selected.optimizer().step_by_selection(at::full({1}, is_left_out ? 1.0F : 0.0F));
       if (is_left_out) continue;
       plain.give_gradients(step);

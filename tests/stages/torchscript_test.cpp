@@ -108,7 +108,7 @@ TEST_CASE("a file that is no scripted module says so") {
        {whole.substr(0, whole.size() / 2), std::string("no archive"), std::string()}) {
     std::ofstream(path, std::ios::binary) << bytes;
     CHECK_THROWS_WITH(load(path, hash_of(path), {{1, 28, 28}, 10}),
-                      Contains("half.pt is no module that torch.jit.save wrote: "));
+                      Contains("half.pt is not a module written by torch.jit.save: "));
   }
 }
 

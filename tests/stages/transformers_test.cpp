@@ -240,8 +240,8 @@ TEST_CASE("stochastic depth drops whole samples and scales those that survive") 
 
 TEST_CASE("transformers say which samples they take") {
   CHECK_THROWS_WITH(make("vit_tiny", "{}", {{3, 30, 32}, 10}),
-                    "model 'vit_tiny': the images are 30x32: patches of 16x16 do not cover them; "
-                    "let a transform bring them to a multiple of 16, such as 32x32");
+                    "model 'vit_tiny': the images are 30x32: patches of 16x16 do not cover "
+                    "them\nhint: resize them with a transform to a multiple of 16, such as 32x32");
   CHECK_NOTHROW(make("vit_tiny", "{patch_size: 2}", {{1, 4, 6}, 10}));
   CHECK_THROWS_WITH(make("vit_tiny", "{}", {{768}, 10}), Contains("needs images, C x H x W"));
   CHECK_THROWS_WITH(make("convnext_tiny", "{}", {{3, 28, 28}, 10}),

@@ -59,10 +59,11 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
 }
 
 std::optional<FieldsOfMap> fields_of_stage(const Node& map, const std::string& kind,
-                                           const Schema* beside, const Vocabulary& vocabulary) {
+                                           const Schema* extra_fields,
+                                           const Vocabulary& vocabulary) {
   const Node* type = map.find("type");
   const StageType* stage = vocabulary.find(kind, type == nullptr ? "" : type->text);
-  return stage == nullptr ? std::nullopt : std::optional(FieldsOfMap(*stage, beside));
+  return stage == nullptr ? std::nullopt : std::optional(FieldsOfMap(*stage, extra_fields));
 }
 
 }  // namespace
@@ -123,12 +124,12 @@ void expand_short_form(Node& value, const FieldType& type) {
 
 const Field* FieldsOfMap::find(std::string_view key) const {
   const Field* own = own_->find(key);
-  return own == nullptr && beside_ != nullptr ? beside_->find(key) : own;
+  return own == nullptr && extra_fields_ != nullptr ? extra_fields_->find(key) : own;
 }
 
 void FieldsOfMap::each(const std::function<void(const Field&, const Node&)>& visit) const {
   each_of(*own_, visit);
-  if (beside_ != nullptr) each_of(*beside_, visit);
+  if (extra_fields_ != nullptr) each_of(*extra_fields_, visit);
 }
 
 std::optional<FieldsOfMap> fields_of_struct(const Node& map, const Schema& schema,

@@ -36,8 +36,8 @@ void expand_short_form(Node& value, const FieldType& type);
 class FieldsOfMap {
  public:
   explicit FieldsOfMap(const Schema& schema) : own_(&schema) {}
-  FieldsOfMap(const StageType& stage, const Schema* beside)
-      : own_(&stage.schema), beside_(beside), stage_(&stage) {}
+  FieldsOfMap(const StageType& stage, const Schema* extra_fields)
+      : own_(&stage.schema), extra_fields_(extra_fields), stage_(&stage) {}
 
   [[nodiscard]] const Field* find(std::string_view key) const;
   /// Calls `visit` with each field and its default, or null for an empty default.
@@ -46,7 +46,7 @@ class FieldsOfMap {
 
  private:
   const Schema* own_;
-  const Schema* beside_ = nullptr;
+  const Schema* extra_fields_ = nullptr;
   const StageType* stage_ = nullptr;
 };
 

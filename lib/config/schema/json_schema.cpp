@@ -55,13 +55,13 @@ class SchemaWriter {
     return json;
   }
 
-  // `beside` is a schema whose fields are in the same map as those of the stage, or null.
-  [[nodiscard]] Json of_stage(const StageType& stage, const Schema* beside) const {
+  // `extra_fields` is a schema whose fields are in the same map as those of the stage, or null.
+  [[nodiscard]] Json of_stage(const StageType& stage, const Schema* extra_fields) const {
     Json object = empty_object(stage.schema.summary);
     object["properties"]["type"] = {{"const", stage.name}};
     if (form_ == Form::whole) object["required"] = {"type"};
     add_fields(object, stage.schema);
-    if (beside != nullptr) add_fields(object, *beside);
+    if (extra_fields != nullptr) add_fields(object, *extra_fields);
     return object;
   }
 
@@ -87,14 +87,14 @@ class SchemaWriter {
   }
 
   // Accepts a name alone if no option is required, or the long form of each type.
-  [[nodiscard]] Json of_kind(const std::string& kind, const Schema* beside) const {
+  [[nodiscard]] Json of_kind(const std::string& kind, const Schema* extra_fields) const {
     Json names = Json::array();
     Json forms = Json::array();
     for (const std::string& name : vocabulary_.names(kind)) {
       const StageType& stage = *vocabulary_.find(kind, name);
       if (std::ranges::none_of(stage.schema.fields, &Field::required)) names.push_back(name);
-      forms.push_back(beside == nullptr ? def_ref(name_of(kind + "." + name))
-                                        : of_stage(stage, beside));
+      forms.push_back(extra_fields == nullptr ? def_ref(name_of(kind + "." + name))
+                                              : of_stage(stage, extra_fields));
     }
     if (!names.empty()) forms.insert(forms.begin(), Json{{"enum", std::move(names)}});
     return {{"anyOf", std::move(forms)}};

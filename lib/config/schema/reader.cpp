@@ -124,7 +124,7 @@ std::string number_hint(const Node& node) {
   if (text == "nan" || text == "NaN") return "YAML spells it .nan";
   if (text == "inf" || text == "-inf" || text == "Infinity") return "YAML spells it .inf";
   if (text.find('/') != std::string::npos || text.find('*') != std::string::npos)
-    return "write the result: there is no arithmetic";
+    return "write the result: arithmetic is not supported";
   return "";
 }
 
@@ -168,13 +168,13 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
   if (schema.inline_stage && names_no_stage(node, schema)) {
     // The checks of the experiment decide whether a stage is required here.
   } else if (schema.inline_stage) {
-    beside_ = &schema;
+    extra_fields_ = &schema;
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
     if (node.type != Node::Type::map) return;
   } else if (node.type != Node::Type::map) {
     diagnostics_.error(
         node.position,
-        fmt::format("{} must be a map of options, found {}", subject, describe_value(node)),
+        fmt::format("{} must be a map of options, got {}", subject, describe_value(node)),
         fmt::format("expected keys such as {}", list_some(schema.keys())));
     return;
   } else {
@@ -205,14 +205,14 @@ void Reader::missing(const Node& map, const Field& field, const std::string& sub
 }
 
 void Reader::reject_unknown(const Node& map, const Schema& schema, const std::string& subject,
-                            const Schema* beside, const StageType* type) {
+                            const Schema* extra_fields, const StageType* type) {
   std::vector<std::string> keys = schema.keys();
-  if (beside != nullptr) {
-    for (const std::string& key : beside->keys()) keys.push_back(key);
+  if (extra_fields != nullptr) {
+    for (const std::string& key : extra_fields->keys()) keys.push_back(key);
   }
   for (const Entry& entry : map.entries) {
     const bool known = schema.find(entry.key) != nullptr ||
-                       (beside != nullptr && beside->find(entry.key) != nullptr);
+                       (extra_fields != nullptr && extra_fields->find(entry.key) != nullptr);
     if (known) continue;
     std::string hint = find_alias(entry.key) == nullptr
                            ? stage_elsewhere_hint(vocabulary_, entry.key)
@@ -224,7 +224,7 @@ void Reader::reject_unknown(const Node& map, const Schema& schema, const std::st
     if (const auto others =
             type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key);
         !others.empty()) {
-      hint = fmt::format("it is an option of {}; {} has: {}", join(others, ", "), type->name,
+      hint = fmt::format("it is an option of {}; options of {}: {}", join(others, ", "), type->name,
                          keys.empty() ? "none" : list_some(keys));
     }
     diagnostics_.error(entry.key_position,
@@ -242,7 +242,7 @@ std::vector<std::string> Reader::others_with(const StageType& type, const std::s
 }
 
 bool Reader::stage(const Node& node, const Field& field, const std::string& kind, Stage& out) {
-  const Schema* beside = std::exchange(beside_, nullptr);
+  const Schema* extra_fields = std::exchange(extra_fields_, nullptr);
   if (node.broken) return false;
   const StageType* type = nullptr;
   Position position = node.position;
@@ -261,7 +261,7 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
   Node options = node.type == Node::Type::map ? node : Node::map();
   options.position = position;
   std::erase_if(options.entries, [](const Entry& entry) { return entry.key == "type"; });
-  reject_unknown(options, type->schema, subject, beside, type);
+  reject_unknown(options, type->schema, subject, extra_fields, type);
   const std::shared_ptr<void> values = type->schema.make_default();
   fields(options, type->schema, subject, values.get());
   out = {kind,     type->name,
@@ -278,7 +278,7 @@ const StageType* Reader::type_of(const Node& map, const std::string& kind) {
   if (type != nullptr && !type->is_null()) {
     diagnostics_.error(
         type->position,
-        fmt::format("the type of {} must be a name, found {}", spoken(kind), describe_value(*type)),
+        fmt::format("the type of {} must be a name, got {}", spoken(kind), describe_value(*type)),
         fmt::format("expected one of: {}", list_some(names)));
     return nullptr;
   }
@@ -286,7 +286,7 @@ const StageType* Reader::type_of(const Node& map, const std::string& kind) {
     const Alias* alias = find_alias(entry.key);
     if (alias == nullptr || alias->key != "type") continue;
     diagnostics_.error(entry.key_position,
-                       fmt::format("{} has no 'type', found {}", spoken(kind), quote(entry.key)),
+                       fmt::format("{} has no 'type', got {}", spoken(kind), quote(entry.key)),
                        fmt::format("write 'type: ...', one of: {}", list_some(names)));
     return nullptr;
   }
@@ -334,7 +334,7 @@ bool Reader::fail(const Node& node, const Field& field, const std::string& wante
   const std::string or_auto = field.type.accepts_auto ? ", or auto" : "";
   diagnostics_.error(
       node.position,
-      fmt::format("'{}' must be {}{}, found {}", field.key, wanted, or_auto, describe_value(node)),
+      fmt::format("'{}' must be {}{}, got {}", field.key, wanted, or_auto, describe_value(node)),
       hint.empty() ? fmt::format("{}: {}", field.key, field.help) : hint);
   return false;
 }
@@ -354,8 +354,8 @@ bool Reader::refuse_secret(const Node& node, const Field& field) {
   if (!is_secret(node)) return false;
   diagnostics_.error(
       node.position,
-      fmt::format("'{}' takes no secret: its value is written into the run folder", field.key),
-      "write the value, or ${env:NAME} for one that may be seen");
+      fmt::format("'{}' must not be a secret: its value is written into the run folder", field.key),
+      "write the value, or ${env:NAME} for a public one");
   return true;
 }
 
@@ -428,14 +428,14 @@ bool Reader::number(const Node& node, const Field& field, double& out) {
 
 bool Reader::string(const Node& node, const Field& field, std::string& out) {
   if (!expect_scalar(node, field, "a text")) return false;
-  if (field.not_empty && node.text.empty()) return fail(node, field, "a text that is not empty");
+  if (field.not_empty && node.text.empty()) return fail(node, field, "a non-empty text");
   out = node.text;
   return true;
 }
 
 bool Reader::path(const Node& node, const Field& field, std::filesystem::path& out) {
   if (!expect_scalar(node, field, "a path")) return false;
-  if (node.text.empty()) return fail(node, field, "a path that is not empty");
+  if (node.text.empty()) return fail(node, field, "a non-empty path");
   if (node.text.find('\0') != std::string::npos)
     return fail(node, field, "a path without NUL bytes");
   if (node.text == "~" || node.text.starts_with("~/")) {
@@ -461,11 +461,12 @@ bool Reader::secret(const Node& node, const Field& field, std::string& name) {
       text.find('}') != text.size() - 1) {
     Position place = node.position;
     place.length = kHiddenLine;  // the scan for secrets does not detect every way to write one
-    diagnostics_.error(place,
-                       fmt::format("'{}' must be a reference to a secret and nothing else: a value "
-                                   "in the file would be seen",
-                                   field.key),
-                       "write ${secret:NAME}, NAME an environment variable");
+    diagnostics_.error(
+        place,
+        fmt::format(
+            "'{}' must be a reference to a secret only: a value in the file would be visible",
+            field.key),
+        "write ${secret:NAME} with the name of an environment variable");
     return false;
   }
   name = text.substr(kBegin.size(), text.size() - kBegin.size() - 1);

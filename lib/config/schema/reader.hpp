@@ -44,10 +44,10 @@ class Reader {
 
  private:
   void fields(const Node& map, const Schema& schema, const std::string& subject, void* options);
-  // `beside` is a schema whose fields are in the same map; `type` is the stage that the fields
-  // belong to. Both may be null.
+  // `extra_fields` is a schema whose fields are in the same map; `type` is the stage that the
+  // fields belong to. Both may be null.
   void reject_unknown(const Node& map, const Schema& schema, const std::string& subject,
-                      const Schema* beside, const StageType* type);
+                      const Schema* extra_fields, const StageType* type);
   [[nodiscard]] std::vector<std::string> others_with(const StageType& type,
                                                      const std::string& key) const;
   void missing(const Node& map, const Field& field, const std::string& subject);
@@ -60,7 +60,7 @@ class Reader {
 
   const Vocabulary& vocabulary_;
   Diagnostics& diagnostics_;
-  const Schema* beside_ = nullptr;  // set by object() for the inline stage that is read next
+  const Schema* extra_fields_ = nullptr;  // set by object() for the inline stage that is read next
 };
 
 /// Returns the tree of a stage as written to YAML: {type: adam, lr: 0.001, ...}, with defaults.

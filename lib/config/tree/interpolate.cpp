@@ -154,7 +154,7 @@ class Resolver {
       if (value.broken) return value;
       if (value.type != Node::Type::scalar) {
         return fail(node,
-                    fmt::format("{} is {}: it cannot stand inside a text", shown(node, piece.text),
+                    fmt::format("{} is {}: it cannot be part of a text", shown(node, piece.text),
                                 describe_value(value)),
                     "refer to a single value");
       }
@@ -212,7 +212,7 @@ class Resolver {
   Node secret(const Node& node, const std::string& what) {
     if (!is_name(what.substr(kSecret.size()))) {
       return fail(node, fmt::format("{} names no secret", shown(node, what)),
-                  "write ${secret:NAME}, NAME an environment variable");
+                  "write ${secret:NAME} with the name of an environment variable");
     }
     Node kept = node;
     kept.text = "${" + what + "}";
@@ -222,7 +222,7 @@ class Resolver {
   Node other_value(const Node& node, const std::string& path, std::size_t depth) {
     if (std::ranges::find(chain_, path) != chain_.end()) return cycle(node, path);
     if (chain_.size() >= kMaxChain)
-      return fail(node, fmt::format("more than {} references lead to each other", kMaxChain),
+      return fail(node, fmt::format("more than {} references refer to each other", kMaxChain),
                   "refer to the value itself");
     chain_.push_back(path);
     const std::size_t cycles_before = cycles_met_;
@@ -261,9 +261,9 @@ class Resolver {
                const std::string& part) {
     const std::optional<std::string> near = nearest(part, child_names(parent));
     return fail(
-        node, fmt::format("{} refers to nothing", shown(node, path)),
+        node, fmt::format("{} refers to a key that does not exist", shown(node, path)),
         near ? fmt::format("did you mean '{}'?", *near)
-             : "a reference sees what files and overrides give, not defaults: write the key there");
+             : "references use values from files and overrides, not defaults: set the key there");
   }
 
   Node cycle(const Node& node, const std::string& path) {

@@ -53,7 +53,7 @@ class Loader {
     if (tree.type != Node::Type::map) {
       const bool is_scalar = tree.type == Node::Type::scalar;
       return broken(tree.position,
-                    fmt::format("a config must be a map of keys, found {}", describe_value(tree)),
+                    fmt::format("a config must be a map of keys, got {}", describe_value(tree)),
                     is_scalar ? "write 'key: value', with a space after the colon"
                               : "write lines such as 'key: value'");
     }
@@ -78,7 +78,7 @@ class Loader {
     Node merged = Node::map();
     if (bases.type == Node::Type::null) return merged;
     if (bases.type == Node::Type::map) {
-      return broken(bases.position, "'extends' must be a file or a list of files, found a map",
+      return broken(bases.position, "'extends' must be a file or a list of files, got a map",
                     "write 'extends: [base.yaml]'");
     }
     bool failed = false;
@@ -96,20 +96,20 @@ class Loader {
   Node load_base(const Node& name, const fs::path& folder) {
     if (name.broken) return name;
     if (name.type != Node::Type::scalar) {
-      return broken(name.position,
-                    fmt::format("'extends' must be a file or a list of files, found {}",
-                                describe_value(name)),
-                    "write 'extends: [base.yaml]'");
+      return broken(
+          name.position,
+          fmt::format("'extends' must be a file or a list of files, got {}", describe_value(name)),
+          "write 'extends: [base.yaml]'");
     }
     if (name.text.find("${") != std::string::npos) {
-      return broken(name.position, "a base file cannot be named by a reference",
+      return broken(name.position, "a base file must not be a reference",
                     "write its path; it is relative to this file");
     }
     const fs::path path = (folder / name.text).lexically_normal();
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) {
       const std::string near = nearest_file_hint(path);
-      return broken(name.position, fmt::format("there is no file {}", quote(path.string())),
+      return broken(name.position, fmt::format("file {} does not exist", quote(path.string())),
                     near.empty() ? "base files are relative to the file that names them" : near);
     }
     if (is_open(path))
@@ -209,7 +209,7 @@ LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics, const Gram
     const std::string hint = nearest_file_hint(file);
     throw Error(ErrorKind::config,
                 fmt::format("cannot read {}: there is no such file{}{}", printable(file.string()),
-                            hint.empty() ? "" : "; ", hint));
+                            hint.empty() ? "" : "\nhint: ", hint));
   }
   Loader loader(diagnostics, grammar);
   Node tree = loader.load_file(file);

@@ -66,15 +66,15 @@ class Parser {
     if (!split_key(at, std::min(equals, text_.size()), result.parts)) return std::nullopt;
     if (result.action == Action::remove) {
       if (equals == std::string::npos) return result;
-      return fail(equals, "a deletion takes no value",
+      return fail(equals, "a deletion must not have a value",
                   fmt::format("write '{}'", text_.substr(0, equals)));
     }
     if (equals == std::string::npos) {
-      return fail(0, "an override needs a value", fmt::format("write '{}=VALUE'", text_));
+      return fail(0, "an override must have a value", fmt::format("write '{}=VALUE'", text_));
     }
     if (text_.find_first_not_of(' ', equals + 1) == std::string::npos) {
       const std::string key = text_.substr(at, equals - at);
-      return fail(equals, "nothing stands after the '='",
+      return fail(equals, "there is no value after the '='",
                   fmt::format("write \"{0}=''\" for an empty text, '~{0}' to delete the key", key));
     }
     result.value = parse_yaml(source_, std::string_view(text_).substr(equals + 1), diagnostics_,
@@ -100,7 +100,7 @@ class Parser {
 
   bool split_key(std::size_t begin, std::size_t end, std::vector<Part>& parts) {
     if (text_.starts_with("--")) {
-      fail(0, "a flag stands where an override is expected",
+      fail(0, "a flag is in the place of an override",
            "overrides are 'key=value'; see --help for the flags");
       return false;
     }
@@ -230,7 +230,7 @@ class Applier {
     Node* found = child(parent, part.name);
     if (change_.action == Action::add && found != nullptr) {
       diagnostics_.error(part.position,
-                         fmt::format("'{}' is there already", path_of(change_.parts, last + 1)),
+                         fmt::format("'{}' already exists", path_of(change_.parts, last + 1)),
                          "write it without '+' to change it, with '++' to do either");
       return;
     }
@@ -306,7 +306,7 @@ class Applier {
     }
     const std::vector<std::string> names = child_names(parent);
     diagnostics_.error(
-        part.position, fmt::format("there is no '{}' to delete", path_of(change_.parts, i + 1)),
+        part.position, fmt::format("'{}' to delete does not exist", path_of(change_.parts, i + 1)),
         names.empty() ? "remove the override" : fmt::format("there is: {}", list_some(names)));
   }
 

@@ -40,12 +40,12 @@ constexpr Sentence kSentences[] = {
      "indent it like the keys around it, and write 'key: value'"},
     {"end of sequence not found", "this line does not fit the list above it",
      "indent it like the items around it, and begin with '- '"},
-    {"illegal map value", "a ':' stands where no value may begin",
+    {"illegal map value", "a ':' is where no value can start",
      "indent keys alike, and quote a text that contains ': '"},
-    {"illegal map key", "a key stands where none may begin", "indent it like the keys around it"},
-    {"illegal block entry", "a '-' stands where no list item may begin",
-     "put the list on lines of its own, indented alike"},
-    {"illegal flow end", "a bracket closes what is not open",
+    {"illegal map key", "a key is where no key can start", "indent it like the keys around it"},
+    {"illegal block entry", "a '-' is where no list item can start",
+     "put the list on separate lines with equal indentation"},
+    {"illegal flow end", "a closing bracket has no opening bracket",
      "check the brackets before it: [ ends with ], { with }"},
     {"illegal tab", "a tab indents this line", "indent with spaces"},
     {"illegal EOF in scalar", "a quoted text is not closed", "add the closing quote"},
@@ -55,9 +55,9 @@ constexpr Sentence kSentences[] = {
      "write \\\\ for a backslash, or use single quotes"},
     {"bad character found while scanning hex", "bad hex digits in an escape",
      "write \\x and two hex digits"},
-    {"invalid unicode", "this escape is no Unicode character", ""},
+    {"invalid unicode", "this escape is not a Unicode character", ""},
     {"unknown token", "this character cannot begin a value", "quote the text"},
-    {"the referenced anchor is not defined", "this alias names no anchor above it",
+    {"the referenced anchor is not defined", "this alias does not match an anchor above it",
      "define it with &name first"},
     {"alias not found after *", "'*' must be followed by the name of an anchor",
      "quote a text that begins with '*'"},
@@ -67,7 +67,8 @@ constexpr Sentence kSentences[] = {
      "'*' must be followed by the name of an anchor", "quote a text that begins with '*'"},
     {"illegal character found while scanning anchor", "'&' must be followed by a name",
      "quote a text that begins with '&'"},
-    {"aliases can't have any content", "an alias stands alone", "remove what follows it"},
+    {"aliases can't have any content", "an alias must be the whole value",
+     "remove what follows it"},
     {"unexpected character in block scalar", "text after a '|' or '>'",
      "begin the text on the next line"},
     {"cannot set zero indentation", "a block text cannot have indentation 0", "remove the 0"},
@@ -319,8 +320,8 @@ class TreeBuilder final : public YAML::EventHandler {
       stop(mark, fmt::format("more than {} aliases", kMaxAliases), "write the values out");
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      stop(mark, "an alias stands inside its own anchor",
-           "a value cannot contain itself: write it out");
+      stop(mark, "an alias is inside its own anchor",
+           "write the value out: it cannot contain itself");
     }
     const Anchored& target = found->second;
     check_size(mark, target.nodes);
@@ -432,7 +433,7 @@ class TreeBuilder final : public YAML::EventHandler {
     map.keeps_value = false;
     if (node.type != Node::Type::scalar) {
       diagnostics_.error(node.position,
-                         fmt::format("a key must be a word, found {}", describe_value(node)),
+                         fmt::format("a key must be a word, got {}", describe_value(node)),
                          "write 'key: value'");
       return;
     }
@@ -453,7 +454,7 @@ class TreeBuilder final : public YAML::EventHandler {
       diagnostics_.add({Severity::error,
                         node.position,
                         fmt::format("duplicate key {}", quote(node.text)),
-                        "and given again here: keep one",
+                        "keep one: it is given again here",
                         {first->second, "first given here"}});
       return;
     }
@@ -506,7 +507,7 @@ Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view te
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
-      diagnostics.error(raw.position(0, 0), "there is nothing here but blanks and comments",
+      diagnostics.error(raw.position(0, 0), "the file has only blanks and comments",
                         "write 'key: value' lines");
       return broken;
     }

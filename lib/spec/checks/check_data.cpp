@@ -27,10 +27,10 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
                   with_thousands(batch), product, with_thousands(samples));
   const std::int64_t most = std::max<std::int64_t>(1, samples / ranks);
   if (checker.experiment().loader.drop_last) {
-    checker.error("loader.batch_size", larger + ", and drop_last leaves none",
+    checker.error("loader.batch_size", larger + ", so drop_last drops every batch",
                   fmt::format("set loader.drop_last=false, or write {} or less", most));
   } else {
-    checker.warning("loader.batch_size", larger + "; each epoch is one short batch",
+    checker.warning("loader.batch_size", larger + ": each epoch is one incomplete batch",
                     fmt::format("write {} or less for full batches", most));
   }
 }
@@ -64,7 +64,7 @@ void check_classes(Checker& checker, std::int64_t classes) {
   if (weights != 0 && static_cast<std::int64_t>(weights) != classes && checker.sound("loss")) {
     checker.error("loss.weight",
                   fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
-                  "give one for every class");
+                  "give one weight per class");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
@@ -84,7 +84,7 @@ void check_sampler_classes(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
   if (classes == 0) {
-    checker.error("loader.sampler", "samples are drawn by their classes, and this data has none",
+    checker.error("loader.sampler", "samples are drawn by class, but this data has no classes",
                   "remove 'sampler'");
     return;
   }
@@ -94,7 +94,7 @@ void check_sampler_classes(Checker& checker, std::int64_t classes) {
   checker.error(
       "loader.sampler.weights",
       fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
-      "give one for every class");
+      "give one weight per class");
 }
 
 std::string taken_by(const config::Stage& model) {
@@ -143,11 +143,12 @@ double threshold_of(const config::Stage& stage) {
 void check_counting(Checker& checker, const config::Stage& stage, const std::string& path,
                     Targets targets) {
   if (targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
-    checker.error(path + ".threshold",
-                  fmt::format("'threshold' is of yes-or-no answers, but the labels of "
-                              "dataset.train are {}",
-                              enum_name(targets)),
-                  "remove it");
+    checker.error(
+        path + ".threshold",
+        fmt::format(
+            "'threshold' applies only to binary targets, but the labels of dataset.train are {}",
+            enum_name(targets)),
+        "remove it");
   }
   const metric::Averaged* options = averaged(stage);
   if (targets != Targets::numbers || options == nullptr ||
@@ -166,7 +167,7 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
   }
   std::string hint = "remove it: the loss is measured on both splits";
   if (targets == Targets::numbers && takes(stage, Answers{}))
-    hint += "; or choose loss bce_with_logits or focal, whose numbers are yes-or-no answers";
+    hint += ", or choose loss bce_with_logits or focal, which have binary targets";
   checker.error(path,
                 fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
                             stage.type, taken_of(stage), enum_name(targets)),
@@ -203,7 +204,7 @@ void check_image_size(Checker& checker, const ImageSize& image) {
   checker.error(
       "model",
       fmt::format("the images are {}x{}: lenet needs 28x28 or 32x32", image.height, image.width),
-      "let a transform bring them to that size, or choose model mlp");
+      "resize them with a transform to that size, or choose model mlp");
 }
 
 void check_length(Checker& checker, std::optional<std::int64_t> samples, int ranks) {
@@ -258,7 +259,7 @@ void check_file(Checker& checker) {
   try {
     (void)script->read();
   } catch (const Error& error) {
-    checker.error(script->sha256 ? "model.sha256" : "model.path", error.message());
+    checker.error(script->sha256 ? "model.sha256" : "model.path", error.what());
   }
 }
 

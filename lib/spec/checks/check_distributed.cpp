@@ -33,18 +33,17 @@ void check_type(Checker& checker) {
   if (!checker.sound({"distributed.type", "distributed.sync_every"})) return;
   if (options.type == Strategy::data_parallel) {
     checker.error("distributed.type",
-                  "'data_parallel' moves weights and outputs between the devices of one process at "
-                  "every step, and cannot run here, where each device has a process of its own",
-                  "write 'type: ddp': the same numbers, faster");
+                  "'data_parallel' is not supported: each device has a separate process",
+                  "write 'type: ddp', which gives the same results faster");
   }
   if (options.type == Strategy::local_sgd && !options.sync_every) {
-    checker.error("distributed.type",
-                  "'local_sgd' averages the weights every so many steps, and 'sync_every' does "
-                  "not say how many",
-                  "write 'sync_every: 8', say");
+    checker.error(
+        "distributed.type",
+        "'local_sgd' needs 'sync_every', the number of steps between two averages of the weights",
+        "write, for example, 'sync_every: 8'");
   } else if (options.type != Strategy::local_sgd && options.sync_every) {
     checker.error("distributed.sync_every",
-                  fmt::format("'sync_every' counts the steps of local_sgd, and the type is '{}'",
+                  fmt::format("'sync_every' applies only to local_sgd, but the type is '{}'",
                               enum_name(options.type)),
                   "write 'type: local_sgd', or remove 'sync_every'");
   }
@@ -56,19 +55,18 @@ void check_local_sgd(Checker& checker) {
   if (options.type != Strategy::local_sgd || !checker.sound({"distributed", "trainer"})) return;
   if (options.compression != Compression::none) {
     checker.error("distributed.compression",
-                  fmt::format("'{}' compresses gradients, and local_sgd exchanges weights",
+                  fmt::format("'{}' compresses gradients, but local_sgd exchanges weights",
                               enum_name(options.compression)),
                   "remove 'compression', or write 'type: ddp'");
   }
   if (options.find_unused_parameters) {
     checker.error("distributed.find_unused_parameters",
-                  "local_sgd exchanges no gradient, so that none is missed", "remove it");
+                  "it has no effect: local_sgd exchanges no gradients", "remove it");
   }
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.sync_batchnorm) {
     checker.error("trainer.sync_batchnorm",
-                  "the ranks of local_sgd take their steps alone, and batch normalization would "
-                  "have to wait for all of them in every layer",
+                  "it cannot be combined with local_sgd, whose ranks step independently",
                   "remove it, or write 'type: ddp'");
   }
   const bool swa_in_between = trainer.swa && !trainer.swa->every_n_steps.is_auto();
@@ -86,14 +84,14 @@ void check_compression(Checker& checker) {
   const bool is_powersgd = options.compression == Compression::powersgd;
   if (is_powersgd && experiment.trainer.precision == Precision::fp16_mixed) {
     checker.error("distributed.compression",
-                  "'powersgd' keeps what it left out for the next step, and 16-mixed may scale "
-                  "that step otherwise",
+                  "'powersgd' carries its error over to the next step, where 16-mixed may use "
+                  "another loss scale",
                   "write 'precision: bf16-mixed' or 32-true, or another compression");
   }
   if (!is_powersgd && options.powersgd_rank != Distributed().powersgd_rank) {
     checker.warning(
         "distributed.powersgd_rank",
-        fmt::format("it changes nothing: the compression is '{}'", enum_name(options.compression)),
+        fmt::format("it has no effect: the compression is '{}'", enum_name(options.compression)),
         "write 'compression: powersgd', or remove it");
   }
 }
@@ -108,8 +106,8 @@ void check_unused(Checker& checker) {
       experiment.trainer.activation_checkpointing != ActivationCheckpointing::off;
   if (!experiment.distributed.find_unused_parameters || !recomputes) return;
   checker.error("distributed.find_unused_parameters",
-                "what 'activation_checkpointing' computes again in the backward pass looks unused "
-                "until then",
+                "parameters in recomputed blocks of 'activation_checkpointing' look unused before "
+                "the backward pass",
                 "remove one of the two");
 }
 
@@ -117,9 +115,8 @@ void check_norms(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (!checker.sound({"trainer.sync_batchnorm", "model"})) return;
   if (!experiment.trainer.sync_batchnorm || experiment.model.type != "torchscript") return;
-  checker.error("trainer.sync_batchnorm",
-                "a scripted model normalizes by itself, out of reach of the other ranks",
-                "remove it, or take a built-in model");
+  checker.error("trainer.sync_batchnorm", "a TorchScript model normalizes on each rank separately",
+                "remove it, or choose a built-in model");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void check_exec(Checker& checker, const config::Stage& stage, const std::string&
   if (command.empty() || is_found(command.front())) return;
   const bool is_path = command.front().find('/') != std::string::npos;
   checker.error(path + ".command",
-                fmt::format("there is no program '{}'{}", printable(command.front()),
+                fmt::format("'{}' is not an executable file{}", printable(command.front()),
                             is_path ? "" : " in the folders of PATH"),
                 is_path ? "correct the path (a relative one starts in the current folder) and make "
                           "the file executable"
@@ -52,13 +52,14 @@ void check_prometheus(Checker& checker, const config::Stage& stage, const std::s
   std::error_code ignored;
   if (file->extension() != ".prom") {
     checker.error(path + ".file",
-                  fmt::format("'{}' does not end in .prom: the collector reads no other files",
+                  fmt::format("'{}' must end in .prom: the collector reads no other files",
                               printable(file->string())),
                   "write 'file: .../trainctl.prom'");
   } else if (file->has_parent_path() && !fs::is_directory(file->parent_path(), ignored)) {
-    checker.error(path + ".file",
-                  fmt::format("there is no folder '{}'", printable(file->parent_path().string())),
-                  "make it, or name the one of node_exporter's --collector.textfile.directory");
+    checker.error(
+        path + ".file",
+        fmt::format("folder '{}' does not exist", printable(file->parent_path().string())),
+        "create it, or write the folder of node_exporter's --collector.textfile.directory");
   }
 }
 
@@ -97,11 +98,11 @@ bool ignores_rows(const config::Stage& stage) {
 std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
   const Distributed& options = experiment.distributed;
   if (options.type == Strategy::zero1)
-    return "distributed.type zero1 sends weights around within a step";
+    return "distributed.type zero1 exchanges weights within a step";
   if (options.compression != Compression::none)
-    return "distributed.compression works on the gradients between two exchanges";
+    return "distributed.compression processes gradients between two exchanges";
   if (options.find_unused_parameters)
-    return "distributed.find_unused_parameters looks for others at every step";
+    return "distributed.find_unused_parameters searches parameters at every step";
   if (experiment.trainer.sync_batchnorm)
     return "trainer.sync_batchnorm exchanges within the passes of a step";
   return std::nullopt;
@@ -114,26 +115,25 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
   const Trainer& trainer = experiment.trainer;
   if (!placement.on_gpus) return "the run is on a CPU";
   if (placement.ranks > 1 && trainer.cuda_graphs.is_auto())
-    return "several ranks exchange their gradients within a step, which is recorded where "
-           "'cuda_graphs: true' asks for it";
+    return "several ranks exchange gradients within a step, which is captured only with "
+           "'cuda_graphs: true'";
   if (placement.ranks > 1) {
     if (auto obstacle = exchange_obstacle(experiment)) return obstacle;
   }
   if (trainer.accumulate_grad_batches > 1)
-    return "trainer.accumulate_grad_batches makes a step of several batches";
-  if (trainer.detect_anomaly) return "trainer.detect_anomaly looks at every operation";
+    return "trainer.accumulate_grad_batches uses several batches per step";
+  if (trainer.detect_anomaly) return "trainer.detect_anomaly checks every operation";
   if (experiment.profiler) return "the profiler records single operations";
   if (trainer.activation_checkpointing == ActivationCheckpointing::blocks)
-    return "trainer.activation_checkpointing sets the random numbers back within a step";
+    return "trainer.activation_checkpointing resets the random state within a step";
   if (experiment.model.type == "torchscript")
-    return "a scripted model may change its operations while it trains";
+    return "a TorchScript model may change its operations during training";
   if (scheduled_momentum(experiment.scheduler))
-    return "the scheduler cycles the momentum, which kernels take as a plain number";
+    return "the scheduler cycles the momentum, which a captured graph cannot change";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
-    return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
+    return "metrics skip the rows of loss.ignore_index, which the host must count";
   if (!experiment.plugins.empty() && trainer.cuda_graphs.is_auto())
-    return "what plug-ins do on the host would be done once; write 'cuda_graphs: true' where they "
-           "do nothing there";
+    return "host code of plug-ins would run only once; write 'cuda_graphs: true' if they have none";
   return std::nullopt;
 }
 

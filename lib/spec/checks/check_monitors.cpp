@@ -25,7 +25,7 @@ std::string hint_for(const Experiment& experiment, const std::string& monitor) {
       values, [&](const std::string& value) { return value.starts_with(monitor); });
   const auto found = longer != values.end() ? std::optional(*longer) : nearest(monitor, values);
   if (found) return fmt::format("did you mean '{}'? (all: {})", *found, config::list_some(values));
-  return fmt::format("measured are: {}; more come by 'metrics: [...]'", config::list_some(values));
+  return fmt::format("available: {}; add others with 'metrics: [...]'", config::list_some(values));
 }
 
 // Returns whether `monitor` may mean a metric whose entry could not be read: an existing metric, or
@@ -58,21 +58,22 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
     checker.error(
         path,
         fmt::format("'{}' names '{}', but {}", path, monitor,
-                    unvalidated ? "this run has no validation" : "no such value is measured"),
+                    unvalidated ? "this run has no validation" : "no such value is computed"),
         hint_for(experiment, monitor));
     return;
   }
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
   if (checker.find(stage + ".mode") == nullptr) {  // the stage has no mode option
-    checker.error(path, fmt::format("'{}' cannot diverge: higher is better", monitor),
-                  "watch a loss, such as train/loss");
+    checker.error(path,
+                  fmt::format("'{}' must be a loss: for this value, higher is better", monitor),
+                  "monitor a loss, such as train/loss");
     return;
   }
   checker.error(stage + ".mode",
                 fmt::format("mode '{}' does not fit '{}': {} is better", enum_name(*mode.value),
                             monitor, fitting == Mode::min ? "lower" : "higher"),
-                fmt::format("write {}, or leave the mode out", enum_name(fitting)));
+                fmt::format("write {}, or remove the mode", enum_name(fitting)));
 }
 
 }  // namespace

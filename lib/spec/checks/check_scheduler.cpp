@@ -17,8 +17,8 @@ void check_milestones(Checker& checker, const std::vector<std::int64_t>& milesto
   for (std::size_t i = 0; i < milestones.size(); ++i) {
     const std::string path = fmt::format("scheduler.milestones.{}", i);
     if (i > 0 && milestones[i] <= milestones[i - 1]) {
-      checker.error(path, fmt::format("the milestones must rise, but {} follows {}", milestones[i],
-                                      milestones[i - 1]));
+      checker.error(path, fmt::format("milestones must be in ascending order, but {} follows {}",
+                                      milestones[i], milestones[i - 1]));
     } else if (run && milestones[i] >= *run) {
       checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}",
                                         milestones[i], counted(*run, interval)));
@@ -38,7 +38,7 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
   }
   if (plateau != nullptr && plateau->interval == Interval::step) {
     checker.error("scheduler.interval",
-                  "reduce_lr_on_plateau counts epochs: it watches a value that comes once an epoch",
+                  "reduce_lr_on_plateau counts epochs: its value is computed once per epoch",
                   "write 'interval: epoch'");
   }
 }
@@ -62,7 +62,7 @@ void check_end(Checker& checker, const config::Stage& stage) {
   if (ends || !checker.sound("trainer")) return;
   if (stage.options_type == typeid(scheduler::Wsd)) {
     checker.error("scheduler",
-                  "wsd falls at the end of the run, and max_time alone does not tell it",
+                  "the length of the run, which wsd needs, is unknown with max_time alone",
                   "set 'trainer.max_epochs' or 'trainer.max_steps'");
   }
   for (const OpenLength& length :
@@ -72,7 +72,7 @@ void check_end(Checker& checker, const config::Stage& stage) {
         open_length(stage, "total_steps", &scheduler::OneCycleLr::total_steps)}) {
     if (!length.open) continue;
     checker.error(fmt::format("scheduler.{}", length.key),
-                  "'auto' is the whole run, and max_time alone does not tell its length",
+                  "'auto' is the whole run, whose length is unknown with max_time alone",
                   fmt::format("set '{}', 'trainer.max_epochs' or 'trainer.max_steps'", length.key));
   }
 }
@@ -106,9 +106,9 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
   const std::size_t wanted = options.schedulers.size() - 1;
   if (options.milestones.size() != wanted) {
     checker.error("scheduler.milestones",
-                  fmt::format("{} schedulers need {} milestone{}, found {}", wanted + 1, wanted,
+                  fmt::format("{} schedulers need {} milestone{}, got {}", wanted + 1, wanted,
                               plural(wanted), options.milestones.size()),
-                  "give one where the second scheduler begins, the third, and so on");
+                  "give the start of the second scheduler, the third, and so on");
   }
   check_milestones(checker, options.milestones, options.interval,
                    intervals(checker, length, options.interval));
@@ -116,8 +116,8 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
     check_momentum(checker, options.schedulers[i], fmt::format("scheduler.schedulers.{}", i));
     if (options.schedulers[i].options_type != typeid(scheduler::ReduceLrOnPlateau)) continue;
     checker.error(fmt::format("scheduler.schedulers.{}", i),
-                  "reduce_lr_on_plateau watches a value, and cannot be one of a sequence",
-                  "choose one that follows a curve");
+                  "reduce_lr_on_plateau monitors a value, so it cannot be part of a sequence",
+                  "choose another scheduler");
   }
 }
 
@@ -145,7 +145,7 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
   if (warmup.unit == Unit::run && !ends && checker.sound("trainer")) {
     checker.error("scheduler.warmup",
-                  "a fraction of the run has no length where max_time alone ends the run",
+                  "a fraction of the run has no known length with max_time alone",
                   "write a number of steps or epochs, or set 'trainer.max_epochs'");
     return;
   }

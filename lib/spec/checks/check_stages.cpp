@@ -22,10 +22,10 @@ void check_optimizer(Checker& checker) {
   if (sgd == nullptr || !sgd->nesterov) return;
   if (!checker.sound({"optimizer.momentum", "optimizer.dampening"})) return;
   if (sgd->momentum == 0) {
-    checker.error("optimizer.nesterov", "nesterov needs a momentum above 0", "add 'momentum: 0.9'");
+    checker.error("optimizer.nesterov", "nesterov needs momentum above 0", "add 'momentum: 0.9'");
   } else if (sgd->dampening != 0) {
     checker.error("optimizer.nesterov",
-                  fmt::format("nesterov needs a dampening of 0, found {}", sgd->dampening),
+                  fmt::format("nesterov needs dampening 0, got {}", sgd->dampening),
                   "remove 'dampening'");
   }
 }
@@ -35,7 +35,7 @@ void check_loss(Checker& checker) {
   if (options == nullptr || !checker.sound("loss.weight")) return;
   const std::vector<double>& weight = options->weight;
   if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
-  checker.error("loss.weight", "the loss weighs no class: every weight is 0",
+  checker.error("loss.weight", "loss weights must not all be 0",
                 "give at least one class a weight above 0");
 }
 
@@ -53,8 +53,8 @@ void check_nll(Checker& checker) {
     return;
   if (may_end_in_log_softmax(experiment)) return;
   checker.warning("loss",
-                  "nll takes log-probabilities, and this model gives logits: the loss would fall "
-                  "without end",
+                  "nll takes log-probabilities, but this model outputs logits: the loss would "
+                  "decrease without bound",
                   "choose loss cross_entropy, or end the layers of a sequential model with "
                   "log_softmax");
 }
@@ -131,7 +131,7 @@ void check_splits(Checker& checker) {
   check_standardized(checker);
   if (!data.val->part &&
       same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
-    checker.warning("dataset.val", "validation uses the very samples that are trained on",
+    checker.warning("dataset.val", "validation uses the training samples",
                     "give it another split, e.g. 'split: test'");
   }
 }
@@ -152,14 +152,13 @@ void check_cache(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (experiment.dataset.cache.mode != CacheMode::device || !checker.sound("dataset.cache")) return;
   if (checker.sound("trainer") && experiment.trainer.accelerator == Accelerator::cpu) {
-    checker.error(
-        "dataset.cache.mode",
-        "'device' keeps the images in the memory of a GPU, and trainer.accelerator is cpu",
-        "write 'mode: decoded', which keeps them in the memory of the host");
+    checker.error("dataset.cache.mode",
+                  "'device' caches images in GPU memory, but trainer.accelerator is cpu",
+                  "write 'mode: decoded' to cache them in host memory");
   }
   if (!experiment.dataset.train.batch_transforms.empty()) {
     checker.error("dataset.cache.mode",
-                  "'device' keeps the images as they are, and batch_transforms mix their pixels",
+                  "'device' caches unmixed images, but batch_transforms mix their pixels",
                   "remove dataset.train.batch_transforms, or write 'mode: decoded'");
   }
 }
@@ -169,20 +168,21 @@ void check_endpoint(Checker& checker, const std::string& endpoint) {
     checker.error("dataset.remote.endpoint", message, hint);
   };
   if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://"))
-    error("the address of an S3 server begins with http:// or https://",
+    error("the address of an S3 server must start with http:// or https://",
           "write it as http://localhost:9000");
   if (endpoint.find('@') != std::string::npos)
-    error("an address holds no user and no password",
-          "remove what stands before the '@', and write access_key and secret_key as "
+    error("an address must not contain a user or password",
+          "remove the part before the '@', and write access_key and secret_key as "
           "${secret:NAME}");
   if (endpoint.find_first_of("?#") != std::string::npos)
-    error("an address holds no query and no fragment", "end it before the '?' or '#'");
+    error("an address must not contain a query or fragment", "end it before the '?' or '#'");
 }
 
 void check_remote(Checker& checker) {
   const Dataset& data = checker.experiment().dataset;
   if (checker.sound("dataset.cache") && data.cache.local && is_remote(*data.cache.local)) {
-    checker.error("dataset.cache.local", "the folder for local copies is remote itself",
+    checker.error("dataset.cache.local",
+                  "the folder for local copies must be local, got a remote one",
                   "write a folder of a local disk");
   }
   const Remote& remote = data.remote;
@@ -190,14 +190,14 @@ void check_remote(Checker& checker) {
   if (!checker.sound("dataset.remote")) return;
   if (remote.access_key.has_value() == remote.secret_key.has_value()) return;
   checker.error(remote.access_key ? "dataset.remote.access_key" : "dataset.remote.secret_key",
-                "'access_key' and 'secret_key' belong together", "write both, or none");
+                "'access_key' and 'secret_key' belong together", "set both, or neither");
 }
 
 void check_sampler(Checker& checker) {
   const Loader& loader = checker.experiment().loader;
   if (!loader.sampler || loader.shuffle) return;
   checker.error("loader.shuffle",
-                "'sampler' draws the samples at random, and 'shuffle: false' keeps their order",
+                "'sampler' draws samples at random, but 'shuffle: false' keeps their order",
                 "remove one of them");
 }
 

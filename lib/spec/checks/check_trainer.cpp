@@ -18,15 +18,15 @@ void check_devices(Checker& checker) {
   const int gpus =
       trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
   if (trainer.accelerator == Accelerator::gpu && gpus == 0) {
-    checker.error("trainer.accelerator", "there is no NVIDIA device on this machine",
-                  "write 'accelerator: auto', or see 'trainctl doctor'");
+    checker.error("trainer.accelerator", "this machine has no NVIDIA GPU",
+                  "write 'accelerator: auto', or run 'trainctl doctor'");
     return;
   }
   const int asked = trainer.devices.value_or(1);
   if (gpus > 0 && asked > gpus) {
     checker.error(
         "trainer.devices",
-        fmt::format("{} devices are asked for, but this machine has {} GPU(s)", asked, gpus));
+        fmt::format("{} devices are requested, but this machine has {} GPU(s)", asked, gpus));
   } else if (gpus == 0 && asked > usable_cores()) {
     checker.warning("trainer.devices",
                     fmt::format("{} processes share {} core(s)", asked, usable_cores()),
@@ -39,13 +39,13 @@ void check_limits(Checker& checker) {
   if (trainer.max_time && checker.sound("trainer.max_time") && !parse_duration(*trainer.max_time)) {
     checker.error(
         "trainer.max_time",
-        fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
+        fmt::format("'max_time' must be a duration, got '{}'", printable(*trainer.max_time)),
         "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
   if (checker.sound({"trainer.overfit_batches", "trainer.limit_train_batches"}) &&
       trainer.overfit_batches > 0 && trainer.limit_train_batches != Limit{}) {
     checker.error("trainer.overfit_batches",
-                  "'overfit_batches' and 'limit_train_batches' both say how long an epoch is",
+                  "'overfit_batches' and 'limit_train_batches' both set the length of an epoch",
                   "remove one of them");
   }
   const auto epochs = trainer.epoch_limit();
@@ -65,8 +65,7 @@ void check_hang_timeout(Checker& checker) {
   if (seconds && *seconds >= 1) return;
   checker.error(
       "trainer.hang_timeout",
-      fmt::format("'hang_timeout' must be a span of time of at least a second, found '{}'",
-                  printable(*limit)),
+      fmt::format("'hang_timeout' must be a duration of at least 1s, got '{}'", printable(*limit)),
       "write auto, or 90s, 5m, 1h30m, \"DD:HH:MM:SS\"");
 }
 
@@ -75,15 +74,15 @@ void check_checkpoints(Checker& checker) {
   const auto& every = checkpoint.every_t;
   if (every && checker.sound("checkpoint.every_t") && !parse_duration(*every)) {
     checker.error("checkpoint.every_t",
-                  fmt::format("'every_t' must be a span of time, found '{}'", printable(*every)),
+                  fmt::format("'every_t' must be a duration, got '{}'", printable(*every)),
                   "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
   const bool sound = checker.sound({"checkpoint.save_weights_only", "trainer.max_restarts"});
   const int restarts = checker.experiment().trainer.max_restarts;
   if (sound && checkpoint.save_weights_only && restarts > 0) {
     checker.warning("checkpoint.save_weights_only",
-                    fmt::format("no run can go on from weights alone: the {} restart(s) of "
-                                "'trainer.max_restarts' have nothing to begin from",
+                    fmt::format("a run cannot resume from weights only, as the {} restart(s) of "
+                                "'trainer.max_restarts' would",
                                 restarts),
                     "remove one of them");
   }
@@ -95,7 +94,7 @@ void check_nodes(Checker& checker) {
   if (!checker.sound({"trainer.num_nodes", "loader.batch_size"})) return;
   if (experiment.trainer.num_nodes == 1 || !experiment.loader.batch_size.automatic) return;
   checker.error("loader.batch_size",
-                fmt::format("'auto' is found out on one node, and the run has {}",
+                fmt::format("'auto' is determined on one node, but the run has {}",
                             experiment.trainer.num_nodes),
                 "run once with trainer.num_nodes=1, and write the number it finds");
 }
@@ -113,27 +112,25 @@ void check_precision(Checker& checker) {
     return std::ranges::find(machine.cpu_features, feature) != machine.cpu_features.end();
   };
   if (bf16 ? has("avx512_bf16") || has("amx_bf16") : has("avx512_fp16") || has("amx_fp16")) return;
-  checker.error(
-      "trainer.precision",
-      fmt::format("this CPU has no instructions for {}: a product of matrices takes about "
-                  "90 times as long as in float32, a convolution 8 times",
-                  bf16 ? "bfloat16" : "float16"),
-      "leave 'precision' out, or write 'allow_slow_precision: true'");
+  checker.error("trainer.precision",
+                fmt::format("this CPU has no {} instructions: matrix products take about 90 times "
+                            "as long as in float32, convolutions 8 times",
+                            bf16 ? "bfloat16" : "float16"),
+                "remove 'precision', or write 'allow_slow_precision: true'");
 }
 
 void check_averaging(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (!checker.sound("trainer")) return;
   if (trainer.ema && trainer.swa)
-    checker.error("trainer.swa", "'ema' and 'swa' both take the weights' place",
-                  "remove one of them");
+    checker.error("trainer.swa", "'ema' and 'swa' both replace the weights", "remove one of them");
   const auto check_start = [&](const char* key, std::int64_t start) {
     const auto epochs = trainer.epoch_limit();
     if (!epochs || start < *epochs) return;
     checker.error(
         fmt::format("trainer.{}.start_epoch", key),
-        fmt::format("the average would begin after {} epochs, and the run has {}", start, *epochs),
-        fmt::format("begin earlier, or remove '{}'", key));
+        fmt::format("the average would start after {} epochs, but the run has {}", start, *epochs),
+        fmt::format("start earlier, or remove '{}'", key));
   };
   if (trainer.ema) check_start("ema", trainer.ema->start_epoch);
   if (trainer.swa) check_start("swa", trainer.swa->start_epoch);
@@ -155,17 +152,20 @@ void check_averages(Checker& checker, const RunLength& length) {
     if (updates_of(*length.steps, trainer.swa->start_epoch * length.steps_per_epoch, every) == 0)
       checker.warning(
           "trainer.swa",
-          fmt::format("the average is never updated: every {} steps, and the run has {}", every,
-                      *length.steps));
+          fmt::format(
+              "the average is never updated: it is updated every {} steps, but the run has {}",
+              every, *length.steps));
   }
   if (!trainer.ema) return;
   const Ema& ema = *trainer.ema;
   const std::int64_t updates =
       updates_of(*length.steps, ema.start_epoch * length.steps_per_epoch, ema.every_n_steps);
   if (updates == 0) {
-    checker.warning("trainer.ema",
-                    fmt::format("the average is never updated: every {} steps, and the run has {}",
-                                ema.every_n_steps, *length.steps));
+    checker.warning(
+        "trainer.ema",
+        fmt::format(
+            "the average is never updated: it is updated every {} steps, but the run has {}",
+            ema.every_n_steps, *length.steps));
     return;
   }
   const double share = share_of_first(ema.exponential_decay(), updates);
@@ -174,8 +174,8 @@ void check_averages(Checker& checker, const RunLength& length) {
       std::pow(kMostShare, 1 / std::max<double>(1, static_cast<double>(updates - 1)));
   checker.warning(
       "trainer.ema.decay",
-      fmt::format("at the end of the run, {:.0f} % of the average are the weights of its first "
-                  "update: a decay of {} averages over about {:.0f} updates, and the run has {}",
+      fmt::format("at the end of the run, {:.0f} % of the average come from the first update: a "
+                  "decay of {} averages over about {:.0f} updates, but the run has {}",
                   100 * share, ema.decay, 1 / (1 - ema.decay), updates),
       ema.use_warmup
           ? fmt::format("write a decay of at most {:.3g}, or train longer", fitting)
@@ -193,10 +193,11 @@ void check_trainer(Checker& checker) {
   check_precision(checker);
   check_averaging(checker);
   if (checker.experiment().loader.batch_size.automatic)
-    checker.warning("loader.batch_size",
-                    fmt::format("'run' finds the number by trials; until then everything is "
-                                "reckoned with {}, the smallest that it tries",
-                                BatchSize::kSmallest));
+    checker.warning(
+        "loader.batch_size",
+        fmt::format(
+            "'run' determines the batch size by trials; estimates use {}, the smallest it tries",
+            BatchSize::kSmallest));
   if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
     checker.warning("trainer.gradient_clip_algorithm",
                     "nothing is clipped: 'gradient_clip_val' is not set");

@@ -26,7 +26,7 @@ constexpr std::array<const char*, 4> enum_names(Compression) {
 }
 
 struct Distributed {
-  static constexpr auto kSummary = "How ranks exchange gradients.";
+  static constexpr auto kSummary = "How ranks synchronize gradients.";
 
   Strategy type = Strategy::ddp;
   Backend backend = Backend::automatic;
@@ -39,33 +39,32 @@ struct Distributed {
   std::optional<std::int64_t> sync_every;
 
   static void describe(auto& options) {
-    options.field(
-        "type", &Distributed::type,
-        "ddp: each rank has all, and gradients are averaged at every step; zero1: the same "
-        "numbers, with the optimizer's state spread over the ranks; local_sgd: ranks step "
-        "alone, and weights are averaged every 'sync_every' steps; data_parallel: threads "
-        "of one process, refused: ddp does the same, faster.");
+    options.field("type", &Distributed::type,
+                  "ddp: each rank holds the whole model, and gradients are averaged at every step; "
+                  "zero1: the same results, with the optimizer state sharded over the ranks; "
+                  "local_sgd: ranks step independently, and weights are averaged every "
+                  "'sync_every' steps; data_parallel: not supported, use ddp.");
     options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
     options.field("bucket_cap_mb", &Distributed::bucket_cap_mb, {.above = 0, .at_most = 4096},
                   "Size of a gradient bucket, in MiB.");
     options.field("timeout_s", &Distributed::timeout_s, {.above = 0},
-                  "Longest wait for the other ranks, in seconds.");
+                  "Timeout of collective operations, in seconds.");
     options.field("interface", &Distributed::interface, {.example = "eth0"},
-                  "Network interface, or address of this node, that ranks of several nodes talk "
-                  "over; empty: the one that reaches node 0. Each node may have its own.");
-    options.field("compression", &Distributed::compression,
-                  "How gradients travel. bf16, fp16: in half the bytes, averaged in that format; "
-                  "powersgd: matrices as products of two thin ones (Vogels et al. 2019), with what "
-                  "is lost added to the next step's.");
+                  "Network interface or address of this node for communication between nodes; "
+                  "empty: the one that reaches node 0. May differ per node.");
+    options.field(
+        "compression", &Distributed::compression,
+        "Gradient compression. bf16, fp16: half the bytes, averaged in that format; powersgd: "
+        "low-rank approximation of matrices with error feedback (Vogels et al. 2019).");
     options.field("powersgd_rank", &Distributed::powersgd_rank,
                   {.at_least = 1, .at_most = 256, .example = "4"},
-                  "Columns of the thin matrices of powersgd: more are closer and cost more.");
+                  "Rank of the powersgd approximation: higher is more accurate and costs more.");
     options.field("find_unused_parameters", &Distributed::find_unused_parameters,
-                  "Looks at every step which parameters the loss depends on, for models that leave "
-                  "some out; false: such a step ends the run, with their names.");
+                  "Searches the parameters that the loss does not depend on at every step; false: "
+                  "such a step ends the run and lists them.");
     options.field("sync_every", &Distributed::sync_every,
                   {.at_least = 1, .at_most = 1'000'000, .example = "8"},
-                  "Steps of local_sgd after which the ranks average weights and buffers.");
+                  "Steps between two averages of weights and buffers with local_sgd.");
   }
 };
 

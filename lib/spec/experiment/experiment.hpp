@@ -56,7 +56,7 @@ struct DataSplit {
     options.inline_stage(&DataSplit::dataset, "dataset");
     options.stages("transforms", &DataSplit::transforms, "transform",
                    {.example = "[{type: normalize, mean: [0.1307], std: [0.3081]}]"},
-                   "What is done to each sample, in this order.");
+                   "Transforms applied to each sample, in order.");
   }
 };
 
@@ -69,10 +69,9 @@ struct TrainSplit : DataSplit {
 
   static void describe(auto& options) {
     DataSplit::describe(options);
-    options.stages(
-        "batch_transforms", &TrainSplit::batch_transforms, "batch_transform",
-        {.example = "[{type: mixup, alpha: 0.2}, cutmix]"},
-        "What is done to each batch: one of these, drawn for each with the same chance.");
+    options.stages("batch_transforms", &TrainSplit::batch_transforms, "batch_transform",
+                   {.example = "[{type: mixup, alpha: 0.2}, cutmix]"},
+                   "Transforms applied to batches: one of these, drawn at random for each batch.");
   }
 };
 
@@ -93,19 +92,18 @@ struct Cache {
 
   static void describe(auto& options) {
     options.field("mode", &Cache::mode,
-                  "encoded: files as they are, in memory; decoded: pixels, as far as no transform "
-                  "is random; device: the same in the memory of each GPU, which makes the batches "
-                  "itself; auto: the highest of them that fits.");
-    options.field(
-        "budget", &Cache::budget, {.example = "8GiB"},
-        "Most memory of all splits and ranks together: a share of what is available, or a size. "
-        "With 'local', the most disk space of that folder instead; memory is then bounded by 50%.");
-    options.field(
-        "local", &Cache::local, {.example = "data/cache"},
-        "Folder on a local disk for what http(s)://, s3:// and file:// paths name: read from there "
-        "once, ahead of use, by one of the ranks, and kept; what was used longest ago goes first. "
-        "It is trusted as it is: remove the folder where remote files changed. Absent: "
-        "trainctl/remote in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
+                  "encoded: undecoded files, in memory; decoded: pixels, after the transforms that "
+                  "are not random; device: the same in the memory of each GPU, which assembles the "
+                  "batches; auto: the highest of these that fits.");
+    options.field("budget", &Cache::budget, {.example = "8GiB"},
+                  "Maximum memory of all splits and ranks together: a percentage of the available "
+                  "memory, or a size. With 'local', the maximum disk space of that folder; memory "
+                  "is then limited to 50%.");
+    options.field("local", &Cache::local, {.example = "data/cache"},
+                  "Local folder for copies of http(s)://, s3:// and file:// files: downloaded "
+                  "once, ahead of use, by one of the ranks, and removed least recently used first. "
+                  "Copies are not revalidated: remove the folder if remote files change. Absent: "
+                  "trainctl/remote in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.");
   }
 };
 
@@ -136,12 +134,11 @@ struct Remote {
     options.field("session_token", &Remote::session_token,
                   {.example = "\"${secret:AWS_SESSION_TOKEN}\""},
                   "The token of temporary credentials.");
-    options.field(
-        "retries", &Remote::retries, {.at_least = 0, .at_most = 100},
-        "Further tries after a server error, a broken connection or a cut-off answer, each "
-        "after a longer pause.");
+    options.field("retries", &Remote::retries, {.at_least = 0, .at_most = 100},
+                  "Retries after a server error, a lost connection or a truncated response, with "
+                  "increasing delays.");
     options.field("timeout_s", &Remote::timeout_s, {.above = 0, .at_most = 86400},
-                  "Longest time of one try, in seconds; a try reads up to 8 MiB.");
+                  "Timeout of one request, in seconds; a request reads up to 8 MiB.");
   }
 };
 
@@ -161,25 +158,24 @@ struct Loader {
   static void describe(auto& options) {
     options.field("batch_size", &Loader::batch_size,
                   {.at_least = 1, .at_most = 1 << 24, .example = "128"},
-                  "Samples a step on each device; auto: the largest that fits and still pays, "
-                  "found by trials before the run.");
-    options.field("num_workers", &Loader::num_workers,
-                  {.at_least = 0, .at_most = 256, .example = "4"},
-                  "Loader threads; 0: the training thread loads; auto: measured at the start.");
+                  "Samples per batch on each device; auto: the largest that fits in memory and "
+                  "still raises throughput, found by trials before the run.");
     options.field(
-        "prefetch_factor", &Loader::prefetch_factor, {.at_least = 1, .at_most = 64, .example = "2"},
-        "Batches prepared ahead, for each worker; auto: 2, more where their times differ.");
+        "num_workers", &Loader::num_workers, {.at_least = 0, .at_most = 256, .example = "4"},
+        "DataLoader worker threads; 0: the training thread loads; auto: measured at the start.");
+    options.field("prefetch_factor", &Loader::prefetch_factor,
+                  {.at_least = 1, .at_most = 64, .example = "2"},
+                  "Batches prepared ahead per worker; auto: 2, more if batch times vary.");
     options.field("read_ahead", &Loader::read_ahead,
                   {.at_least = 0, .at_most = 4096, .example = "8"},
-                  "Batches whose files are read before their turn, in the order of the disk; 0: "
-                  "none; auto: while the data is not in the page cache.");
+                  "Batches whose files are read ahead, in disk order; 0: none; auto: while the "
+                  "data is not in the page cache.");
     options.field("pin_memory", &Loader::pin_memory,
-                  "Copies to a GPU go through page-locked memory; auto: true.");
-    options.field("shuffle", &Loader::shuffle,
-                  "A new order of the training samples in every epoch.");
+                  "Uses page-locked memory for copies to a GPU; auto: true.");
+    options.field("shuffle", &Loader::shuffle, "Shuffles the training samples in every epoch.");
     options.stage("sampler", &Loader::sampler, "sampler",
                   "How training samples are drawn; absent: every sample once an epoch.");
-    options.field("drop_last", &Loader::drop_last, "Leaves out a last batch that is not full.");
+    options.field("drop_last", &Loader::drop_last, "Drops the last batch if it is incomplete.");
   }
 };
 
@@ -223,7 +219,7 @@ struct Ema {
 
   static void describe(auto& options) {
     options.field("decay", &Ema::decay, {.at_least = 0, .below = 1, .example = "0.9999"},
-                  "Share of the old average that is kept.");
+                  "Decay of the moving average.");
     options.field("every_n_steps", &Ema::every_n_steps, {.at_least = 1},
                   "Steps between two updates.");
     options.field("start_epoch", &Ema::start_epoch, {.at_least = 0},
@@ -254,7 +250,7 @@ struct Swa {
     options.field("start_epoch", &Swa::start_epoch, {.at_least = 0},
                   "Epochs before the first update.");
     options.field("every_n_steps", &Swa::every_n_steps, {.at_least = 1, .example = "100"},
-                  "Steps between two updates; auto: an epoch's.");
+                  "Steps between two updates; auto: one epoch.");
   }
 };
 
@@ -315,7 +311,7 @@ struct Trainer {
 };
 
 struct Checkpoint {
-  static constexpr auto kSummary = "When state is saved, and what is kept.";
+  static constexpr auto kSummary = "When checkpoints are saved, and which are kept.";
 
   std::optional<std::string> monitor;
   config::Auto<Mode> mode;
@@ -331,28 +327,28 @@ struct Checkpoint {
   static void describe(auto& options) {
     options.field(
         "monitor", &Checkpoint::monitor, {.example = "val/accuracy"},
-        "The value that decides which weights are best; absent: early stopping's, else the loss.");
+        "Value that selects the best weights; absent: that of early_stopping, otherwise the loss.");
     options.field("mode", &Checkpoint::mode,
                   "min: lower is better; max: higher; auto: by the name.");
     options.field("save_top_k", &Checkpoint::save_top_k, {.at_least = -1, .at_most = 10'000},
-                  "How many of the best are kept; 0: none; -1: all.");
+                  "Number of best checkpoints to keep; 0: none; -1: all.");
     options.field("save_last", &Checkpoint::save_last,
-                  "Writes the newest weights to last.safetensors too.");
+                  "Also writes the newest weights to last.safetensors.");
     options.field("every_n_epochs", &Checkpoint::every_n_epochs, {.at_least = 1},
                   "Epochs between two saves.");
     options.field("every_n_steps", &Checkpoint::every_n_steps, {.at_least = 1, .example = "1000"},
-                  "Steps between two saves, beside those of every_n_epochs; absent: none.");
-    options.field(
-        "every_t", &Checkpoint::every_t, {.not_empty = true, .example = "15m"},
-        "Time between two saves, beside those of every_n_epochs: DD:HH:MM:SS, or 90s, 30m, "
-        "2h; absent: none.");
+                  "Steps between two saves, in addition to every_n_epochs; absent: none.");
+    options.field("every_t", &Checkpoint::every_t, {.not_empty = true, .example = "15m"},
+                  "Time between two saves, in addition to every_n_epochs: DD:HH:MM:SS, or 90s, "
+                  "30m, 2h; absent: none.");
     options.field(
         "on_best", &Checkpoint::on_best,
-        "Saves after each epoch that is the best so far, too, whatever every_n_epochs says.");
+        "Also saves after each epoch that is the best so far, regardless of every_n_epochs.");
     options.field("save_weights_only", &Checkpoint::save_weights_only,
-                  "Leaves out all but the weights: less space, and no run can go on from it.");
+                  "Saves only the weights: takes less space, but a run cannot resume from it.");
     options.field("async", &Checkpoint::asynchronous,
-                  "Copies the state in the step and writes it beside the training.");
+                  "Saves asynchronously: copies the state within the step and writes it in a "
+                  "background thread.");
   }
 };
 
@@ -372,25 +368,23 @@ struct Dataset {
   static void describe(auto& options) {
     options.field("train", &Dataset::train,
                   {.required = true, .example = "{type: synthetic_digits, split: train}"},
-                  "The split that is trained on.");
-    options.field(
-        "val", &Dataset::val, {.example = "{type: synthetic_digits, split: test}"},
-        "The split that is validated on; absent: none, or the share that split gives it.");
+                  "The training split.");
+    options.field("val", &Dataset::val, {.example = "{type: synthetic_digits, split: test}"},
+                  "The validation split; absent: none, or the fraction set in split.");
     options.field("test", &Dataset::test, {.example = "{type: synthetic_digits, split: test}"},
-                  "The split for a test after training; a run only checks that it can be read. "
-                  "Absent: none, or the share that split gives it.");
-    options.field(
-        "split", &Dataset::split,
-        "Divides the data set of train into train, val and test; absent: val and test name "
-        "data sets of their own.");
+                  "The test split; a run only checks that it can be read. Absent: none, or the "
+                  "fraction set in split.");
+    options.field("split", &Dataset::split,
+                  "Divides the data set of train into train, val and test; absent: val and test "
+                  "name separate data sets.");
     options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
     options.field("remote", &Dataset::remote, "How http(s):// and s3:// paths are read.");
-    options.field(
-        "on_error", &Dataset::on_error,
-        "A sample that cannot be read: fail: the run ends; skip: another sample takes its place.");
+    options.field("on_error", &Dataset::on_error,
+                  "Handling of a sample that cannot be read. fail: the run ends; skip: another "
+                  "sample replaces it.");
     options.field("max_skipped", &Dataset::max_skipped, {.at_least = 0, .example = "10"},
-                  "Most samples of a split that on_error: skip may leave out, on each rank; auto: "
-                  "0.1 %, at most 100.");
+                  "Maximum number of samples that on_error: skip may skip per split and rank; "
+                  "auto: 0.1 %, at most 100.");
   }
 };
 
@@ -402,7 +396,7 @@ std::vector<config::Stage> default_loggers();
 
 /// Records a few steps of training, like torch.profiler with its schedule.
 struct Profiler {
-  static constexpr auto kSummary = "Records what a few steps of training do.";
+  static constexpr auto kSummary = "Profiles a few training steps, as torch.profiler.";
 
   std::int64_t wait = 10;
   std::int64_t warmup = 2;
@@ -413,18 +407,20 @@ struct Profiler {
   bool nvtx = false;
 
   static void describe(auto& options) {
-    options.field("wait", &Profiler::wait, {.at_least = 0}, "Steps before anything is done.");
+    options.field("wait", &Profiler::wait, {.at_least = 0}, "Steps before profiling starts.");
     options.field("warmup", &Profiler::warmup, {.at_least = 0},
-                  "Steps after that, in which the tracer gets ready.");
+                  "Warm-up steps of the tracer after that.");
     options.field("active", &Profiler::active, {.at_least = 1, .at_most = 1000},
-                  "Steps that are recorded.");
-    options.field("record_shapes", &Profiler::record_shapes, "Notes the shapes of the inputs.");
+                  "Number of steps to record.");
+    options.field("record_shapes", &Profiler::record_shapes,
+                  "Records the shapes of operator inputs.");
     options.field("profile_memory", &Profiler::profile_memory,
-                  "Notes what is allocated and freed.");
+                  "Records memory allocations and frees.");
     options.field("with_flops", &Profiler::with_flops,
-                  "Counts the operations of matrix products and convolutions.");
-    options.field("nvtx", &Profiler::nvtx,
-                  "Names the parts of every step, of the whole run, for Nsight Systems.");
+                  "Estimates the FLOPs of matrix products and convolutions.");
+    options.field(
+        "nvtx", &Profiler::nvtx,
+        "Emits NVTX ranges for the phases of every step in the whole run, for Nsight Systems.");
   }
 };
 

@@ -42,20 +42,19 @@ struct SplitOptions {
   bool operator==(const SplitOptions&) const = default;
   static void describe(auto& options) {
     options.field("val", &SplitOptions::val, {.at_least = 0, .below = 1, .example = "0.2"},
-                  "Share of the samples for validation. dataset.val then has only 'transforms'; "
-                  "absent, it has those of dataset.train.");
+                  "Fraction of the samples for validation. dataset.val may then only set "
+                  "'transforms'; absent: those of dataset.train.");
     options.field("test", &SplitOptions::test, {.at_least = 0, .below = 1, .example = "0.1"},
-                  "Share of the samples for the test. dataset.test then has only 'transforms'; "
-                  "absent, it has those of dataset.val.");
+                  "Fraction of the samples for the test split. dataset.test may then only set "
+                  "'transforms'; absent: those of dataset.val.");
     options.field("seed", &SplitOptions::seed, {.at_least = 0},
-                  "Seed of the division; independent of the run's seed, so that runs with other "
-                  "seeds have the same parts.");
+                  "Seed of the split; independent of the run's seed, so runs with different seeds "
+                  "have the same splits.");
     options.field("stratify", &SplitOptions::stratify,
-                  "Whether each part has the same share of every class.");
-    options.field(
-        "group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
-        "Column of a table or list: samples with the same value stay in one part, such as "
-        "all images of a patient. It is not a feature, unless 'features' names it.");
+                  "Keeps the class proportions equal in all parts (stratified split).");
+    options.field("group_by", &SplitOptions::group_by, {.not_empty = true, .example = "patient"},
+                  "Column of a table or list whose equal values stay in one part, such as all "
+                  "images of a patient. It is not used as a feature, unless 'features' lists it.");
   }
 };
 

@@ -82,7 +82,7 @@ void Codec<spec::Budget>::read(Reader& reader, const Node& node, const Field& fi
   reader.diagnostics().error(
       node.position,
       fmt::format(
-          "'{}' must be a share above 0% and up to 100%, or a size with its unit, found '{}'",
+          "'{}' must be a percentage above 0% and up to 100%, or a size with its unit, got '{}'",
           field.key, printable(text)),
       bare ? fmt::format("write {}GiB, {}MB or {}%", text, text, text) : "write it as 50% or 8GiB");
 }
@@ -102,7 +102,7 @@ void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& fie
   if (fraction > 1) {
     reader.diagnostics().error(
         node.position,
-        fmt::format("'{}' must be a number of batches or a share up to 1.0, found '{}'", field.key,
+        fmt::format("'{}' must be a number of batches or a fraction up to 1.0, got '{}'", field.key,
                     node.text),
         fmt::format("write {:.0f} for a number of batches", fraction));
     return;

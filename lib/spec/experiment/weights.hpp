@@ -11,7 +11,7 @@ namespace trainctl::spec {
 
 /// The weights file that the training starts from.
 struct Weights {
-  static constexpr auto kSummary = "The file of weights that the training starts from.";
+  static constexpr auto kSummary = "File with the initial weights.";
 
   std::filesystem::path path;
   std::optional<std::string> sha256;
@@ -24,22 +24,19 @@ struct Weights {
     options.field("path", &Weights::path, {.required = true, .example = "resnet18.pth"},
                   "A safetensors file, or a state dict of PyTorch: .pth, .pt, .ckpt, .bin.");
     options.field("sha256", &Weights::sha256, {.not_empty = true},
-                  "The SHA-256 of the file, 64 hex digits; another file is refused.");
-    options.field(
-        "strict", &Weights::strict,
-        "true: the file and the model have the same tensors; false: what only one of them "
-        "has is left out, and told.");
-    options.field(
-        "section", &Weights::section, {.example = "state_dict_ema"},
-        "Key of the state dict in a file of PyTorch that holds several. Empty: state_dict, "
-        "model, ... or the file itself.");
+                  "Expected SHA-256 of the file, 64 hex digits; absent: not checked.");
+    options.field("strict", &Weights::strict,
+                  "true: the file and the model must have the same tensors; false: tensors that "
+                  "only one of them has are skipped and reported.");
+    options.field("section", &Weights::section, {.example = "state_dict_ema"},
+                  "Key of the state dict in a PyTorch file with several; empty: state_dict, model, "
+                  "... or the file itself.");
     options.field("prefix", &Weights::prefix, {.example = "\"model.\""},
-                  "Takes the tensors whose names begin so, and removes it from the names.");
+                  "Prefix of the tensors to load; it is removed from their names.");
     options.field(
         "key_map", &Weights::key_map,
         {.example = "{\"encoder.\": \"backbone.\", head.weight: fc.weight}"},
-        "Names in the file and what the model calls them; a name that ends with '.' stands "
-        "for all that begin so.");
+        "Map from names in the file to names in the model; a name that ends with '.' is a prefix.");
   }
 };
 

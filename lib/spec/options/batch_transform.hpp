@@ -10,7 +10,7 @@ struct Mixing {
 
   static void describe(auto& options) {
     options.field("alpha", &Mixing::alpha, {.above = 0, .at_most = 1000},
-                  "Both parameters of the Beta distribution of an image's own share.");
+                  "Both parameters of the Beta distribution that the mixing ratio is drawn from.");
   }
 };
 
@@ -21,8 +21,8 @@ struct Mixup : Mixing {
 
 struct Cutmix : Mixing {
   static constexpr auto kSummary =
-      "Puts a rectangle of another image of the batch into each, and its label, as torchvision's "
-      "CutMix.";
+      "Replaces a rectangle of each image by one of another image of the batch, and mixes the "
+      "labels, as torchvision's CutMix.";
 };
 
 }  // namespace trainctl::spec::batch_transform

@@ -15,7 +15,7 @@ namespace trainctl::spec::dataset {
 
 struct ImageFolder {
   static constexpr auto kSummary =
-      "Images in one folder a class, as torchvision's ImageFolder: root/cat/1.jpg; classes are "
+      "Images in one folder per class, as torchvision's ImageFolder: root/cat/1.jpg; classes are "
       "sorted by name.";
 
   std::filesystem::path root;
@@ -27,16 +27,15 @@ struct ImageFolder {
                   "Folder with the class folders; JPEG, PNG, WebP, BMP and TIFF files are found by "
                   "their suffix. 16-bit gray PNG and TIFF images are read as their upper 8 bits.");
     options.field("allow_empty", &ImageFolder::allow_empty,
-                  "Whether a class folder may hold no images.");
-    options.field(
-        "follow_links", &ImageFolder::follow_links,
-        "Whether symbolic links are followed, wherever they lead; otherwise they are an error.");
+                  "Accepts class folders without images.");
+    options.field("follow_links", &ImageFolder::follow_links,
+                  "Follows symbolic links, wherever they point; false: a link is an error.");
   }
 };
 
 struct ImageList {
   static constexpr auto kSummary =
-      "Images named in a table: path,label a line, or path and several numbers.";
+      "Images listed in a table: a path and a class, or a path and several numbers, per line.";
 
   std::filesystem::path path;
   std::optional<std::filesystem::path> root;
@@ -48,19 +47,19 @@ struct ImageList {
   static void describe(auto& options) {
     options.field(
         "path", &ImageList::path, {.required = true, .example = "data/birds/train.csv"},
-        "The list: .csv with commas, .tsv or .txt with tabs. A first line without an image's name "
-        "is its head. One label is a class, by name or number; several are numbers, one target "
+        "The list: .csv with commas, .tsv or .txt with tabs. A first line without an image name is "
+        "the header. One label is a class, by name or number; several are numbers, one target "
         "each. 16-bit gray PNG and TIFF images are read as their upper 8 bits.");
     options.field("root", &ImageList::root, {.example = "data/birds/images"},
-                  "Folder the listed paths are in, when not the list's own.");
+                  "Folder that the listed paths are relative to; absent: the folder of the list.");
     options.field("classes", &ImageList::classes, {.example = "[crow, owl]"},
-                  "Class names in the order of their numbers; otherwise the names in the list, "
-                  "sorted. Give it where train and val do not hold the same classes.");
+                  "Class names in the order of their indices; absent: the names in the list, "
+                  "sorted. Set it if train and val do not contain the same classes.");
     options.field("rows", &ImageList::rows, {.at_least = 1, .example = "50000"},
-                  "Number of samples the list must have: finds a list that was cut off.");
-    options.field("follow_links", &ImageList::follow_links,
-                  "Whether symbolic links and paths that lead out of the root are followed; "
-                  "otherwise an error.");
+                  "Number of samples that the list must have, to detect a truncated file.");
+    options.field(
+        "follow_links", &ImageList::follow_links,
+        "Follows symbolic links and paths that lead out of the root; false: they are an error.");
   }
 };
 
@@ -122,7 +121,7 @@ struct Cifar100 : Cifar {
 
 struct Npy {
   static constexpr auto kSummary =
-      "Arrays that numpy.save wrote: images or features, and labels; mapped where they lie.";
+      "Arrays written by numpy.save: images or features, and labels; the files are memory-mapped.";
 
   std::optional<std::filesystem::path> images;
   std::optional<std::filesystem::path> features;
@@ -132,14 +131,14 @@ struct Npy {
   static void describe(auto& options) {
     options.field("images", &Npy::images, {.example = "data/x_train.npy"},
                   "Images, uint8 of shape (N, H, W) or (N, H, W, C).");
-    options.field("features", &Npy::features, {.example = "data/x_train.npy"},
-                  "In place of images: features of any shape (N, ...) and number type; they become "
-                  "32-bit floats.");
+    options.field(
+        "features", &Npy::features, {.example = "data/x_train.npy"},
+        "Features instead of images, of any shape (N, ...) and number type; converted to float32.");
     options.field("labels", &Npy::labels, {.required = true, .example = "data/y_train.npy"},
                   "Labels: whole numbers of shape (N) are classes; floats of shape (N) or (N, K) "
                   "are targets.");
     options.field("classes", &Npy::classes, {.at_least = 1, .at_most = 1e9, .example = "10"},
-                  "Number of classes, when the labels do not hold the highest.");
+                  "Number of classes; absent: the highest label + 1.");
   }
 };
 
@@ -172,34 +171,34 @@ struct Table {
     options.field("label", &Table::label, {.required = true, .not_empty = true, .example = "price"},
                   "Name of the column with the label.");
     options.field("label_type", &Table::label_type,
-                  "class: names, or whole numbers from 0; number: a target.");
+                  "class: names, or integers from 0; number: a regression target.");
     options.field("features", &Table::features, {.example = "[rooms, area]"},
-                  "Names of the feature columns, in their order; otherwise all but the label.");
+                  "Names of the feature columns, in order; absent: all but the label.");
     options.field("categorical", &Table::categorical, {.example = "[district]"},
-                  "Feature columns of names: each becomes one 0-or-1 feature a name.");
+                  "Categorical feature columns: each is one-hot encoded.");
     options.field("classes", &Table::classes, {.example = "[no, yes]"},
-                  "Class names in the order of their numbers; needed where they look like numbers. "
-                  "Otherwise those of statistics_from, sorted.");
+                  "Class names in the order of their indices; required if they look like numbers. "
+                  "Absent: those of statistics_from, sorted.");
     options.field("missing", &Table::missing,
-                  "What becomes of a missing number: error, the column's mean, missing_value, or "
-                  "its row is dropped.");
+                  "How a missing number is handled. error: the run fails; mean: the column's mean; "
+                  "constant: missing_value; drop: its row is dropped.");
     options.field("missing_value", &Table::missing_value, "The value for 'missing: constant'.");
     options.field("standardize", &Table::standardize,
-                  "Whether each number has its column's mean taken off and is divided by its "
+                  "Standardizes each numeric column: subtracts its mean and divides by its "
                   "standard deviation.");
     options.field("statistics_from", &Table::statistics_from, {.example = "data/house/train.csv"},
                   "The table that means, deviations, categories and class names are learned from: "
-                  "that of train, in every split. Absent with dataset.split: numbers are learned "
-                  "from the rows of train, names from all.");
-    options.field(
-        "rows", &Table::rows, {.at_least = 1, .example = "20640"},
-        "Number of rows the table must have: finds one that was cut off at a line's end.");
+                  "that of train, in every split. Absent with dataset.split: statistics come from "
+                  "the rows of train, names from all rows.");
+    options.field("rows", &Table::rows, {.at_least = 1, .example = "20640"},
+                  "Number of rows that the table must have, to detect a file truncated at the end "
+                  "of a line.");
   }
 };
 
 struct Csv : Table {
   static constexpr auto kSummary =
-      "A table of comma- or tab-separated text with a head line: numbers and categories.";
+      "A table of comma- or tab-separated text with a header line: numbers and categories.";
 
   std::string delimiter = ",";
   std::vector<std::string> missing_markers{"", "NA", "NaN", "nan", "null"};
@@ -207,9 +206,8 @@ struct Csv : Table {
   static void describe(auto& options) {
     Table::describe(options);
     options.field("delimiter", &Csv::delimiter, {.not_empty = true},
-                  "The one byte between fields; \"\\t\" for tabs.");
-    options.field("missing_markers", &Csv::missing_markers,
-                  "Texts that mean that a value is missing.");
+                  "Byte that separates fields; \"\\t\" for tabs.");
+    options.field("missing_markers", &Csv::missing_markers, "Texts that mark a missing value.");
   }
 };
 
@@ -223,7 +221,8 @@ constexpr std::array<const char*, 2> enum_names(TokenType) { return {"uint16", "
 
 struct Tokens {
   static constexpr auto kSummary =
-      "A stream of token numbers in one file; a sample is a window and the same one token on.";
+      "Token ids in one file; a sample is a window of tokens, its targets the same window shifted "
+      "by one token.";
 
   std::filesystem::path path;
   TokenType dtype = TokenType::uint16;
@@ -235,25 +234,24 @@ struct Tokens {
   static void describe(auto& options) {
     options.field("path", &Tokens::path,
                   {.required = true, .example = "data/shakespeare/train.bin"},
-                  "File of little-endian numbers without separators.");
-    options.field("dtype", &Tokens::dtype, "Type of each number in the file.");
+                  "File of little-endian token ids without separators.");
+    options.field("dtype", &Tokens::dtype, "Data type of the token ids in the file.");
     options.field("sequence_length", &Tokens::sequence_length,
                   {.required = true, .at_least = 1, .at_most = 16'777'216, .example = "1024"},
-                  "Tokens of a sample; its targets lie one token further on.");
+                  "Tokens per sample; the targets are shifted by one token.");
     options.field("stride", &Tokens::stride, {.at_least = 1, .example = "512"},
-                  "Tokens from one sample's begin to the next; otherwise sequence_length.");
+                  "Tokens from the start of one sample to the next; absent: sequence_length.");
     options.field("vocab_size", &Tokens::vocab_size,
                   {.at_least = 2, .at_most = 4'294'967'296, .example = "50257"},
-                  "Number of different tokens; a higher one in the file is an error.");
+                  "Size of the vocabulary; a token id of this size or more is an error.");
     options.field("header_bytes", &Tokens::header_bytes, {.at_least = 0},
-                  "Bytes in front of the first token.");
+                  "Bytes before the first token.");
   }
 };
 
 struct Webdataset {
   static constexpr auto kSummary =
-      "Images in tar shards as the webdataset library packs them, read in place and shuffled "
-      "exactly.";
+      "Images in tar shards as packed by the webdataset library, read in place and shuffled fully.";
 
   std::vector<std::filesystem::path> shards;
   std::vector<std::string> image{"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
@@ -265,17 +263,17 @@ struct Webdataset {
     options.field(
         "shards", &Webdataset::shards,
         {.required = true, .not_empty = true, .example = "[\"data/train-{000..146}.tar\"]"},
-        "The .tar files in their order; {000..099} stands for a range of numbers, * and ? in the "
-        "name for what the folder or bucket holds, sorted.");
+        "The .tar files in order; {000..099} expands to a range of numbers, * and ? match file "
+        "names of the folder or bucket, sorted.");
     options.field("image", &Webdataset::image, {.not_empty = true},
                   "Suffixes of the members that are images. 16-bit gray PNG and TIFF images are "
                   "read as their upper 8 bits.");
     options.field("label", &Webdataset::label, {.not_empty = true},
                   "Suffix of the members that hold the label: cls, txt or json.");
     options.field("label_key", &Webdataset::label_key, {.not_empty = true},
-                  "Where a json member keeps the label.");
+                  "Key of the label in a json member.");
     options.field("classes", &Webdataset::classes, {.example = "[crow, owl]"},
-                  "Class names in the order of their numbers; otherwise the names found, sorted.");
+                  "Class names in the order of their indices; absent: the names found, sorted.");
   }
 };
 
@@ -293,11 +291,10 @@ struct Pack {
     options.field("path", &Pack::path, {.required = true, .example = "data/train.pack"},
                   "The pack file.");
     options.stage("source", &Pack::source, "dataset",
-                  "The data set it was made from; a pack of other samples is then refused. "
-                  "Otherwise the pack remembers it.");
+                  "The data set that the pack must have been made from; a pack of other samples is "
+                  "an error. Absent: the source recorded in the pack.");
     options.field("on_stale", &Pack::on_stale,
-                  "A pack whose remembered source is still in its place and has changed since: "
-                  "fail, or ignore.");
+                  "If the recorded source still exists and has changed since: fail, or ignore.");
   }
 };
 
@@ -315,7 +312,7 @@ struct SyntheticDigits {
                   "train: 60,000 samples; test: 10,000 other samples.");
     options.field("samples", &SyntheticDigits::samples,
                   {.at_least = 1, .at_most = 1'000'000, .example = "2000"},
-                  "Number of samples, when not the whole split.");
+                  "Number of samples; absent: the whole split.");
     options.field("seed", &SyntheticDigits::seed, {.at_least = 0},
                   "Seed of the rendering; independent of the run's seed.");
   }
@@ -323,7 +320,7 @@ struct SyntheticDigits {
 
 struct SyntheticImages {
   static constexpr auto kSummary =
-      "Random pixels of any size with random labels, made on the fly: for measuring speed.";
+      "Random pixels with random labels, generated on the fly, to measure throughput.";
 
   int height = 224;
   int width = 224;
@@ -344,7 +341,7 @@ struct SyntheticImages {
                   "Number of classes.");
     options.field("samples", &SyntheticImages::samples, {.at_least = 1, .at_most = 1e9},
                   "Number of samples.");
-    options.field("split", &SyntheticImages::split, "train and test have other samples.");
+    options.field("split", &SyntheticImages::split, "train and test have different samples.");
     options.field("seed", &SyntheticImages::seed, {.at_least = 0},
                   "Seed of the pixels; independent of the run's seed.");
   }
@@ -352,20 +349,19 @@ struct SyntheticImages {
 
 struct SyntheticPhotographs {
   static constexpr auto kSummary =
-      "JPEG photographs of 500x375 that trainctl draws once into a cache folder, 8 classes: for "
-      "measuring how fast images load.";
+      "Generated 500x375 JPEG photographs in a cache folder, 8 classes, to measure data loading.";
 
   Split split = Split::train;
   std::int64_t samples = 1000;
   std::optional<std::filesystem::path> folder;
 
   static void describe(auto& options) {
-    options.field("split", &SyntheticPhotographs::split, "train and test have other samples.");
+    options.field("split", &SyntheticPhotographs::split, "train and test have different samples.");
     options.field("samples", &SyntheticPhotographs::samples, {.at_least = 1, .at_most = 1'000'000},
                   "Number of samples; a thousand take about 41 MB.");
-    options.field("folder", &SyntheticPhotographs::folder, {.example = "data/photographs"},
-                  "Folder that keeps the files; absent: trainctl/photographs in $XDG_CACHE_HOME or "
-                  "~/.cache.");
+    options.field(
+        "folder", &SyntheticPhotographs::folder, {.example = "data/photographs"},
+        "Folder of the files; absent: trainctl/photographs in $XDG_CACHE_HOME or ~/.cache.");
   }
 };
 

@@ -15,7 +15,7 @@ namespace trainctl::spec::layer {
 
 struct Linear {
   static constexpr auto kSummary =
-      "Fully connected layer on the last extent of its input, as torch's Linear.";
+      "Fully connected layer on the last dimension of its input, as torch's Linear.";
 
   config::Auto<std::int64_t> out_features;
   bool bias = true;
@@ -28,20 +28,20 @@ struct Linear {
   static void describe(auto& options) {
     options.field("out_features", &Linear::out_features,
                   {.at_least = 1, .at_most = 1 << 24, .example = "64"},
-                  "Numbers of its output; auto: those that the data asks for, one a class.");
-    options.field("bias", &Linear::bias, "Adds a learnt bias.");
+                  "Size of the output; auto: as the data requires, one per class.");
+    options.field("bias", &Linear::bias, "Adds a learnable bias.");
   }
 };
 
 struct Embedding {
   static constexpr auto kSummary =
-      "A learnt row of numbers for each token of the data set's vocab_size, as torch's Embedding.";
+      "A learnable vector for each token of the data set's vocab_size, as torch's Embedding.";
 
   static constexpr bool kTakesTokens = true;
   std::int64_t embedding_dim = 0;
 
   [[nodiscard]] LayerStep after(const LayerInput& input) const {
-    if (!input.tokens) return {{}, "it takes tokens, and these are numbers", "remove it"};
+    if (!input.tokens) return {{}, "its input must be tokens, got numbers", "remove it"};
     Shape shape = input.shape;
     shape.push_back(embedding_dim);
     return {shape, {}, {}};
@@ -49,7 +49,7 @@ struct Embedding {
   static void describe(auto& options) {
     options.field("embedding_dim", &Embedding::embedding_dim,
                   {.required = true, .at_least = 1, .at_most = 1 << 20, .example = "64"},
-                  "Numbers that stand for a token.");
+                  "Size of each embedding vector.");
   }
 };
 
@@ -69,20 +69,20 @@ struct Conv2d {
   static void describe(auto& options) {
     options.field("out_channels", &Conv2d::out_channels,
                   {.required = true, .at_least = 1, .at_most = 1 << 20, .example = "16"},
-                  "Channels of its output.");
+                  "Number of output channels.");
     options.field("kernel_size", &Conv2d::kernel_size,
                   {.required = true, .at_least = 1, .at_most = 1 << 16, .example = "3"},
                   "Height and width of the kernel.");
     options.field("stride", &Conv2d::stride, {.at_least = 1, .at_most = 1 << 16},
-                  "Pixels from one place of the kernel to the next.");
+                  "Stride of the convolution, in pixels.");
     options.field("padding", &Conv2d::padding, {.at_least = 0, .at_most = 1 << 16},
-                  "Zeros around the image, on each side.");
+                  "Zero padding on each side, in pixels.");
     options.field("dilation", &Conv2d::dilation, {.at_least = 1, .at_most = 1 << 16},
-                  "Pixels from one element of the kernel to the next.");
-    options.field(
-        "groups", &Conv2d::groups, {.at_least = 1, .at_most = 1 << 20},
-        "Parts of the channels that see only themselves; as many as channels: depthwise.");
-    options.field("bias", &Conv2d::bias, "Adds a learnt bias.");
+                  "Spacing between kernel elements, in pixels.");
+    options.field("groups", &Conv2d::groups, {.at_least = 1, .at_most = 1 << 20},
+                  "Number of groups of channels that are convolved separately; the number of "
+                  "channels: depthwise.");
+    options.field("bias", &Conv2d::bias, "Adds a learnable bias.");
   }
 };
 
@@ -100,23 +100,23 @@ struct Pool2d {
                   {.required = true, .at_least = 1, .at_most = 1 << 16, .example = "2"},
                   "Height and width of the window.");
     options.field("stride", &Pool2d::stride, {.at_least = 1, .at_most = 1 << 16, .example = "2"},
-                  "Pixels from one window to the next; otherwise kernel_size.");
+                  "Stride of the window, in pixels; absent: kernel_size.");
     options.field("padding", &Pool2d::padding, {.at_least = 0, .at_most = 1 << 15},
-                  "Pixels around the image, on each side; at most half of kernel_size.");
+                  "Padding on each side, in pixels; at most half of kernel_size.");
   }
 };
 
 struct MaxPool2d : Pool2d {
-  static constexpr auto kSummary = "Highest value of each square window, as torch's MaxPool2d.";
+  static constexpr auto kSummary = "Maximum of each square window, as torch's MaxPool2d.";
 };
 
 struct AvgPool2d : Pool2d {
-  static constexpr auto kSummary = "Mean value of each square window, as torch's AvgPool2d.";
+  static constexpr auto kSummary = "Mean of each square window, as torch's AvgPool2d.";
 };
 
 struct AdaptiveAvgPool2d {
   static constexpr auto kSummary =
-      "Mean values over as many windows as the output has places, as torch's AdaptiveAvgPool2d.";
+      "Average pooling to a fixed output size, as torch's AdaptiveAvgPool2d.";
 
   std::int64_t output_size = 1;
 
@@ -133,8 +133,8 @@ struct AdaptiveAvgPool2d {
 
 struct BatchNorm2d {
   static constexpr auto kSummary =
-      "Each channel of images by its mean and deviation over the batch (Ioffe & Szegedy 2015), as "
-      "torch's BatchNorm2d.";
+      "Normalizes each channel by its mean and standard deviation over the batch (Ioffe & Szegedy "
+      "2015), as torch's BatchNorm2d.";
 
   double eps = 1e-5;
   double momentum = 0.1;
@@ -146,14 +146,13 @@ struct BatchNorm2d {
   static void describe(auto& options) {
     options.field("eps", &BatchNorm2d::eps, {.above = 0}, "Added to the variance.");
     options.field("momentum", &BatchNorm2d::momentum, {.at_least = 0, .at_most = 1},
-                  "Share of each batch in the running mean and variance that evaluation uses.");
+                  "Weight of each batch in the running mean and variance that evaluation uses.");
   }
 };
 
 struct LayerNorm {
   static constexpr auto kSummary =
-      "Each sample's last extents by their mean and deviation (Ba et al. 2016), as torch's "
-      "LayerNorm.";
+      "Normalizes the last dimensions of each sample (Ba et al. 2016), as torch's LayerNorm.";
 
   std::int64_t dims = 1;
   double eps = 1e-5;
@@ -161,12 +160,12 @@ struct LayerNorm {
   [[nodiscard]] LayerStep after(const LayerInput& input) const {
     const auto extents = static_cast<std::int64_t>(input.shape.size());
     if (dims <= extents) return {input.shape, {}, {}};
-    return {input.shape, fmt::format("it has no {} extents to normalize", dims),
+    return {input.shape, fmt::format("its input has fewer than {} dimensions to normalize", dims),
             fmt::format("write 'dims: {}' or less", extents)};
   }
   static void describe(auto& options) {
     options.field("dims", &LayerNorm::dims, {.at_least = 1, .at_most = 8},
-                  "How many of the last extents make one mean; 3: the whole of an image.");
+                  "Number of last dimensions to normalize over; 3: a whole image.");
     options.field("eps", &LayerNorm::eps, {.above = 0}, "Added to the variance.");
   }
 };
@@ -185,18 +184,19 @@ constexpr std::array<const char*, 2> enum_names(Approximate) { return {"none", "
 
 struct Gelu : KeepsShape {
   static constexpr auto kSummary =
-      "x times the normal distribution's share below it (Hendrycks & Gimpel 2016), as torch's "
-      "GELU.";
+      "Gaussian error linear unit (Hendrycks & Gimpel 2016), as torch's GELU.";
 
   Approximate approximate = Approximate::none;
 
   static void describe(auto& options) {
-    options.field("approximate", &Gelu::approximate, "tanh: GPT-2's formula, a little faster.");
+    options.field("approximate", &Gelu::approximate,
+                  "none: exact; tanh: the approximation that GPT-2 uses, a little faster.");
   }
 };
 
 struct Silu : KeepsShape {
-  static constexpr auto kSummary = "x times its sigmoid (Elfwing et al. 2017), as torch's SiLU.";
+  static constexpr auto kSummary =
+      "Sigmoid linear unit, x * sigmoid(x) (Elfwing et al. 2017), as torch's SiLU.";
 };
 
 struct Tanh : KeepsShape {
@@ -209,23 +209,23 @@ struct Sigmoid : KeepsShape {
 
 struct LogSoftmax : KeepsShape {
   static constexpr auto kSummary =
-      "Log-probabilities over the last dimension, as torch's LogSoftmax: what nll takes.";
+      "Log-probabilities over the last dimension, as torch's LogSoftmax; required by the loss nll.";
 };
 
 struct Dropout : KeepsShape {
   static constexpr auto kSummary =
-      "Drops numbers at random in training (Srivastava et al. 2014), as torch's Dropout.";
+      "Zeroes elements at random during training (Srivastava et al. 2014), as torch's Dropout.";
 
   double p = 0.5;
 
   static void describe(auto& options) {
     options.field("p", &Dropout::p, {.at_least = 0, .below = 1},
-                  "Probability of dropping a number.");
+                  "Probability that an element is zeroed.");
   }
 };
 
 struct Flatten {
-  static constexpr auto kSummary = "All numbers of a sample in one row, as torch's Flatten.";
+  static constexpr auto kSummary = "Flattens each sample to one dimension, as torch's Flatten.";
 
   [[nodiscard]] static LayerStep after(const LayerInput& input) {
     const Shape& shape = input.shape;
@@ -238,23 +238,22 @@ struct Flatten {
 /// LayerWalk computes the shapes within the lists of layers.
 struct Residual {
   static constexpr auto kSummary =
-      "Adds what a list of layers makes of the input to the input, or to what a shortcut makes of "
+      "Residual connection: adds the output of a list of layers to the input or to a shortcut of "
       "it (He et al. 2015).";
 
   std::vector<config::Stage> layers;
   std::vector<config::Stage> shortcut;
 
   static void describe(auto& options) {
-    options.stages(
-        "layers", &Residual::layers, "layer",
-        {.required = true,
-         .not_empty = true,
-         .example = "[{type: conv2d, out_channels: 16, kernel_size: 3, padding: 1}]"},
-        "The layers of the branch; parameters are named layers.0.weight below its number.");
+    options.stages("layers", &Residual::layers, "layer",
+                   {.required = true,
+                    .not_empty = true,
+                    .example = "[{type: conv2d, out_channels: 16, kernel_size: 3, padding: 1}]"},
+                   "Layers of the branch; their parameters are named layers.0.weight and so on, "
+                   "below the index of this layer.");
     options.stages("shortcut", &Residual::shortcut, "layer",
                    {.example = "[{type: conv2d, out_channels: 32, kernel_size: 1, stride: 2}]"},
-                   "Layers between the input and the sum, where the branch changes the shape; "
-                   "empty: the input itself.");
+                   "Layers of the shortcut, if the branch changes the shape; empty: identity.");
   }
 };
 

@@ -17,8 +17,8 @@ struct Console {
 
 struct Csv {
   static constexpr auto kSummary =
-      "epochs.csv and timing.csv of the run folder, a row for each epoch; ranks.csv of several "
-      "ranks.";
+      "epochs.csv and timing.csv in the run folder, one row per epoch; with several ranks also "
+      "ranks.csv.";
 };
 
 enum class ExecEvent { start, step, epoch, warning, end, failed };
@@ -28,8 +28,8 @@ constexpr std::array<const char*, 6> enum_names(ExecEvent) {
 
 struct Exec {
   static constexpr auto kSummary =
-      "Starts a command with the run and writes lines of JSON to its standard input: what "
-      "metrics.jsonl has, and the start and the end of the run.";
+      "Starts a command with the run and writes JSON lines to its standard input: those of "
+      "metrics.jsonl, and the start and end of the run.";
 
   std::vector<std::string> command;
   std::vector<ExecEvent> events{ExecEvent::start,   ExecEvent::step, ExecEvent::epoch,
@@ -39,31 +39,32 @@ struct Exec {
   static void describe(auto& options) {
     options.field("command", &Exec::command,
                   {.required = true, .not_empty = true, .example = "[python3, to_wandb.py]"},
-                  "The program and its arguments; no shell reads them, and ${secret:...} does not "
-                  "belong there: the command inherits the environment.");
+                  "Program and arguments, run without a shell; do not use ${secret:...} here: the "
+                  "command inherits the environment.");
     options.field("events", &Exec::events, {.not_empty = true, .example = "[epoch, end, failed]"},
-                  "Which lines it gets: start has the config, end and failed have result.json of a "
-                  "run that ended well or badly.");
+                  "Events to send: start contains the config, end and failed contain result.json "
+                  "of a completed or failed run.");
     options.field("stop_after_s", &Exec::stop_after_s, {.at_least = 0, .at_most = 3600},
-                  "How long it may take to end after its input has; then it is killed.");
+                  "Longest time that the command may take to exit after its input is closed; then "
+                  "it is killed.");
   }
 };
 
 struct Html {
   static constexpr auto kSummary =
-      "report.html of the run folder: one page with curves, time and configuration that needs no "
+      "report.html in the run folder: a page with curves, times and the config that needs no "
       "network.";
 };
 
 struct Jsonl {
   static constexpr auto kSummary =
-      "metrics.jsonl of the run folder: a line of JSON every log_every_n_steps and each epoch.";
+      "metrics.jsonl in the run folder: a JSON line every log_every_n_steps steps and every epoch.";
 };
 
 struct Prometheus {
   static constexpr auto kSummary =
-      "A file that the textfile collector of Prometheus' node_exporter reads: state, step, loss, "
-      "rate, checkpoints, exit code.";
+      "A file for the textfile collector of Prometheus' node_exporter: state, step, loss, "
+      "throughput, checkpoints, exit code.";
 
   std::optional<std::filesystem::path> file;
   double every_s = 15;
@@ -71,7 +72,7 @@ struct Prometheus {
   static void describe(auto& options) {
     options.field("file", &Prometheus::file,
                   {.example = "/var/lib/node_exporter/textfile/trainctl.prom"},
-                  "The file, whose name ends in .prom; each run on a machine needs one of its own. "
+                  "Path of the file, ending in .prom; each run on a machine needs a separate one. "
                   "Absent: trainctl.prom in the run folder.");
     options.field("every_s", &Prometheus::every_s, {.at_least = 0.1, .at_most = 86400},
                   "Seconds between two updates within an epoch.");
@@ -80,8 +81,8 @@ struct Prometheus {
 
 struct Tensorboard {
   static constexpr auto kSummary =
-      "Event files for TensorBoard in tensorboard/ of the run folder: scalars, hyperparameters, "
-      "the config and the verdict, confusion matrices, distributions of step times.";
+      "TensorBoard event files in tensorboard/ of the run folder: scalars, hyperparameters, "
+      "config, verdict, confusion matrices, histograms of step times.";
 
   std::int64_t histograms_every_n_epochs = 1;
   bool images = true;
@@ -89,9 +90,9 @@ struct Tensorboard {
   static void describe(auto& options) {
     options.field("histograms_every_n_epochs", &Tensorboard::histograms_every_n_epochs,
                   {.at_least = 0, .at_most = 1'000'000},
-                  "Epochs between two distributions of step times; 0: none.");
+                  "Epochs between two histograms of step times; 0: none.");
     options.field("images", &Tensorboard::images,
-                  "A picture of each confusion matrix, where that metric is asked for.");
+                  "Writes an image of each confusion matrix, if that metric is listed.");
   }
 };
 

@@ -11,7 +11,7 @@ namespace trainctl::spec::loss {
 
 struct CrossEntropy {
   static constexpr auto kSummary =
-      "Softmax and negative log likelihood of the class, averaged over the batch, as torch's "
+      "Cross entropy between logits and classes, averaged over the batch, as torch's "
       "CrossEntropyLoss.";
 
   double label_smoothing = 0;
@@ -25,20 +25,20 @@ struct CrossEntropy {
   [[nodiscard]] static bool takes(MixedLabels) { return true; }
   static void describe(auto& options) {
     options.field("label_smoothing", &CrossEntropy::label_smoothing, {.at_least = 0, .at_most = 1},
-                  "Mass moved from the class to all classes alike.");
+                  "Label smoothing: share of the target that is spread evenly over all classes.");
     options.field("weight", &CrossEntropy::weight,
                   {.at_least = 0, .example = "[1, 1, 2, 1, 1, 1, 1, 1, 1, 1]"},
                   "Weight of each class; empty: all 1.");
-    options.field("ignore_index", &CrossEntropy::ignore_index, "Rows of this label do not count.");
+    options.field("ignore_index", &CrossEntropy::ignore_index, "Label whose rows are ignored.");
     options.field("soft_targets", &CrossEntropy::soft_targets,
-                  "The labels are probabilities, one number for each class.");
+                  "Treats the labels as probabilities, one per class.");
   }
 };
 
 struct Nll {
   static constexpr auto kSummary =
-      "Negative log likelihood of the class where the model's outputs are log-probabilities, as "
-      "torch's NLLLoss.";
+      "Negative log likelihood for a model whose outputs are log-probabilities, as torch's "
+      "NLLLoss.";
 
   std::vector<double> weight;
   std::optional<std::int64_t> ignore_index;
@@ -48,14 +48,14 @@ struct Nll {
   static void describe(auto& options) {
     options.field("weight", &Nll::weight, {.at_least = 0, .example = "[1, 2]"},
                   "Weight of each class; empty: all 1.");
-    options.field("ignore_index", &Nll::ignore_index, "Rows of this label do not count.");
+    options.field("ignore_index", &Nll::ignore_index, "Label whose rows are ignored.");
   }
 };
 
 struct BceWithLogits {
   static constexpr auto kSummary =
-      "Sigmoid and binary cross entropy of every output, as torch's BCEWithLogitsLoss: of numbers "
-      "from 0 to 1, or of classes as one-hot vectors.";
+      "Binary cross entropy with logits, as torch's BCEWithLogitsLoss; targets are numbers from 0 "
+      "to 1, or classes as one-hot vectors.";
 
   std::vector<double> pos_weight;
 
@@ -64,14 +64,14 @@ struct BceWithLogits {
   [[nodiscard]] static bool takes(MixedLabels) { return true; }
   static void describe(auto& options) {
     options.field("pos_weight", &BceWithLogits::pos_weight, {.at_least = 0, .example = "[1, 3]"},
-                  "Weight of the ones of each output; empty: all 1.");
+                  "Weight of the positive targets of each output; empty: all 1.");
   }
 };
 
 struct Focal {
   static constexpr auto kSummary =
-      "Cross entropy that counts well-classified rows less (Lin et al. 2017); of numbers from 0 to "
-      "1 as torchvision's sigmoid_focal_loss, of classes over the softmax.";
+      "Focal loss (Lin et al. 2017): torchvision's sigmoid_focal_loss for targets from 0 to 1, "
+      "over the softmax for classes.";
 
   double gamma = 2;
   std::optional<double> alpha;
@@ -80,9 +80,10 @@ struct Focal {
   [[nodiscard]] static bool takes(Answers) { return true; }
   static void describe(auto& options) {
     options.field("gamma", &Focal::gamma, {.at_least = 0},
-                  "Power of what is missing to certainty; 0: cross entropy.");
+                  "Exponent of the factor (1 - p)^gamma; 0: cross entropy.");
     options.field("alpha", &Focal::alpha, {.at_least = 0, .at_most = 1, .example = "0.25"},
-                  "Of numbers: weight of ones, 1 - alpha that of zeros; none: both 1.");
+                  "Weight of positive targets, with 1 - alpha for negative ones; absent: both 1. "
+                  "Only for targets from 0 to 1.");
   }
 };
 
@@ -101,12 +102,12 @@ struct OfNumbers {
 
 struct Mse : OfNumbers {
   static constexpr auto kSummary =
-      "Mean squared error of the numbers to learn; classes are compared as one-hot vectors.";
+      "Mean squared error, as torch's MSELoss; classes are compared as one-hot vectors.";
 };
 
 struct L1 : OfNumbers {
   static constexpr auto kSummary =
-      "Mean absolute error of the numbers to learn; classes are compared as one-hot vectors.";
+      "Mean absolute error, as torch's L1Loss; classes are compared as one-hot vectors.";
 };
 
 struct SmoothL1 : OfNumbers {
@@ -118,7 +119,7 @@ struct SmoothL1 : OfNumbers {
 
   static void describe(auto& options) {
     options.field("beta", &SmoothL1::beta, {.at_least = 0},
-                  "Where the square ends; 0: absolute error throughout.");
+                  "Error at which the loss changes from squared to absolute; 0: always absolute.");
   }
 };
 
@@ -130,7 +131,8 @@ struct Huber : OfNumbers {
   double delta = 1;
 
   static void describe(auto& options) {
-    options.field("delta", &Huber::delta, {.above = 0}, "Where the square ends.");
+    options.field("delta", &Huber::delta, {.above = 0},
+                  "Error at which the loss changes from squared to linear.");
   }
 };
 

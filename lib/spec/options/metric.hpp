@@ -16,7 +16,7 @@ struct OfAnswers {
   [[nodiscard]] static bool takes(Answers) { return true; }
   static void describe(auto& options) {
     options.field("threshold", &OfAnswers::threshold, {.above = 0, .below = 1},
-                  "Of yes-or-no answers: the sigmoid above which an output says yes.");
+                  "Probability above which an output counts as positive, for binary targets.");
   }
 };
 
@@ -30,36 +30,39 @@ struct Averaged : OfAnswers {
   Average average = Average::macro;
 
   static void describe(auto& options) {
-    options.field("average", &Averaged::average,
-                  "macro: the mean over classes that occur, or over all answers of a row; "
-                  "weighted: by their samples; micro: all as one; binary: class 1 of two.");
+    options.field(
+        "average", &Averaged::average,
+        "macro: mean over the classes that occur, or over all outputs; weighted: mean weighted by "
+        "their samples; micro: over all samples together; binary: class 1 of two.");
     OfAnswers::describe(options);
   }
 };
 
 struct Accuracy : OfAnswers {
   static constexpr auto kSummary =
-      "Fraction of samples whose highest logit is the class, or of yes-or-no answers that are "
-      "right.";
+      "Fraction of samples whose highest logit is the correct class, or of binary predictions that "
+      "are correct.";
 };
 
 struct TopKAccuracy {
-  static constexpr auto kSummary = "Fraction of samples whose class is among the k highest logits.";
+  static constexpr auto kSummary =
+      "Fraction of samples whose correct class is among the k highest logits.";
 
   int k = 5;
 
   static void describe(auto& options) {
-    options.field("k", &TopKAccuracy::k, {.at_least = 1}, "How many logits count.");
+    options.field("k", &TopKAccuracy::k, {.at_least = 1}, "Number of highest logits to consider.");
   }
 };
 
 struct Precision : Averaged {
   static constexpr auto kSummary =
-      "Share of what is called a class that is of it, as sklearn's precision_score.";
+      "True positives over predicted positives, as sklearn's precision_score.";
 };
 
 struct Recall : Averaged {
-  static constexpr auto kSummary = "Share of a class that is called so, as sklearn's recall_score.";
+  static constexpr auto kSummary =
+      "True positives over actual positives, as sklearn's recall_score.";
 };
 
 struct F1 : Averaged {
@@ -68,8 +71,8 @@ struct F1 : Averaged {
 
 struct ConfusionMatrix {
   static constexpr auto kSummary =
-      "How many samples of each class were called what; written to confusion_matrix.csv by the "
-      "logger csv, a line for each class of each epoch and split.";
+      "Number of samples by actual and predicted class; the csv logger writes it to "
+      "confusion_matrix.csv, one line per class, epoch and split.";
 };
 
 struct Perplexity {
@@ -84,9 +87,8 @@ constexpr std::array<const char*, 2> enum_names(AurocAverage) { return {"macro",
 
 struct Auroc {
   static constexpr auto kSummary =
-      "Area under the ROC curve, each class against the others, or the yes of each answer against "
-      "its no, as sklearn's roc_auc_score: the share of pairs that are in the right order, ties "
-      "counting half. Exact over batches and ranks up to max_scores.";
+      "Area under the ROC curve, one class against the others or for each binary output, as "
+      "sklearn's roc_auc_score. Exact over batches and ranks up to max_scores.";
 
   AurocAverage average = AurocAverage::macro;
   std::int64_t max_scores = 1 << 23;
@@ -94,15 +96,15 @@ struct Auroc {
 
   [[nodiscard]] static bool takes(Answers) { return true; }
   static void describe(auto& options) {
-    options.field(
-        "average", &Auroc::average,
-        "macro: the mean over classes or answers that occur; weighted: by their samples.");
+    options.field("average", &Auroc::average,
+                  "macro: mean over the classes or outputs that occur; weighted: mean weighted by "
+                  "their samples.");
     options.field("max_scores", &Auroc::max_scores, {.at_least = 1},
-                  "Scores (samples times classes) that each rank keeps, of 8 bytes. Up to them the "
-                  "value is exact; beyond them they are reduced to bins.");
+                  "Number of scores (samples times classes) that each rank keeps, 8 bytes each; "
+                  "the value is exact up to this number, then scores are binned.");
     options.field("bins", &Auroc::bins, {.at_least = 2, .at_most = 1 << 20},
-                  "Bins per class beyond max_scores, each of about as many samples; what shares a "
-                  "bin counts as tied, which changes the value by about 1 / bins at most.");
+                  "Bins per class beyond max_scores, of about equal size; scores in one bin count "
+                  "as tied, which changes the value by at most about 1 / bins.");
   }
 };
 
@@ -112,16 +114,16 @@ struct OfNumbers {
 };
 
 struct Mae : OfNumbers {
-  static constexpr auto kSummary = "Mean absolute error over samples and numbers.";
+  static constexpr auto kSummary = "Mean absolute error over samples and outputs.";
 };
 
 struct Rmse : OfNumbers {
-  static constexpr auto kSummary = "Root of the mean squared error over samples and numbers.";
+  static constexpr auto kSummary = "Root mean squared error over samples and outputs.";
 };
 
 struct R2 : OfNumbers {
   static constexpr auto kSummary =
-      "Coefficient of determination, averaged over the numbers, as sklearn's r2_score.";
+      "Coefficient of determination, averaged over the outputs, as sklearn's r2_score.";
 };
 
 }  // namespace trainctl::spec::metric

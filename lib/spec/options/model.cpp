@@ -22,7 +22,7 @@ std::vector<Refusal> refuse_small(const ModelInput& input, int halvings) {
   return {{fmt::format("the images are {}x{}: the network halves them {} times and needs at least "
                        "{}x{}",
                        height, width, halvings, least, least),
-           "let a transform bring them to that size, or choose model mlp"}};
+           "resize them with a transform to that size, or choose model mlp"}};
 }
 
 std::vector<Refusal> ResnetCifar::refusals(const ModelInput& input) const {
@@ -42,7 +42,7 @@ std::vector<Refusal> ConvnextTiny::refusals(const ModelInput& input) const {
   if (height >= kSmallest && width >= kSmallest) return {};
   return {{fmt::format("the images are {}x{}: convnext_tiny needs at least {}x{}", height, width,
                        kSmallest, kSmallest),
-           fmt::format("let a transform bring them to {}x{} or more", kSmallest, kSmallest)}};
+           fmt::format("resize them with a transform to {}x{} or more", kSmallest, kSmallest)}};
 }
 
 std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const {
@@ -53,8 +53,8 @@ std::vector<Refusal> VisionTransformer::refusals(const ModelInput& input) const 
   const std::int64_t nearest = (height + patch_size - 1) / patch_size * patch_size;
   return {{fmt::format("the images are {}x{}: patches of {}x{} do not cover them", height, width,
                        patch_size, patch_size),
-           fmt::format("let a transform bring them to a multiple of {}, such as {}x{}", patch_size,
-                       nearest, nearest)}};
+           fmt::format("resize them with a transform to a multiple of {}, such as {}x{}",
+                       patch_size, nearest, nearest)}};
 }
 
 std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
@@ -64,7 +64,7 @@ std::vector<Refusal> Gpt::refusals(const ModelInput& input) const {
                    fmt::format("write a multiple of {}", heads), "width"});
   }
   if (input.outputs == 0) {
-    all.push_back({"gpt needs to know how many different tokens there are",
+    all.push_back({"gpt needs the vocabulary size",
                    "add 'vocab_size: 50257' to dataset.train, or what your tokenizer has"});
   }
   if (!input.shape.empty() && input.shape[0] > context) {
@@ -92,15 +92,14 @@ std::vector<Refusal> Sequential::refusals(const ModelInput& input) const {
   const bool tokens = input.kind.inputs == Inputs::tokens;
   if (input.shape.empty() || (input.outputs == 0 && !tokens)) return {};  // unknown
   if (input.outputs == 0)
-    return {{"the model needs to know how many different tokens there are",
-             "add 'vocab_size' to dataset.train"}};
+    return {{"the model needs the vocabulary size", "add 'vocab_size' to dataset.train"}};
   LayerWalk walk;
   const auto shape = walk.through(layers, {input.shape, tokens, input.outputs}, "layers.");
   std::vector<Refusal> all = walk.refusals();
   if (!all.empty() || !shape || *shape == wanted(input)) return all;
   const bool extents = shape->size() != wanted(input).size();
   all.push_back(
-      {fmt::format("the last layer, {} ({}), gives {}, but the data asks for {}", layers.size() - 1,
+      {fmt::format("the last layer, {} ({}), gives {}, but the data requires {}", layers.size() - 1,
                    layers.back().type, layer::shape_text(*shape), layer::shape_text(wanted(input))),
        extents ? "put 'flatten' and 'linear' at the end"
                : "let the last layer be 'linear' without 'out_features'"});
@@ -112,8 +111,8 @@ std::string Torchscript::read() const {
   std::string bytes = read_file(path, kMostBytes, ReadFailure::config);
   const std::string found = to_hex(trainctl::sha256(bytes));
   ENSURE(config, sha256,
-         "{} is code that this run would execute, and it is not pinned: if you trust the file, add "
-         "'sha256: {}'",
+         "{} contains code that this run would execute, but its 'sha256' is not set\nhint: add "
+         "'sha256: {}' if you trust the file",
          printable(path.string()), found);
   std::string pinned = *sha256;
   std::ranges::transform(pinned, pinned.begin(),

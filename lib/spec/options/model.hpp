@@ -20,7 +20,7 @@ struct Linear {
   bool bias = true;
 
   static void describe(auto& options) {
-    options.field("bias", &Linear::bias, "Adds a learnt bias.");
+    options.field("bias", &Linear::bias, "Adds a learnable bias.");
   }
 };
 
@@ -86,8 +86,8 @@ struct Resnet : HalvesImages {
 
   static void describe(auto& options) {
     options.field("zero_init_residual", &Resnet::zero_init_residual,
-                  "Starts the last batch normalization of each residual unit at 0, so that every "
-                  "unit begins as the identity (Goyal et al. 2017).");
+                  "Initializes the last batch normalization of each residual block to 0, so that "
+                  "the block starts as the identity (Goyal et al. 2017).");
   }
 };
 
@@ -138,10 +138,10 @@ struct ResnetCifar : OfImages {
 
   static void describe(auto& options) {
     options.field("depth", &ResnetCifar::depth, {.at_least = 8, .at_most = 1202, .example = "56"},
-                  "Layers with weights, 6n + 2: 20, 32, 44, 56 or 110 in the paper.");
+                  "Number of layers with weights, 6n + 2: 20, 32, 44, 56 or 110 in the paper.");
     options.field("shortcut", &ResnetCifar::shortcut,
-                  "Where the channels grow; a: zeros are added, without parameters, as in the "
-                  "paper; b: a 1x1 convolution.");
+                  "Shortcut where the number of channels grows. a: zero padding, without "
+                  "parameters, as in the paper; b: a 1x1 convolution.");
   }
 };
 
@@ -153,9 +153,9 @@ struct Mobilenet : HalvesImages {
   static void describe(auto& options) {
     options.field("width_mult", &Mobilenet::width_mult,
                   {.above = 0, .at_most = 16, .example = "0.5"},
-                  "Scales the channels of every layer, rounded to multiples of 8.");
+                  "Factor on the channels of every layer, rounded to multiples of 8.");
     options.field("dropout", &Mobilenet::dropout, {.at_least = 0, .below = 1},
-                  "Probability of dropping a feature in front of the last linear layer.");
+                  "Dropout probability before the last linear layer.");
   }
 };
 
@@ -182,11 +182,11 @@ struct Efficientnet : HalvesImages {
 
   static void describe(auto& options) {
     options.field("dropout", &Efficientnet::dropout, {.at_least = 0, .below = 1},
-                  "Probability of dropping a feature in front of the last layer.");
+                  "Dropout probability before the last layer.");
     options.field("stochastic_depth_prob", &Efficientnet::stochastic_depth_prob,
                   {.at_least = 0, .at_most = 1},
-                  "Probability that the last block is left out for a sample; from 0 at the first "
-                  "block it rises evenly (Huang et al. 2016).");
+                  "Probability that a sample skips the last block; it rises linearly from 0 at the "
+                  "first block (Huang et al. 2016).");
   }
 };
 
@@ -237,12 +237,12 @@ struct ConvnextTiny : OfImages {
   [[nodiscard]] std::vector<Refusal> refusals(const ModelInput& input) const;
 
   static void describe(auto& options) {
-    options.field(
-        "stochastic_depth_prob", &ConvnextTiny::stochastic_depth_prob,
-        {.at_least = 0, .at_most = 1},
-        "Probability that a sample skips the last block; those before it rise to it evenly.");
+    options.field("stochastic_depth_prob", &ConvnextTiny::stochastic_depth_prob,
+                  {.at_least = 0, .at_most = 1},
+                  "Probability that a sample skips the last block; it rises linearly from 0 at the "
+                  "first block.");
     options.field("layer_scale", &ConvnextTiny::layer_scale, {.at_least = 0},
-                  "What each block's output is multiplied by at first; it is learnt.");
+                  "Initial value of the learnable scale of each block's output.");
   }
 };
 
@@ -257,10 +257,10 @@ struct VisionTransformer : OfImages {
 
   static void describe(auto& options) {
     options.field("dropout", &VisionTransformer::dropout, {.at_least = 0, .below = 1},
-                  "Probability of dropping a unit: after the position embedding, and at the end of "
-                  "each block's attention and MLP.");
+                  "Dropout probability after the position embedding and at the end of attention "
+                  "and MLP in each block.");
     options.field("attention_dropout", &VisionTransformer::attention_dropout,
-                  {.at_least = 0, .below = 1}, "Probability of dropping an attention weight.");
+                  {.at_least = 0, .below = 1}, "Dropout probability of the attention weights.");
   }
 };
 
@@ -297,20 +297,20 @@ struct Gpt {
   static void describe(auto& options) {
     options.field("layers", &Gpt::layers, {.at_least = 1, .at_most = 1024}, "Number of blocks.");
     options.field("heads", &Gpt::heads, {.at_least = 1, .at_most = 1024},
-                  "Attention heads of a block; 'width' is a multiple of it.");
+                  "Attention heads per block; 'width' must be a multiple of it.");
     options.field("width", &Gpt::width, {.at_least = 1, .at_most = 1 << 17},
-                  "Numbers that stand for a token between the blocks.");
-    options.field("context", &Gpt::context, {.at_least = 1, .at_most = 1 << 24},
-                  "Longest sequence; the rows of the position embedding, 1024 in GPT-2.");
+                  "Embedding size between the blocks.");
+    options.field(
+        "context", &Gpt::context, {.at_least = 1, .at_most = 1 << 24},
+        "Longest sequence, in tokens; the size of the position embedding, 1024 in GPT-2.");
     options.field("dropout", &Gpt::dropout, {.at_least = 0, .below = 1},
-                  "Probability of dropping a unit: of the embeddings, the attention weights and "
-                  "the ends of attention and MLP.");
+                  "Dropout probability of the embeddings, the attention weights and the outputs of "
+                  "attention and MLP.");
   }
 };
 
 struct Sequential {
-  static constexpr auto kSummary =
-      "A network written as a list of layers, each fed with the output of the one before it.";
+  static constexpr auto kSummary = "A list of layers, applied in order, as torch's Sequential.";
 
   std::vector<config::Stage> layers;
 
@@ -323,13 +323,12 @@ struct Sequential {
                    {.required = true,
                     .not_empty = true,
                     .example = "[flatten, {type: linear, out_features: 64}, relu, linear]"},
-                   "The layers in their order; parameters are named by their number: 0.weight.");
+                   "The layers, in order; parameters are named by the layer's index: 0.weight.");
   }
 };
 
 struct Torchscript {
-  static constexpr auto kSummary =
-      "A module that torch.jit.script or torch.jit.trace has saved, trained further.";
+  static constexpr auto kSummary = "A module saved after torch.jit.script or torch.jit.trace.";
 
   std::filesystem::path path;
   std::optional<std::string> sha256;
@@ -341,12 +340,12 @@ struct Torchscript {
   static void describe(auto& options) {
     options.field(
         "path", &Torchscript::path, {.required = true, .example = "models/net.pt"},
-        "The file that torch.jit.save wrote: code and weights, so use only files you trust.");
+        "File written by torch.jit.save; it contains code, so use only files that you trust.");
     options.field("sha256", &Torchscript::sha256,
                   {.not_empty = true,
                    .example = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-                  "SHA-256 of the file in hexadecimal, which pins it; the error about a missing or "
-                  "wrong one tells the file's.");
+                  "SHA-256 of the file, 64 hex digits; the error about a missing or wrong one "
+                  "shows the file's.");
   }
 };
 

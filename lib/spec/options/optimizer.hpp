@@ -11,7 +11,7 @@ namespace trainctl::spec::optimizer {
 
 /// Different settings for parameters selected by name.
 struct ParameterRule {
-  static constexpr auto kSummary = "Another rate or weight decay for parameters chosen by name.";
+  static constexpr auto kSummary = "Learning rate or weight decay for parameters selected by name.";
 
   std::vector<std::string> match;
   double lr_scale = 1;
@@ -23,7 +23,7 @@ struct ParameterRule {
                   "Names of parameters or layers, with *, ? and [...]; or 'bias' for every bias, "
                   "'norm' for every other parameter of one dimension.");
     options.field("lr_scale", &ParameterRule::lr_scale, {.at_least = 0},
-                  "Their rate over that of the others.");
+                  "Factor on their learning rate.");
     options.field("weight_decay", &ParameterRule::weight_decay, {.at_least = 0},
                   "Their weight decay.");
   }
@@ -46,12 +46,12 @@ struct Base {
                   "Parameters without weight decay: 'bias', 'norm' (every other parameter of one "
                   "dimension), or names of parameters or layers, with *, ? and [...].");
     options.field("layer_decay", &Base::layer_decay, {.above = 0, .at_most = 1, .example = "0.75"},
-                  "Layer-wise rates (Clark et al. 2020): each layer's rate is that of the layer "
-                  "above times this. A layer is what shares a name up to its first number; all "
-                  "before the first such layer is one.");
+                  "Layer-wise learning rate decay (Clark et al. 2020): each layer's rate is that "
+                  "of the next layer times this. Parameters with the same name up to the first "
+                  "number are one layer; those before the first such layer are one, too.");
     options.field("groups", &Base::groups, {.example = "[{match: [\"fc.*\"], lr_scale: 10}]"},
-                  "Other rates and weight decay by name; where several match, the rates multiply "
-                  "and the last weight decay counts.");
+                  "Learning rates and weight decay by parameter name; if several match, the "
+                  "factors multiply and the last weight decay applies.");
   }
 };
 
@@ -122,16 +122,16 @@ struct Nadam : Moments {
   static void describe(auto& options) {
     Moments::describe(options);
     options.field("momentum_decay", &Nadam::momentum_decay, {.at_least = 0},
-                  "How fast the momentum warms up.");
+                  "Decay of the momentum schedule.");
     options.field("decoupled_weight_decay", &Nadam::decoupled_weight_decay,
-                  "Shrinks the weights as AdamW does, in place of the L2 penalty.");
+                  "Uses decoupled weight decay, as in AdamW, instead of an L2 penalty.");
   }
 };
 
 struct Lamb : Moments {
   static constexpr auto kSummary =
-      "LAMB (You et al. 2019): Adam whose step is as long as the weights of each parameter; for "
-      "large batches; foreach kernels.";
+      "LAMB (You et al. 2019): Adam with steps scaled to the norm of each parameter, for large "
+      "batches; foreach kernels.";
 
   bool always_adapt = false;
 
@@ -139,8 +139,8 @@ struct Lamb : Moments {
   static void describe(auto& options) {
     Moments::describe(options);
     options.field("always_adapt", &Lamb::always_adapt,
-                  "Steps as long as the weights also of parameters that are exempt from "
-                  "weight_decay; false: Adam's steps there, as in timm and TensorFlow.");
+                  "Also scales the steps of parameters that are exempt from weight_decay; false: "
+                  "Adam's steps for those, as in timm and TensorFlow.");
   }
 };
 
@@ -158,7 +158,7 @@ struct Adagrad : Base {
     options.field("lr_decay", &Adagrad::lr_decay, {.at_least = 0},
                   "The rate is divided by 1 + step * lr_decay.");
     options.field("initial_accumulator_value", &Adagrad::initial_accumulator_value, {.at_least = 0},
-                  "What the sums of squares start from.");
+                  "Initial value of the sums of squares.");
     options.field("eps", &Adagrad::eps, {.at_least = 0}, "Added to the denominator.");
   }
 };
@@ -179,8 +179,9 @@ struct Rmsprop : Base {
                   "Decay rate of the average of squares.");
     options.field("eps", &Rmsprop::eps, {.at_least = 0}, "Added to the denominator.");
     options.field("momentum", &Rmsprop::momentum, {.at_least = 0, .below = 1}, "Momentum factor.");
-    options.field("centered", &Rmsprop::centered,
-                  "Divides by the estimated deviation in place of the root of the square.");
+    options.field(
+        "centered", &Rmsprop::centered,
+        "Normalizes by the estimated standard deviation of the gradient (centered RMSprop).");
   }
 };
 
@@ -195,7 +196,7 @@ struct Lion : Base {
   static void describe(auto& options) {
     Base::describe(options);
     options.field("betas", &Lion::betas, {.at_least = 0, .below = 1},
-                  "Share of the average in a step, and its decay rate.");
+                  "Weight of the momentum in a step, and decay rate of the momentum.");
   }
 };
 
@@ -244,10 +245,10 @@ struct Muon : Base {
     options.field("ns_dtype", &Muon::ns_dtype,
                   "Number format of the Newton-Schulz iterations; PyTorch's is bfloat16.");
     options.field("adamw_on", &Muon::adamw_on,
-                  "Matrices that AdamW updates too: names or layers, with *, ? and [...]; those of "
-                  "embeddings and of the output layer should be.");
+                  "Matrices that AdamW also updates, by parameter or layer name, with *, ? and "
+                  "[...]; list the embeddings and the output layer.");
     options.field("adamw_lr", &Muon::adamw_lr, {.above = 0, .example = "3e-4"},
-                  "AdamW's rate; null: lr.");
+                  "AdamW's learning rate; null: lr.");
     options.field("adamw_betas", &Muon::adamw_betas, {.at_least = 0, .below = 1},
                   "AdamW's decay rates.");
     options.field("adamw_eps", &Muon::adamw_eps, {.at_least = 0}, "Added to AdamW's denominator.");

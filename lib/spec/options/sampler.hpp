@@ -15,13 +15,13 @@ struct Drawn {
   static void describe(auto& options) {
     options.field("num_samples", &Drawn::num_samples,
                   {.at_least = 1, .at_most = 4'294'967'294, .example = "50000"},
-                  "Samples of an epoch; absent: as many as the data set has.");
+                  "Samples per epoch; absent: the size of the data set.");
   }
 };
 
 struct WeightedRandom : Drawn {
   static constexpr auto kSummary =
-      "Draws with replacement, each sample by the weight of its class, as PyTorch's "
+      "Draws samples with replacement by the weight of their class, as torch's "
       "WeightedRandomSampler.";
 
   std::vector<double> weights;
@@ -29,13 +29,14 @@ struct WeightedRandom : Drawn {
   static void describe(auto& options) {
     options.field("weights", &WeightedRandom::weights,
                   {.required = true, .not_empty = true, .at_least = 0, .example = "[1, 1, 5]"},
-                  "Weight of a sample, one for each class.");
+                  "Weight of the samples of each class.");
     Drawn::describe(options);
   }
 };
 
 struct ClassBalanced : Drawn {
-  static constexpr auto kSummary = "Draws with replacement so that every class is equally likely.";
+  static constexpr auto kSummary =
+      "Draws samples with replacement so that all classes are equally likely.";
 };
 
 }  // namespace trainctl::spec::sampler

@@ -62,7 +62,7 @@ struct Warmup {
     options.field(
         "warmup", &Warmup::warmup, {.at_least = 0, .example = "5ep"},
         "Length of a linear warm-up: 500 counts `interval`s, 5ep epochs, 0.05 is a fraction of the "
-        "run; 0: none. With 'interval: step' the rate rises in every step.");
+        "run; 0: none. With 'interval: step' the learning rate rises at every step.");
     options.field("warmup_start_factor", &Warmup::warmup_start_factor, {.above = 0, .at_most = 1},
                   "Fraction of the learning rate at which the warm-up starts.");
     options.field("interval", &Warmup::interval,
@@ -75,7 +75,7 @@ const Warmup* warmup_of(const config::Stage& stage);
 
 struct StepLr : Warmup {
   static constexpr auto kSummary =
-      "Multiplies the rate by gamma every step_size intervals, as torch's StepLR.";
+      "Multiplies the learning rate by gamma every step_size intervals, as torch's StepLR.";
 
   std::int64_t step_size = 1;
   double gamma = 0.1;
@@ -91,7 +91,7 @@ struct StepLr : Warmup {
 
 struct MultiStepLr : Warmup {
   static constexpr auto kSummary =
-      "Multiplies the rate by gamma at each milestone, as torch's MultiStepLR.";
+      "Multiplies the learning rate by gamma at each milestone, as torch's MultiStepLR.";
 
   std::vector<std::int64_t> milestones;
   double gamma = 0.1;
@@ -99,20 +99,19 @@ struct MultiStepLr : Warmup {
   static void describe(auto& options) {
     options.field("milestones", &MultiStepLr::milestones,
                   {.required = true, .not_empty = true, .at_least = 1, .example = "[30, 60]"},
-                  "Intervals at which the rate drops, rising.");
+                  "Intervals at which the learning rate drops, in ascending order.");
     options.field("gamma", &MultiStepLr::gamma, {.above = 0}, "Factor of each drop.");
     Warmup::describe(options);
   }
 };
 
 struct Constant : Warmup {
-  static constexpr auto kSummary =
-      "The optimizer's learning rate throughout, after an optional warm-up.";
+  static constexpr auto kSummary = "Constant learning rate, after an optional warm-up.";
 };
 
 struct ConstantLr : Warmup {
   static constexpr auto kSummary =
-      "A fraction of the learning rate for the first intervals, then all of it, as torch's "
+      "A fraction of the learning rate for the first intervals, then the full rate, as torch's "
       "ConstantLR; `constant` never changes the rate.";
 
   double factor = 1.0 / 3;
@@ -129,7 +128,7 @@ struct ConstantLr : Warmup {
 
 struct ExponentialLr : Warmup {
   static constexpr auto kSummary =
-      "Multiplies the rate by gamma every interval, as torch's ExponentialLR.";
+      "Multiplies the learning rate by gamma every interval, as torch's ExponentialLR.";
 
   double gamma = 0.95;
 
@@ -142,7 +141,8 @@ struct ExponentialLr : Warmup {
 
 struct LinearLr : Warmup {
   static constexpr auto kSummary =
-      "A straight line from start_factor to end_factor of the learning rate, as torch's LinearLR.";
+      "Changes the learning rate linearly from start_factor to end_factor times its value, as "
+      "torch's LinearLR.";
 
   double start_factor = 1.0 / 3;
   double end_factor = 1;
@@ -161,38 +161,37 @@ struct LinearLr : Warmup {
 
 struct PolynomialLr : Warmup {
   static constexpr auto kSummary =
-      "From the rate down to 0 as a power of what is left, as torch's PolynomialLR.";
+      "Polynomial decay of the learning rate to 0, as torch's PolynomialLR.";
 
   config::Auto<std::int64_t> total_iters{5};
   double power = 1;
 
   static void describe(auto& options) {
     options.field("total_iters", &PolynomialLr::total_iters, {.at_least = 1},
-                  "Intervals to 0; auto: the whole run after warm-up.");
-    options.field("power", &PolynomialLr::power, {.above = 0},
-                  "Power of the fraction that is left.");
+                  "Intervals until the rate is 0; auto: the whole run after warm-up.");
+    options.field("power", &PolynomialLr::power, {.above = 0}, "Exponent of the polynomial.");
     Warmup::describe(options);
   }
 };
 
 struct CosineAnnealingLr : Warmup {
   static constexpr auto kSummary =
-      "Half a cosine from the rate down to eta_min, as torch's CosineAnnealingLR.";
+      "Cosine decay of the learning rate to eta_min, as torch's CosineAnnealingLR.";
 
   config::Auto<std::int64_t> t_max;
   double eta_min = 0;
 
   static void describe(auto& options) {
     options.field("t_max", &CosineAnnealingLr::t_max, {.at_least = 1},
-                  "Intervals to the bottom; auto: the whole run after warm-up.");
-    options.field("eta_min", &CosineAnnealingLr::eta_min, {.at_least = 0}, "The lowest rate.");
+                  "Intervals until the rate is eta_min; auto: the whole run after warm-up.");
+    options.field("eta_min", &CosineAnnealingLr::eta_min, {.at_least = 0}, "Lowest learning rate.");
     Warmup::describe(options);
   }
 };
 
 struct CosineAnnealingWarmRestarts : Warmup {
   static constexpr auto kSummary =
-      "Cosines that start anew (SGDR, Loshchilov & Hutter 2016), as torch's "
+      "Cosine decay with warm restarts (SGDR, Loshchilov & Hutter 2016), as torch's "
       "CosineAnnealingWarmRestarts.";
 
   std::int64_t t_0 = 1;
@@ -204,9 +203,9 @@ struct CosineAnnealingWarmRestarts : Warmup {
                   {.required = true, .at_least = 1, .example = "10"},
                   "Intervals to the first restart.");
     options.field("t_mult", &CosineAnnealingWarmRestarts::t_mult, {.at_least = 1},
-                  "Each cosine is this many times as long as the one before.");
+                  "Factor by which each cycle is longer than the one before.");
     options.field("eta_min", &CosineAnnealingWarmRestarts::eta_min, {.at_least = 0},
-                  "The lowest rate.");
+                  "Lowest learning rate.");
     Warmup::describe(options);
   }
 };
@@ -218,8 +217,8 @@ constexpr std::array<const char*, 3> enum_names(DecayShape) {
 
 struct Wsd : Warmup {
   static constexpr auto kSummary =
-      "Warm-up, stable, decay: the rate holds, then falls at the end (Hu et al. 2024; Hägele et "
-      "al. 2024).";
+      "Warmup-stable-decay: a constant learning rate that decays at the end of the run (Hu et al. "
+      "2024; Hägele et al. 2024).";
 
   double decay_fraction = 0.2;
   DecayShape decay = DecayShape::one_minus_sqrt;
@@ -227,10 +226,10 @@ struct Wsd : Warmup {
 
   static void describe(auto& options) {
     options.field("decay_fraction", &Wsd::decay_fraction, {.above = 0, .at_most = 1},
-                  "Share of the run after warm-up in which the rate falls.");
-    options.field("decay", &Wsd::decay, "Curve of the fall.");
+                  "Fraction of the run after warm-up in which the learning rate decays.");
+    options.field("decay", &Wsd::decay, "Shape of the decay.");
     options.field("end_factor", &Wsd::end_factor, {.at_least = 0, .at_most = 1},
-                  "Fraction of the rate at the end.");
+                  "Final learning rate as a fraction of the initial one.");
     Warmup::describe(options);
   }
 };
@@ -240,8 +239,8 @@ constexpr std::array<const char*, 2> enum_names(AnnealStrategy) { return {"cos",
 
 struct OneCycleLr : Warmup {
   static constexpr auto kSummary =
-      "Up to the optimizer's rate and down again (Smith & Topin 2017), as torch's OneCycleLR with "
-      "max_lr = optimizer.lr.";
+      "One cycle up to the optimizer's learning rate and down again (Smith & Topin 2017), as "
+      "torch's OneCycleLR with max_lr = optimizer.lr.";
 
   config::Auto<std::int64_t> total_steps;
   double pct_start = 0.3;
@@ -258,19 +257,20 @@ struct OneCycleLr : Warmup {
     options.field("total_steps", &OneCycleLr::total_steps, {.at_least = 2},
                   "Intervals of the cycle; auto: the whole run after warm-up.");
     options.field("pct_start", &OneCycleLr::pct_start, {.above = 0, .below = 1},
-                  "Share of the cycle that rises.");
+                  "Fraction of the cycle in which the learning rate rises.");
     options.field("anneal_strategy", &OneCycleLr::anneal_strategy,
-                  "Curve of the rise and the fall.");
+                  "Shape of the rise and the decay.");
     options.field("div_factor", &OneCycleLr::div_factor, {.above = 0},
-                  "The cycle starts at the rate divided by it.");
+                  "Divisor of the learning rate at the start of the cycle.");
     options.field("final_div_factor", &OneCycleLr::final_div_factor, {.above = 0},
-                  "The cycle ends at its first rate divided by it.");
+                  "Divisor of the initial learning rate at the end of the cycle.");
     options.field("three_phase", &OneCycleLr::three_phase,
-                  "Falls as it rose, then to the end; needs pct_start of at most 0.5.");
+                  "Falls symmetrically to the rise, then decays to the final rate; pct_start must "
+                  "be at most 0.5.");
     options.field(
         "cycle_momentum", &OneCycleLr::cycle_momentum,
-        "Cycles the optimizer's momentum, or Adam's beta1, inversely to the learning rate and in "
-        "place of the optimizer's own value. Such a step is not captured as a CUDA graph.");
+        "Cycles the optimizer's momentum, or Adam's beta1, inversely to the learning rate; it "
+        "replaces the optimizer's value. Steps are then not captured as CUDA graphs.");
     options.field("base_momentum", &OneCycleLr::base_momentum, {.at_least = 0, .below = 1},
                   "Momentum at the highest rate, with cycle_momentum.");
     options.field("max_momentum", &OneCycleLr::max_momentum, {.at_least = 0, .below = 1},
@@ -284,7 +284,8 @@ constexpr std::array<const char*, 2> enum_names(ThresholdMode) { return {"rel", 
 
 struct ReduceLrOnPlateau : Warmup {
   static constexpr auto kSummary =
-      "Lowers the rate when the monitored value stops improving, as torch's ReduceLROnPlateau.";
+      "Lowers the learning rate when the monitored value stops improving, as torch's "
+      "ReduceLROnPlateau.";
 
   std::string monitor = "val/loss";
   config::Auto<Mode> mode;
@@ -297,7 +298,7 @@ struct ReduceLrOnPlateau : Warmup {
   double eps = 1e-8;
 
   static void describe(auto& options) {
-    options.field("monitor", &ReduceLrOnPlateau::monitor, "The value that is watched.");
+    options.field("monitor", &ReduceLrOnPlateau::monitor, "Value to monitor.");
     options.field("mode", &ReduceLrOnPlateau::mode,
                   "min: lower is better; max: higher; auto: by the name.");
     options.field("factor", &ReduceLrOnPlateau::factor, {.above = 0, .below = 1},
@@ -305,20 +306,21 @@ struct ReduceLrOnPlateau : Warmup {
     options.field("patience", &ReduceLrOnPlateau::patience, {.at_least = 0},
                   "Epochs without improvement before a drop.");
     options.field("threshold", &ReduceLrOnPlateau::threshold, {.at_least = 0},
-                  "Smallest change that counts.");
+                  "Smallest change that counts as improvement.");
     options.field("threshold_mode", &ReduceLrOnPlateau::threshold_mode,
                   "rel: relative to the best; abs: absolute.");
     options.field("cooldown", &ReduceLrOnPlateau::cooldown, {.at_least = 0},
                   "Epochs to wait after a drop.");
-    options.field("min_lr", &ReduceLrOnPlateau::min_lr, {.at_least = 0}, "The lowest rate.");
-    options.field("eps", &ReduceLrOnPlateau::eps, {.at_least = 0}, "Smaller drops are not made.");
+    options.field("min_lr", &ReduceLrOnPlateau::min_lr, {.at_least = 0}, "Lowest learning rate.");
+    options.field("eps", &ReduceLrOnPlateau::eps, {.at_least = 0},
+                  "Smallest drop of the learning rate that is made.");
     Warmup::describe(options);
   }
 };
 
 struct SequentialLr {
   static constexpr auto kSummary =
-      "One scheduler after another, as torch's SequentialLR: each counts from its own beginning.";
+      "Several schedulers in sequence, as torch's SequentialLR; each counts from its own start.";
 
   std::vector<config::Stage> schedulers;
   std::vector<std::int64_t> milestones;
@@ -330,10 +332,10 @@ struct SequentialLr {
                     .not_empty = true,
                     .example = "[{type: linear_lr, start_factor: 0.1, end_factor: 1, total_iters: "
                                "5}, cosine_annealing_lr]"},
-                   "The schedulers, in this order.");
+                   "The schedulers, in order.");
     options.field("milestones", &SequentialLr::milestones,
                   {.required = true, .at_least = 1, .example = "[5]"},
-                  "Where the second one begins, the third, and so on.");
+                  "Interval at which the second scheduler starts, the third, and so on.");
     options.field("interval", &SequentialLr::interval,
                   "What the milestones count: epochs or optimizer steps.");
   }

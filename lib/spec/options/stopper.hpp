@@ -22,25 +22,25 @@ struct Patience {
   std::optional<double> divergence_threshold;
 
   static void describe(auto& options) {
-    options.field("monitor", &Patience::monitor, {.example = "val/accuracy"},
-                  "The value that is watched.");
+    options.field("monitor", &Patience::monitor, {.example = "val/accuracy"}, "Value to monitor.");
     options.field("mode", &Patience::mode, "min: lower is better; max: higher; auto: by the name.");
-    options.field("patience", &Patience::patience, {.at_least = 0},
-                  "Stops after so many validations in a row without improvement; 0 counts as 1.");
+    options.field(
+        "patience", &Patience::patience, {.at_least = 0},
+        "Number of validations in a row without improvement before the run stops; 0 counts as 1.");
     options.field("min_delta", &Patience::min_delta, {.at_least = 0},
                   "Smallest change that counts as improvement.");
     options.field("restore_best", &Patience::restore_best,
-                  "Ends with the weights of the best validation.");
+                  "Restores the weights of the best validation at the end.");
     options.field("stopping_threshold", &Patience::stopping_threshold, {.example = "0.99"},
-                  "Stops at once when this value is reached.");
+                  "Stops immediately when the value reaches this.");
     options.field("divergence_threshold", &Patience::divergence_threshold, {.example = "10.0"},
-                  "Stops at once when worse than this.");
+                  "Stops immediately when the value is worse than this.");
   }
 };
 
 struct Divergence {
   static constexpr auto kSummary =
-      "Ends the run as diverged when a loss has risen far above its best.";
+      "Ends the run as diverged when a loss is far above its best value.";
 
   std::string monitor = "train/loss";
   double factor = 3;
@@ -52,21 +52,20 @@ struct Divergence {
   static void describe(auto& options) {
     options.field(
         "monitor", &Divergence::monitor, {.example = "val/loss"},
-        "The loss that is watched, at the end of each epoch; train/loss at each log point too.");
+        "Loss to monitor at the end of each epoch; train/loss also every log_every_n_steps steps.");
     options.field("factor", &Divergence::factor, {.above = 1},
-                  "Too high is what exceeds so many times the best so far; of a best below 0, what "
-                  "is as far above it as it would be of its magnitude.");
+                  "A value is too high above factor times the best so far; if the best is below 0, "
+                  "at the same distance above it as for its magnitude.");
     options.field("min_delta", &Divergence::min_delta, {.at_least = 0},
-                  "What exceeds the best by no more than this is never too high.");
+                  "Smallest difference to the best at which a value can be too high.");
     options.field("patience", &Divergence::patience, {.at_least = 1},
-                  "Ends the run after so many values in a row that are too high. A loss that is "
-                  "not finite ends it at once, by itself.");
+                  "Number of values in a row that are too high before the run ends. A loss that is "
+                  "not finite ends the run immediately.");
     options.field("smoothing", &Divergence::smoothing, {.at_least = 0, .below = 1},
-                  "Decay of the exponential mean of the values, with Adam's bias correction, that "
-                  "is watched in their place; 0: the values themselves.");
+                  "Decay of an exponential moving average, with Adam's bias correction, that is "
+                  "monitored instead of the values; 0: the values themselves.");
     options.field("skip_first", &Divergence::skip_first, {.at_least = 0},
-                  "So many values at the beginning are neither too high nor the best; they count "
-                  "in the mean alone.");
+                  "Number of values at the start that count only in the moving average.");
   }
 };
 

@@ -11,7 +11,7 @@ namespace trainctl::spec::transform {
 
 struct Resize {
   static constexpr auto kSummary =
-      "Scales the image, as torchvision's Resize; bilinear is antialiased.";
+      "Resizes the image, as torchvision's Resize; bilinear is antialiased.";
 
   config::OneOrMore<int> size;
   std::optional<int> max_size;
@@ -21,19 +21,19 @@ struct Resize {
     options.field(
         "size", &Resize::size,
         {.required = true, .at_least = 1, .at_most = 65'535, .example = "256"},
-        "Length of the shorter side, which keeps the proportions; or [height, width] in pixels.");
+        "Length of the shorter side, keeping the aspect ratio, or [height, width], in pixels.");
     options.field("max_size", &Resize::max_size,
                   {.at_least = 1, .at_most = 65'535, .example = "512"},
-                  "Most pixels of the longer side, where size is one number.");
+                  "Maximum length of the longer side in pixels, if size is one number.");
     options.field("interpolation", &Resize::interpolation,
-                  "How a place between pixels is read; nearest: pixel floor(i * input / output), "
-                  "as torchvision's InterpolationMode.NEAREST on tensors.");
+                  "Interpolation mode; nearest: pixel floor(i * input / output), as torchvision's "
+                  "InterpolationMode.NEAREST on tensors.");
   }
 };
 
 struct CenterCrop {
   static constexpr auto kSummary =
-      "Cuts out the middle, as torchvision's CenterCrop; a smaller image gets a black margin.";
+      "Crops the center, as torchvision's CenterCrop; a smaller image is padded with black.";
 
   config::OneOrMore<int> size;
 
@@ -46,7 +46,7 @@ struct CenterCrop {
 
 struct RandomCrop {
   static constexpr auto kSummary =
-      "Pads the image, then crops it at a random place, as torchvision's RandomCrop.";
+      "Pads the image, then crops it at a random position, as torchvision's RandomCrop.";
 
   config::OneOrMore<int> size;
   config::OneOrMore<int> padding{{0}};
@@ -62,18 +62,18 @@ struct RandomCrop {
                   "Pixels added first: on each side, or [left and right, top and bottom], or "
                   "[left, top, right, bottom].");
     options.field("pad_if_needed", &RandomCrop::pad_if_needed,
-                  "Pads further where the image is smaller than the crop.");
+                  "Pads further if the image is smaller than the crop.");
     options.field("fill", &RandomCrop::fill, {.at_least = 0, .at_most = 255},
                   "Value of the added pixels; one for all channels, or one for each.");
     options.field("padding_mode", &RandomCrop::padding_mode,
-                  "What is added: constant: fill; edge: the outermost pixel; reflect: the image "
+                  "Padding mode. constant: fill; edge: the outermost pixel; reflect: the image "
                   "mirrored without its outermost pixel; symmetric: mirrored with it.");
   }
 };
 
 struct RandomResizedCrop {
   static constexpr auto kSummary =
-      "Cuts out a random part and scales it, as torchvision's RandomResizedCrop; bilinear is "
+      "Crops a random area and resizes it, as torchvision's RandomResizedCrop; bilinear is "
       "antialiased.";
 
   config::OneOrMore<int> size;
@@ -86,18 +86,18 @@ struct RandomResizedCrop {
                   {.required = true, .at_least = 1, .at_most = 65'535, .example = "224"},
                   "Height and width in pixels; one number for a square.");
     options.field("scale", &RandomResizedCrop::scale, {.above = 0, .at_most = 1},
-                  "Least and most of the image's area that the part covers.");
+                  "Smallest and largest area of the crop, as fractions of the image's area.");
     options.field("ratio", &RandomResizedCrop::ratio, {.at_least = 1e-3, .at_most = 1e3},
-                  "Least and most of the part's width over its height.");
+                  "Smallest and largest aspect ratio of the crop (width / height).");
     options.field("interpolation", &RandomResizedCrop::interpolation,
-                  "How a place between pixels is read; nearest: pixel floor(i * input / output), "
-                  "as torchvision's InterpolationMode.NEAREST on tensors.");
+                  "Interpolation mode; nearest: pixel floor(i * input / output), as torchvision's "
+                  "InterpolationMode.NEAREST on tensors.");
   }
 };
 
 struct RandomAffine {
   static constexpr auto kSummary =
-      "Turns, moves, scales and shears the image at random, as torchvision's RandomAffine.";
+      "Rotates, translates, scales and shears the image at random, as torchvision's RandomAffine.";
 
   config::OneOrMore<double> degrees;
   std::array<double, 2> translate{0, 0};
@@ -108,29 +108,31 @@ struct RandomAffine {
   std::optional<std::array<double, 2>> center;
 
   static void describe(auto& options) {
-    options.field("degrees", &RandomAffine::degrees,
-                  {.required = true, .at_least = -3600, .at_most = 3600, .example = "15"},
-                  "Angles, clockwise: x for -x to x; or the smallest and largest.");
-    options.field("translate", &RandomAffine::translate, {.at_least = 0, .at_most = 1},
-                  "Farthest move to each side, as shares of the image's width and height.");
+    options.field(
+        "degrees", &RandomAffine::degrees,
+        {.required = true, .at_least = -3600, .at_most = 3600, .example = "15"},
+        "Range of angles in degrees, clockwise: x for -x to x, or the smallest and largest.");
+    options.field(
+        "translate", &RandomAffine::translate, {.at_least = 0, .at_most = 1},
+        "Largest horizontal and vertical shift, as fractions of the image's width and height.");
     options.field("scale", &RandomAffine::scale, {.at_least = 1e-3, .at_most = 1e3},
                   "Smallest and largest scale.");
+    options.field("shear", &RandomAffine::shear, {.above = -90, .below = 90},
+                  "Range of shear angles in degrees: x for -x to x; [min, max] along x; or [x min, "
+                  "x max, y min, y max].");
+    options.field("interpolation", &RandomAffine::interpolation, "Interpolation mode.");
     options.field(
-        "shear", &RandomAffine::shear, {.above = -90, .below = 90},
-        "Angles: x for -x to x; [least, most] along x; or [x least, x most, y least, y most].");
-    options.field("interpolation", &RandomAffine::interpolation,
-                  "How a place between pixels is read.");
-    options.field("fill", &RandomAffine::fill, {.at_least = 0, .at_most = 255},
-                  "Color of pixels from outside: one value for all channels, or one for each.");
-    options.field("center", &RandomAffine::center,
-                  {.at_least = -1e6, .at_most = 1e6, .example = "[16, 16]"},
-                  "The point that stays: [x, y] from the upper left; absent: the middle.");
+        "fill", &RandomAffine::fill, {.at_least = 0, .at_most = 255},
+        "Fill value of pixels outside the image: one for all channels, or one per channel.");
+    options.field(
+        "center", &RandomAffine::center, {.at_least = -1e6, .at_most = 1e6, .example = "[16, 16]"},
+        "Center of rotation: [x, y] in pixels from the upper left; absent: the image's center.");
   }
 };
 
 struct RandomRotation {
   static constexpr auto kSummary =
-      "Turns the image by a random angle, as torchvision's RandomRotation.";
+      "Rotates the image by a random angle, as torchvision's RandomRotation.";
 
   config::OneOrMore<double> degrees;
   Interpolation interpolation = Interpolation::nearest;
@@ -141,21 +143,25 @@ struct RandomRotation {
   static void describe(auto& options) {
     options.field("degrees", &RandomRotation::degrees,
                   {.required = true, .at_least = -3600, .at_most = 3600, .example = "15"},
-                  "Angles, counter-clockwise: x for -x to x; or the smallest and largest.");
-    options.field("interpolation", &RandomRotation::interpolation,
-                  "How a place between pixels is read.");
-    options.field("expand", &RandomRotation::expand, "Grows the image so that nothing is cut off.");
-    options.field("center", &RandomRotation::center,
-                  {.at_least = -1e6, .at_most = 1e6, .example = "[16, 16]"},
-                  "The point that stays: [x, y] from the upper left; absent: the middle.");
-    options.field("fill", &RandomRotation::fill, {.at_least = 0, .at_most = 255},
-                  "Color of pixels from outside: one value for all channels, or one for each.");
+                  "Range of angles in degrees, counterclockwise: x for -x to x, or the smallest "
+                  "and largest.");
+    options.field("interpolation", &RandomRotation::interpolation, "Interpolation mode.");
+    options.field("expand", &RandomRotation::expand,
+                  "Enlarges the image so that nothing is cut off.");
+    options.field(
+        "center", &RandomRotation::center,
+        {.at_least = -1e6, .at_most = 1e6, .example = "[16, 16]"},
+        "Center of rotation: [x, y] in pixels from the upper left; absent: the image's center.");
+    options.field(
+        "fill", &RandomRotation::fill, {.at_least = 0, .at_most = 255},
+        "Fill value of pixels outside the image: one for all channels, or one per channel.");
   }
 };
 
 struct RandomPerspective {
   static constexpr auto kSummary =
-      "Tilts the image at random with probability p, as torchvision's RandomPerspective.";
+      "Applies a random perspective transformation with probability p, as torchvision's "
+      "RandomPerspective.";
 
   double distortion_scale = 0.5;
   double p = 0.5;
@@ -165,12 +171,12 @@ struct RandomPerspective {
   static void describe(auto& options) {
     options.field("distortion_scale", &RandomPerspective::distortion_scale,
                   {.at_least = 0, .at_most = 1},
-                  "How far a corner may move, as a share of half the image.");
+                  "Largest shift of a corner, as a fraction of half the image.");
     options.field("p", &RandomPerspective::p, {.at_least = 0, .at_most = 1}, "Probability.");
-    options.field("interpolation", &RandomPerspective::interpolation,
-                  "How a place between pixels is read.");
-    options.field("fill", &RandomPerspective::fill, {.at_least = 0, .at_most = 255},
-                  "Color of pixels from outside: one value for all channels, or one for each.");
+    options.field("interpolation", &RandomPerspective::interpolation, "Interpolation mode.");
+    options.field(
+        "fill", &RandomPerspective::fill, {.at_least = 0, .at_most = 255},
+        "Fill value of pixels outside the image: one for all channels, or one per channel.");
   }
 };
 
@@ -184,12 +190,12 @@ struct Flip {
 
 struct RandomHorizontalFlip : Flip {
   static constexpr auto kSummary =
-      "Mirrors left and right with probability p, as torchvision's RandomHorizontalFlip.";
+      "Flips the image horizontally with probability p, as torchvision's RandomHorizontalFlip.";
 };
 
 struct RandomVerticalFlip : Flip {
   static constexpr auto kSummary =
-      "Mirrors top and bottom with probability p, as torchvision's RandomVerticalFlip.";
+      "Flips the image vertically with probability p, as torchvision's RandomVerticalFlip.";
 };
 
 struct ColorJitter {
@@ -218,7 +224,7 @@ struct ColorJitter {
 
 struct RandomGrayscale {
   static constexpr auto kSummary =
-      "Turns the image gray with probability p, as torchvision's RandomGrayscale.";
+      "Converts the image to grayscale with probability p, as torchvision's RandomGrayscale.";
 
   double p = 0.1;
 
@@ -254,7 +260,7 @@ struct Normalize {
 
 struct GaussianBlur {
   static constexpr auto kSummary =
-      "Blurs with a Gauss curve of random width, as torchvision's GaussianBlur.";
+      "Blurs the image with a Gaussian of random width, as torchvision's GaussianBlur.";
 
   config::OneOrMore<int> kernel_size;
   config::OneOrMore<double> sigma{{0.1, 2.0}};
@@ -271,7 +277,7 @@ struct GaussianBlur {
 
 struct RandomErasing {
   static constexpr auto kSummary =
-      "Paints over a random rectangle with probability p, as torchvision's RandomErasing.";
+      "Erases a random rectangle with probability p, as torchvision's RandomErasing.";
 
   double p = 0.5;
   std::array<double, 2> scale{0.02, 0.33};
@@ -281,12 +287,12 @@ struct RandomErasing {
   static void describe(auto& options) {
     options.field("p", &RandomErasing::p, {.at_least = 0, .at_most = 1}, "Probability.");
     options.field("scale", &RandomErasing::scale, {.at_least = 0, .at_most = 1},
-                  "Smallest and largest share of the image's area.");
+                  "Smallest and largest area of the rectangle, as fractions of the image's area.");
     options.field("ratio", &RandomErasing::ratio, {.at_least = 1e-3, .at_most = 1e3},
-                  "Smallest and largest height over width.");
+                  "Smallest and largest aspect ratio of the rectangle (height / width).");
     options.field(
         "value", &RandomErasing::value, {.at_least = 0, .at_most = 255},
-        "Color of the rectangle, of uint8 pixels: one value for all channels, or one for each.");
+        "Value of the rectangle's pixels, 0 to 255: one for all channels, or one per channel.");
   }
 };
 
@@ -301,21 +307,21 @@ struct Augment {
   std::optional<config::OneOrMore<int>> fill;
 
   static void describe(auto& options) {
-    options.field("interpolation", &Augment::interpolation, "How a place between pixels is read.");
-    options.field("fill", &Augment::fill,
-                  {.at_least = 0, .at_most = 255, .example = "[124, 116, 104]"},
-                  "Color of pixels from outside: one value for all channels, or one for each.");
+    options.field("interpolation", &Augment::interpolation, "Interpolation mode.");
+    options.field(
+        "fill", &Augment::fill, {.at_least = 0, .at_most = 255, .example = "[124, 116, 104]"},
+        "Fill value of pixels outside the image: one for all channels, or one per channel.");
   }
 };
 
 struct AutoAugment : Augment {
   static constexpr auto kSummary =
-      "A pair of operations from a learnt policy, as torchvision's AutoAugment.";
+      "Applies two operations of a learned policy, as torchvision's AutoAugment.";
 
   AutoAugmentPolicy policy = AutoAugmentPolicy::imagenet;
 
   static void describe(auto& options) {
-    options.field("policy", &AutoAugment::policy, "The data set that the policy was learnt on.");
+    options.field("policy", &AutoAugment::policy, "The data set that the policy was learned on.");
     Augment::describe(options);
   }
 };
@@ -326,30 +332,30 @@ struct AugmentWithBins : Augment {
 
   static void describe(auto& options) {
     options.field("num_magnitude_bins", &AugmentWithBins::num_magnitude_bins,
-                  {.at_least = 2, .at_most = 10'000}, "Number of strengths.");
+                  {.at_least = 2, .at_most = 10'000}, "Number of magnitude levels.");
     Augment::describe(options);
   }
 };
 
 struct RandAugment : AugmentWithBins {
   static constexpr auto kSummary =
-      "Some random operations of one strength, as torchvision's RandAugment.";
+      "Applies random operations of one magnitude, as torchvision's RandAugment.";
 
   int num_ops = 2;
   int magnitude = 9;
 
   static void describe(auto& options) {
     options.field("num_ops", &RandAugment::num_ops, {.at_least = 0, .at_most = 100},
-                  "Operations on each image, one after the other.");
+                  "Number of operations applied to each image in sequence.");
     options.field("magnitude", &RandAugment::magnitude, {.at_least = 0},
-                  "Strength of all of them, below num_magnitude_bins.");
+                  "Magnitude of all operations, below num_magnitude_bins.");
     AugmentWithBins::describe(options);
   }
 };
 
 struct TrivialAugmentWide : AugmentWithBins {
   static constexpr auto kSummary =
-      "One random operation of random strength, as torchvision's TrivialAugmentWide.";
+      "Applies one random operation of random magnitude, as torchvision's TrivialAugmentWide.";
 };
 
 }  // namespace trainctl::spec::transform

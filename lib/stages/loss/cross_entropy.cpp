@@ -150,7 +150,7 @@ class Focal final : public stage::Loss {
   Focal(const spec::loss::Focal& options, const stage::LossContext& context)
       : gamma_(options.gamma), alpha_(options.alpha) {
     ENSURE(config, !alpha_ || context.targets == spec::Targets::numbers,
-           "alpha weighs ones against zeros, and this data has classes: remove it");
+           "alpha applies only to targets from 0 to 1, but this data has classes\nhint: remove it");
   }
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {

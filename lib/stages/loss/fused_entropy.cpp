@@ -51,8 +51,8 @@ at::Tensor losses_of(const at::Tensor& logits, const at::Tensor& classes,
   }
   const char* failure = device::launch_row_entropy(job, device::current_stream(rows.device()));
   ENSURE(resource, failure == nullptr,
-         "the GPU cannot take {} rows of {} classes: {}; see 'trainctl doctor'", job.rows,
-         job.classes, failure);
+         "cannot run the loss kernel on {} rows of {} classes: {}\nhint: run 'trainctl doctor'",
+         job.rows, job.classes, failure);
   return losses;
 }
 
@@ -71,7 +71,7 @@ struct Fused : torch::autograd::Function<Fused> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(),
-                "the fused cross entropy has no second derivative: leave create_graph out");
+                "the fused cross entropy has no second derivative\nhint: remove create_graph");
     return {context->get_saved_variables()[0] * gradients[0], at::Tensor(), at::Tensor()};
   }
 };

@@ -63,9 +63,9 @@ class ClassMetric final : public stage::Metric {
                         at::TensorOptions(at::kDouble).device(context.device))) {
     if (average_ != Average::binary) return;
     ENSURE(config, !least_logit_,
-           "average: binary scores class 1 of two, and the data has numbers: choose macro");
+           "average: binary scores class 1 of two, but the data has numbers\nhint: choose macro");
     ENSURE(config, classes_ == 2,
-           "average: binary scores class 1 of two, and the data has {} classes: choose macro",
+           "average: binary scores class 1 of two, but the data has {} classes\nhint: choose macro",
            classes_);
   }
 
@@ -151,8 +151,8 @@ class TopKAccuracy final : public Averaged {
  public:
   TopKAccuracy(const spec::metric::TopKAccuracy& options, const stage::MetricContext& context)
       : Averaged(fmt::format("top_{}_accuracy", options.k), context.device), k_(options.k) {
-    ENSURE(config, k_ <= context.classes,
-           "k is {}, but the data has {} classes: k must be at most that", k_, context.classes);
+    ENSURE(config, k_ <= context.classes, "k must be at most {1}, the number of classes, got {0}",
+           k_, context.classes);
   }
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
@@ -171,8 +171,9 @@ constexpr std::int64_t kMostClasses = 2000;
 class ConfusionMatrix final : public stage::Metric {
  public:
   explicit ConfusionMatrix(const stage::MetricContext& context) : classes_(context.classes) {
-    ENSURE(config, classes_ <= kMostClasses, "a table of {} x {} classes is of no use: {} at most",
-           classes_, classes_, kMostClasses);
+    ENSURE(config, classes_ <= kMostClasses,
+           "a confusion matrix of {} x {} classes is too large: at most {}", classes_, classes_,
+           kMostClasses);
     sums_ = at::zeros({classes_ * classes_}, at::TensorOptions(at::kDouble).device(context.device));
   }
 

@@ -34,7 +34,7 @@ torch::jit::Module load(const spec::model::Torchscript& options) {
   try {
     return torch::jit::load(bytes, at::kCPU);
   } catch (const std::exception& error) {
-    throw Error(ErrorKind::config, fmt::format("{} is no module that torch.jit.save wrote: {}",
+    throw Error(ErrorKind::config, fmt::format("{} is not a module written by torch.jit.save: {}",
                                                printable(options.path.string()), cause_of(error)));
   }
 }
@@ -53,7 +53,7 @@ class Torchscript final : public stage::Module {
       trains = trains || trained;
     }
     ENSURE(config, trains,
-           "{} has no parameters to train: save the module without torch.jit.freeze and "
+           "{} has no parameters to train\nhint: save the module without torch.jit.freeze and "
            "requires_grad_(False)",
            path_);
     for (const auto& [name, tensor] : module_.named_buffers()) add_buffer(name, tensor);
@@ -67,7 +67,7 @@ class Torchscript final : public stage::Module {
   at::Tensor forward(const at::Tensor& inputs) override {
     c10::IValue output = run(inputs);
     ENSURE(config, output.isTensor(),
-           "{} gives a {}, and a model gives one tensor of logits: save a module that returns that",
+           "{} must return one tensor of logits, got {}\nhint: save a module that returns a tensor",
            path_, output.tagKind());
     at::Tensor logits = std::move(output).toTensor();
     const std::vector<std::int64_t> wanted = wanted_shape(inputs);

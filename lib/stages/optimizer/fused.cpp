@@ -30,8 +30,8 @@ void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradien
   ENSURE(unexpected,
          same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() &&
              p.device() == gradient.device(),
-         "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: they "
-         "must be laid out alike",
+         "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: their "
+         "memory layouts must be equal",
          parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
          fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
 }

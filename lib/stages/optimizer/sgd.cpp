@@ -69,9 +69,8 @@ class FusedSgd final : public FusedOptimizer {
         options_(options),
         has_momentum_(options.momentum > 0) {
     ENSURE(config, !options.nesterov || (options.momentum > 0 && options.dampening == 0),
-           "nesterov is on with momentum {} and dampening {}: it needs momentum above 0 and "
-           "dampening 0",
-           options.momentum, options.dampening);
+           "nesterov needs momentum above 0 and dampening 0, got {} and {}", options.momentum,
+           options.dampening);
     for (const ParameterGroup& group : groups())
       started_.push_back(at::zeros({static_cast<std::int64_t>(group.size())},
                                    at::TensorOptions(at::kBool).device(group.device())));

@@ -49,7 +49,7 @@ Curve curve_of(const StepLr& options, const WarmedUp& /*run*/) {
 Curve curve_of(const MultiStepLr& options, const WarmedUp& /*run*/) {
   const auto fall = std::ranges::adjacent_find(options.milestones, std::greater_equal<>());
   ENSURE(config, fall == options.milestones.end(),
-         "milestones has {} after {}: write them in rising order", *(fall + 1), *fall);
+         "milestones must be in ascending order, but {} follows {}", *(fall + 1), *fall);
   return [options](double lr, std::int64_t t) {
     const auto passed =
         std::ranges::upper_bound(options.milestones, t) - options.milestones.begin();

@@ -94,7 +94,8 @@ std::vector<Section> sections_of(const spec::scheduler::SequentialLr& options,
     const std::int64_t per_epoch = std::max<std::int64_t>(context.steps_per_epoch, 1);
     const std::int64_t epoch = by_epoch ? milestone : milestone / per_epoch;
     const std::int64_t step = by_epoch ? milestone * per_epoch : milestone;
-    ENSURE(config, step > sections.back().step, "milestones must rise from 1, found [{}]",
+    ENSURE(config, step > sections.back().step,
+           "milestones must be ascending and start from 1 or more, got [{}]",
            fmt::join(options.milestones, ", "));
     sections.push_back({epoch, step, (step - 1) / per_epoch, nullptr});
   }
@@ -107,7 +108,7 @@ void register_scheduler_sequential_lr(stage::Catalog& catalog) {
   catalog.schedulers.add<spec::scheduler::SequentialLr>(
       "sequential_lr", [](const auto& options, const auto& context, const auto& schedulers) {
         ENSURE(config, options.milestones.size() + 1 == options.schedulers.size(),
-               "{} schedulers need {} milestones, found {}", options.schedulers.size(),
+               "{} schedulers need {} milestones, got {}", options.schedulers.size(),
                options.schedulers.size() - 1, options.milestones.size());
         std::vector<Section> sections = sections_of(options, context);
         for (std::size_t i = 0; i < sections.size(); ++i) {
@@ -115,7 +116,7 @@ void register_scheduler_sequential_lr(stage::Catalog& catalog) {
           sections[i].scheduler =
               schedulers.build(options.schedulers[i], context_of(context, sections[i], next));
           ENSURE(config, sections[i].scheduler->monitor().empty(),
-                 "schedulers.{}: '{}' watches a value, and cannot be one of a sequence", i,
+                 "schedulers.{}: '{}' monitors a value, so it cannot be part of a sequence", i,
                  options.schedulers[i].type);
         }
         return std::make_unique<SequentialLr>(std::move(sections), options.interval);

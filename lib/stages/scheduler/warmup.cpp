@@ -11,7 +11,8 @@ using spec::scheduler::Interval;
 namespace {
 
 constexpr auto kUnknownLength =
-    "the length of the run is not known beforehand: set trainer.max_epochs or trainer.max_steps";
+    "the length of the run is not known in advance\nhint: set trainer.max_epochs or "
+    "trainer.max_steps";
 
 }  // namespace
 
@@ -41,8 +42,8 @@ std::int64_t WarmedUp::intervals_after_warmup() const {
   const std::optional<std::int64_t> run = run_intervals();
   ENSURE(config, run, "{}", kUnknownLength);
   ENSURE(config, *run > warmup_intervals_,
-         "the warm-up of {} leaves nothing of the run of {}: shorten warmup", warmup_intervals_,
-         *run);
+         "the warm-up of {} must be shorter than the run of {}\nhint: shorten warmup",
+         warmup_intervals_, *run);
   return *run - warmup_intervals_;
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("a null is as if the key were absent") {
   CHECK_THAT(sample::problems("optimizer: ~"), Contains("needs 'optimizer'"));
 }
 
-TEST_CASE("a stage and the keys beside it share one map") {
+TEST_CASE("a stage and the keys next to it share one map") {
   const sample::Experiment read = sample::experiment(R"(
 optimizer: adam
 dataset:
@@ -101,7 +101,8 @@ TEST_CASE("a secret is refused where no field takes one, with where its text wou
       sample::problems("optimizer: adam\ntoken: \"Bearer ${secret:TOKEN}\"");
   CHECK_THAT(
       problems,
-      Contains("2:8: error: 'token' takes no secret: its value is written into the run folder"));
+      Contains(
+          "2:8: error: 'token' must not be a secret: its value is written into the run folder"));
   CHECK_THAT(sample::problems("optimizer: {type: adam, lr: \"${secret:LR}\"}"),
              Contains("'lr' takes no secret"));
 }

@@ -15,7 +15,7 @@ std::string obstacle(const std::vector<std::string>& overrides,
 }
 
 /// Returns the problems of an experiment before training.
-std::string told(const std::vector<std::string>& overrides) {
+std::string problems_with(const std::vector<std::string>& overrides) {
   trainctl::config::Diagnostics diagnostics;
   spec::check_capture(load_sound(overrides), diagnostics);
   return diagnostics.render();
@@ -31,7 +31,7 @@ TEST_CASE("a plain step on one GPU is recorded, with clipping, averages and 16 b
                   "trainer.channels_last=true", "trainer.deterministic=true"}) == "none");
 }
 
-TEST_CASE("what keeps a step from being recorded is told", "[spec]") {
+TEST_CASE("options that prevent the capture of a step are reported", "[spec]") {
   CHECK_THAT(obstacle({}, {.on_gpus = false}), Contains("on a CPU"));
   CHECK_THAT(obstacle({}, {.on_gpus = true, .ranks = 2}), Contains("several ranks"));
   CHECK(obstacle({"trainer.cuda_graphs=true"}, {.on_gpus = true, .ranks = 2}) == "none");
@@ -74,7 +74,7 @@ TEST_CASE("what the host does in each step keeps it from being recorded", "[spec
   }
 }
 
-TEST_CASE("models that a recorded step would not repeat are told", "[spec]") {
+TEST_CASE("models that a captured step cannot replay are reported", "[spec]") {
   spec::Experiment experiment = load_sound({}).experiment;
   experiment.trainer.activation_checkpointing = spec::ActivationCheckpointing::blocks;
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
@@ -84,7 +84,7 @@ TEST_CASE("models that a recorded step would not repeat are told", "[spec]") {
   experiment = load_sound({}).experiment;
   experiment.model.type = "torchscript";
   CHECK_THAT(spec::capture_obstacle(experiment, kOneGpu).value_or("none"),
-             Contains("scripted model"));
+             Contains("TorchScript model"));
 }
 
 TEST_CASE("plug-ins are recorded only where the file insists", "[spec]") {
@@ -97,11 +97,11 @@ TEST_CASE("plug-ins are recorded only where the file insists", "[spec]") {
 }
 
 TEST_CASE("recorded steps that are insisted on are an error where there can be none", "[spec]") {
-  CHECK_THAT(told({"trainer.cuda_graphs=true"}),
+  CHECK_THAT(problems_with({"trainer.cuda_graphs=true"}),
              Contains("'cuda_graphs' is true, but the run is on a CPU") &&
                  Contains("write 'cuda_graphs: auto'"));
-  CHECK_THAT(told({"trainer.cuda_graphs=auto"}), Equals(""));
-  CHECK_THAT(told({"trainer.cuda_graphs=false"}), Equals(""));
+  CHECK_THAT(problems_with({"trainer.cuda_graphs=auto"}), Equals(""));
+  CHECK_THAT(problems_with({"trainer.cuda_graphs=false"}), Equals(""));
   CHECK_THAT(problems_of({"trainer.cuda_graphs=true"}), Equals(""));  // only checked for training
   CHECK_THAT(problems_of({"trainer.cuda_graphs=2"}), Contains("cuda_graphs"));
   CHECK_THAT(problems_of({"+cuda_graphs=true"}), Contains("trainer.cuda_graphs"));

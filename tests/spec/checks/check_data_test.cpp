@@ -24,12 +24,12 @@ TEST_CASE("a batch that is larger than the data is a warning, and an error with 
   const SplitFacts data{.samples = 100, .classes = 10};
   const std::string kept = problems_with({"loader.batch_size=1000"}, data);
   CHECK_THAT(kept, Contains("warning: a batch of 1,000 is larger than the training data: 100 "
-                            "samples; each epoch is one short batch") &&
+                            "samples: each epoch is one incomplete batch") &&
                        !Contains("error:"));
   const std::string dropped =
       problems_with({"loader.batch_size=1000", "loader.drop_last=true"}, data);
   CHECK_THAT(dropped, Contains("error: a batch of 1,000 is larger than the training data") &&
-                          Contains("drop_last leaves none") &&
+                          Contains("drop_last drops every batch") &&
                           Contains("set loader.drop_last=false"));
   CHECK(problems_with({"loader.batch_size=100", "loader.drop_last=true"}, data).empty());
 }
@@ -111,7 +111,7 @@ TEST_CASE("a schedule over a run that only time ends needs its own length", "[sp
     const std::string scheduler =
         "scheduler={type: " + type + (has_iters ? ", total_iters: auto}" : "}");
     CHECK_THAT(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", scheduler}),
-               Contains("max_time alone does not tell"));
+               Contains("is unknown with max_time alone"));
     CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", scheduler},
                         {.samples = 640, .classes = 10})
               .empty());
@@ -215,8 +215,7 @@ TEST_CASE("metrics of classes count numbers that a loss learns as yes-or-no answ
                           "' takes classes, but the labels of dataset.train are numbers"));
     CHECK_THAT(problems, !Contains("'mae'"));
     CHECK_THAT(problems, Contains("remove it") && Contains("or choose loss bce_with_logits or "
-                                                           "focal, whose numbers are yes-or-no "
-                                                           "answers"));
+                                                           "focal, which have binary targets"));
   }
   CHECK_THAT(problems_with({"loss=bce_with_logits", "metrics=[top_k_accuracy]"}, facts),
              Contains("the metric 'top_k_accuracy' takes classes") && !Contains("or choose loss"));
@@ -230,10 +229,11 @@ TEST_CASE("a threshold is of answers, and binary of classes", "[spec]") {
   for (const std::string type : {"accuracy", "precision", "recall", "f1"}) {
     const std::string metric = "metrics=[{type: " + type + ", threshold: 0.3}]";
     CHECK(problems_with({loss, metric}, answers).empty());
-    CHECK_THAT(problems_with({loss, metric}, classes),
-               Contains("'threshold' is of yes-or-no answers, but the labels of dataset.train are "
-                        "classes") &&
-                   Contains("remove it"));
+    CHECK_THAT(
+        problems_with({loss, metric}, classes),
+        Contains("'threshold' applies only to binary targets, but the labels of dataset.train are "
+                 "classes") &&
+            Contains("remove it"));
   }
   const std::string binary = "metrics=[{type: f1, average: binary}]";
   CHECK(problems_with({loss, binary}, classes).empty());

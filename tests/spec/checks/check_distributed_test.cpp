@@ -29,20 +29,19 @@ TEST_CASE("every way to spread a run that can be is sound", "[spec]") {
 }
 
 TEST_CASE("local SGD says after how many steps its ranks meet, and nothing else does", "[spec]") {
-  CHECK_THAT(problems("distributed.type=local_sgd"),
-             Contains("'sync_every' does not say how many"));
+  CHECK_THAT(problems("distributed.type=local_sgd"), Contains("'local_sgd' needs 'sync_every'"));
   CHECK_THAT(problems("distributed.sync_every=4"),
-             Contains("'sync_every' counts the steps of local_sgd, and the type is 'ddp'"));
+             Contains("'sync_every' applies only to local_sgd, but the type is 'ddp'"));
   CHECK_THAT(problems("distributed={type: local_sgd, sync_every: 0}"), Contains("sync_every"));
 }
 
 TEST_CASE("what needs the gradients of all ranks is no part of local SGD", "[spec]") {
   CHECK_THAT(problems(kLocal + ", compression: bf16}"),
-             Contains("'bf16' compresses gradients, and local_sgd exchanges weights"));
+             Contains("'bf16' compresses gradients, but local_sgd exchanges weights"));
   CHECK_THAT(problems(kLocal + ", find_unused_parameters: true}"),
              Contains("local_sgd exchanges no gradient"));
   CHECK_THAT(problems(kLocal + "}", "trainer.sync_batchnorm=true"),
-             Contains("the ranks of local_sgd take their steps alone"));
+             Contains("whose ranks step independently"));
   CHECK_THAT(problems(kLocal + "}", "trainer.ema={decay: 0.9}"),
              Contains("those of the ranks of local_sgd differ"));
   CHECK_THAT(problems(kLocal + "}", "trainer.swa={every_n_steps: 2}"),
@@ -51,16 +50,15 @@ TEST_CASE("what needs the gradients of all ranks is no part of local SGD", "[spe
 
 TEST_CASE("threads of one process are no way to train", "[spec]") {
   CHECK_THAT(problems("distributed.type=data_parallel"),
-             Contains("cannot run here, where each device has a process of its own") &&
-                 Contains("write 'type: ddp'"));
+             Contains("'data_parallel' is not supported") && Contains("write 'type: ddp'"));
 }
 
-TEST_CASE("compression that works against another option is told", "[spec]") {
+TEST_CASE("compression that conflicts with another option is reported", "[spec]") {
   CHECK_THAT(problems_of({"distributed.compression=powersgd", "trainer.precision=16-mixed",
                           "trainer.allow_slow_precision=true"}),
-             Contains("16-mixed may scale that step otherwise"));
+             Contains("16-mixed may use another loss scale"));
   CHECK_THAT(problems("distributed.powersgd_rank=4"),
-             Contains("warning: it changes nothing: the compression is 'none'"));
+             Contains("warning: it has no effect: the compression is 'none'"));
 }
 
 TEST_CASE("unused parameters are not looked for where blocks are computed again", "[spec]") {
@@ -68,7 +66,7 @@ TEST_CASE("unused parameters are not looked for where blocks are computed again"
     INFO(mode);
     CHECK_THAT(problems("distributed.find_unused_parameters=true",
                         std::string("trainer.activation_checkpointing=") + mode),
-               Contains("looks unused until then"));
+               Contains("look unused before the backward pass"));
   }
 }
 
@@ -77,5 +75,5 @@ TEST_CASE("a scripted model cannot share its statistics", "[spec]") {
       "model={type: torchscript, path: a.pt, sha256: "
       "0000000000000000000000000000000000000000000000000000000000000000}";
   CHECK_THAT(problems("trainer.sync_batchnorm=true", script),
-             Contains("a scripted model normalizes by itself"));
+             Contains("a TorchScript model normalizes on each rank"));
 }

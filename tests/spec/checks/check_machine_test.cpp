@@ -42,17 +42,17 @@ TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[wandb]"}), Contains("unknown logger 'wandb'"));
 }
 
-TEST_CASE("a command that is not there is told before the run", "[spec]") {
+TEST_CASE("a command that does not exist is reported before the run", "[spec]") {
   CHECK_THAT(logger_problems("[{type: exec, command: [no-such-command-7]}]"),
-             Contains("there is no program 'no-such-command-7' in the folders of PATH"));
+             Contains("'no-such-command-7' is not an executable file in the folders of PATH"));
   CHECK_THAT(logger_problems("[{type: exec, command: [./no/such]}]"),
-             Contains("there is no program './no/such'"));
+             Contains("'./no/such' is not an executable file"));
   CHECK_THAT(logger_problems("[{type: exec, command: [/etc/passwd]}]"),
-             Contains("there is no program '/etc/passwd'"));
+             Contains("'/etc/passwd' is not an executable file"));
   CHECK(logger_problems("[{type: exec, command: [sh]}, {type: exec, command: [/bin/sh]}]").empty());
 }
 
-TEST_CASE("a file that no collector would read is told before the run", "[spec]") {
+TEST_CASE("a file that no collector would read is reported before the run", "[spec]") {
   const TempFolder folder;
   const auto with = [&](const std::string& name) {
     return "[{type: prometheus, file: " + (folder / name).string() + "}]";
@@ -60,8 +60,8 @@ TEST_CASE("a file that no collector would read is told before the run", "[spec]"
   CHECK(logger_problems(with("a.prom")).empty());
   CHECK(logger_problems("[prometheus]").empty());
   CHECK(logger_problems("[{type: prometheus, file: trainctl.prom}]").empty());  // in this folder
-  CHECK_THAT(logger_problems(with("a.txt")), Contains("does not end in .prom"));
-  CHECK_THAT(logger_problems(with("none/a.prom")), Contains("there is no folder"));
+  CHECK_THAT(logger_problems(with("a.txt")), Contains("must end in .prom"));
+  CHECK_THAT(logger_problems(with("none/a.prom")), Contains("does not exist"));
 }
 
 TEST_CASE("a logger that would write its files twice is refused", "[spec]") {

@@ -54,12 +54,11 @@ TEST_CASE("EMA: the share of the first weights falls with every update", "[spec]
 }
 
 TEST_CASE("EMA: a decay too close to 1 for the length of the run is warned of", "[spec]") {
-  CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.9999}"}),
-             Contains("warning") &&
-                 Contains("95 % of the average are the weights of its first update") &&
-                 Contains("a decay of 0.9999 averages over about 10000 updates, and the run has "
-                          "500") &&
-                 Contains("write 'use_warmup: true', a decay of at most 0.994"));
+  CHECK_THAT(
+      problems_of_average({"trainer.ema={decay: 0.9999}"}),
+      Contains("warning") && Contains("95 % of the average are the weights of its first update") &&
+          Contains("a decay of 0.9999 averages over about 10000 updates, but the run has 500") &&
+          Contains("write 'use_warmup: true', a decay of at most 0.994"));
   CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.99, every_n_steps: 10}"}),
              Contains("the run has 50"));
   CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.99, start_epoch: 4}"}),
@@ -73,8 +72,9 @@ TEST_CASE("EMA: a decay too close to 1 for the length of the run is warned of", 
 }
 
 TEST_CASE("averages: one that is never updated is warned of", "[spec]") {
-  CHECK_THAT(problems_of_average({"trainer.ema={every_n_steps: 501}"}),
-             Contains("the average is never updated: every 501 steps, and the run has 500"));
+  CHECK_THAT(
+      problems_of_average({"trainer.ema={every_n_steps: 501}"}),
+      Contains("the average is never updated: it is updated every 501 steps, but the run has 500"));
   CHECK_THAT(problems_of_average({"trainer.swa={every_n_steps: 501}"}),
              Contains("the average is never updated"));
   CHECK(problems_of_average({"trainer.swa={start_epoch: 4}"}).empty());

@@ -26,7 +26,7 @@ TEST_CASE(
   CHECK(buckets[2].parameters == 2);
 }
 
-TEST_CASE("a gradient larger than the limit has a bucket of its own, a small model one in all") {
+TEST_CASE("a gradient larger than the limit has a separate bucket, a small model one in all") {
   const std::vector<std::int64_t> large{40 * kMiB, 40 * kMiB};
   CHECK(bytes_of(bucket_layout(large, 25 * kMiB)) ==
         std::vector<std::int64_t>{40 * kMiB, 40 * kMiB});
@@ -35,12 +35,12 @@ TEST_CASE("a gradient larger than the limit has a bucket of its own, a small mod
   CHECK(bucket_layout({}, 25 * kMiB).empty());
 }
 
-TEST_CASE("a full first bucket leaves no empty one behind it") {
+TEST_CASE("a full first bucket leaves no empty one after it") {
   const std::vector<std::int64_t> gradients{kMiB};
   CHECK(bytes_of(bucket_layout(gradients, 25 * kMiB)) == std::vector<std::int64_t>{kMiB});
 }
 
-TEST_CASE("the layout is told as checkpoints tell it") {
+TEST_CASE("the layout has the form that checkpoints contain") {
   const std::vector<Bucket> buckets{{2, 5200}, {14, 102400}};
   CHECK(layout_text(buckets) == "2x1300,14x25600");
   CHECK(layout_text({}).empty());

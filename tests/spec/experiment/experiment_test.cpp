@@ -36,7 +36,7 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
             .weight_decay == 0.01);
 }
 
-TEST_CASE("a split holds its data set's keys beside its transforms", "[spec]") {
+TEST_CASE("a split has its data set's keys next to its transforms", "[spec]") {
   const spec::DataSplit split = load_sound({"dataset.train.samples=2000"}).experiment.dataset.train;
   CHECK(split.dataset.kind == "dataset");
   CHECK(split.dataset.as<spec::dataset::SyntheticDigits>().samples == 2000);
@@ -51,7 +51,7 @@ TEST_CASE("a split may be the bare name of a data set", "[spec]") {
   CHECK(split.transforms.empty());
 }
 
-TEST_CASE("a wrong key in a split is told with the keys of the data set and of the split",
+TEST_CASE("a wrong key in a split is reported with the keys of the data set and of the split",
           "[spec]") {
   CHECK_THAT(problems_of({"dataset.train.transform=[]"}),
              Contains("unknown key 'transform' in dataset 'synthetic_digits'") &&
@@ -160,6 +160,6 @@ TEST_CASE("weights are a path alone or a section, and are written as a section",
         std::map<std::string, std::string>{{"a.", "b."}, {"head", "fc"}});
   CHECK_THAT(problems_of({"weights={file: x}"}), Contains("unknown key 'file'"));
   CHECK_THAT(problems_of({"weights=[x]"}), Contains("'weights' must be a map of options"));
-  CHECK_THAT(problems_of({"weights=''"}), Contains("a path that is not empty"));
+  CHECK_THAT(problems_of({"weights=''"}), Contains("a non-empty path"));
   CHECK_THAT(problems_of({"weights={strict: false}"}), Contains("'weights' needs 'path'"));
 }

@@ -65,7 +65,7 @@ TEST_CASE("split: contradictions are reported where they are written", "[spec]")
   CHECK_THAT(problems_of({"dataset.split={val: 1.5}"}), Contains("below 1"));
 }
 
-TEST_CASE("split: a split without a data set is told where it can come from", "[spec]") {
+TEST_CASE("split: the error about a missing data set lists the sources", "[spec]") {
   CHECK_THAT(problems_of({"dataset.val={transforms: []}"}),
              Contains("dataset has no 'type'") &&
                  Contains("to take it from dataset.train, add 'split: {val: 0.2}' to dataset"));

@@ -64,9 +64,9 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
            R"(,"weights":"w")" + more + "}";
   };
   CHECK(refusal(with(R"("evaluate")", R"("val")")) == "accepted");
-  CHECK_THAT(refusal(with(R"("dance")", R"("val")")), Contains("no kind 'dance'"));
-  CHECK_THAT(refusal(with(R"("evaluate")", R"("dev")")), Contains("no split 'dev'"));
-  CHECK_THAT(refusal(with("3", R"("val")")), Contains("'kind' is no text"));
+  CHECK_THAT(refusal(with(R"("dance")", R"("val")")), Contains("unknown kind 'dance'"));
+  CHECK_THAT(refusal(with(R"("evaluate")", R"("dev")")), Contains("unknown split 'dev'"));
+  CHECK_THAT(refusal(with("3", R"("val")")), Contains("'kind' must be a text"));
   CHECK_THAT(refusal(with(R"("evaluate")", R"("val")", R"(,"seed":1)")),
              Contains("unknown key 'seed'"));
   CHECK_THAT(refusal(R"({"kind":"evaluate","split":"val","weights":"w"})"), Contains("'schema'"));
@@ -75,7 +75,7 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
     return refusal(with(R"("predict")", R"("val")", R"(,"learnt":)" + keys));
   };
   CHECK(learnt(R"({"targets":"classes","outputs":2,"labeled":true})") == "accepted");
-  CHECK_THAT(learnt("[]"), Contains("no JSON object"));
+  CHECK_THAT(learnt("[]"), Contains("must be a JSON object"));
   CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labeled":true})"), Contains("'names'"));
   CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labeled":true})"), Contains("'outputs'"));
   CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labeled":true})"), Contains("is 0"));
@@ -88,7 +88,7 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
   CHECK(input(R"({"inputs":"images","targets":"classes","shape":[3,8,8],"outputs":2})") ==
         "accepted");
   CHECK_THAT(input(R"({"inputs":"sounds","targets":"classes","shape":[8],"outputs":2})"),
-             Contains("no inputs 'sounds'"));
+             Contains("unknown inputs 'sounds'"));
   CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[3,0],"outputs":2})"),
              Contains("'shape' is 0"));
   CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[],"outputs":2})"),

@@ -50,7 +50,7 @@ std::vector<std::int64_t> reduced(const at::Tensor& x) {
 }
 
 /// Reshapes [channels] so that it broadcasts against x.
-at::Tensor beside(const at::Tensor& of_channels, const at::Tensor& x) {
+at::Tensor broadcast_to(const at::Tensor& of_channels, const at::Tensor& x) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape[1] = of_channels.size(0);
   return of_channels.view(shape);
@@ -96,13 +96,13 @@ struct Normalize : torch::autograd::Function<Normalize> {
         c10::static_intrusive_pointer_cast<Ranks>(context->saved_data["ranks"].toCapsule())->batch;
     const at::Tensor dy = gradients[0].to(at::kFloat);
     const at::Tensor inverse = (var + context->saved_data["eps"].toDouble()).rsqrt();
-    at::Tensor centered = x.to(at::kFloat) - beside(mean, x);
+    at::Tensor centered = x.to(at::kFloat) - broadcast_to(mean, x);
     const Sums own{dy.sum(reduced(x)), (dy * centered).sum(reduced(x))};
     at::Tensor dx;
     if (context->needs_input_grad(0)) {
       const Sums all = averaged(own, saved[4], ranks);
-      centered.mul_(beside(inverse.square() * all.dot, x));
-      dx = (dy - beside(all.dy, x)).sub_(centered).mul_(beside(inverse * weight, x));
+      centered.mul_(broadcast_to(inverse.square() * all.dot, x));
+      dx = (dy - broadcast_to(all.dy, x)).sub_(centered).mul_(broadcast_to(inverse * weight, x));
       if (!ranks.counts) dx.zero_();  // the statistics do not depend on this rank's rows
       dx = dx.to(x.scalar_type());
     }
@@ -154,8 +154,8 @@ at::Tensor BatchNorm2d::operator()(const at::Tensor& x_nchw, stage::RunMode mode
   if (!training) return normalized(running_mean, running_var);
   if (stage::batch_of_ranks().sum != nullptr) return over_ranks(x_nchw);
   ENSURE(config, x_nchw.numel() > x_nchw.size(1),
-         "batch normalization needs more than one value a channel, and a batch of one image leaves "
-         "1x1 of it here: set loader.drop_last=true, or take larger batches or images");
+         "batch normalization needs more than one value per channel, but a batch of one image has "
+         "1x1 pixels here\nhint: set loader.drop_last=true, or use larger batches or images");
   if (stage::is_recomputing()) return normalized({}, {});  // already counted
   num_batches_tracked.add_(1);
   return normalized(running_mean, running_var);
@@ -165,8 +165,8 @@ at::Tensor BatchNorm2d::over_ranks(const at::Tensor& x_nchw) const {
   const stage::BatchOfRanks ranks = stage::batch_of_ranks();
   const BatchStatistics batch = batch_statistics(x_nchw, ranks);
   ENSURE(config, !x_nchw.is_cpu() || batch.count.item<double>() > 1,
-         "batch normalization needs more than one value a channel, and the last batch has one on "
-         "all ranks together: set loader.drop_last=true, or take larger batches or images");
+         "batch normalization needs more than one value per channel, but the last batch has one on "
+         "all ranks together\nhint: set loader.drop_last=true, or use larger batches or images");
   if (!stage::is_recomputing()) {
     const at::NoGradGuard guard;
     const at::Tensor unbiased =

@@ -125,7 +125,7 @@ spec::ModelInput model_input(const stage::ModelContext& context) {
 
 void throw_first(const std::vector<spec::Refusal>& refusals) {
   if (refusals.empty()) return;
-  throw Error(ErrorKind::config, refusals[0].message + "; " + refusals[0].hint);
+  throw Error(ErrorKind::config, refusals[0].message + "\nhint: " + refusals[0].hint);
 }
 
 void check_shape(const stage::ModelContext& context) {
