@@ -30,7 +30,7 @@ Found look_at(const fs::path& checkpoint, const Moment& moment) {
               false};
   try {
     if (found.committed) found.manifest = read_manifest(checkpoint);
-    if (!found.committed) found.why = "it was not finished";
+    if (!found.committed) found.why = "the save was not finished";
   } catch (const UnsupportedFormat& error) {
     found.unsupported = true;
     found.why = error.what();
@@ -71,7 +71,7 @@ void Store::clear_place(const fs::path& checkpoint) {
     return;
   }
   ENSURE(checkpoint, damage(checkpoint).has_value(),
-         "{} is there already, and whole: nothing is saved over a checkpoint",
+         "cannot save {}: a valid checkpoint exists there",
          printable(checkpoint.string()));
   move_aside(checkpoint);
 }
@@ -85,7 +85,7 @@ void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
   FileGuard committed(checkpoint / kManifestName);
   container::write(committed.path(), {}, to_json(manifest));
   drop_from_cache(checkpoint, manifest);
-  in_context("reading the checkpoint back", [&] {
+  in_context("verifying the saved checkpoint", [&] {
     verify(checkpoint);
     seals_[checkpoint.filename().string()] = seal_of(checkpoint);
   });
@@ -101,7 +101,7 @@ void Store::abandon(const fs::path& checkpoint) {
 void Store::point(Link link, const fs::path& checkpoint) {
   const std::string name = checkpoint.filename().string();
   ENSURE(checkpoint, parse_folder_name(name) && is_committed(folder_ / name),
-         "{} is no checkpoint of {}", printable(checkpoint.string()), printable(folder_.string()));
+         "{} is not a checkpoint in {}", printable(checkpoint.string()), printable(folder_.string()));
   const fs::path target = folder_ / name_of(link);
   const fs::path temporary = folder_ / fmt::format("{}{}", temporary_prefix(link), ::getpid());
   ::unlink(temporary.c_str());
@@ -110,7 +110,7 @@ void Store::point(Link link, const fs::path& checkpoint) {
     cause = errno;
     ::unlink(temporary.c_str());
   }
-  ENSURE(resource, cause == 0, "cannot make {} lead to {}: {}", printable(target.string()), name,
+  ENSURE(resource, cause == 0, "cannot link {} to {}: {}", printable(target.string()), name,
          std::strerror(cause));
   sync_folder(folder_);
 }
@@ -152,11 +152,11 @@ std::optional<fs::path> Store::newest_valid(const Told& told) {
     if (newest.empty()) newest = *why;
     move_and_tell(found.path, *why, told);
   }
-  ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is whole; of the newest: {}",
+  ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is valid; the newest is damaged: {}",
          printable(folder_.string()), newest);
   ENSURE(checkpoint, !holds_damaged_ones(),
-         "{} holds damaged checkpoints ({}...) and no whole one; remove them to start from the "
-         "beginning",
+         "{} contains damaged checkpoints ({}...) and no valid one\nhint: remove them to start "
+         "from the beginning",
          printable(folder_.string()), kAsidePrefix);
   return std::nullopt;
 }
@@ -240,7 +240,7 @@ void Store::prune(std::span<const std::string> keep) {
   std::string told;
   for (const auto& [path, damage] : surplus.damaged) {
     move_and_tell(path, damage, [&](const fs::path& moved, const std::string& why) {
-      told += fmt::format("{}{} is damaged and lies in {} now: {}", told.empty() ? "" : "; ",
+      told += fmt::format("{}{} is damaged and was renamed to {}: {}", told.empty() ? "" : "; ",
                           path.filename().string(), moved.filename().string(), why);
     });
   }

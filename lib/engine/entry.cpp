@@ -55,7 +55,7 @@ std::string answer_to(const Json& asked) {
   const auto key = asked.at("key").get<std::string>();
   const auto what = asked.at("do").get<std::string>();
   if (what == "fetch") return dist::fetch_text(store, key);
-  ENSURE(unexpected, what == "publish", "the exchange knows no '{}'", what);
+  ENSURE(unexpected, what == "publish", "unknown exchange request '{}'", what);
   dist::publish_text(store, key, asked.at("text").get<std::string>());
   return "";
 }

@@ -60,7 +60,7 @@ void check_allocator(spec::Allocator asked) {
   const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
   const std::string loaded = loaded_allocator();
   ENSURE(resource, asked == spec::Allocator::system || loaded == name,
-         "trainer.allocator is {}, but {} answers malloc: see the top of this rank's log, or set "
+         "trainer.allocator is {}, but {} is loaded\nhint: read the start of this rank's log, or set "
          "trainer.allocator=system",
          name, loaded);
 }
@@ -128,7 +128,7 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   started.precision = enum_names(
       experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
   if (run.loaders.train->held())
-    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' tells the digest";
+    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' prints the digest";
   started.data_fingerprints = run.data.fingerprints;
   started.max_epochs = experiment.trainer.fast_dev_run ? 1 : run.schedule.epochs;
   started.world_size = run.world_size;
@@ -151,9 +151,9 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
   emit(started);
   if (!(started.num_threads_taken > 0)) return;
   emit(events::Warning{
-      fmt::format("trainer.num_threads: auto chose {} while other processes took {:.0f} % of the "
-                  "cores, in the last of three probes; 'trainer.num_threads=N' sets the number, "
-                  "and the verdict at the end of a run of one process compares it again",
+      fmt::format("trainer.num_threads: auto chose {} while other processes used {:.0f} % of the "
+                  "cores in the last of three probes; trainer.num_threads=N sets the number, and the "
+                  "verdict of a run of one process compares it again",
                   started.num_threads, 100 * started.num_threads_taken),
       ""});
 }
@@ -327,8 +327,8 @@ void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
   std::string why_not =
       why_not_bitwise(saved, {session.origin, request_.world_size, loop.buckets(), is_local});
   ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
-         "{}: the run would not be the same bit for bit, as trainer.deterministic asks for; set it "
-         "to false to go on all the same",
+         "cannot resume bit for bit, as trainer.deterministic requires: {}\nhint: set "
+         "trainer.deterministic to false to resume all the same",
          why_not);
   if (request_.rank != 0) return;
   write_split(request_, experiment);
@@ -337,7 +337,7 @@ void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
         fmt::format("the data is not what the checkpoint was trained on ({}): epoch {} starts{} "
                     "with the new data",
                     changed, saved.epoch + 1,
-                    saved.step_in_epoch > 0 ? " again from its beginning" : ""),
+                    saved.step_in_epoch > 0 ? " again from its first batch" : ""),
         {}});
     why_not += (why_not.empty() ? "" : "; ") + changed;
   }

@@ -122,7 +122,7 @@ TEST_CASE("a checkpoint cut off anywhere is told by its length") {
 }
 
 TEST_CASE("what is appended to a checkpoint is told") {
-  CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes behind its end at 65,536");
+  CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes after its end at 65,536");
   CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes behind"));
   CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes behind its end"));
 }

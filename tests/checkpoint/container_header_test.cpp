@@ -59,7 +59,7 @@ TEST_CASE("a prefix that claims what is not there is refused, whatever it claims
   const std::uint64_t all = 32 + header.size();
   CHECK_THAT(with_number(16, std::uint64_t{1} << 60), Contains("is truncated: 55 of 1,152,921"));
   CHECK_THAT(with_number(16, ~std::uint64_t{0}), Contains("is truncated: 55 of 9,223,372,036"));
-  CHECK_THAT(with_number(16, all - 1), Contains("has 1 bytes behind its end at 54"));
+  CHECK_THAT(with_number(16, all - 1), Contains("has 1 bytes after its end at 54"));
   CHECK_THAT(with_number(24, header.size() + 1), Contains("claims 24 bytes, but 23 follow"));
   CHECK_THAT(with_number(24, ~std::uint64_t{0}), Contains("16,777,216 are the most"));
   CHECK_THAT(with_number(24, header.size() - 1), Contains("the checksum of its header"));
@@ -87,7 +87,7 @@ TEST_CASE("another version of the format is named") {
 TEST_CASE("holes, overlaps and offsets out of order are refused") {
   CHECK_THAT(with("offset", 128), Contains("'b': its offset 128 leaves a hole: it should be 64"));
   CHECK_THAT(with("offset", 0), Contains("'b': its offset 0 overlaps the entry before it"));
-  CHECK_THAT(with("offset", 8), Contains("'b': its offset 8 is no multiple of 64"));
+  CHECK_THAT(with("offset", 8), Contains("'b': its offset 8 is not a multiple of 64"));
   CHECK_THAT(with("offset", std::uint64_t{1} << 63), Contains("leaves a hole"));
   CHECK_THAT(changed([](Json& header) { header["entries"].push_back(listed("c", "cccc", 0)); }),
              Contains("'c': its offset 0 is out of order"));
@@ -120,11 +120,11 @@ TEST_CASE("a shape that does not give the length is refused") {
   CHECK_THAT(with("dtype", "F32"), Contains("'b': its shape and dtype do not give"));
   CHECK_THAT(sized({4294967296, 4294967296}, 0), Contains("do not give its length of 0"));
   CHECK_THAT(sized({4611686018427387904, 4, 2}, 8), Contains("do not give its length"));
-  CHECK_THAT(with("shape", Json::array({-8})), Contains("a size in its shape is no whole number"));
+  CHECK_THAT(with("shape", Json::array({-8})), Contains("a size in its shape must be an integer"));
   CHECK_THAT(sized({-2, -4}, 8), Contains("no whole number"));
   CHECK_THAT(with("shape", Json::array({8.0})), Contains("no whole number"));
   CHECK_THAT(with("shape", Json::array({std::uint64_t{1} << 63})), Contains("no whole number"));
-  CHECK_THAT(with("shape", 8), Contains("its shape is no list"));
+  CHECK_THAT(with("shape", 8), Contains("its shape must be a list"));
 }
 
 TEST_CASE("a value of the wrong kind is refused by its key") {
@@ -169,7 +169,7 @@ TEST_CASE("padding that is not zero is refused although no checksum covers it") 
 
 TEST_CASE("a header that is no document of moderate size is refused") {
   const auto said = [](const std::string& header) { return complaint(bare_file(header)); };
-  CHECK_THAT(said(""), Contains("its header is no valid JSON"));
+  CHECK_THAT(said(""), Contains("its header is not valid JSON"));
   CHECK_THAT(said(R"({"entries":[],"meta":0)"), Contains("no valid JSON"));
   CHECK_THAT(said(R"({"entries":[],"meta":0}x)"), Contains("no valid JSON at byte 24"));
   CHECK_THAT(said("{\"entries\":[],\"meta\":\"\xff\"}"), Contains("no valid JSON"));

@@ -195,9 +195,9 @@ TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
     return "accepted";
   };
   CHECK_THAT(said("none"), Contains("none: cannot open it: No such file"));
-  CHECK_THAT(said("."), Contains("is no regular file"));
+  CHECK_THAT(said("."), Contains("is not a regular file"));
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(said("pipe"), Contains("pipe: is no regular file"));
+  CHECK_THAT(said("pipe"), Contains("pipe: is not a regular file"));
   write_atomically(folder / "text", std::string(100, 'x'));
   CHECK_THAT(said("text"), Contains("text: is no checkpoint of trainctl"));
   write_atomically(folder / "nothing", "");

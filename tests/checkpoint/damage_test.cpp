@@ -94,7 +94,7 @@ TEST_CASE("a checkpoint that has lost bytes, files or its kind of file is moved 
   SECTION("a pipe in the place of a part") {
     fs::remove(part);
     REQUIRE(::mkfifo(part.c_str(), 0644) == 0);
-    reason = "rank_0.part is no regular file";
+    reason = "rank_0.part is not a regular file";
   }
   SECTION("a link in the place of a part") {
     fs::rename(part, three.newest / "elsewhere");
@@ -116,7 +116,7 @@ TEST_CASE("a checkpoint that has lost bytes, files or its kind of file is moved 
   SECTION("a folder in the place of the manifest") {
     fs::remove(manifest);
     fs::create_directory(manifest);
-    reason = "manifest is no regular file";
+    reason = "manifest is not a regular file";
   }
   SECTION("data in the manifest") {
     fs::copy_file(part, manifest, fs::copy_options::overwrite_existing);

@@ -92,7 +92,7 @@ TEST_CASE("a run that goes on has the threads that it began with, and does not p
   const Ended ended = run_engine(folder, text.substr(0, text.rfind(", num_threads")) + " }\n");
   REQUIRE(ended.code == 0);
   CHECK(ended.find<events::RunStarted>()->num_threads == 1);
-  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as the run began");
+  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as when the run started");
   CHECK(ended.find<events::Resumed>()->why_not.empty());
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("a run that goes on with another GPU or other CUDA libraries is told n
   REQUIRE(ended.find<events::Resumed>() != nullptr);
   CHECK_FALSE(ended.find<events::Resumed>()->bitwise);
   CHECK_THAT(ended.find<events::Resumed>()->why_not,
-             Contains("the GPU was 'NVIDIA X'") && Contains("the version of CUDA"));
+             Contains("the GPU was 'NVIDIA X'") && Contains("the CUDA version"));
 }
 
 TEST_CASE("a run that accepts other data begins its epoch anew, and says so") {

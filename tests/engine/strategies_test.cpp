@@ -151,7 +151,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
   for (const Left& rank : ranks) {
     // After steps 4, 8 and 10 of two epochs: weight and bias are in one flat copy each.
     CHECK(count_of(rank, "average of the weights") == 2 * 3 * 2);
-    CHECK(count_of(rank, "agreement on stopping") <= 6 + 6);
+    CHECK(count_of(rank, "consensus on stopping") <= 6 + 6);
     CHECK(same_bits(rank.weights, ranks[0].weights));
   }
   REQUIRE(seen[0].size() == 20);

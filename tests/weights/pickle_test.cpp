@@ -95,8 +95,8 @@ TEST_CASE("names on the list make what they are for and nothing else") {
       Contains("no tensor"));
   CHECK_THAT(complaint(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
              Contains("no known way"));
-  CHECK_THAT(complaint(pickled("K\x01)R")), Contains("calls what is no name"));
-  CHECK_THAT(complaint(pickled("K\x01}b")), Contains("changes what is no dict"));
+  CHECK_THAT(complaint(pickled("K\x01)R")), Contains("calls a value that is not a name"));
+  CHECK_THAT(complaint(pickled("K\x01}b")), Contains("changes a value that is not a dict"));
   CHECK_THAT(complaint(pickled("K\x01Q")), Contains("names a storage"));
   const std::string window = tensor(storage("0", 4), 0, std::vector<std::uint64_t>(65, 1),
                                     std::vector<std::uint64_t>(65, 1));
@@ -109,15 +109,15 @@ TEST_CASE("a machine that is misled stops") {
   CHECK_THAT(complaint(""), Contains("cut off"));
   CHECK_THAT(complaint("\x80\x04N."), Contains("protocol 4"));
   CHECK_THAT(complaint("hello"), Contains("no pickle"));
-  CHECK_THAT(complaint(pickled("")), Contains("takes a value where none is"));
+  CHECK_THAT(complaint(pickled("")), Contains("pops a value from an empty stack"));
   CHECK_THAT(complaint(pickled("NN")), Contains("ends before"));
   CHECK_THAT(complaint(pickled("N(")), Contains("takes a value") || Contains("ends before"));
   CHECK_THAT(complaint(pickled("N") + "N"), Contains("ends before"));
-  CHECK_THAT(complaint(pickled("Nt")), Contains("closes what it never opened"));
-  CHECK_THAT(complaint(pickled("]N(0")), Contains("takes a value where none is"));
+  CHECK_THAT(complaint(pickled("Nt")), Contains("closes a group that it did not open"));
+  CHECK_THAT(complaint(pickled("]N(0")), Contains("pops a value from an empty stack"));
   CHECK_THAT(complaint(pickled("h\x05")), Contains("never kept"));
   CHECK_THAT(complaint(pickled("}(Nu")), Contains("key without a value"));
-  CHECK_THAT(complaint(pickled("NNa")), Contains("appends to what is no list"));
+  CHECK_THAT(complaint(pickled("NNa")), Contains("appends to a value that is not a list"));
   CHECK_THAT(complaint(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
   CHECK_THAT(complaint(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
   CHECK_THAT(complaint(pickled("\x93")), Contains("opcode 0x93"));

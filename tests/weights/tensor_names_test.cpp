@@ -125,8 +125,8 @@ TEST_CASE("what wrappers put in front of every name is removed, and said") {
   const weights::Match found =
       weights::match(renamed(kModel, "module._orig_mod."), kModel, kOptions);
   CHECK(found.pairs.size() == 5);
-  CHECK(found.notes == Names{"'module.' was removed from the front of all names",
-                             "'_orig_mod.' was removed from the front of all names"});
+  CHECK(found.notes == Names{"'module.' was removed from the start of all names",
+                             "'_orig_mod.' was removed from the start of all names"});
   CHECK(complaint(with(renamed(kModel, "module."), {"x", "F32", {1}})) != "accepted");
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("one level is unwrapped, and said") {
              Contains("its keys are: a") && Contains("torch.save(model.state_dict()"));
   const std::string mixed = torch_of(dict({{"w", w}, {"_extra", "K\x05"}}));
   CHECK(read_torch_file(bytes_of(mixed), Verify::checksums).notes ==
-        std::vector<std::string>{"left out, since no tensors: _extra"});
+        std::vector<std::string>{"ignored, not tensors: _extra"});
 }
 
 TEST_CASE("files that hold more than tensors are refused with what to do") {

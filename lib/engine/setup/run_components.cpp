@@ -33,8 +33,8 @@ data::Layout layout_of(const data::Pipeline& pipeline) {
 
 void check_same_samples(const data::Pipeline& train, const data::Pipeline& validation) {
   ENSURE(config, layout_of(train) == layout_of(validation),
-         "dataset.val: its samples have another shape than those of dataset.train; give both "
-         "splits the same size of image, or the same columns");
+         "dataset.val and dataset.train have samples of different shapes\nhint: give both "
+         "splits the same image size or the same columns");
   const std::int64_t classes = validation.dataset->classes();
   ENSURE(config, train.dataset->classes() == classes,
          "dataset.val and dataset.train have different numbers of classes: {} and {}", classes,
@@ -115,9 +115,9 @@ void expect_same_division(const spec::Experiment& experiment, const spec::Task& 
   if (task.division.empty() || !train.part || !task.input.empty()) return;
   const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
   ENSURE(checkpoint, now == task.division,
-         "dataset.split divides other data than the run was trained on, so samples of dataset.{} "
-         "may be training samples: the digest of the division was {} and is {}\nhint: bring the "
-         "old data back, or give the new samples a dataset.test with its own files; or add "
+         "dataset.split divides other data than in training, so samples of dataset.{} "
+         "may be training samples: the digest of the division is {}, expected {}\nhint: restore the "
+         "old data, put the new samples into dataset.test with separate files, or add "
          "--accept-data-change",
          task.split, printable(task.division), now);
 }
@@ -182,7 +182,7 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
     const bool as_training = !is_part || task.split == "train";
     for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
       ENSURE(config, !as_training || !out.train.transforms[i]->random(),
-             "transform '{}' is random; add a dataset.val, whose transforms are taken in its place",
+             "transform '{}' is random\nhint: add a dataset.val, whose transforms are used instead",
              out.train.names[i]);
     }
   });
@@ -213,7 +213,7 @@ RunStages build_stages(const StageSetup& setup) {
   stages.start = start_model(setup, *stages.model);
   if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks) {
     ENSURE(config, stages.model->checkpoint_activations(),
-           "trainer.activation_checkpointing: '{}' is not made of blocks; leave the key out",
+           "trainer.activation_checkpointing: model '{}' has no blocks\nhint: remove the key",
            experiment.model.type);
   }
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
@@ -255,10 +255,10 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
   if (request.world_size == 1) return dist::make_single();
   ENSURE(
       config, options.backend != Backend::nccl || device.is_cuda(),
-      "distributed.backend=nccl exchanges between GPUs, but this run is on CPUs: use gloo or auto");
+      "distributed.backend=nccl requires GPUs, but this run is on CPUs\nhint: use gloo or auto");
   ENSURE(
       config, options.backend != Backend::gloo || device.is_cpu(),
-      "distributed.backend=gloo exchanges between CPUs, but this run is on GPUs: use nccl or auto");
+      "distributed.backend=gloo requires CPUs, but this run is on GPUs\nhint: use nccl or auto");
   dist::GroupOptions group;
   group.place = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);

@@ -62,8 +62,8 @@ class PartWriter {
   /// output has another shape, Error(resource) if the disk is full.
   void add(const data::Batch& batch, const at::Tensor& logits) {
     ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
-           "predict writes a row of {} numbers for each sample, as dataset.train has it: "
-           "the model was to give [{}, {}] for a batch and gave [{}]",
+           "predict writes {} numbers for each sample of dataset.train: "
+           "the output for a batch must be [{}, {}], got [{}]",
            outputs_, batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
     const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
     append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
@@ -195,7 +195,7 @@ int Worker::run_evaluation() {
   const stage::ModelContext shape = data.model_context();
   const bool predicts = task.kind == spec::TaskKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
-         "predict writes one row for each sample, and this model gives one for each token");
+         "predict writes one row per sample, but this model outputs one per token");
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   const ProbeContext run{.experiment = experiment,

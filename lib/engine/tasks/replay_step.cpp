@@ -31,7 +31,7 @@ template <class Enum>
 Enum called(const std::string& name) {
   const auto names = enum_names(Enum());
   const auto found = std::ranges::find(names, std::string_view(name));
-  ENSURE(checkpoint, found != names.end(), "the dump's samples are {}, which is not known",
+  ENSURE(checkpoint, found != names.end(), "the dump has unknown kind of samples: {}",
          printable(name));
   return static_cast<Enum>(found - names.begin());
 }
@@ -91,8 +91,8 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   compare("libtorch", record.torch, TORCH_VERSION);
   compare("threads", std::to_string(record.num_threads), std::to_string(at::get_num_threads()));
   compare("CPU", record.cpu, machine.cpu_model + " " + join(machine.cpu_features, " "));
-  if (!record.random_kept) all.emplace_back("the state of the random numbers was not kept");
-  if (!record.repeated) all.emplace_back("the dump does not tell what came out");
+  if (!record.random_kept) all.emplace_back("the RNG state was not saved");
+  if (!record.repeated) all.emplace_back("the dump does not contain the results");
   return join(all, "; ");
 }
 
@@ -103,7 +103,7 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
   try {
     train::set_random_states(setup.device, numerics.random);
   } catch (const Error& error) {
-    notes.push_back(fmt::format("random numbers are drawn from the seed: {}", error.message()));
+    notes.push_back(fmt::format("the RNG was seeded instead of restored: {}", error.message()));
   }
 }
 
@@ -141,9 +141,9 @@ events::Replayed described(const Numerics& numerics) {
   told.recorded_loss = record.loss;
   told.recorded_first = record.first;
   if (!record.weights_before)
-    told.notes.emplace_back("the weights have taken the step in already, and perhaps later ones");
+    told.notes.emplace_back("the weights were saved after the optimizer step, perhaps after later steps");
   if (record.world_size > 1 || record.accumulate > 1)
-    told.notes.emplace_back("one batch of one rank, not the whole step, is repeated");
+    told.notes.emplace_back("only one batch of one rank is repeated, not the whole step");
   return told;
 }
 
@@ -154,7 +154,7 @@ int replay(const TaskSetup& setup) {
   Numerics numerics = train::read_numerics(task.replay);
   const StepRecord& record = numerics.record;
   ENSURE(config, numerics.batch.inputs.defined(),
-         "{}: it has no batch, since the run did not diverge in a step: {}",
+         "{} contains no batch: the run did not diverge in a step: {}",
          printable(task.replay.string()), printable(record.cause));
   const auto& threads = setup.experiment.trainer.num_threads.value;
   at::set_num_threads(

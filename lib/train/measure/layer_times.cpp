@@ -210,7 +210,7 @@ std::string head_text(const LayerTableHead& head) {
   if (head.on_device)
     return steps +
            "Times are the GPU's, between marks on its stream: where the GPU waits for the host, "
-           "the waiting counts.\n\n";
+           "the wait is included.\n\n";
   return steps + "Times are those of the CPU, while they were recorded.\n\n";
 }
 

@@ -74,7 +74,7 @@ void Agreement::start(double now) {
   // A save that was just agreed on is still pending, and is not a new request.
   requests[2] = decides && save_is_due_ && !save_agreed_ ? 1 : 0;
   requests[3] = decides ? steps_until_next(now) : 0;
-  pending_ = communicator_.start_sum(requests_, "agreement on stopping");
+  pending_ = communicator_.start_sum(requests_, "consensus on stopping");
 }
 
 Stop Agreement::after_step(At at, double now) {

@@ -93,8 +93,8 @@ void BestWeights::serialize_ranking(StateArchive& archive) {
   unsaved_ = owes_write_ = false;
   if (!had_one || !writes_) return;
   session_.emit(events::Warning{
-      fmt::format("the best weights so far were those of {} ({}); from here on {} ({}) decides, "
-                  "and the next epoch is the first of it",
+      fmt::format("the best weights were selected by {} ({}); from now on they are selected by {} ({}), "
+                  "starting with the next epoch",
                   printable(monitor), printable(mode), options_.monitor, own_mode),
       {}});
 }
@@ -167,8 +167,10 @@ void BestWeights::settle_best(OnFailure on_failure) {
 }
 
 void BestWeights::tell_failure(const char* file, const Error& error) const {
+  const std::string text = error.what();
+  const std::string cause = text.substr(0, text.find("\nhint: "));
   session_.emit(events::Warning{
-      fmt::format("checkpoints/{}.safetensors could not be written: {}", file, error.what()), {}});
+      fmt::format("cannot write checkpoints/{}.safetensors: {}", file, cause), {}});
 }
 
 void BestWeights::save_last(const Position& position, OnFailure on_failure) {

@@ -60,9 +60,10 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job) {
       follow(job, outcome);
     }
   } catch (const std::exception& error) {
-    outcome.failure = error.what();
+    const std::string text = error.what();
+    outcome.failure = text.substr(0, text.find("\nhint: "));
   } catch (...) {
-    outcome.failure = "an unknown failure";
+    outcome.failure = "an exception of unknown type";
   }
   return outcome;
 }
@@ -136,10 +137,10 @@ void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failu
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.part_deadline_s);
   std::error_code ignored;
   while (!fs::exists(path, ignored)) {
-    ENSURE(resource, !cancelled_, "it was given up");
+    ENSURE(resource, !cancelled_, "the save was canceled");
     ENSURE(resource, sign_of_failure.empty() || !fs::exists(sign_of_failure, ignored),
            "another rank could not write {}", path.filename().string());
-    ENSURE(resource, std::chrono::steady_clock::now() < deadline, "{} did not come within {:g} s",
+    ENSURE(resource, std::chrono::steady_clock::now() < deadline, "{} was not written within {:g} s",
            printable(path.string()), options_.part_deadline_s);
     std::this_thread::sleep_for(kPause);
   }
@@ -197,8 +198,8 @@ void Saver::begin(const fs::path& resumed_from) {
   if (!leads()) return;
   for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
     ENSURE(checkpoint, from && found.moment <= *from,
-           "{} is newer than where this run {}: move it away, or go on from it",
-           printable(found.path.string()), from ? "goes on" : "begins");
+           "{} is newer than the {} of this run\nhint: move it away, or resume from it",
+           printable(found.path.string()), from ? "checkpoint" : "start");
   }
 }
 
@@ -208,12 +209,12 @@ void Saver::check_space(std::uint64_t bytes) const {
   const fs::space_info space = fs::space(session_.run_dir, failure);
   if (failure) return;  // the first save will report the failure
   ENSURE(resource, space.available >= bytes,
-         "a checkpoint takes about {:.1f} MB, and {} has {:.1f} MB left: free some{}",
+         "a checkpoint takes about {:.1f} MB, but {} has {:.1f} MB left\nhint: free disk space{}",
          megabytes(bytes), printable(session_.run_dir.string()), megabytes(space.available),
          saving_.weights_only ? "" : ", or set checkpoint.save_weights_only=true");
   if (space.available >= kAtOnce * bytes) return;
   session_.emit(events::Warning{
-      fmt::format("{} has {:.1f} MB left, and checkpoints take up to {} x {:.1f} MB",
+      fmt::format("{} has {:.1f} MB left, but checkpoints take up to {} x {:.1f} MB",
                   printable(session_.run_dir.string()), megabytes(space.available), kAtOnce,
                   megabytes(bytes)),
       {}});
@@ -280,7 +281,7 @@ void Saver::settle() {
 void Saver::tell(const WriteOutcome& outcome) {
   if (!leads()) {
     if (!outcome.committed && !cancelled_)
-      session_.emit(events::Warning{fmt::format("rank {}: its part of {} could not be saved: {}",
+      session_.emit(events::Warning{fmt::format("rank {}: cannot save its part of {}: {}",
                                                 place_.rank, outcome.name, outcome.failure),
                                     {}});
     return;
@@ -297,7 +298,7 @@ void Saver::tell(const WriteOutcome& outcome) {
                                         .exposed_s = exposed_s_});
   if (!outcome.failure.empty())
     session_.emit(events::Warning{
-        fmt::format("{} is saved, but not all is tidy: {}", outcome.name, outcome.failure), {}});
+        fmt::format("{} is saved, but cleanup failed: {}", outcome.name, outcome.failure), {}});
 }
 
 void Saver::count_failure(const std::string& failure) {
@@ -305,14 +306,14 @@ void Saver::count_failure(const std::string& failure) {
   if (++failures_ == 1) failing_since_ = now;
   const double failing_s = now - failing_since_;
   const std::string older = older_one();
-  const std::string what = fmt::format("the checkpoint of step {} could not be saved: {}",
+  const std::string what = fmt::format("cannot save the checkpoint of step {}: {}",
                                        about_.moment.global_step, failure);
-  ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older one", what);
+  ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older checkpoint", what);
   ENSURE(resource, tolerates_ || failures_ < kMostFailures || failing_s < kLongestFailing,
-         "{}; these are {} failures in a row within {:.0f} s, and {} is the newest checkpoint",
+         "{}; {} consecutive saves failed within {:.0f} s; the newest checkpoint is {}",
          what, failures_, failing_s, older);
   const std::string rest =
-      older.empty() ? "there is no older one" : "the newest one is still " + older;
+      older.empty() ? "there is no older checkpoint" : "the newest checkpoint is " + older;
   session_.emit(events::Warning{fmt::format("{}; {}", what, rest), {}});
 }
 
@@ -394,7 +395,7 @@ void Checkpointer::on_train_end(LoopState& state) {
   const bool saved = parts_.saver.has(end);
   state.end_is_saved = saved && !parts_.options.saving->weights_only;
   ENSURE(resource, saved || asked,
-         "the run came to its end, but its last checkpoint could not be saved");
+         "the run ended, but its last checkpoint could not be saved");
 }
 
 /// After an epoch the weights have just been checked.

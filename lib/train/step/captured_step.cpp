@@ -9,7 +9,7 @@
 namespace trainctl::train {
 namespace {
 
-constexpr const char* kEager = "steps are taken one operation at a time, not as CUDA graphs";
+constexpr const char* kEager = "CUDA graphs are not used";
 
 /// Returns the first line of the message: libtorch appends debugging advice.
 std::string reason_of(const std::exception& error) {
@@ -21,7 +21,7 @@ std::string reason_of(const std::exception& error) {
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(
       ErrorKind::config,
-      fmt::format("trainer.cuda_graphs is true, but {}: set trainer.cuda_graphs=auto", reason));
+      fmt::format("trainer.cuda_graphs is true, but {}\nhint: set trainer.cuda_graphs=auto", reason));
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ bool CapturedStep::record(const Step& step) {
     return true;
   } catch (const std::exception& error) {
     graph_.reset();
-    const std::string reason = "a step could not be recorded: " + reason_of(error);
+    const std::string reason = "a step could not be captured: " + reason_of(error);
     if (refused_ == Refused::ends_run) refuse(reason);
     tell_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
     return false;
@@ -84,14 +84,14 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
   const bool leaves_out =
       options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;
   if (leaves_out && !session.optimizer.skips_on_device())
-    return "the optimizer looks on the host whether a step that is not finite is left out";
+    return "the optimizer checks on the host whether to skip a non-finite step";
   if (options.log_norms && options.log_every == 1)
-    return "trainer.log_norms measures single steps, with trainer.log_every_n_steps 1 all of them";
+    return "trainer.log_norms measures single steps, which with trainer.log_every_n_steps 1 are all steps";
   if (session.loss.ignored_label() && !session.metrics.empty())
-    return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
+    return "metrics ignore the rows of loss.ignore_index, so the host has to count the others";
   for (const auto& metric : session.metrics) {
     if (stage::as_growing(*metric) != nullptr)
-      return "metric '" + metric->name() + "' keeps the scores of each batch in new memory";
+      return "metric '" + metric->name() + "' allocates memory for the scores of each batch";
   }
   return std::nullopt;
 }

@@ -202,7 +202,7 @@ TEST_CASE("auto leaves a model alone that has no blocks") {
   const Outcome outcome = measure(kSmall, ", activation_checkpointing: auto", 1 << 24);
   REQUIRE(outcome.measured.has_value());
   CHECK_FALSE(outcome.measured->recomputes);
-  CHECK(outcome.measured->recomputes_why == "the model is not made of blocks");
+  CHECK(outcome.measured->recomputes_why == "the model has no blocks");
 }
 
 TEST_CASE("a probe times steps, with the threads of a run") {
