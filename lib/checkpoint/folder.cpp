@@ -64,8 +64,8 @@ fs::path move_aside(const fs::path& checkpoint) {
   return free;
 }
 
-void move_and_tell(const fs::path& checkpoint, const std::string& why,
-                   const std::function<void(const fs::path& moved, const std::string& why)>& told) {
+void quarantine_and_report(const fs::path& checkpoint, const std::string& why,
+                   const std::function<void(const fs::path& moved, const std::string& why)>& on_quarantine) {
   fs::path moved = checkpoint;
   std::string addition;
   try {
@@ -73,7 +73,7 @@ void move_and_tell(const fs::path& checkpoint, const std::string& why,
   } catch (const Error& error) {
     addition = fmt::format("; {}", error.what());
   }
-  if (told) told(moved, why + addition);
+  if (on_quarantine) on_quarantine(moved, why + addition);
 }
 
 namespace {

@@ -25,7 +25,7 @@ void remove_or_throw(const fs::path& checkpoint) {
   if (const auto failed = remove_folder(checkpoint)) throw Error(ErrorKind::resource, *failed);
 }
 
-Found look_at(const fs::path& checkpoint, const Moment& moment) {
+Found inspect(const fs::path& checkpoint, const Moment& moment) {
   Found found{checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {},
               false};
   try {
@@ -130,7 +130,7 @@ std::vector<Found> Store::list() const {
   std::vector<Found> found;
   for (const std::string& name : names_in(folder_)) {
     const auto moment = parse_folder_name(name);
-    if (moment && is_folder(folder_ / name)) found.push_back(look_at(folder_ / name, *moment));
+    if (moment && is_folder(folder_ / name)) found.push_back(inspect(folder_ / name, *moment));
   }
   std::ranges::sort(found, std::ranges::greater(), &Found::moment);
   return found;
@@ -143,14 +143,14 @@ bool Store::holds_damaged_ones() const {
       names_in(folder_), [](const std::string& name) { return name.starts_with(kAsidePrefix); });
 }
 
-std::optional<fs::path> Store::newest_valid(const Told& told) {
+std::optional<fs::path> Store::newest_valid(const OnQuarantine& on_quarantine) {
   std::string newest;  // why the newest one does not verify
   for (const Found& found : list()) {
     if (!found.committed) continue;
     const std::optional<std::string> why = damage(found.path);
     if (!why) return found.path;
     if (newest.empty()) newest = *why;
-    move_and_tell(found.path, *why, told);
+    quarantine_and_report(found.path, *why, on_quarantine);
   }
   ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is valid; the newest is damaged: {}",
          printable(folder_.string()), newest);
@@ -237,15 +237,15 @@ void Store::prune(std::span<const std::string> keep) {
   std::ranges::for_each(unfinished(), remove);
   const Surplus surplus = this->surplus(keep);
   std::ranges::for_each(surplus.old, remove);
-  std::string told;
+  std::string quarantined;
   for (const auto& [path, damage] : surplus.damaged) {
-    move_and_tell(path, damage, [&](const fs::path& moved, const std::string& why) {
-      told += fmt::format("{}{} is damaged and was renamed to {}: {}", told.empty() ? "" : "; ",
+    quarantine_and_report(path, damage, [&](const fs::path& moved, const std::string& why) {
+      quarantined += fmt::format("{}{} is damaged and was renamed to {}: {}", quarantined.empty() ? "" : "; ",
                           path.filename().string(), moved.filename().string(), why);
     });
   }
   if (failed) throw Error(ErrorKind::resource, *failed);
-  ENSURE(checkpoint, told.empty(), "{}", told);
+  ENSURE(checkpoint, quarantined.empty(), "{}", on_quarantine);
 }
 
 }  // namespace trainctl::checkpoint

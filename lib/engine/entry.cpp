@@ -77,7 +77,7 @@ int exchange(const TrainctlEngineRequest& request) {
 
 /// Reports in two ways: the error file in case the pipe is closed, the event in case the disk is
 /// full. A failure of either must not hide the original error.
-void tell(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
+void report(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
           const train::EventSink& emit) {
   failed.kind = error.exit_code();
   failed.message = error.what();
@@ -120,7 +120,7 @@ int run(const TrainctlEngineRequest& request) {
     return worker->run();
   } catch (...) {
     const Error error = as_error(std::current_exception());
-    tell(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank},
+    report(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank},
          emit);
     return error.exit_code();
   }

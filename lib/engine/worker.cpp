@@ -206,10 +206,10 @@ int Worker::run() {
   return run_task(kind);
 }
 
-Worker::Place Worker::take_place() {
+Worker::Setup Worker::set_up() {
   config::Diagnostics diagnostics;  // warnings were printed before the worker was started
   const fs::path file = fs::path(request_.run_dir) / "config.resolved.yaml";
-  Place place{spec::load_experiment(file, {}, diagnostics).experiment};
+  Setup place{spec::load_experiment(file, {}, diagnostics).experiment};
   const spec::Experiment& experiment = place.experiment;
   place.device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
   emit_(hello(request_.rank, place.device));
@@ -219,7 +219,7 @@ Worker::Place Worker::take_place() {
 }
 
 int Worker::run_task(spec::TaskKind kind) {
-  const Place place = take_place();
+  const Setup place = set_up();
   const TaskSetup setup{request_, place.experiment, place.device, emit_};
   if (kind == spec::TaskKind::replay) return replay(setup);
   if (kind == spec::TaskKind::script) return export_script(setup);
@@ -238,7 +238,7 @@ int Worker::run_link() {
 
 int Worker::run_training() {
   const fs::path run_dir = request_.run_dir;
-  Place place = take_place();
+  Setup place = set_up();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
@@ -298,7 +298,7 @@ int Worker::run_training() {
                          request_.world_size, threads, layout,  loading,      recompute};
     emit_start(describe(run, options.monitor), emit_);
   }
-  go_on(loop, session, experiment);
+  resume_or_start(loop, session, experiment);
   const events::Finished finished =
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
@@ -309,7 +309,7 @@ int Worker::run_training() {
   return exit_code_for(finished);
 }
 
-void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
+void Worker::resume_or_start(train::TrainLoop& loop, const train::Session& session,
                    const spec::Experiment& experiment) {
   const spec::Task task = spec::read_task(request_.run_dir);
   if (task.resume.empty()) return write_split(request_, experiment);

@@ -39,8 +39,8 @@ class Names {
     take_prefix();
     original_ = names_;
     for (std::string& name : names_) map(name);
-    complain_of_unused();
-    complain_of_doubles();
+    check_unused();
+    check_duplicates();
     return std::move(names_);
   }
 
@@ -88,7 +88,7 @@ class Names {
     }
   }
 
-  void complain_of_unused() const {
+  void check_unused() const {
     for (const auto& [from, to] : options_.key_map) {
       if (used_.contains(from)) continue;
       const auto near = nearest(from, original_);
@@ -100,7 +100,7 @@ class Names {
     }
   }
 
-  void complain_of_doubles() const {
+  void check_duplicates() const {
     std::set<std::string_view> seen;
     for (const std::string& name : names_) {
       ENSURE(config, name.empty() || seen.insert(name).second,
@@ -133,7 +133,7 @@ class Matcher {
       if (!names_[i].empty() && !names_[i].ends_with(kBatchCount))
         unexpected_.push_back(file_[i].name);
     }
-    complain();
+    check_fit();
     return std::move(out_);
   }
 
@@ -210,7 +210,7 @@ class Matcher {
     return std::nullopt;
   }
 
-  void complain() {
+  void check_fit() {
     for (const auto& [what, count] : converted_)
       out_.notes.push_back(fmt::format("{} converted from {}", count, what));
     std::vector<std::string> problems;

@@ -79,7 +79,7 @@ TEST_CASE("a flipped bit of a checkpoint is never missed") {
   CHECK(complaint(file) == "accepted");
 }
 
-TEST_CASE("a file that is checked in pieces is judged as one that is read whole") {
+TEST_CASE("checking a file in pieces finds the same damage as reading it at once") {
   const std::string large = random_text(5 << 20, 13);  // several read buffers and a part of one
   const TempFolder folder;
   const auto path = folder / "x.part";
@@ -110,7 +110,7 @@ TEST_CASE("a file that is checked in pieces is judged as one that is read whole"
   CHECK(accepted == 0);
 }
 
-TEST_CASE("a checkpoint cut off anywhere is told by its length") {
+TEST_CASE("a truncated checkpoint is detected by its length") {
   const std::string& file = sound();
   int silent = 0;
   for (std::size_t size = 0; size < file.size(); ++size)
@@ -121,13 +121,13 @@ TEST_CASE("a checkpoint cut off anywhere is told by its length") {
   CHECK(complaint(file.substr(0, 65'535)) == "x.part: is truncated: 65,535 of 65,536 bytes");
 }
 
-TEST_CASE("what is appended to a checkpoint is told") {
+TEST_CASE("bytes appended to a checkpoint are reported") {
   CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes after its end at 65,536");
   CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes behind"));
-  CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes behind its end"));
+  CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes after its end"));
 }
 
-TEST_CASE("a page of a checkpoint that is zero or another's is told") {
+TEST_CASE("a page that is zero or from another checkpoint is reported") {
   int silent = 0;
   for (std::size_t to = 0; to < kSize; to += kPage) {
     std::string file = sound();

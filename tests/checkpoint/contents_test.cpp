@@ -69,7 +69,7 @@ TEST_CASE("the contents of a checkpoint are its tensors by group") {
   CHECK(group_of("fc.weight").empty());
 }
 
-TEST_CASE("a file of a checkpoint tells what it holds wherever it lies") {
+TEST_CASE("the contents of a checkpoint file are listed wherever it is") {
   const TempFolder folder;
   const fs::path checkpoint = save(folder.path(), kTensors, averaged(3));
   const Contents whole = contents_of(checkpoint);

@@ -17,7 +17,7 @@ using engine_run::Ended;
 using engine_run::kSmall;
 using engine_run::run_engine;
 
-TEST_CASE("the engine trains from a run folder and tells it in events") {
+TEST_CASE("the engine trains from a run folder and emits events") {
   TempFolder folder;
   const Ended ended = run_engine(folder, kSmall);
   REQUIRE(ended.code == 0);
@@ -85,7 +85,7 @@ TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight 
   CHECK(found == expected);
 }
 
-TEST_CASE("recomputing blocks changes no loss, and auto tells what it has chosen") {
+TEST_CASE("recomputing blocks changes no loss, and auto reports its choice") {
   std::map<std::string, double> losses;
   for (const std::string wish : {"off", "blocks", "auto"}) {
     INFO(wish);
@@ -198,7 +198,7 @@ TEST_CASE("a run folder without a config is a config error") {
   CHECK(run_engine(folder, "").code == 2);
 }
 
-TEST_CASE("a diverging run ends with code 6 and tells its step") {
+TEST_CASE("a diverging run ends with code 6 and reports its step") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");

@@ -23,7 +23,7 @@ TEST_CASE("a run starts from the weights of another, and keeps what is frozen") 
   TempFolder folder;
   const Ended ended = run_engine(folder, kSmall + weights);
   REQUIRE(ended.code == 0);
-  const auto* told = ended.find<events::WeightsSet>();
+  const auto* reported = ended.find<events::WeightsSet>();
   REQUIRE(told != nullptr);
   CHECK(told->format == "safetensors");
   CHECK(told->loaded.size() == 4);
@@ -73,7 +73,7 @@ TEST_CASE("the engine evaluates what it has trained to the same values, and pred
         << spec::dump_task({kind, "val", trained / "checkpoints/last.safetensors"});
     const Ended ended = run_engine(folder, kSmall, 0, spec::name_of(kind));
     REQUIRE(ended.code == 0);
-    const auto* told = ended.find<events::Evaluated>();
+    const auto* reported = ended.find<events::Evaluated>();
     REQUIRE(told != nullptr);
     CHECK(told->samples == 100);
     CHECK(told->outputs == 10);
@@ -98,7 +98,7 @@ TEST_CASE("a prediction without labels writes no targets, and measures nothing")
   std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
   const Ended ended = run_engine(folder, kSmall, 0, "predict");
   REQUIRE(ended.code == 0);
-  const auto* told = ended.find<events::Evaluated>();
+  const auto* reported = ended.find<events::Evaluated>();
   REQUIRE(told != nullptr);
   CHECK_FALSE(told->labeled);
   CHECK(told->outputs == 10);

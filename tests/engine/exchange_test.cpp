@@ -48,7 +48,7 @@ Answer ask(const std::string& wish) {
 
 }  // namespace
 
-TEST_CASE("an exchange with a store that is not there tells its address and its kind") {
+TEST_CASE("an exchange with a missing store reports its address and error kind") {
   // Nothing listens on port 1 of the loopback interface.
   const Answer answer = ask(
       R"({"do": "fetch", "host": "127.0.0.1", "port": 1, "timeout_s": 0.5, "key": "trainctl/a"})");

@@ -112,7 +112,7 @@ TEST_CASE("one bad batch of an accumulated step is seen at its end") {
   CHECK(run.optimizer.steps == 1);
 }
 
-TEST_CASE("weights that are not finite are never judged or written") {
+TEST_CASE("non-finite weights are never evaluated or written") {
   FakeRun run({.samples = 4,
                .batch = 4,
                .val_samples = 8});  // one step: its loss is that of the initial weights

@@ -39,7 +39,7 @@ std::string divergence_of(FakeRun& run) {
 
 }  // namespace
 
-TEST_CASE("a step that is not finite is left out, told, and not counted in the loss") {
+TEST_CASE("a non-finite step is skipped, reported and not counted in the loss") {
   SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();

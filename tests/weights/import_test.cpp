@@ -73,7 +73,7 @@ TEST_CASE("strided, shared and empty tensors are imported row by row") {
   CHECK(refusal(folder / "w.safetensors") == "accepted");
 }
 
-TEST_CASE("files are told apart by their first bytes, whatever they are called") {
+TEST_CASE("file formats are detected by the first bytes, not by the name") {
   const TempFolder folder;
   put_text(folder / "empty.pth", "");
   put_text(folder / "text.pth", "<html>not found</html>");

@@ -58,7 +58,7 @@ TEST_CASE("equal names and shapes are copied, in whatever order the file has the
   CHECK(found.redrawn.empty());
 }
 
-TEST_CASE("a last layer for another number of classes is drawn anew, whole") {
+TEST_CASE("a last layer for another number of classes is fully reinitialized") {
   const auto file = with(with(kModel, {"fc.weight", "F32", {1000, 2}}), {"fc.bias", "F32", {1000}});
   const weights::Match found = weights::match(file, kModel, kOptions);
   CHECK(found.redrawn == Names{"fc.weight", "fc.bias"});

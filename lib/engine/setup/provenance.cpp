@@ -84,7 +84,7 @@ std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Ma
   return join(changes, ", ");
 }
 
-std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {
+std::string why_not_bitwise(const checkpoint::Manifest& saved, const ResumeContext& now) {
   std::vector<std::string> differences;
   const auto compare = [&](const char* called, const std::string& before,
                            const std::string& after) {

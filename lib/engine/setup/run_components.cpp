@@ -54,35 +54,35 @@ data::Progress logged(const char* split) {
 
 /// Loads the weights from the file itself, or from the supervisor's converted copy.
 void load_weights(const StageSetup& setup, const spec::Weights& asked, const stage::Model& model,
-                  events::WeightsSet& told) {
+                  events::WeightsSet& report) {
   const std::filesystem::path imported = setup.run_dir / weights::kImportedName;
   const bool was_imported = std::filesystem::exists(imported);
-  told.path = asked.path.string();
-  told.format = was_imported ? "torch" : "safetensors";
+  report.path = asked.path.string();
+  report.format = was_imported ? "torch" : "safetensors";
   const std::filesystem::path& file = was_imported ? imported : asked.path;
   if (was_imported) {
     const safetensors::File header(file);
     const auto notes = header.metadata().find(weights::kNotesKey);
     if (notes != header.metadata().end() && !notes->second.empty())
-      told.notes = split(notes->second, '\n');
+      report.notes = split(notes->second, '\n');
   }
   train::load_weights(model, file,
                       {.strict = asked.strict,
                        .renaming = {.prefix = asked.prefix, .key_map = asked.key_map},
                        .last_layer = {},
                        .outputs = setup.model.outputs},
-                      told);
+                      report);
 }
 
 std::optional<events::WeightsSet> start_model(const StageSetup& setup, const stage::Model& model) {
   if (!setup.experiment.weights && setup.experiment.freeze.empty()) return std::nullopt;
-  events::WeightsSet told;
+  events::WeightsSet report;
   if (const auto& asked = setup.experiment.weights) {
     in_context("weights: " + printable(asked->path.string()),
-               [&] { load_weights(setup, *asked, model, told); });
+               [&] { load_weights(setup, *asked, model, report); });
   }
-  told.frozen = train::freeze(model, setup.experiment.freeze);
-  return told;
+  report.frozen = train::freeze(model, setup.experiment.freeze);
+  return report;
 }
 
 /// Builds the optimizer; with zero1 for this rank's share of the parameters.

@@ -109,7 +109,7 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
 
 /// Returns the name of a weight that becomes non-finite in one step of the experiment's optimizer,
 /// starting without state; empty if none does, or if no such step would run.
-std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
+std::string non_finite_weight_after_step(const TaskSetup& setup, const Subject& subject,
                            const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};
   const stage::OptimizerContext trained{train::trained_parameters(*subject.model)};
@@ -131,20 +131,20 @@ std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
 
 events::Replayed described(const Numerics& numerics) {
   const StepRecord& record = numerics.record;
-  events::Replayed told;
-  told.rank = static_cast<int>(record.rank);
-  told.epoch = record.epoch;
-  told.global_step = record.global_step;
-  told.batch = record.batch;
-  told.rows = record.rows;
-  told.cause = record.cause;
-  told.recorded_loss = record.loss;
-  told.recorded_first = record.first;
+  events::Replayed event;
+  event.rank = static_cast<int>(record.rank);
+  event.epoch = record.epoch;
+  event.global_step = record.global_step;
+  event.batch = record.batch;
+  event.rows = record.rows;
+  event.cause = record.cause;
+  event.recorded_loss = record.loss;
+  event.recorded_first = record.first;
   if (!record.weights_before)
-    told.notes.emplace_back("the weights were saved after the optimizer step, perhaps after later steps");
+    event.notes.emplace_back("the weights were saved after the optimizer step, perhaps after later steps");
   if (record.world_size > 1 || record.accumulate > 1)
-    told.notes.emplace_back("only one batch of one rank is repeated, not the whole step");
-  return told;
+    event.notes.emplace_back("only one batch of one rank is repeated, not the whole step");
+  return event;
 }
 
 }  // namespace
@@ -160,10 +160,10 @@ int replay(const TaskSetup& setup) {
   at::set_num_threads(
       threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));
   const Subject subject = build_subject(setup, numerics);
-  events::Replayed told = described(numerics);
-  told.drawn = subject.drawn;
-  told.why_not = what_differs(setup, record);
-  set_random(setup, numerics, told.notes);
+  events::Replayed event = described(numerics);
+  event.drawn = subject.drawn;
+  event.why_not = what_differs(setup, record);
+  set_random(setup, numerics, event.notes);
 
   const device::DeviceBatch batch = device::with_tensors(
       numerics.batch, [&](const at::Tensor& tensor) { return tensor.to(setup.device); });
@@ -173,15 +173,15 @@ int replay(const TaskSetup& setup) {
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
   const train::RepeatedStep step = train::repeat_step({*subject.model, *subject.loss}, batch,
                                                       {forward, scales ? record.loss_scale : 1});
-  told.loss = step.loss.item<double>();
-  told.first = step.first;
-  told.bitwise = record.repeated && train::digests_of(step) == record.digests;
-  told.layers = step.layers;
-  told.tensors = train::summaries_of(*subject.model, batch, step);
+  event.loss = step.loss.item<double>();
+  event.first = step.first;
+  event.bitwise = record.repeated && train::digests_of(step) == record.digests;
+  event.layers = step.layers;
+  event.tensors = train::summaries_of(*subject.model, batch, step);
   numerics.row_losses = step.row_losses;
-  told.bad_rows = train::bad_rows(numerics);
-  told.spoilt = spoilt_by_step(setup, subject, step);
-  setup.emit(told);
+  event.bad_rows = train::bad_rows(numerics);
+  event.spoilt = non_finite_weight_after_step(setup, subject, step);
+  setup.emit(event);
   setup.emit(events::Finished{.global_step = record.global_step, .stop_reason = "replayed"});
   return 0;
 }

@@ -154,15 +154,15 @@ device::DeviceBatch copy_of(const device::DeviceBatch& batch) {
 }
 
 /// Sets the generators to `states` while it lives, then restores them.
-class AtRandomStates {
+class RngStateGuard {
  public:
-  AtRandomStates(at::Device device, const std::vector<stage::NamedTensor>& states)
+  RngStateGuard(at::Device device, const std::vector<stage::NamedTensor>& states)
       : device_(device), now_(random_states(device)) {
     if (!states.empty()) set_random_states(device, states);
   }
-  ~AtRandomStates() { set_random_states(device_, now_); }
-  AtRandomStates(const AtRandomStates&) = delete;
-  AtRandomStates& operator=(const AtRandomStates&) = delete;
+  ~RngStateGuard() { set_random_states(device_, now_); }
+  RngStateGuard(const RngStateGuard&) = delete;
+  RngStateGuard& operator=(const RngStateGuard&) = delete;
 
  private:
   at::Device device_;
@@ -287,7 +287,7 @@ void NumericsDump::repeat(Numerics& numerics) {
   }
   RepeatedStep step;
   {
-    const AtRandomStates random(options_.device, numerics.random);
+    const RngStateGuard random(options_.device, numerics.random);
     step = repeat_step({session_.model, session_.loss}, numerics.batch,
                        {options_.forward, record.loss_scale});
   }
@@ -356,7 +356,7 @@ void NumericsGuard::check_skipped(const LoopState& state) {
   if (step_.scaler() == nullptr) return;
   const std::int64_t skipped = step_.scaler()->most_skipped_in_a_row();
   if (skipped <= options_.may_skip) return;
-  if (step_.scaler()->stays_out()) fail({"the gradient is not finite", skipped}, state);
+  if (step_.scaler()->stops_after_non_finite()) fail({"the gradient is not finite", skipped}, state);
   fail({fmt::format("the gradients of {} step{} in a row were not finite", skipped,
                     plural(skipped))},
        state);

@@ -99,7 +99,7 @@ void ProfilerObserver::stop() {
   const std::vector<OperatorRow> rows = operator_rows(calls_of(*result));
   write_atomically(folder / "operators.csv", operators_as_csv(rows));
   write_atomically(folder / "operators.txt", operators_as_text(merge_shapes(rows)));
-  const LayerTableHead head{.steps = layers_->steps(), .on_device = device_.is_cuda()};
+  const LayerTableHeader head{.steps = layers_->steps(), .on_device = device_.is_cuda()};
   const std::vector<LayerRow> layers = layers_->finish();
   layers_.reset();
   write_atomically(folder / "layers.csv", layers_as_csv(layers));

@@ -223,9 +223,9 @@ void set_random_states(at::Device device, const std::vector<stage::NamedTensor>&
   }
 }
 
-KeptRandom::KeptRandom(at::Device device) : device_(device) { take(); }
+RngSnapshot::RngSnapshot(at::Device device) : device_(device) { take(); }
 
-void KeptRandom::take() {
+void RngSnapshot::take() {
   with_generator(at::kCPU, [this](at::Generator& generator) {
     auto* cpu = generator.get<at::CPUGeneratorImpl>();
     engine_ = cpu->engine();
@@ -239,7 +239,7 @@ void KeptRandom::take() {
   });
 }
 
-std::vector<stage::NamedTensor> KeptRandom::states() const {
+std::vector<stage::NamedTensor> RngSnapshot::states() const {
   const std::vector<stage::NamedTensor> now = random_states(device_);
   with_generator(at::kCPU, [this](at::Generator& generator) {
     auto* cpu = generator.get<at::CPUGeneratorImpl>();

@@ -27,8 +27,8 @@ std::string reason_of(const std::exception& error) {
 }  // namespace
 
 CapturedStep::CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer,
-                           EventSink tell, Refused refused)
-    : graph_(std::move(graph)), timer_(timer), tell_(std::move(tell)), refused_(refused) {}
+                           EventSink emit, OnCaptureFailure on_failure)
+    : graph_(std::move(graph)), timer_(timer), emit_(std::move(emit)), on_failure_(on_failure) {}
 
 CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   const auto place = [](const at::Tensor& tensor) {
@@ -37,28 +37,28 @@ CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   return {place(batch.inputs), place(batch.targets), place(batch.targets_b), place(batch.lambda)};
 }
 
-CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
-  const auto take_as_it_is = [&step] {
+CapturedStep::Execution CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
+  const auto run_eagerly = [&step] {
     step();
-    return Taken::as_it_is;
+    return Execution::eager;
   };
-  if (!graph_) return take_as_it_is();
+  if (!graph_) return run_eagerly();
   if (warm_ups_ < kWarmUps) {
     ++warm_ups_;
     graph_->warm_up(step);
-    return Taken::as_it_is;
+    return Execution::eager;
   }
   const bool is_new = !recorded_.has_value();
   if (is_new) {
-    if (!record(step)) return take_as_it_is();
+    if (!record(step)) return run_eagerly();
     recorded_ = places_of(batch);
   }
-  if (*recorded_ != places_of(batch)) return take_as_it_is();
+  if (*recorded_ != places_of(batch)) return run_eagerly();
   timer_.enter(Part::forward);  // one launch, which cannot be divided into parts
   graph_->replay();
   timer_.enter(Part::other);
   timer_.end_step();
-  return is_new ? Taken::as_it_is : Taken::repeated;  // the capture ran the host code
+  return is_new ? Execution::eager : Execution::replayed;  // the capture ran the host code
 }
 
 bool CapturedStep::record(const Step& step) {
@@ -69,8 +69,8 @@ bool CapturedStep::record(const Step& step) {
   } catch (const std::exception& error) {
     graph_.reset();
     const std::string reason = "a step could not be captured: " + reason_of(error);
-    if (refused_ == Refused::ends_run) refuse(reason);
-    tell_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
+    if (on_failure_ == OnCaptureFailure::fail) refuse(reason);
+    emit_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
     return false;
   }
 }
@@ -108,10 +108,10 @@ std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const O
   const auto obstacle = capture_obstacle(session, options);
   if (insists && obstacle) refuse(*obstacle);
   if (!obstacle) {
-    using Refused = CapturedStep::Refused;
+    using OnCaptureFailure = CapturedStep::OnCaptureFailure;
     return std::make_unique<CapturedStep>(device::make_step_graph(options.device), timer,
                                           session.emit,
-                                          insists ? Refused::ends_run : Refused::is_told);
+                                          insists ? OnCaptureFailure::fail : OnCaptureFailure::warn);
   }
   if (options.device.is_cuda() && session.communicator.place().rank == 0)
     session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});

@@ -104,7 +104,7 @@ TEST_CASE("the tensors of a step are counted to the byte") {
   CHECK_FALSE(cost.backward_s.has_value());
 }
 
-TEST_CASE("a probe tells the backward pass as a part of the step") {
+TEST_CASE("a probe reports the share of the backward pass in the step") {
   const Outcome outcome = measure(kSmall, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
   REQUIRE(outcome.measured->step_s.has_value());

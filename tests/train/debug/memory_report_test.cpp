@@ -55,7 +55,7 @@ TEST_CASE("the batch that would fit is linear in what is beyond the start") {
   CHECK(train::fitting_batch(use) == 0);
 }
 
-TEST_CASE("the report tells phase, step, batch, sizes and what to write") {
+TEST_CASE("the report has phase, step, batch, sizes and a hint") {
   const std::string text = train::memory_report({.cause = kOnCpu,
                                                  .phase = "train",
                                                  .step = 7,

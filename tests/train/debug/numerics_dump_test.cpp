@@ -82,7 +82,7 @@ train::RepeatedStep repeat(FakeModel& model, FakeLoss& loss, const Numerics& num
 
 }  // namespace
 
-TEST_CASE("a summary counts what is not finite and tells the range of the rest") {
+TEST_CASE("a summary counts non-finite values and has the range of the rest") {
   const float inf = std::numeric_limits<float>::infinity();
   const auto summary =
       train::summary_of("x", torch::tensor({{1.0F, inf, -3.0F}, {std::nanf(""), -inf, 5.0F}}));
@@ -107,10 +107,10 @@ TEST_CASE("tensors with values that are not finite stand first") {
   CHECK(ordered[1].name == "good");
 }
 
-TEST_CASE("the state of the random numbers before a batch is told without moving them") {
+TEST_CASE("the RNG state before a batch is read without changing it") {
   at::manual_seed(5);
   (void)torch::randn({3});  // leaves half of a pair of normal draws
-  train::KeptRandom kept(at::kCPU);
+  train::RngSnapshot kept(at::kCPU);
   const auto expected = train::random_states(at::kCPU);
   const at::Tensor first = torch::rand({4});
   const auto now = train::random_states(at::kCPU);
@@ -212,7 +212,7 @@ TEST_CASE("a repeated step leaves weights, buffers and gradients as they were") 
   CHECK_FALSE(model.weight.grad().defined());
 }
 
-TEST_CASE("weights that a step has spoilt are told without a batch") {
+TEST_CASE("weights that a step made non-finite are reported without a batch") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 8});
   run.scheduler.rate = std::numeric_limits<double>::infinity();
   CHECK_THROWS_AS(run.run(), Error);
