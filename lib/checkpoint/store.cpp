@@ -245,7 +245,7 @@ void Store::prune(std::span<const std::string> keep) {
     });
   }
   if (failed) throw Error(ErrorKind::resource, *failed);
-  ENSURE(checkpoint, quarantined.empty(), "{}", on_quarantine);
+  ENSURE(checkpoint, quarantined.empty(), "{}", quarantined);
 }
 
 }  // namespace trainctl::checkpoint

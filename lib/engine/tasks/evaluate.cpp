@@ -247,13 +247,13 @@ int Worker::run_evaluation() {
 train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, const Setup& place,
                                               std::int64_t batches) {
   constexpr double kProgressEvery_s = 0.2;
-  using train::Agreement;
+  using train::StopConsensus;
   const auto cadence =
-      place.device.is_cpu() ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
-  const auto agreement = std::make_shared<Agreement>(
+      place.device.is_cpu() ? StopConsensus::Cadence::by_time : StopConsensus::Cadence::sync_points;
+  const auto consensus = std::make_shared<StopConsensus>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
   const std::int64_t settle_every = place.experiment.trainer.log_every_n_steps;
-  return [this, agreement, batches, settle_every, reported_at = 0.0](std::int64_t batch) mutable {
+  return [this, consensus, batches, settle_every, reported_at = 0.0](std::int64_t batch) mutable {
     const double now = steady_clock().now();
     global_step_ = batch + 1;
     enter(events::Phase::validate);
@@ -265,8 +265,8 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
                              .global_step = global_step_});
     }
     const bool settles = global_step_ % settle_every == 0;
-    const auto at = settles ? Agreement::At::meeting_point : Agreement::At::step;
-    return agreement->after_step(at, now) != train::Stop::signal;
+    const auto at = settles ? StopConsensus::At::sync_point : StopConsensus::At::step;
+    return consensus->after_step(at, now) != train::Stop::signal;
   };
 }
 

@@ -70,9 +70,9 @@ TEST_CASE("the best weights and the stopper's are known after a resume") {
     BestWeightsRun first;
     first.epochs(0, before);
     BestWeightsRun resumed;
-    hand_over_values(first.keeper, resumed.keeper);
-    hand_over_state(first.keeper, resumed.keeper);
-    CHECK(remember(resumed.keeper) == remember(first.keeper));
+    hand_over_values(first.best_weights, resumed.best_weights);
+    hand_over_state(first.best_weights, resumed.best_weights);
+    CHECK(remember(resumed.best_weights) == remember(first.best_weights));
     resumed.epochs(before, 5);
     resumed.best_weights.save_new_best(OnFailure::end);
     CHECK(resumed.best_file() == whole.best_file());
@@ -91,10 +91,10 @@ TEST_CASE("a best that was being written when the state was taken is written aft
   BestWeightsRun resumed;
   for (BestWeightsRun* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
   first.epochs(0, 2);
-  hand_over_values(first.keeper, resumed.keeper);
-  hand_over_state(first.keeper, resumed.keeper);
+  hand_over_values(first.best_weights, resumed.best_weights);
+  hand_over_state(first.best_weights, resumed.best_weights);
   for (BestWeightsRun* one : {&first, &resumed}) one->best_weights.observe({2, 4, 4, 12}, 7, {});
-  CHECK(remember(resumed.keeper) == remember(first.keeper));
+  CHECK(remember(resumed.best_weights) == remember(first.best_weights));
   CHECK(resumed.best_file() == first.best_file());
 }
 
@@ -103,8 +103,8 @@ TEST_CASE("the best weights and the stopper's are restored where they differ") {
   first.epochs(0, 4);
   CHECK(first.best_weights.state().size() == 6);
   BestWeightsRun resumed;
-  hand_over_values(first.keeper, resumed.keeper);
-  hand_over_state(first.keeper, resumed.keeper);
+  hand_over_values(first.best_weights, resumed.best_weights);
+  hand_over_state(first.best_weights, resumed.best_weights);
   set_weights(resumed.run.model, 77);
   resumed.best_weights.restore_best();
   CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
@@ -170,8 +170,8 @@ TEST_CASE("the best value of another monitor or mode is dropped with a warning")
     } else {
       resumed.options.monitor = "val/accuracy";
     }
-    hand_over_values(first.keeper, resumed.keeper);
-    hand_over_state(first.keeper, resumed.keeper);
+    hand_over_values(first.best_weights, resumed.best_weights);
+    hand_over_state(first.best_weights, resumed.best_weights);
     const auto warnings = resumed.run.all<events::Warning>();
     REQUIRE(warnings.size() == 1);
     CHECK_THAT(warnings[0].message, Contains("train/loss (min)"));
