@@ -224,8 +224,7 @@ Prefix read_prefix(std::span<const std::byte> head, std::uint64_t real_bytes) {
                       static_cast<std::uint32_t>(number(12, 4)), number(16, 8), number(24, 8)};
   ENSURE(checkpoint, prefix.version <= kVersion, "was written by a newer trainctl (format {})",
          prefix.version);
-  ENSURE(checkpoint, prefix.version == kVersion, "has the unknown format {}",
-         prefix.version);
+  ENSURE(checkpoint, prefix.version == kVersion, "has the unknown format {}", prefix.version);
   ENSURE(checkpoint, real_bytes >= prefix.file_bytes, "is truncated: {} of {} bytes",
          grouped(real_bytes), grouped(prefix.file_bytes));
   ENSURE(checkpoint, real_bytes <= prefix.file_bytes, "has {} bytes after its end at {}",

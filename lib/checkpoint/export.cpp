@@ -44,7 +44,8 @@ const char* name_of(Weights weights) {
 
 std::string lacks(Weights weights) {
   if (weights == Weights::ema) return "no averaged weights: trainer.ema and trainer.swa were off";
-  if (weights == Weights::best) return "no best weights: the current weights are the best, or best weights were not kept";
+  if (weights == Weights::best)
+    return "no best weights: the current weights are the best, or best weights were not kept";
   return "no weights";
 }
 

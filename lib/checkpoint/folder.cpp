@@ -64,8 +64,9 @@ fs::path move_aside(const fs::path& checkpoint) {
   return free;
 }
 
-void quarantine_and_report(const fs::path& checkpoint, const std::string& why,
-                   const std::function<void(const fs::path& moved, const std::string& why)>& on_quarantine) {
+void quarantine_and_report(
+    const fs::path& checkpoint, const std::string& why,
+    const std::function<void(const fs::path& moved, const std::string& why)>& on_quarantine) {
   fs::path moved = checkpoint;
   std::string addition;
   try {

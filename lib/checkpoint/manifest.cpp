@@ -183,8 +183,8 @@ void check(const Manifest& manifest) {
          "got {} parts for a world size of {}", manifest.parts.size(), manifest.world_size);
   for (int rank = 0; rank < manifest.world_size; ++rank) {
     const std::string& file = manifest.parts[static_cast<std::size_t>(rank)].file;
-    ENSURE(checkpoint, file == part_name(rank), "the part of rank {} is named '{}', expected '{}'", rank,
-           printable(file), part_name(rank));
+    ENSURE(checkpoint, file == part_name(rank), "the part of rank {} is named '{}', expected '{}'",
+           rank, printable(file), part_name(rank));
   }
   check_shared(manifest.shared);
 }

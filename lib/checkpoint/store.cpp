@@ -71,8 +71,7 @@ void Store::clear_place(const fs::path& checkpoint) {
     return;
   }
   ENSURE(checkpoint, damage(checkpoint).has_value(),
-         "cannot save {}: a valid checkpoint exists there",
-         printable(checkpoint.string()));
+         "cannot save {}: a valid checkpoint exists there", printable(checkpoint.string()));
   move_aside(checkpoint);
 }
 
@@ -101,7 +100,8 @@ void Store::abandon(const fs::path& checkpoint) {
 void Store::point(Link link, const fs::path& checkpoint) {
   const std::string name = checkpoint.filename().string();
   ENSURE(checkpoint, parse_folder_name(name) && is_committed(folder_ / name),
-         "{} is not a checkpoint in {}", printable(checkpoint.string()), printable(folder_.string()));
+         "{} is not a checkpoint in {}", printable(checkpoint.string()),
+         printable(folder_.string()));
   const fs::path target = folder_ / name_of(link);
   const fs::path temporary = folder_ / fmt::format("{}{}", temporary_prefix(link), ::getpid());
   ::unlink(temporary.c_str());
@@ -240,8 +240,9 @@ void Store::prune(std::span<const std::string> keep) {
   std::string quarantined;
   for (const auto& [path, damage] : surplus.damaged) {
     quarantine_and_report(path, damage, [&](const fs::path& moved, const std::string& why) {
-      quarantined += fmt::format("{}{} is damaged and was renamed to {}: {}", quarantined.empty() ? "" : "; ",
-                          path.filename().string(), moved.filename().string(), why);
+      quarantined +=
+          fmt::format("{}{} is damaged and was renamed to {}: {}", quarantined.empty() ? "" : "; ",
+                      path.filename().string(), moved.filename().string(), why);
     });
   }
   if (failed) throw Error(ErrorKind::resource, *failed);

@@ -44,8 +44,8 @@ std::uint64_t readable_bytes(const fs::path& path) {
 
 void expect_bytes(const fs::path& path, std::uint64_t committed) {
   const std::uint64_t bytes = readable_bytes(path);
-  ENSURE(checkpoint, bytes == committed, "{} has {} bytes, expected {}",
-         printable(path.string()), bytes, committed);
+  ENSURE(checkpoint, bytes == committed, "{} has {} bytes, expected {}", printable(path.string()),
+         bytes, committed);
 }
 
 auto shared_files(const Manifest& manifest) {
@@ -105,8 +105,8 @@ void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& 
   expect_bytes(path, shared.bytes);
   const std::uint32_t found = checksum_of_file(path);
   ENSURE(checkpoint, found == shared.checksum,
-         "{} is damaged: its CRC-32C is {:08x}, expected {:08x}", printable(path.string()),
-         found, shared.checksum);
+         "{} is damaged: its CRC-32C is {:08x}, expected {:08x}", printable(path.string()), found,
+         shared.checksum);
 }
 
 Manifest verify(const fs::path& checkpoint) {

@@ -78,7 +78,7 @@ int exchange(const TrainctlEngineRequest& request) {
 /// Reports in two ways: the error file in case the pipe is closed, the event in case the disk is
 /// full. A failure of either must not hide the original error.
 void report(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
-          const train::EventSink& emit) {
+            const train::EventSink& emit) {
   failed.kind = error.exit_code();
   failed.message = error.what();
   try {
@@ -121,7 +121,7 @@ int run(const TrainctlEngineRequest& request) {
   } catch (...) {
     const Error error = as_error(std::current_exception());
     report(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank},
-         emit);
+           emit);
     return error.exit_code();
   }
 }

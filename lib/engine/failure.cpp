@@ -17,7 +17,8 @@ std::string cause_of(const std::exception& error) {
 Error as_error(const std::exception_ptr& thrown) {
   if (const auto refusal = refused_memory(thrown)) {
     return {ErrorKind::resource,
-            fmt::format("out of memory: {}\nhint: lower loader.batch_size or use a smaller model", *refusal)};
+            fmt::format("out of memory: {}\nhint: lower loader.batch_size or use a smaller model",
+                        *refusal)};
   }
   try {
     std::rethrow_exception(thrown);

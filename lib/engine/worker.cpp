@@ -59,10 +59,11 @@ events::Hello hello(int rank, at::Device device) {
 void check_allocator(spec::Allocator asked) {
   const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
   const std::string loaded = loaded_allocator();
-  ENSURE(resource, asked == spec::Allocator::system || loaded == name,
-         "trainer.allocator is {}, but {} is loaded\nhint: read the start of this rank's log, or set "
-         "trainer.allocator=system",
-         name, loaded);
+  ENSURE(
+      resource, asked == spec::Allocator::system || loaded == name,
+      "trainer.allocator is {}, but {} is loaded\nhint: read the start of this rank's log, or set "
+      "trainer.allocator=system",
+      name, loaded);
 }
 
 void set_up_libtorch(const spec::Trainer& trainer) {
@@ -151,10 +152,11 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
   emit(started);
   if (!(started.num_threads_taken > 0)) return;
   emit(events::Warning{
-      fmt::format("trainer.num_threads: auto chose {} while other processes used {:.0f} % of the "
-                  "cores in the last of three probes; trainer.num_threads=N sets the number, and the "
-                  "verdict of a run of one process compares it again",
-                  started.num_threads, 100 * started.num_threads_taken),
+      fmt::format(
+          "trainer.num_threads: auto chose {} while other processes used {:.0f} % of the "
+          "cores in the last of three probes; trainer.num_threads=N sets the number, and the "
+          "verdict of a run of one process compares it again",
+          started.num_threads, 100 * started.num_threads_taken),
       ""});
 }
 
@@ -310,7 +312,7 @@ int Worker::run_training() {
 }
 
 void Worker::resume_or_start(train::TrainLoop& loop, const train::Session& session,
-                   const spec::Experiment& experiment) {
+                             const spec::Experiment& experiment) {
   const spec::Task task = spec::read_task(request_.run_dir);
   if (task.resume.empty()) return write_split(request_, experiment);
   using train::PartialEpoch;

@@ -45,7 +45,7 @@ class Worker {
   [[nodiscard]] bool interrupted() const;
   /// If the task names a checkpoint, resumes from it and reports that.
   void resume_or_start(train::TrainLoop& loop, const train::Session& session,
-             const spec::Experiment& experiment);
+                       const spec::Experiment& experiment);
   void enter(events::Phase phase);
   /// A training loop with the values for the report of its failure.
   struct Training {

@@ -213,8 +213,7 @@ void check_sha256(const fs::path& file, const std::string& expected) {
     read_parts(file, ~std::uint64_t{0}, [&](std::string_view part) { stream.add(part); });
     const std::string found = to_hex(stream.finish());
     ENSURE(checkpoint, found == expected,
-           "its SHA-256 is {}, expected {}: it is another file, or damaged", found,
-           expected);
+           "its SHA-256 is {}, expected {}: it is another file, or damaged", found, expected);
   });
 }
 

@@ -73,9 +73,10 @@ class Names {
       name = meant ? name.substr(options_.prefix.size()) : std::string();
     }
     if (found) return;
-    throw Error(ErrorKind::config,
-                fmt::format("{} is '{}', but no name in the file starts with it; names in the file: {}",
-                            options_.prefix_option, printable(options_.prefix), shortened(before)));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{} is '{}', but no name in the file starts with it; names in the file: {}",
+                    options_.prefix_option, printable(options_.prefix), shortened(before)));
   }
 
   void map(std::string& name) {
@@ -92,11 +93,11 @@ class Names {
     for (const auto& [from, to] : options_.key_map) {
       if (used_.contains(from)) continue;
       const auto near = nearest(from, original_);
-      throw Error(ErrorKind::config,
-                  fmt::format("{}: the file has no tensor '{}'{}",
-                              options_.key_map_option, printable(from),
-                              near ? fmt::format("\nhint: use '{}'", printable(*near))
-                                   : "; it has " + shortened(original_)));
+      throw Error(
+          ErrorKind::config,
+          fmt::format("{}: the file has no tensor '{}'{}", options_.key_map_option, printable(from),
+                      near ? fmt::format("\nhint: use '{}'", printable(*near))
+                           : "; it has " + shortened(original_)));
     }
   }
 
@@ -237,9 +238,9 @@ class Matcher {
     if (!unfit_.empty())
       return ". Only the last layer may differ, and only in its number of outputs: build the model "
              "that the file was saved from";
-    return options_.strict
-               ? "\nhint: load matching tensors only (weights.strict: false), or rename (weights.key_map)"
-               : "\nhint: rename the tensors with weights.prefix or weights.key_map";
+    return options_.strict ? "\nhint: load matching tensors only (weights.strict: false), or "
+                             "rename (weights.key_map)"
+                           : "\nhint: rename the tensors with weights.prefix or weights.key_map";
   }
 
   static std::vector<std::string> cut(const std::vector<std::string>& all) {

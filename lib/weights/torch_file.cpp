@@ -40,8 +40,8 @@ class Archive {
       return entry.name.ends_with(kPickle) &&
              entry.name.find('/') == entry.name.size() - kPickle.size();
     });
-    ENSURE(checkpoint, pickle != entries_.end(), "it is a ZIP archive, but contains no data.pkl\nhint: {}",
-           kSaveAdvice);
+    ENSURE(checkpoint, pickle != entries_.end(),
+           "it is a ZIP archive, but contains no data.pkl\nhint: {}", kSaveAdvice);
     folder_ = pickle->name.substr(0, pickle->name.size() - kPickle.size() + 1);
     for (const ZipEntry& entry : entries_) by_name_.emplace(entry.name, &entry);
     ENSURE(checkpoint, find("constants.pkl") == nullptr, "it is a TorchScript program\nhint: {}",
@@ -105,25 +105,25 @@ const PickleValue& section_called(const std::string& section, const Pickle& pick
   if (const PickleValue* found = find_section(pickle, root, section)) return *found;
   const std::vector<std::string_view> others =
       keys_of(pickle, root, [&](const PickleValue& value) { return holds_tensor(pickle, value); });
-  throw Error(
-      ErrorKind::checkpoint,
-      fmt::format(
-          "it has no section {} with tensors{}", quoted(std::string_view(section)),
-          others.empty() ? "\nhint: remove the section" : "; sections with tensors: " + listed(others)));
+  throw Error(ErrorKind::checkpoint,
+              fmt::format("it has no section {} with tensors{}", quoted(std::string_view(section)),
+                          others.empty() ? "\nhint: remove the section"
+                                         : "; sections with tensors: " + listed(others)));
 }
 
 /// Returns the dict that contains the tensors: the root object, or a dict one level below.
 const PickleValue& find_state_dict(const Pickle& pickle, const std::string& section,
                                    std::vector<std::string>& notes) {
   const PickleValue& root = pickle[pickle.root];
-  ENSURE(checkpoint, root.kind == PickleKind::dict, "it contains no dict of named tensors\nhint: {}",
-         kSaveAdvice);
+  ENSURE(checkpoint, root.kind == PickleKind::dict,
+         "it contains no dict of named tensors\nhint: {}", kSaveAdvice);
   if (!section.empty()) return section_called(section, pickle, root);
   if (holds_tensor(pickle, root)) return root;
   for (const std::string_view nest : kNests) {
     const PickleValue* value = find_section(pickle, root, nest);
     if (value == nullptr) continue;
-    notes.push_back(fmt::format("section '{}' was used, one of {} keys", nest, root.items.size() / 2));
+    notes.push_back(
+        fmt::format("section '{}' was used, one of {} keys", nest, root.items.size() / 2));
     return *value;
   }
   throw Error(ErrorKind::checkpoint,

@@ -161,10 +161,9 @@ Record read_record(Cursor& cursor) {
 
 ZipEntry locate(const Record& record, Bytes files) {
   ENSURE(checkpoint, (record.flags & 1U) == 0, "it is encrypted");
-  ENSURE(
-      checkpoint, record.method == 0 && record.packed == record.size,
-      "it is compressed, but torch.save does not compress: it is a TorchScript program, or "
-      "was packed by another program");
+  ENSURE(checkpoint, record.method == 0 && record.packed == record.size,
+         "it is compressed, but torch.save does not compress: it is a TorchScript program, or "
+         "was packed by another program");
   Cursor local(files, record.offset);
   ENSURE(checkpoint, local.u32() == kLocalHeader, "it is not at byte {}, where the directory says",
          record.offset);

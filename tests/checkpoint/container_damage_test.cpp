@@ -86,7 +86,7 @@ TEST_CASE("checking a file in pieces finds the same damage as reading it at once
   container::write(path, entries_in(large, (4 << 20) + 77), Json(1));
   const std::string whole = read_file(path, large.size(), ReadFailure::data);
   CHECK(container::check_file(path) == container::File(path).header_checksum());
-  const auto judge = [&](const auto& look) -> std::string {
+  const auto complaint_of = [&](const auto& look) -> std::string {
     try {
       look();
     } catch (const Error& error) {
@@ -103,8 +103,8 @@ TEST_CASE("checking a file in pieces finds the same damage as reading it at once
     byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (draw() % 8)));
     if (i % 10 == 9) file.resize(draw() % file.size());
     write_atomically(path, file);
-    const std::string said = judge([&] { container::check_file(path); });
-    CHECK(said == judge([&] { const container::File read(path); }));
+    const std::string said = complaint_of([&] { container::check_file(path); });
+    CHECK(said == complaint_of([&] { const container::File read(path); }));
     accepted += said == "accepted" ? 1 : 0;
   }
   CHECK(accepted == 0);
@@ -123,7 +123,7 @@ TEST_CASE("a truncated checkpoint is detected by its length") {
 
 TEST_CASE("bytes appended to a checkpoint are reported") {
   CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes after its end at 65,536");
-  CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes behind"));
+  CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes after"));
   CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes after its end"));
 }
 

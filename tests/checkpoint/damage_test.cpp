@@ -69,7 +69,8 @@ void check_fallback(ThreeSaves& three, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("a flipped bit in a part is reported with file and tensor, and the previous save is used") {
+TEST_CASE(
+    "a flipped bit in a part is reported with file and tensor, and the previous save is used") {
   ThreeSaves three;
   const fs::path part = Store::part(three.newest, 1);
   flip_a_bit(part, fs::file_size(part) - 100);
@@ -78,7 +79,8 @@ TEST_CASE("a flipped bit in a part is reported with file and tensor, and the pre
   check_fallback(three, "model/fc.weight");
 }
 
-TEST_CASE("a checkpoint with missing bytes, files or wrong file types is quarantined and reported") {
+TEST_CASE(
+    "a checkpoint with missing bytes, files or wrong file types is quarantined and reported") {
   ThreeSaves three;
   const fs::path part = Store::part(three.newest, 0);
   const fs::path manifest = three.newest / "manifest";
@@ -237,7 +239,8 @@ TEST_CASE("a damaged checkpoint gets a new name if an earlier one has its name")
   CHECK(three.reported.at(0).moved == three.folder / ("corrupt-" + saves::name_of(3) + "-3"));
 }
 
-TEST_CASE("a step is saved again where its checkpoint was damaged, and the damaged one is quarantined") {
+TEST_CASE(
+    "a step is saved again where its checkpoint was damaged, and the damaged one is quarantined") {
   ThreeSaves three;
   fs::remove(Store::part(three.newest, 0));
   CHECK(saves::holds(saves::save(three.store, 3), 3));

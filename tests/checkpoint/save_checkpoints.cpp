@@ -55,8 +55,9 @@ void look(const fs::path& folder) {
     }
   }
   Json reported = Json::array();
-  const auto newest = store.newest_valid(
-      [&](const fs::path& moved, const std::string& why) { reported.push_back(moved.string() + why); });
+  const auto newest = store.newest_valid([&](const fs::path& moved, const std::string& why) {
+    reported.push_back(moved.string() + why);
+  });
   const Json last = step_of(store.pointed(checkpoint::Link::last));
   const Json best = step_of(store.pointed(checkpoint::Link::best));
   say(to_line({{"newest", step_of(newest)},

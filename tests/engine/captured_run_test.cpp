@@ -90,7 +90,7 @@ std::unique_ptr<stage::Model> model_of(const Wanted& wanted) {
 }
 
 TrainingResult train_with(const Wanted& wanted, Steps steps, stage::Model& model,
-                config::Auto<bool> graphs = {}) {
+                          config::Auto<bool> graphs = {}) {
   const stage::Catalog all = stages::builtin_catalog();
   const at::Device gpu(at::kCUDA, 0);
   FakeRun run({.samples = wanted.samples, .batch = 4, .val_samples = 8});

@@ -141,21 +141,21 @@ TEST_CASE("a checkpoint whose position cannot be is refused") {
   after_step(8)(*first);
   first->run();
   const fs::path good = last_of(*first);
-  const auto go_on = [&](const std::function<void(Json&)>& change) {
+  const auto resume_with = [&](const std::function<void(Json&)>& change) {
     const auto run = make({});
     run->resume = altered(good, run->folder.path() / "from", change);
     return error_of(*run);
   };
   for (const std::int64_t rows : {-64, 23}) {
-    const Error error = go_on([rows](Json& values) { values["rows_in_epoch"] = rows; });
+    const Error error = resume_with([rows](Json& values) { values["rows_in_epoch"] = rows; });
     CHECK(error.kind() == ErrorKind::checkpoint);
     CHECK_THAT(error.what(), Contains(std::to_string(rows) + " samples"));
   }
   for (const char* key : {"epoch", "step_in_epoch", "global_step"}) {
     INFO(key);
-    const Error error = go_on([key](Json& values) { values["position"][key] = 3; });
+    const Error error = resume_with([key](Json& values) { values["position"][key] = 3; });
     CHECK(error.kind() == ErrorKind::checkpoint);
-    CHECK_THAT(error.what(), Contains("the manifest tells"));
+    CHECK_THAT(error.what(), Contains("but the manifest has"));
   }
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("a checkpoint of zero1 holds each state once, with its owner, and resu
   }
 }
 
-TEST_CASE("ddp and zero1 go on from one another's checkpoints, on as many ranks or others") {
+TEST_CASE("ddp and zero1 resume from each other's checkpoints, on as many ranks or others") {
   const Plan ddp = zero_plan("adam", Strategy::ddp);
   const Plan zero = zero_plan("adam", Strategy::zero1);
   for (const int world : {3, 2, 1}) {

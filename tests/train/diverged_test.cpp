@@ -16,7 +16,7 @@ namespace {
 struct RisesAtStep3 final : stage::Stopper {
   stage::StopDecision observe(std::int64_t /*epoch*/, double /*monitored*/) override { return {}; }
   stage::StopDecision observe_step(std::int64_t step, double /*loss*/) override {
-    return {.diverged = step == 3, .reason = "the loss rose"};
+    return {.diverged = step == 3, .reason = "the loss increased"};
   }
   [[nodiscard]] std::string monitor() const override { return "val/loss"; }
   [[nodiscard]] bool restore_best() const override { return false; }
@@ -56,9 +56,9 @@ TEST_CASE("a gradient that is not finite ends the run before it reaches a weight
   run.loss.after = [&](const at::Tensor& loss, int call) {
     if (call == 3)
       run.model.weight.register_hook([bad](const at::Tensor& g) {
-        at::Tensor spoilt = g.clone();
-        spoilt.view({-1})[17] = bad;
-        return spoilt;
+        at::Tensor corrupted = g.clone();
+        corrupted.view({-1})[17] = bad;
+        return corrupted;
       });
     return loss;
   };
@@ -93,11 +93,11 @@ TEST_CASE("a gradient whose squares overflow moves the weights by its bound") {
   CHECK(moved.norm().item<double>() == Approx(0.5 * 0.25).epsilon(1e-4));
 }
 
-TEST_CASE("a loss that rose is reported at the step that the supervisor reads") {
+TEST_CASE("an increasing loss is reported at the step that the supervisor reads") {
   FakeRun run;
   run.options.log_every = 1;
   run.real_stopper = std::make_unique<RisesAtStep3>();
-  CHECK_THAT(error_of(run).what(), Contains("the loss rose at step 3 of epoch 1"));
+  CHECK_THAT(error_of(run).what(), Contains("the loss increased at step 3 of epoch 1"));
   CHECK(run.heartbeat.global_step == 3);
 }
 

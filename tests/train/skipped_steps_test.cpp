@@ -108,9 +108,9 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
     return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, but its gradient is not
   };
   const std::string message = divergence_of(run);
-  CHECK_THAT(message, Contains("the gradient is not finite at step 1 of epoch 1, seen after step " +
-                               seen + "; the weights " +
-                               (skips ? "are from before it" : "include it")));
+  CHECK_THAT(message,
+             Contains("the gradient is not finite at step 1 of epoch 1, seen after step " + seen +
+                      "; the weights " + (skips ? "are from before it" : "include it")));
   CHECK(run.model.weight.isfinite().all().item<bool>() == skips);
   CHECK((run.optimizer.steps == 1) == skips);
 }

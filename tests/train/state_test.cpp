@@ -73,7 +73,8 @@ stage::LossValue loss(double value) { return {torch::tensor(static_cast<float>(v
 }  // namespace
 
 TEST_CASE("a scaler with restored state continues identically, including skipped steps") {
-  for (const auto after_non_finite : {GradScaler::AfterNonFinite::continues, GradScaler::AfterNonFinite::stops}) {
+  for (const auto after_non_finite :
+       {GradScaler::AfterNonFinite::continues, GradScaler::AfterNonFinite::stops}) {
     for (const int before : {0, 4, 9, 40}) {
       INFO("after " << before << " steps");
       GradScaler whole(at::kCPU, GradScaler::Scaling::dynamic, after_non_finite);

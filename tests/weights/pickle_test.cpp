@@ -123,7 +123,7 @@ TEST_CASE("a machine that is misled stops") {
   CHECK_THAT(complaint(pickled("\x93")), Contains("opcode 0x93"));
 }
 
-TEST_CASE("a pickle that holds itself, nests deeply or fills its memo is bounded") {
+TEST_CASE("a pickle that holds itself, nests deeply or has many memo entries is bounded") {
   CHECK(complaint(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
         "accepted");
   CHECK(complaint(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");

@@ -174,7 +174,8 @@ train::LayoutChoice choose_on_cpu(const ProbeContext& context) {
 }
 
 train::LayoutChoice choose(const ProbeContext& context) {
-  if (context.before.channels_last) return {*context.before.channels_last, "as when the run started"};
+  if (context.before.channels_last)
+    return {*context.before.channels_last, "as when the run started"};
   if (context.model.kind.inputs != spec::Inputs::images || context.model.input_shape.size() != 3)
     return {false, "the samples are not images"};
   if (context.experiment.model.type == "torchscript")

@@ -114,12 +114,13 @@ void expect_same_division(const spec::Experiment& experiment, const spec::Task& 
   const spec::DataSplit& train = experiment.dataset.train;
   if (task.division.empty() || !train.part || !task.input.empty()) return;
   const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
-  ENSURE(checkpoint, now == task.division,
-         "dataset.split divides other data than in training, so samples of dataset.{} "
-         "may be training samples: the digest of the division is {}, expected {}\nhint: restore the "
-         "old data, put the new samples into dataset.test with separate files, or add "
-         "--accept-data-change",
-         task.split, printable(task.division), now);
+  ENSURE(
+      checkpoint, now == task.division,
+      "dataset.split divides other data than in training, so samples of dataset.{} "
+      "may be training samples: the digest of the division is {}, expected {}\nhint: restore the "
+      "old data, put the new samples into dataset.test with separate files, or add "
+      "--accept-data-change",
+      task.split, printable(task.division), now);
 }
 
 }  // namespace
@@ -253,12 +254,10 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
                                                        events::Heartbeat* heartbeat) {
   using spec::Backend;
   if (request.world_size == 1) return dist::make_single();
-  ENSURE(
-      config, options.backend != Backend::nccl || device.is_cuda(),
-      "distributed.backend=nccl requires GPUs, but this run is on CPUs\nhint: use gloo or auto");
-  ENSURE(
-      config, options.backend != Backend::gloo || device.is_cpu(),
-      "distributed.backend=gloo requires CPUs, but this run is on GPUs\nhint: use nccl or auto");
+  ENSURE(config, options.backend != Backend::nccl || device.is_cuda(),
+         "distributed.backend=nccl requires GPUs, but this run is on CPUs\nhint: use gloo or auto");
+  ENSURE(config, options.backend != Backend::gloo || device.is_cpu(),
+         "distributed.backend=gloo requires CPUs, but this run is on GPUs\nhint: use nccl or auto");
   dist::GroupOptions group;
   group.place = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);

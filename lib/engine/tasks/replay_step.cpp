@@ -110,7 +110,7 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
 /// Returns the name of a weight that becomes non-finite in one step of the experiment's optimizer,
 /// starting without state; empty if none does, or if no such step would run.
 std::string non_finite_weight_after_step(const TaskSetup& setup, const Subject& subject,
-                           const train::RepeatedStep& step) {
+                                         const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};
   const stage::OptimizerContext trained{train::trained_parameters(*subject.model)};
   std::vector<at::Tensor> gradients;
@@ -141,7 +141,8 @@ events::Replayed described(const Numerics& numerics) {
   event.recorded_loss = record.loss;
   event.recorded_first = record.first;
   if (!record.weights_before)
-    event.notes.emplace_back("the weights were saved after the optimizer step, perhaps after later steps");
+    event.notes.emplace_back(
+        "the weights were saved after the optimizer step, perhaps after later steps");
   if (record.world_size > 1 || record.accumulate > 1)
     event.notes.emplace_back("only one batch of one rank is repeated, not the whole step");
   return event;

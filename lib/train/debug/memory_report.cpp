@@ -27,9 +27,9 @@ std::string size_text(double mib) {
 std::string largest_text(const std::vector<LayerOutput>& outputs) {
   std::string text;
   for (const LayerOutput& output : outputs) {
-    text += fmt::format(
-        "{} {} {} {} {}, {}", text.empty() ? "; the largest activations:" : ";",
-        output.where, output.op, shape_text(output.shape), output.dtype, size_text(output.mib));
+    text += fmt::format("{} {} {} {} {}, {}", text.empty() ? "; the largest activations:" : ";",
+                        output.where, output.op, shape_text(output.shape), output.dtype,
+                        size_text(output.mib));
   }
   return text;
 }
@@ -86,7 +86,8 @@ std::string memory_report(const MemoryUse& use) {
   const std::int64_t rows = fitting_batch(use);
   if (rows > 0) {
     text += fmt::format(
-        "; about {} rows would fit\nhint: set loader.batch_size={} with trainer.accumulate_grad_batches={} "
+        "; about {} rows would fit\nhint: set loader.batch_size={} with "
+        "trainer.accumulate_grad_batches={} "
         "(steps of at least as many rows)",
         rows, rows, use.accumulate * ((use.batch + rows - 1) / rows));
   } else {

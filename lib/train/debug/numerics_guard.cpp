@@ -75,8 +75,7 @@ std::string caveats(const StepRecord& record, const Missing& missing) {
   std::string text;
   if (!record.weights_before)
     text += "The weights were saved after the optimizer step, perhaps after later steps.\n";
-  if (!record.random_kept)
-    text += "The RNG state is not that of the step: dropout may differ.\n";
+  if (!record.random_kept) text += "The RNG state is not that of the step: dropout may differ.\n";
   if (!missing.unwritten.empty())
     text +=
         fmt::format("There is no file to repeat the step from: {}\n", printable(missing.unwritten));
@@ -304,8 +303,8 @@ std::string NumericsDump::write_all(const Divergence& divergence) {
   Numerics numerics;
   numerics.record = record_of(divergence);
   const fs::path folder = session_.run_dir / diverged_folder(numerics.record.global_step);
-  const std::string reference = fmt::format("; see {0} (repeat the step with --replay-step {0})",
-                                       printable(folder.string()));
+  const std::string reference =
+      fmt::format("; see {0} (repeat the step with --replay-step {0})", printable(folder.string()));
   take_batch(divergence, numerics);
   numerics.weights = weights_of(session_.model);
   std::string unrepeated;
@@ -356,7 +355,8 @@ void NumericsGuard::check_skipped(const LoopState& state) {
   if (step_.scaler() == nullptr) return;
   const std::int64_t skipped = step_.scaler()->most_skipped_in_a_row();
   if (skipped <= options_.may_skip) return;
-  if (step_.scaler()->stops_after_non_finite()) fail({"the gradient is not finite", skipped}, state);
+  if (step_.scaler()->stops_after_non_finite())
+    fail({"the gradient is not finite", skipped}, state);
   fail({fmt::format("the gradients of {} step{} in a row were not finite", skipped,
                     plural(skipped))},
        state);
@@ -378,9 +378,8 @@ void NumericsGuard::on_run_end(LoopState& state) {
   if (step_.scaler() == nullptr || session_.communicator.place().rank != 0) return;
   const std::int64_t skipped = step_.scaler()->skipped();
   if (skipped == 0) return;
-  std::string message =
-      fmt::format("{} of {} steps were skipped because a gradient was not finite", skipped,
-                  state.position.global_step);
+  std::string message = fmt::format("{} of {} steps were skipped because a gradient was not finite",
+                                    skipped, state.position.global_step);
   if (options_.forward.precision == spec::Precision::fp16_mixed)
     message += fmt::format("; the loss scale is now {:g}", step_.scaler()->current_scale());
   session_.emit(events::Warning{message, {}});
@@ -404,9 +403,8 @@ void NumericsGuard::fail(const DivergenceCause& cause, const LoopState& state) {
   const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;
   const std::string dump = dump_.write(
       {cause.what, state.position, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
-  throw Error(ErrorKind::diverged,
-              fmt::format("{}{}{}\nhint: {}", where, seen, dump,
-                          options_.detect_anomaly ? kLowerRate : kFindLayer));
+  throw Error(ErrorKind::diverged, fmt::format("{}{}{}\nhint: {}", where, seen, dump,
+                                               options_.detect_anomaly ? kLowerRate : kFindLayer));
 }
 
 }  // namespace trainctl::train

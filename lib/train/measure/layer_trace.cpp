@@ -104,7 +104,7 @@ std::unique_ptr<at::ObserverContext> LayerTrace::begin_operator(const at::Record
 }
 
 void LayerTrace::set_place(LayerFrame& frame, std::string_view op,
-                          const std::vector<at::Tensor>& inputs) {
+                           const std::vector<at::Tensor>& inputs) {
   frame.place.op = op.starts_with("aten::") ? op.substr(6) : op;
   frame.place.owns = false;
   frame.place.pass = pass_ == LayerPass::loss ? LayerPass::loss : LayerPass::forward;

@@ -80,8 +80,7 @@ void StopConsensus::start(double now) {
 Stop StopConsensus::after_step(At at, double now) {
   save_agreed_ = alone_ && save_is_due_;
   if (alone_) return own(now);
-  if (cadence_ == Cadence::sync_points)
-    return at == At::sync_point ? settle(now) : Stop::none;
+  if (cadence_ == Cadence::sync_points) return at == At::sync_point ? settle(now) : Stop::none;
   ++steps_since_start_;
   last_step_s_ = now - stepped_at_.value_or(now);
   stepped_at_ = now;

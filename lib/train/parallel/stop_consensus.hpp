@@ -20,7 +20,8 @@ struct StopSources {
 /// Makes all ranks stop after the same step, whichever rank received the request, and save after
 /// the same step, which rank 0's clock decides. On CPUs an all-reduce sums the requests in the
 /// background of a step, about every kEvery_s as estimated by rank 0 in steps, and they are read
-/// one step later. On GPUs they are exchanged at synchronization points only, see spec::agreement_every().
+/// one step later. On GPUs they are exchanged at synchronization points only, see
+/// spec::agreement_every().
 class StopConsensus {
  public:
   enum class Cadence { by_time, sync_points };

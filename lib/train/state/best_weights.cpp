@@ -93,9 +93,10 @@ void BestWeights::serialize_ranking(StateArchive& archive) {
   unsaved_ = write_is_pending_ = false;
   if (!had_one || !writes_) return;
   session_.emit(events::Warning{
-      fmt::format("the best weights were selected by {} ({}); from now on they are selected by {} ({}), "
-                  "starting with the next epoch",
-                  printable(monitor), printable(mode), options_.monitor, own_mode),
+      fmt::format(
+          "the best weights were selected by {} ({}); from now on they are selected by {} ({}), "
+          "starting with the next epoch",
+          printable(monitor), printable(mode), options_.monitor, own_mode),
       {}});
 }
 
@@ -169,8 +170,8 @@ void BestWeights::settle_best(OnFailure on_failure) {
 void BestWeights::warn_of_failure(const char* file, const Error& error) const {
   const std::string text = error.what();
   const std::string cause = text.substr(0, text.find("\nhint: "));
-  session_.emit(events::Warning{
-      fmt::format("cannot write checkpoints/{}.safetensors: {}", file, cause), {}});
+  session_.emit(
+      events::Warning{fmt::format("cannot write checkpoints/{}.safetensors: {}", file, cause), {}});
 }
 
 void BestWeights::save_last(const Position& position, OnFailure on_failure) {

@@ -71,9 +71,9 @@ class BestWeights final : public Observer {
   std::optional<Snapshot> best_;  // by checkpoint.monitor
   std::optional<double> best_value_;
   Position best_position_;
-  bool unsaved_ = false;       // or not yet known to be saved
-  std::future<void> writing_;  // writes best_, which must not change meanwhile
-  bool write_is_pending_ = false;    // a write was pending when the checkpoint was taken
+  bool unsaved_ = false;           // or not yet known to be saved
+  std::future<void> writing_;      // writes best_, which must not change meanwhile
+  bool write_is_pending_ = false;  // a write was pending when the checkpoint was taken
   bool restores_;
   std::optional<Snapshot> stoppers_best_;  // unset while it equals best_
   bool shares_best_ = false;

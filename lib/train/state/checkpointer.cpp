@@ -140,8 +140,8 @@ void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failu
     ENSURE(resource, !cancelled_, "the save was canceled");
     ENSURE(resource, sign_of_failure.empty() || !fs::exists(sign_of_failure, ignored),
            "another rank could not write {}", path.filename().string());
-    ENSURE(resource, std::chrono::steady_clock::now() < deadline, "{} was not written within {:g} s",
-           printable(path.string()), options_.part_deadline_s);
+    ENSURE(resource, std::chrono::steady_clock::now() < deadline,
+           "{} was not written within {:g} s", printable(path.string()), options_.part_deadline_s);
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -245,7 +245,9 @@ void CheckpointSaver::write(const About& about) {
   manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
   if (const events::Heartbeat* page = session_.heartbeat)
-    job_.history_is_stored = [page, written = page->told.load()] { return page->has_heard(written); };
+    job_.history_is_stored = [page, written = page->told.load()] {
+      return page->has_heard(written);
+    };
   cancelled_ = false;
   pending_write_ = std::async(std::launch::async, [this] { return writer_.run(job_); });
   if (!saving_.asynchronous) settle();
@@ -306,12 +308,12 @@ void CheckpointSaver::count_failure(const std::string& failure) {
   if (++failures_ == 1) failing_since_ = now;
   const double failing_s = now - failing_since_;
   const std::string older = older_one();
-  const std::string what = fmt::format("cannot save the checkpoint of step {}: {}",
-                                       about_.moment.global_step, failure);
+  const std::string what =
+      fmt::format("cannot save the checkpoint of step {}: {}", about_.moment.global_step, failure);
   ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older checkpoint", what);
   ENSURE(resource, tolerates_ || failures_ < kMostFailures || failing_s < kLongestFailing,
-         "{}; {} consecutive saves failed within {:.0f} s; the newest checkpoint is {}",
-         what, failures_, failing_s, older);
+         "{}; {} consecutive saves failed within {:.0f} s; the newest checkpoint is {}", what,
+         failures_, failing_s, older);
   const std::string rest =
       older.empty() ? "there is no older checkpoint" : "the newest checkpoint is " + older;
   session_.emit(events::Warning{fmt::format("{}; {}", what, rest), {}});
@@ -394,8 +396,7 @@ void Checkpointer::on_train_end(LoopState& state) {
   }
   const bool saved = parts_.saver.has(end);
   state.end_is_saved = saved && !parts_.options.saving->weights_only;
-  ENSURE(resource, saved || asked,
-         "the run ended, but its last checkpoint could not be saved");
+  ENSURE(resource, saved || asked, "the run ended, but its last checkpoint could not be saved");
 }
 
 /// After an epoch the weights have just been checked.

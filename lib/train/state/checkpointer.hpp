@@ -51,9 +51,9 @@ class CheckpointWriter {
     std::filesystem::path folder;  // checkpoints/
     dist::Place place;
     Ranking ranking;
-    std::int64_t top_k = 1;        // -1: all checkpoints are kept
-    double part_deadline_s = 120;  // seconds to wait for the parts of other ranks
-    double history_deadline_s = 5;   // seconds to wait for WriteJob::history_is_stored
+    std::int64_t top_k = 1;         // -1: all checkpoints are kept
+    double part_deadline_s = 120;   // seconds to wait for the parts of other ranks
+    double history_deadline_s = 5;  // seconds to wait for WriteJob::history_is_stored
   };
   /// Stops waiting once `canceled` is set.
   CheckpointWriter(Options options, const std::atomic<bool>& canceled);
@@ -102,9 +102,9 @@ class CheckpointSaver {
     std::int64_t step_in_epoch = 0;
     std::int64_t samples_in_epoch = 0;  // over all ranks
     std::string reason;
-    std::optional<double> value;  // of the monitor
+    std::optional<double> value;   // of the monitor
     std::int64_t event_epoch = 0;  // epoch of the event
-    std::string buckets;          // GradSync::layout()
+    std::string buckets;           // GradSync::layout()
   };
   /// Waits for the previous save, then copies the tensors. Throws Error(resource) like poll().
   void take(const std::vector<stage::NamedTensor>& tensors, Json meta);

@@ -58,14 +58,13 @@ std::vector<std::string> names_of_others(const Session& session, const Options& 
 
 /// Both were written together, so a file in which they differ or are invalid is not ours.
 void check_position(const Position& at, const checkpoint::Manifest& manifest) {
-  ENSURE(
-      checkpoint,
-      at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
-          at.global_step == manifest.global_step,
-      "they are of batch {} of epoch {} and step {}, but the manifest has batch {} of epoch {} "
-      "and step {}",
-      at.step_in_epoch, at.epoch + 1, at.global_step, manifest.step_in_epoch, manifest.epoch + 1,
-      manifest.global_step);
+  ENSURE(checkpoint,
+         at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
+             at.global_step == manifest.global_step,
+         "they are of batch {} of epoch {} and step {}, but the manifest has batch {} of epoch {} "
+         "and step {}",
+         at.step_in_epoch, at.epoch + 1, at.global_step, manifest.step_in_epoch, manifest.epoch + 1,
+         manifest.global_step);
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ std::string reason_of(const std::exception& error) {
 }
 
 [[noreturn]] void refuse(const std::string& reason) {
-  throw Error(
-      ErrorKind::config,
-      fmt::format("trainer.cuda_graphs is true, but {}\nhint: set trainer.cuda_graphs=auto", reason));
+  throw Error(ErrorKind::config,
+              fmt::format("trainer.cuda_graphs is true, but {}\nhint: set trainer.cuda_graphs=auto",
+                          reason));
 }
 
 }  // namespace
@@ -86,7 +86,8 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
   if (leaves_out && !session.optimizer.skips_on_device())
     return "the optimizer checks on the host whether to skip a non-finite step";
   if (options.log_norms && options.log_every == 1)
-    return "trainer.log_norms measures single steps, which with trainer.log_every_n_steps 1 are all steps";
+    return "trainer.log_norms measures single steps, which with trainer.log_every_n_steps 1 are "
+           "all steps";
   if (session.loss.ignored_label() && !session.metrics.empty())
     return "metrics ignore the rows of loss.ignore_index, so the host has to count the others";
   for (const auto& metric : session.metrics) {
@@ -109,9 +110,9 @@ std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const O
   if (insists && obstacle) refuse(*obstacle);
   if (!obstacle) {
     using OnCaptureFailure = CapturedStep::OnCaptureFailure;
-    return std::make_unique<CapturedStep>(device::make_step_graph(options.device), timer,
-                                          session.emit,
-                                          insists ? OnCaptureFailure::fail : OnCaptureFailure::warn);
+    return std::make_unique<CapturedStep>(
+        device::make_step_graph(options.device), timer, session.emit,
+        insists ? OnCaptureFailure::fail : OnCaptureFailure::warn);
   }
   if (options.device.is_cuda() && session.communicator.place().rank == 0)
     session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});

@@ -38,20 +38,23 @@ class GradScaler {
   /// too, so that the weights stay unchanged.
   enum class AfterNonFinite { continues, stops };
   /// With `none` the scale stays 1, and only non-finite steps are detected.
-  GradScaler(at::Device device, Scaling scaling, AfterNonFinite after_non_finite = AfterNonFinite::continues);
+  GradScaler(at::Device device, Scaling scaling,
+             AfterNonFinite after_non_finite = AfterNonFinite::continues);
 
   /// Returns the loss multiplied by the current scale.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides the gradients by the scale and checks whether all are finite. The gradients, and so
   /// the result, are equal on all ranks.
   void unscale(at::TensorList gradients);
-  /// float32 [1]: 1 if a gradient was not finite, in this step or, with `stops_after_non_finite`, in an earlier
-  /// one.
+  /// float32 [1]: 1 if a gradient was not finite, in this step or, with `stops_after_non_finite`,
+  /// in an earlier one.
   [[nodiscard]] const at::Tensor& found_inf() const { return found_inf_; }
   /// Updates the scale and the counts after the step.
   void update();
 
-  [[nodiscard]] bool stops_after_non_finite() const { return after_non_finite_ == AfterNonFinite::stops; }
+  [[nodiscard]] bool stops_after_non_finite() const {
+    return after_non_finite_ == AfterNonFinite::stops;
+  }
 
   /// These functions synchronize with the device.
   [[nodiscard]] double current_scale() const;

@@ -62,7 +62,7 @@ struct Diverging {
 };
 
 /// Makes the loss infinite from call number `from` on.
-void spoil_loss(FakeRun& run, int from) {
+void corrupt_loss(FakeRun& run, int from) {
   run.loss.after = [from](const at::Tensor& loss, int call) {
     return call >= from ? loss * std::numeric_limits<double>::infinity() : loss;
   };
@@ -124,7 +124,7 @@ TEST_CASE("the RNG state before a batch is read without changing it") {
 
 TEST_CASE("a run that diverges leaves the step: rows, weights before it, what was not finite") {
   Diverging diverging;
-  spoil_loss(diverging.run, 3);
+  corrupt_loss(diverging.run, 3);
   diverging.train_until_it_fails();
   CHECK_THAT(diverging.message, Contains("diverged/step=000003"));
   const Numerics numerics = train::read_numerics(diverging.folder(3) / "rank_0.part");
@@ -170,14 +170,14 @@ TEST_CASE("a run that diverges leaves the step: rows, weights before it, what wa
 TEST_CASE("the step of a dump is repeated bit by bit, dropout included") {
   Diverging diverging;
   at::manual_seed(11);
-  spoil_loss(diverging.run, 2);
+  corrupt_loss(diverging.run, 2);
   diverging.train_until_it_fails();
   const Numerics numerics = train::read_numerics(diverging.folder(2) / "rank_0.part");
   REQUIRE(numerics.record.repeated);
   at::manual_seed(99);  // the current state must not matter
   DroppingModel fresh;
   FakeLoss loss;
-  spoil_loss(diverging.run, 0);
+  corrupt_loss(diverging.run, 0);
   loss.after = diverging.run.loss.after;
   const auto again = repeat(fresh, loss, numerics);
   CHECK(train::digests_of(again) == numerics.record.digests);
@@ -225,7 +225,7 @@ TEST_CASE("weights that a step made non-finite are reported without a batch") {
 
 TEST_CASE("a dump that cannot be written does not hide the cause") {
   Diverging diverging;
-  spoil_loss(diverging.run, 1);
+  corrupt_loss(diverging.run, 1);
   std::ofstream(diverging.run.folder / "diverged") << "a file in the place of the folder";
   diverging.train_until_it_fails();
   CHECK_THAT(diverging.message, Contains("the training loss is not finite at step 1") &&

@@ -12,8 +12,8 @@
 #include <vector>
 
 using namespace trainctl;
-using train::StopConsensus;
 using train::Stop;
+using train::StopConsensus;
 
 namespace {
 
@@ -98,7 +98,8 @@ TEST_CASE("all ranks save after the same step, once per request of rank 0") {
 }
 
 TEST_CASE("all ranks stop after the same step, whoever got the signal") {
-  const auto cadence = GENERATE(StopConsensus::Cadence::by_time, StopConsensus::Cadence::sync_points);
+  const auto cadence =
+      GENERATE(StopConsensus::Cadence::by_time, StopConsensus::Cadence::sync_points);
   RankGroup group(3);
   std::array<int, 3> stopped_after{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -124,7 +125,7 @@ TEST_CASE("between epochs the ranks settle at once, and nothing is left under wa
   std::array<Stop, 2> found{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
     StopConsensus agreement(*communicator, {nullptr, rank == 0 ? std::optional(5.0) : std::nullopt},
-                        StopConsensus::Cadence::by_time);
+                            StopConsensus::Cadence::by_time);
     expect(agreement.after_step(StopConsensus::At::step, 1.0) == Stop::none,
            "stopped after the first step");
     expect(agreement.settle(2.0) == Stop::none, "stopped before the deadline");

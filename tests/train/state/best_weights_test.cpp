@@ -37,7 +37,7 @@ struct BestWeightsRun {
       const auto epoch = static_cast<std::int64_t>(i);
       set_weights(run.model, static_cast<double>(i) + 0.5);
       best_weights.observe({epoch, 4, 4, 4 * (epoch + 1)}, kEpochs.at(i).monitored,
-                     {.improved = kEpochs.at(i).improved});
+                           {.improved = kEpochs.at(i).improved});
       best_weights.save_due(epoch);
     }
   }
@@ -147,8 +147,7 @@ TEST_CASE("best weights are written during training and reported when the write 
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 2);
 }
 
-TEST_CASE(
-    "a failed write of the best weights is reported when settled, and repeated") {
+TEST_CASE("a failed write of the best weights is reported when settled, and repeated") {
   BestWeightsRun keeping;
   keeping.options.saving = train::Saving{};
   std::filesystem::create_directories(keeping.best_path() / "in the way");

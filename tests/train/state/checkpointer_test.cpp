@@ -171,7 +171,7 @@ TEST_CASE("failures in a row end the run once there are three over five minutes"
   saving.save(9);
   try {
     saving.saver->settle();
-    FAIL("it went on");
+    FAIL("the run continued");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
     CHECK_THAT(error.what(), Contains("5 failures in a row"));
