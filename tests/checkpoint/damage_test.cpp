@@ -122,7 +122,7 @@ TEST_CASE(
   }
   SECTION("data in the manifest") {
     fs::copy_file(part, manifest, fs::copy_options::overwrite_existing);
-    reason = "holds data";
+    reason = "must not contain tensors";
   }
   check_fallback(three, reason);
 }

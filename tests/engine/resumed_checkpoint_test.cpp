@@ -167,7 +167,7 @@ TEST_CASE("with other data the current epoch restarts, and its steps stay counte
   again->sizes.samples = 5;
   again->train = again->train_loader();
   again->resume = last_of(*first);
-  CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained on, of 5"));
+  CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained, but it has 5"));
   again->resume_epoch = train::PartialEpoch::restart;
   again->events.clear();
   const events::Finished finished = again->run();

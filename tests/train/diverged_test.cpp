@@ -64,7 +64,7 @@ TEST_CASE("a gradient that is not finite ends the run before it reaches a weight
   };
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
-  CHECK_THAT(error.what(), Contains("the gradient is not finite at step 3 of epoch 1: lower"));
+  CHECK_THAT(error.what(), Contains("the gradient is not finite at step 3 of epoch 1"));
   CHECK(run.optimizer.steps == 3);
   CHECK(torch::equal(run.model.weight, before.model.weight));
   CHECK(torch::equal(run.model.bias, before.model.bias));

@@ -109,7 +109,7 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
   };
   const std::string message = divergence_of(run);
   CHECK_THAT(message,
-             Contains("the gradient is not finite at step 1 of epoch 1, seen after step " + seen +
+             Contains("the gradient is not finite at step 1 of epoch 1, detected after step " + seen +
                       "; the weights " + (skips ? "are from before it" : "include it")));
   CHECK(run.model.weight.isfinite().all().item<bool>() == skips);
   CHECK((run.optimizer.steps == 1) == skips);
@@ -125,7 +125,7 @@ TEST_CASE("a signal between two log points does not hide that a GPU's run has di
     return call == 1 ? loss * std::nan("") : loss;
   };
   const std::string message = divergence_of(run);
-  CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, seen after step 4"));
+  CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, detected after step 4"));
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 

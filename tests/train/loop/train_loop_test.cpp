@@ -176,7 +176,7 @@ TEST_CASE("class weights that leave no sample to count are named") {
   run.loss.class_weight = torch::zeros({3});
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::data);
-  CHECK_THAT(error.what(), Contains("loss.weight leaves no sample"));
+  CHECK_THAT(error.what(), Contains("loss.weight gives every sample the weight 0"));
 }
 
 TEST_CASE("clipping bounds what a step may change") {

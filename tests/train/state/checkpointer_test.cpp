@@ -174,7 +174,7 @@ TEST_CASE("failures in a row end the run once there are three over five minutes"
     FAIL("the run continued");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
-    CHECK_THAT(error.what(), Contains("5 failures in a row"));
+    CHECK_THAT(error.what(), Contains("5 consecutive saves failed"));
   }
   CHECK(saving.pointed(Link::last) == 4);
 }
