@@ -61,9 +61,9 @@ TEST_CASE("a prefix that claims what is not there is refused, whatever it claims
   CHECK_THAT(with_number(16, ~std::uint64_t{0}), Contains("is truncated: 55 of 9,223,372,036"));
   CHECK_THAT(with_number(16, all - 1), Contains("has 1 bytes after its end at 54"));
   CHECK_THAT(with_number(24, header.size() + 1), Contains("claims 24 bytes, but 23 follow"));
-  CHECK_THAT(with_number(24, ~std::uint64_t{0}), Contains("16,777,216 are the most"));
+  CHECK_THAT(with_number(24, ~std::uint64_t{0}), Contains("the limit is 16,777,216"));
   CHECK_THAT(with_number(24, header.size() - 1), Contains("the checksum of its header"));
-  CHECK_THAT(with_number(0, 0), Contains("is no checkpoint of trainctl"));
+  CHECK_THAT(with_number(0, 0), Contains("is not a checkpoint of trainctl"));
 }
 
 TEST_CASE("a header takes 16 MiB and no byte more") {
@@ -148,7 +148,7 @@ TEST_CASE("a header has the keys of its format and no others") {
              Contains("its header: has 'more', which format 1 does not know"));
   CHECK_THAT(changed([](Json& header) { header.erase("meta"); }), Contains("has no 'meta'"));
   CHECK_THAT(changed([](Json& header) { header.erase("entries"); }), Contains("has no 'entries'"));
-  CHECK_THAT(changed([](Json& header) { header["entries"] = 1; }), Contains("are no list"));
+  CHECK_THAT(changed([](Json& header) { header["entries"] = 1; }), Contains("must be a list"));
   CHECK_THAT(changed([](Json& header) { header["entries"][1] = 1; }),
              Contains("entry 1 of its header: is no map"));
 }

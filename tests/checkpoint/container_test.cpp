@@ -150,7 +150,7 @@ TEST_CASE("what a container could not give back is not written") {
   const double infinite = std::numeric_limits<double>::infinity();
   CHECK_THAT(refusal({sound}, Json::array({infinite})), Contains("not finite"));
   CHECK_THAT(refusal({sound}, Json("\xff")), Contains("not UTF-8"));
-  CHECK_THAT(refusal({sound}, Json(std::string(16 << 20, 'x'))), Contains("are the most"));
+  CHECK_THAT(refusal({sound}, Json(std::string(16 << 20, 'x'))), Contains("the limit is"));
 }
 
 TEST_CASE("a container that the disk refuses is an error of resources and leaves no file") {
@@ -199,7 +199,7 @@ TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_THAT(said("pipe"), Contains("pipe: is not a regular file"));
   write_atomically(folder / "text", std::string(100, 'x'));
-  CHECK_THAT(said("text"), Contains("text: is no checkpoint of trainctl"));
+  CHECK_THAT(said("text"), Contains("text: is not a checkpoint of trainctl"));
   write_atomically(folder / "nothing", "");
   CHECK_THAT(said("nothing"), Contains("nothing: is truncated: 0 of at least 32 bytes"));
   container::write(folder / "cut", {}, Json(1));

@@ -124,7 +124,7 @@ TEST_CASE("weights that a checkpoint lacks are refused, and no file is made") {
   CHECK_THROWS_WITH(export_weights(checkpoint, Weights::best, out), Contains("no best weights"));
   CHECK_FALSE(fs::exists(out));
   fs::resize_file(Store::part(checkpoint, 0), fs::file_size(Store::part(checkpoint, 0)) - 1);
-  CHECK_THROWS_WITH(export_weights(checkpoint, Weights::model, out), Contains("were committed"));
+  CHECK_THROWS_WITH(export_weights(checkpoint, Weights::model, out), Contains(", expected "));
   CHECK_FALSE(fs::exists(out));
 }
 

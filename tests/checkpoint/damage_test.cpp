@@ -163,7 +163,7 @@ TEST_CASE("a sound container with a manifest that cannot be is damage") {
   std::string reason;
   SECTION("a negative step") {
     meta["step_in_epoch"] = -3;
-    reason = "never negative";
+    reason = "must not be negative";
   }
   SECTION("no ranks") {
     meta["world_size"] = 0;

@@ -203,7 +203,7 @@ TEST_CASE("a model that waits for the device trains on, and says why it is not r
   Synchronizing waits(model_of({.dropout = "0.5"}));
   const TrainingResult reported = train_with({.dropout = "0.5"}, Steps::captured, waits);
   REQUIRE(reported.warnings.size() == 1);
-  CHECK_THAT(reported.warnings.front(), Contains("a step could not be recorded"));
+  CHECK_THAT(reported.warnings.front(), Contains("a step could not be captured"));
   Synchronizing single(model_of({.dropout = "0.5"}));
   const TrainingResult eager = train_with({.dropout = "0.5"}, Steps::eager, single);
   CHECK(reported.losses == eager.losses);
@@ -220,7 +220,7 @@ TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gp
     CHECK(error.kind() == ErrorKind::config);
     message = error.what();
   }
-  CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be recorded"));
+  CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be captured"));
   check_alike({});  // another run in this process
 }
 

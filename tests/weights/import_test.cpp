@@ -44,7 +44,7 @@ TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was d
   const TempFolder folder;
   import_weights(kTorch / "lightning.ckpt", folder / "w.safetensors");
   const safetensors::File file(folder / "w.safetensors");
-  CHECK(file.metadata().at(kNotesKey) == "its 'state_dict' was taken, one of 10 keys");
+  CHECK(file.metadata().at(kNotesKey) == "section 'state_dict' was used, one of 10 keys");
   CHECK(file.metadata().at("source") == "lightning.ckpt");
   const Json golden = Json::parse(golden::read(kTorch / "weights.json"));
   std::size_t checked = 0;

@@ -66,7 +66,7 @@ TEST_CASE("one level is unwrapped, and said") {
   const std::string lightning = torch_bytes("lightning.ckpt");
   const TorchFile file = read_torch_file(bytes_of(lightning), Verify::checksums);
   REQUIRE(file.notes.size() == 1);
-  CHECK(file.notes[0] == "its 'state_dict' was taken, one of 10 keys");
+  CHECK(file.notes[0] == "section 'state_dict' was used, one of 10 keys");
   CHECK(file.tensors[0].name == "model.conv.weight");
   const std::string w = tensor(storage("0", 4), 0, {4}, {1});
   CHECK_THAT(complaint(torch_of(dict({{"a", dict({{"b", dict({{"w", w}})}})}}))),

@@ -183,7 +183,7 @@ TEST_CASE("a failure ends the run where there is no older checkpoint, but not at
   Saving saving;
   saving.block(1);
   saving.save(1);
-  CHECK_THROWS_WITH(saving.saver->settle(), Contains("no older one"));
+  CHECK_THROWS_WITH(saving.saver->settle(), Contains("no older checkpoint"));
   Saving at_end;
   at_end.saver->tolerate_failures();
   at_end.block(1);

@@ -122,7 +122,7 @@ TEST_CASE("a step that cannot be captured runs eagerly, and the reason is report
   CHECK(steps.graph.gone);
   REQUIRE(steps.reported.size() == 1);
   CHECK_THAT(steps.reported.front(),
-             Contains("could not be recorded") && EndsWith("operation not permitted"));
+             Contains("could not be captured") && EndsWith("operation not permitted"));
   steps.timer.begin_epoch();
   steps.take(1);
   CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer continues
@@ -214,7 +214,7 @@ TEST_CASE("an optimizer that looks on the host which steps to leave out cannot b
   SECTION("float16 leaves some out") {
     capture.options.forward.precision = spec::Precision::fp16_mixed;
   }
-  CHECK_THAT(obstacle(), Contains("the optimizer looks on the host"));
+  CHECK_THAT(obstacle(), Contains("the optimizer checks on the host"));
   capture.run.optimizer.skips = true;
   CHECK(obstacle() == "none");
 }
