@@ -236,7 +236,8 @@ class Matcher {
     if (options_.whole) return "\nhint: use the experiment that the weights were trained with";
     if (prefix) return fmt::format("\nhint: set weights.prefix: \"{}\"", printable(*prefix));
     if (!unfit_.empty())
-      return "\nhint: build the model that the file was saved from (only the number of outputs of the "
+      return "\nhint: build the model that the file was saved from (only the number of outputs of "
+             "the "
              "last layer may differ)";
     return options_.strict ? "\nhint: load matching tensors only (weights.strict: false), or "
                              "rename (weights.key_map)"

@@ -51,7 +51,7 @@ void note(FakeRun& run, Course& course) {
   for (const auto& event : run.events) {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
       course.reported.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
-                                        step->epoch, exact(step->loss), exact(step->lr)));
+                                            step->epoch, exact(step->loss), exact(step->lr)));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       std::string line =
           fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch, epoch->global_step,

@@ -148,9 +148,10 @@ TEST_CASE("import: a section, a prefix and a key map choose and rename tensors")
   CHECK(names({.section = "state_dict_ema"}) == Names{"model.w", "model.b", "loss.w"});
   const Renaming renaming{.prefix = "model.", .key_map = {{"b", "head.bias"}}};
   CHECK(names({.section = "state_dict_ema", .renaming = renaming}) == Names{"w", "head.bias"});
-  CHECK_THROWS_WITH(names({.section = "ema"}),
-                    Contains("it has no section 'ema' with tensors; sections with tensors: state_dict, "
-                             "state_dict_ema"));
+  CHECK_THROWS_WITH(
+      names({.section = "ema"}),
+      Contains("it has no section 'ema' with tensors; sections with tensors: state_dict, "
+               "state_dict_ema"));
   CHECK_THROWS_WITH(
       names({.section = "state_dict_ema",
              .renaming = {.prefix = "net.", .key_map = {}, .prefix_option = "--prefix"}}),

@@ -82,9 +82,8 @@ TEST_CASE("the report lists the largest activations where they are known") {
                             .batch = 100,
                             .largest = {{"conv1", "conv2d", {100, 64, 112, 112}, "float32", 306.25},
                                         {"after conv1", "relu", {100, 64}, "bfloat16", 2048}}});
-  CHECK_THAT(text,
-             Contains("; the largest activations: conv1 conv2d [100, 64, 112, "
-                      "112] float32, 306 MiB; after conv1 relu [100, 64] bfloat16, 2.0 GiB"));
+  CHECK_THAT(text, Contains("; the largest activations: conv1 conv2d [100, 64, 112, "
+                            "112] float32, 306 MiB; after conv1 relu [100, 64] bfloat16, 2.0 GiB"));
 }
 
 TEST_CASE("a row is tried again only where there is room for it") {
