@@ -19,12 +19,12 @@ struct Answer {
   std::string text;
 };
 
-Answer ask(const std::string& request) {
+Answer ask(const std::string& text) {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   const Fd ours(ends[0]);
   Fd theirs(ends[1]);
-  write_all(ours.get(), request, "the request");
+  write_all(ours.get(), text, "the request");
   ::shutdown(ours.get(), SHUT_WR);
   const TrainctlEngineRequest request{.run_dir = "",
                                       .mode = "exchange",
