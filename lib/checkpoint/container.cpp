@@ -34,8 +34,8 @@ class Source {
       throw Error(tells_what_is_there(cause) ? ErrorKind::checkpoint : ErrorKind::resource,
                   fmt::format("cannot open it: {}", std::strerror(cause)));
     struct stat info {};
-    ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot examine it: {}", std::strerror(errno));
-    ENSURE(checkpoint, S_ISREG(info.st_mode), "is no regular file");
+    ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot stat it: {}", std::strerror(errno));
+    ENSURE(checkpoint, S_ISREG(info.st_mode), "is not a regular file");
     size_ = static_cast<std::size_t>(info.st_size);
   }
 
@@ -46,8 +46,8 @@ class Source {
       const ssize_t count = ::pread(fd_.get(), bytes.data() + done, bytes.size() - done,
                                     static_cast<off_t>(at + done));
       if (count < 0 && errno == EINTR) continue;
-      ENSURE(resource, count >= 0, "reading it failed: {}", std::strerror(errno));
-      ENSURE(checkpoint, count > 0, "became shorter while it was read");
+      ENSURE(resource, count >= 0, "cannot read it: {}", std::strerror(errno));
+      ENSURE(checkpoint, count > 0, "was truncated while it was read");
       done += static_cast<std::size_t>(count);
     }
   }
@@ -95,7 +95,7 @@ Head head_of(std::span<const Entry> entries, const Json& meta,
 /// Detects data that a reader would reject or read differently now, and not when the checkpoint is
 /// needed.
 void check_readable(const Head& head, std::span<const Entry> entries, const Json& meta) {
-  ENSURE(checkpoint, head.text.size() <= kMaxHeader, "the header takes {} bytes; {} are the most",
+  ENSURE(checkpoint, head.text.size() <= kMaxHeader, "the header takes {} bytes, the limit is {}",
          head.text.size(), kMaxHeader);
   const Header back = read_header(head.text, head.file_bytes);
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -210,7 +210,7 @@ void File::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes,
 
 File::Buffer File::allocate(std::size_t size) {
   void* memory = ::operator new[](size, kPage, std::nothrow);
-  ENSURE(resource, memory != nullptr, "there is no memory for its {} bytes", size);
+  ENSURE(resource, memory != nullptr, "cannot allocate {} bytes for it", size);
   return Buffer(static_cast<std::byte*>(memory));
 }
 

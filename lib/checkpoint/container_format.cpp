@@ -54,7 +54,7 @@ class Document final : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t at, const std::string& /*token*/,
                    const Json::exception& /*error*/) override {
-    throw Error(ErrorKind::checkpoint, fmt::format("its header is no valid JSON at byte {}", at));
+    throw Error(ErrorKind::checkpoint, fmt::format("its header is not valid JSON at byte {}", at));
   }
 
  private:
@@ -99,7 +99,7 @@ class Document final : public nlohmann::json_sax<Json> {
 };
 
 void expect_keys(const Json& map, std::span<const char* const> keys) {
-  ENSURE(checkpoint, map.is_object(), "is no map");
+  ENSURE(checkpoint, map.is_object(), "is not a JSON object");
   for (const auto& [key, value] : map.items()) {
     ENSURE(checkpoint, std::find(keys.begin(), keys.end(), key) != keys.end(),
            "has {}, which format {} does not know", shown(key), kVersion);
@@ -108,23 +108,23 @@ void expect_keys(const Json& map, std::span<const char* const> keys) {
 }
 
 const std::string& text_of(const Json& map, const char* key) {
-  ENSURE(checkpoint, map.at(key).is_string(), "its {} is no text", key);
+  ENSURE(checkpoint, map.at(key).is_string(), "its {} must be a string", key);
   return map.at(key).get_ref<const std::string&>();
 }
 
 std::uint64_t number_of(const Json& map, const char* key) {
-  ENSURE(checkpoint, map.at(key).is_number_unsigned(), "its {} is no whole number", key);
+  ENSURE(checkpoint, map.at(key).is_number_unsigned(), "its {} must be an integer", key);
   return map.at(key).get<std::uint64_t>();
 }
 
 std::vector<std::int64_t> shape_of(const Json& map) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   const Json& list = map.at("shape");
-  ENSURE(checkpoint, list.is_array(), "its shape is no list");
+  ENSURE(checkpoint, list.is_array(), "its shape must be a list");
   std::vector<std::int64_t> shape;
   for (const Json& extent : list) {
     ENSURE(checkpoint, extent.is_number_unsigned() && extent.get<std::uint64_t>() <= kMost,
-           "a size in its shape is no whole number");
+           "a size in its shape must be an integer");
     shape.push_back(extent.get<std::int64_t>());
   }
   return shape;
@@ -167,7 +167,7 @@ std::string frame_of(const Json& map, std::size_t index) {
 
 void check_place(const Listed& listed, const Listed* before, std::uint64_t data_bytes) {
   const std::uint64_t end = before == nullptr ? 0 : before->offset + before->length;
-  ENSURE(checkpoint, listed.offset % kAlignment == 0, "its offset {} is no multiple of {}",
+  ENSURE(checkpoint, listed.offset % kAlignment == 0, "its offset {} is not a multiple of {}",
          listed.offset, kAlignment);
   ENSURE(checkpoint, before == nullptr || listed.offset >= before->offset,
          "its offset {} is out of order", listed.offset);
@@ -216,7 +216,7 @@ Prefix read_prefix(std::span<const std::byte> head, std::uint64_t real_bytes) {
   ENSURE(checkpoint, head.size() >= kPrefixBytes, "is truncated: {} of at least {} bytes",
          head.size(), kPrefixBytes);
   ENSURE(checkpoint, std::memcmp(head.data(), kMagic.data(), kMagic.size()) == 0,
-         "is no checkpoint of trainctl: it does not begin with {}", kMagic);
+         "is not a checkpoint of trainctl: it must begin with {}", kMagic);
   const auto number = [&](std::size_t at, std::size_t bytes) {
     return from_little_endian(as_text(head.subspan(at, bytes)));
   };
@@ -224,14 +224,13 @@ Prefix read_prefix(std::span<const std::byte> head, std::uint64_t real_bytes) {
                       static_cast<std::uint32_t>(number(12, 4)), number(16, 8), number(24, 8)};
   ENSURE(checkpoint, prefix.version <= kVersion, "was written by a newer trainctl (format {})",
          prefix.version);
-  ENSURE(checkpoint, prefix.version == kVersion, "has format {}, which there never was",
-         prefix.version);
+  ENSURE(checkpoint, prefix.version == kVersion, "has the unknown format {}", prefix.version);
   ENSURE(checkpoint, real_bytes >= prefix.file_bytes, "is truncated: {} of {} bytes",
          grouped(real_bytes), grouped(prefix.file_bytes));
-  ENSURE(checkpoint, real_bytes <= prefix.file_bytes, "has {} bytes behind its end at {}",
+  ENSURE(checkpoint, real_bytes <= prefix.file_bytes, "has {} bytes after its end at {}",
          grouped(real_bytes - prefix.file_bytes), grouped(prefix.file_bytes));
   ENSURE(checkpoint, prefix.header_bytes <= kMaxHeader,
-         "its header claims {} bytes; {} are the most", grouped(prefix.header_bytes),
+         "its header claims {} bytes, the limit is {}", grouped(prefix.header_bytes),
          grouped(kMaxHeader));
   ENSURE(checkpoint, prefix.header_bytes <= real_bytes - kPrefixBytes,
          "its header claims {} bytes, but {} follow", grouped(prefix.header_bytes),
@@ -274,7 +273,7 @@ Header read_header(std::string_view text, std::uint64_t file_bytes) {
   Json root = document.take();
   in_context("its header", [&] { expect_keys(root, kKeys); });
   const Json& list = root.at("entries");
-  ENSURE(checkpoint, list.is_array(), "the entries of its header are no list");
+  ENSURE(checkpoint, list.is_array(), "the entries of its header must be a list");
   Header header;
   for (const Json& map : list) {
     const std::size_t index = header.entries.size();

@@ -41,7 +41,7 @@ using Difference = std::optional<std::string>;
 
 Difference between(const container::Entry& expected, const container::Entry& found) {
   if (expected.dtype != found.dtype || expected.shape != found.shape)
-    return "is of another type or shape";
+    return "has another dtype or shape";
   const auto at = std::ranges::mismatch(expected.bytes, found.bytes);
   if (at.in1 == expected.bytes.end() && at.in2 == found.bytes.end()) return std::nullopt;
   return fmt::format("differs from byte {} of {} on", at.in1 - expected.bytes.begin(),
@@ -63,7 +63,7 @@ Difference of_tensors(const PartReader& expected, const PartReader& found,
   }
   for (const container::Entry& entry : found.entries()) {
     if (is_in(entry, groups) && expected.find(entry.name) == nullptr)
-      return printable(entry.name) + " is there, and was not";
+      return printable(entry.name) + " is unexpected";
   }
   return std::nullopt;
 }
@@ -76,7 +76,7 @@ Difference difference_of_values(const PartReader& expected, const PartReader& fo
     const Json wanted = value_at(expected_values, key);
     const Json got = value_at(found_values, key);
     if (wanted != got)
-      return fmt::format("{} is {} and was {}", key, printable(to_line(got)),
+      return fmt::format("{} is {}, expected {}", key, printable(to_line(got)),
                          printable(to_line(wanted)));
   }
   return std::nullopt;
@@ -123,9 +123,9 @@ std::optional<std::string> first_difference(const fs::path& expected, const fs::
   const Manifest wanted = read_manifest(expected);
   const Manifest got = read_manifest(found);
   if (wanted.global_step != got.global_step)
-    return fmt::format("it is of step {} and not of step {}", got.global_step, wanted.global_step);
+    return fmt::format("it is of step {}, expected step {}", got.global_step, wanted.global_step);
   if (wanted.parts.size() != got.parts.size())
-    return fmt::format("it is of {} ranks and not of {}", got.parts.size(), wanted.parts.size());
+    return fmt::format("it is of {} ranks, expected {}", got.parts.size(), wanted.parts.size());
   for (std::size_t rank = 0; rank < wanted.parts.size(); ++rank) {
     const PartReader a(expected, wanted, static_cast<int>(rank));
     const PartReader b(found, got, static_cast<int>(rank));

@@ -43,8 +43,9 @@ const char* name_of(Weights weights) {
 }
 
 std::string lacks(Weights weights) {
-  if (weights == Weights::ema) return "no average: trainer.ema and trainer.swa were off";
-  if (weights == Weights::best) return "no best weights: the current ones are, or none are kept";
+  if (weights == Weights::ema) return "no averaged weights: trainer.ema and trainer.swa were off";
+  if (weights == Weights::best)
+    return "no best weights: the current weights are the best, or best weights were not kept";
   return "no weights";
 }
 

@@ -20,7 +20,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   if (failure == std::errc::no_such_file_or_directory) return names;
   for (; !failure && at != fs::directory_iterator(); at.increment(failure))
     names.push_back(at->path().filename().string());
-  ENSURE(resource, !failure, "cannot read the folder {}: {}", printable(folder.string()),
+  ENSURE(resource, !failure, "cannot read folder {}: {}", printable(folder.string()),
          failure.message());
   return names;
 }
@@ -28,7 +28,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 bool is_folder(const fs::path& path) {
   std::error_code failure;
   const fs::file_type type = fs::symlink_status(path, failure).type();
-  ENSURE(resource, type != fs::file_type::none, "cannot look at {}: {}", printable(path.string()),
+  ENSURE(resource, type != fs::file_type::none, "cannot stat {}: {}", printable(path.string()),
          failure.message());
   return type == fs::file_type::directory;
 }
@@ -54,18 +54,19 @@ fs::path move_aside(const fs::path& checkpoint) {
   fs::path free = folder / name;
   std::error_code ignored;
   for (int n = 2; fs::symlink_status(free, ignored).type() != fs::file_type::not_found; ++n) {
-    ENSURE(resource, n < 10'000, "cannot move {} aside: too many lie there",
+    ENSURE(resource, n < 10'000, "cannot rename damaged {}: 10000 renamed copies exist",
            printable(checkpoint.string()));
     free = folder / fmt::format("{}-{}", name, n);
   }
-  ENSURE(resource, ::rename(checkpoint.c_str(), free.c_str()) == 0, "cannot move {} aside: {}",
+  ENSURE(resource, ::rename(checkpoint.c_str(), free.c_str()) == 0, "cannot rename damaged {}: {}",
          printable(checkpoint.string()), std::strerror(errno));
   sync_folder(folder);
   return free;
 }
 
-void move_and_tell(const fs::path& checkpoint, const std::string& why,
-                   const std::function<void(const fs::path& moved, const std::string& why)>& told) {
+void quarantine_and_report(
+    const fs::path& checkpoint, const std::string& why,
+    const std::function<void(const fs::path& moved, const std::string& why)>& on_quarantine) {
   fs::path moved = checkpoint;
   std::string addition;
   try {
@@ -73,7 +74,7 @@ void move_and_tell(const fs::path& checkpoint, const std::string& why,
   } catch (const Error& error) {
     addition = fmt::format("; {}", error.what());
   }
-  if (told) told(moved, why + addition);
+  if (on_quarantine) on_quarantine(moved, why + addition);
 }
 
 namespace {

@@ -36,8 +36,9 @@ fs::path move_aside(const fs::path& checkpoint);
 
 /// Like move_aside(), and reports the result. If the checkpoint cannot be renamed, as in a
 /// read-only archive, reports it with its old path.
-void move_and_tell(const fs::path& checkpoint, const std::string& why,
-                   const std::function<void(const fs::path& moved, const std::string& why)>& told);
+void quarantine_and_report(
+    const fs::path& checkpoint, const std::string& why,
+    const std::function<void(const fs::path& moved, const std::string& why)>& on_quarantine);
 
 /// The file that marks a folder as a committed checkpoint.
 inline constexpr const char* kManifestName = "manifest";

@@ -60,7 +60,7 @@ Surveyed moved_aside(const fs::path& folder, const std::string& name, DiskUse& u
           .moment = moment_of_aside(name),
           .manifest = {},
           .bytes = use.add_files_in(folder / name),
-          .why = "it was found damaged and moved aside"};
+          .why = "it is damaged and was renamed"};
 }
 
 }  // namespace

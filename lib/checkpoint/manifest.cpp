@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 4> kSharedFileKeys{"group", "file", "byte
 constexpr std::string_view kWeightsSuffix = ".safetensors";
 
 void expect_keys(const Json& object, std::span<const std::string_view> keys) {
-  ENSURE(checkpoint, object.is_object(), "it is no JSON object");
+  ENSURE(checkpoint, object.is_object(), "it must be a JSON object");
   for (const auto& [key, value] : object.items()) {
     ENSURE(checkpoint, std::ranges::find(keys, key) != keys.end(), "unknown key '{}'",
            printable(key));
@@ -36,7 +36,7 @@ void expect_keys(const Json& object, std::span<const std::string_view> keys) {
 
 std::int64_t whole(const Json& object, const char* key) {
   const Json& value = object.at(key);
-  ENSURE(checkpoint, value.is_number_integer(), "'{}' is no whole number", key);
+  ENSURE(checkpoint, value.is_number_integer(), "'{}' must be an integer", key);
   const bool fits =
       !value.is_number_unsigned() || std::in_range<std::int64_t>(value.get<std::uint64_t>());
   ENSURE(checkpoint, fits, "'{}' is too large", key);
@@ -53,20 +53,20 @@ Number whole_as(const Json& object, const char* key) {
 
 std::string text(const Json& object, const char* key) {
   const Json& value = object.at(key);
-  ENSURE(checkpoint, value.is_string(), "'{}' is no text", key);
+  ENSURE(checkpoint, value.is_string(), "'{}' must be a string", key);
   return value.get<std::string>();
 }
 
 std::optional<double> monitored(const Json& object) {
   const Json& value = object.at("value");
   if (value.is_null()) return std::nullopt;
-  ENSURE(checkpoint, value.is_number(), "'value' is no number");
+  ENSURE(checkpoint, value.is_number(), "'value' must be a number");
   return value.get<double>();
 }
 
 std::vector<Manifest::Part> parts_of(const Json& object) {
   const Json& list = object.at("parts");
-  ENSURE(checkpoint, list.is_array(), "'parts' is no list");
+  ENSURE(checkpoint, list.is_array(), "'parts' must be a list");
   std::vector<Manifest::Part> parts;
   for (const Json& part : list) {
     in_context(fmt::format("part {}", parts.size()), [&] {
@@ -80,7 +80,7 @@ std::vector<Manifest::Part> parts_of(const Json& object) {
 
 std::vector<Manifest::SharedGroup> shared_of(const Json& object) {
   const Json& list = object.at("shared");
-  ENSURE(checkpoint, list.is_array(), "'shared' is not a list");
+  ENSURE(checkpoint, list.is_array(), "'shared' must be a list");
   std::vector<Manifest::SharedGroup> shared;
   for (const Json& one : list) {
     in_context(fmt::format("shared group {}", shared.size()), [&] {
@@ -120,10 +120,10 @@ void check_shared(const std::vector<Manifest::SharedGroup>& shared) {
 
 std::map<std::string, std::string> facts_of(const Json& object) {
   const Json& facts = object.at("facts");
-  ENSURE(checkpoint, facts.is_object(), "'facts' is no JSON object");
+  ENSURE(checkpoint, facts.is_object(), "'facts' must be a JSON object");
   std::map<std::string, std::string> out;
   for (const auto& [key, value] : facts.items()) {
-    ENSURE(checkpoint, value.is_string(), "the fact '{}' is no text", printable(key));
+    ENSURE(checkpoint, value.is_string(), "the fact '{}' must be a string", printable(key));
     out[key] = value.get<std::string>();
   }
   return out;
@@ -172,19 +172,19 @@ UnsupportedFormat::UnsupportedFormat(std::int64_t found, std::int64_t expected)
 
 void check(const Manifest& manifest) {
   const auto expect_not_negative = [](const char* key, std::int64_t value) {
-    ENSURE(checkpoint, value >= 0, "'{}' is {}; it is never negative", key, value);
+    ENSURE(checkpoint, value >= 0, "'{}' must not be negative, got {}", key, value);
   };
   expect_not_negative("next_epoch", manifest.epoch);
   expect_not_negative("step_in_epoch", manifest.step_in_epoch);
   expect_not_negative("global_step", manifest.global_step);
   ENSURE(checkpoint, manifest.world_size >= 1 && manifest.world_size <= kMostRanks,
-         "'world_size' is {}; it is from 1 to {}", manifest.world_size, kMostRanks);
+         "'world_size' must be from 1 to {}, got {}", kMostRanks, manifest.world_size);
   ENSURE(checkpoint, std::cmp_equal(manifest.parts.size(), manifest.world_size),
-         "{} parts are listed for a world size of {}", manifest.parts.size(), manifest.world_size);
+         "got {} parts for a world size of {}", manifest.parts.size(), manifest.world_size);
   for (int rank = 0; rank < manifest.world_size; ++rank) {
     const std::string& file = manifest.parts[static_cast<std::size_t>(rank)].file;
-    ENSURE(checkpoint, file == part_name(rank), "the part of rank {} is named '{}', not '{}'", rank,
-           printable(file), part_name(rank));
+    ENSURE(checkpoint, file == part_name(rank), "the part of rank {} is named '{}', expected '{}'",
+           rank, printable(file), part_name(rank));
   }
   check_shared(manifest.shared);
 }

@@ -237,7 +237,7 @@ void PartReader::index() {
   const auto name_at = [this](std::uint32_t i) -> const std::string& { return entries_[i].name; };
   std::ranges::sort(by_name_, {}, name_at);
   const auto twice = std::ranges::adjacent_find(by_name_, {}, name_at);
-  ENSURE(checkpoint, twice == by_name_.end(), "the checkpoint has the tensor '{}' twice",
+  ENSURE(checkpoint, twice == by_name_.end(), "the checkpoint contains the tensor '{}' twice",
          printable(entries_[*twice].name));
 }
 

@@ -25,12 +25,12 @@ void remove_or_throw(const fs::path& checkpoint) {
   if (const auto failed = remove_folder(checkpoint)) throw Error(ErrorKind::resource, *failed);
 }
 
-Found look_at(const fs::path& checkpoint, const Moment& moment) {
+Found inspect(const fs::path& checkpoint, const Moment& moment) {
   Found found{checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {},
               false};
   try {
     if (found.committed) found.manifest = read_manifest(checkpoint);
-    if (!found.committed) found.why = "it was not finished";
+    if (!found.committed) found.why = "the save was not finished";
   } catch (const UnsupportedFormat& error) {
     found.unsupported = true;
     found.why = error.what();
@@ -71,8 +71,7 @@ void Store::clear_place(const fs::path& checkpoint) {
     return;
   }
   ENSURE(checkpoint, damage(checkpoint).has_value(),
-         "{} is there already, and whole: nothing is saved over a checkpoint",
-         printable(checkpoint.string()));
+         "cannot save {}: a valid checkpoint exists there", printable(checkpoint.string()));
   move_aside(checkpoint);
 }
 
@@ -85,7 +84,7 @@ void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
   FileGuard committed(checkpoint / kManifestName);
   container::write(committed.path(), {}, to_json(manifest));
   drop_from_cache(checkpoint, manifest);
-  in_context("reading the checkpoint back", [&] {
+  in_context("verifying the saved checkpoint", [&] {
     verify(checkpoint);
     seals_[checkpoint.filename().string()] = seal_of(checkpoint);
   });
@@ -101,7 +100,8 @@ void Store::abandon(const fs::path& checkpoint) {
 void Store::point(Link link, const fs::path& checkpoint) {
   const std::string name = checkpoint.filename().string();
   ENSURE(checkpoint, parse_folder_name(name) && is_committed(folder_ / name),
-         "{} is no checkpoint of {}", printable(checkpoint.string()), printable(folder_.string()));
+         "{} is not a checkpoint in {}", printable(checkpoint.string()),
+         printable(folder_.string()));
   const fs::path target = folder_ / name_of(link);
   const fs::path temporary = folder_ / fmt::format("{}{}", temporary_prefix(link), ::getpid());
   ::unlink(temporary.c_str());
@@ -110,7 +110,7 @@ void Store::point(Link link, const fs::path& checkpoint) {
     cause = errno;
     ::unlink(temporary.c_str());
   }
-  ENSURE(resource, cause == 0, "cannot make {} lead to {}: {}", printable(target.string()), name,
+  ENSURE(resource, cause == 0, "cannot link {} to {}: {}", printable(target.string()), name,
          std::strerror(cause));
   sync_folder(folder_);
 }
@@ -130,7 +130,7 @@ std::vector<Found> Store::list() const {
   std::vector<Found> found;
   for (const std::string& name : names_in(folder_)) {
     const auto moment = parse_folder_name(name);
-    if (moment && is_folder(folder_ / name)) found.push_back(look_at(folder_ / name, *moment));
+    if (moment && is_folder(folder_ / name)) found.push_back(inspect(folder_ / name, *moment));
   }
   std::ranges::sort(found, std::ranges::greater(), &Found::moment);
   return found;
@@ -143,20 +143,20 @@ bool Store::holds_damaged_ones() const {
       names_in(folder_), [](const std::string& name) { return name.starts_with(kAsidePrefix); });
 }
 
-std::optional<fs::path> Store::newest_valid(const Told& told) {
+std::optional<fs::path> Store::newest_valid(const OnQuarantine& on_quarantine) {
   std::string newest;  // why the newest one does not verify
   for (const Found& found : list()) {
     if (!found.committed) continue;
     const std::optional<std::string> why = damage(found.path);
     if (!why) return found.path;
     if (newest.empty()) newest = *why;
-    move_and_tell(found.path, *why, told);
+    quarantine_and_report(found.path, *why, on_quarantine);
   }
-  ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is whole; of the newest: {}",
+  ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is valid; the newest is damaged: {}",
          printable(folder_.string()), newest);
   ENSURE(checkpoint, !holds_damaged_ones(),
-         "{} holds damaged checkpoints ({}...) and no whole one; remove them to start from the "
-         "beginning",
+         "{} contains damaged checkpoints ({}...) and no valid one\nhint: remove them to start "
+         "from the beginning",
          printable(folder_.string()), kAsidePrefix);
   return std::nullopt;
 }
@@ -237,15 +237,16 @@ void Store::prune(std::span<const std::string> keep) {
   std::ranges::for_each(unfinished(), remove);
   const Surplus surplus = this->surplus(keep);
   std::ranges::for_each(surplus.old, remove);
-  std::string told;
+  std::string quarantined;
   for (const auto& [path, damage] : surplus.damaged) {
-    move_and_tell(path, damage, [&](const fs::path& moved, const std::string& why) {
-      told += fmt::format("{}{} is damaged and lies in {} now: {}", told.empty() ? "" : "; ",
-                          path.filename().string(), moved.filename().string(), why);
+    quarantine_and_report(path, damage, [&](const fs::path& moved, const std::string& why) {
+      quarantined +=
+          fmt::format("{}{} is damaged and was renamed to {}: {}", quarantined.empty() ? "" : "; ",
+                      path.filename().string(), moved.filename().string(), why);
     });
   }
   if (failed) throw Error(ErrorKind::resource, *failed);
-  ENSURE(checkpoint, told.empty(), "{}", told);
+  ENSURE(checkpoint, quarantined.empty(), "{}", quarantined);
 }
 
 }  // namespace trainctl::checkpoint

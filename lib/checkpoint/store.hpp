@@ -35,7 +35,7 @@ struct Found {
 /// at any point leaves the committed checkpoints intact.
 class Store {
  public:
-  using Told = std::function<void(const fs::path& moved, const std::string& why)>;
+  using OnQuarantine = std::function<void(const fs::path& moved, const std::string& why)>;
 
   explicit Store(fs::path folder);
 
@@ -68,7 +68,7 @@ class Store {
   /// damaged checkpoints to "corrupt-<name>[-n]" and reports them. Throws Error(checkpoint) when
   /// there are checkpoints, possibly renamed earlier, but none verifies; UnsupportedFormat when a
   /// newer one has another format.
-  std::optional<fs::path> newest_valid(const Told& told);
+  std::optional<fs::path> newest_valid(const OnQuarantine& on_quarantine);
 
   /// Removes unfinished saves. Must not run during a save. Throws Error(resource) when the folder
   /// cannot be read; ignores checkpoints that cannot be removed.

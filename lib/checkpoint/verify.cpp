@@ -38,14 +38,14 @@ std::uint64_t readable_bytes(const fs::path& path) {
   struct stat info {};
   ENSURE(resource, ::fstat(fd.get(), &info) == 0, "cannot read {}: {}", label,
          std::strerror(errno));
-  ENSURE(checkpoint, S_ISREG(info.st_mode), "{} is no regular file", label);
+  ENSURE(checkpoint, S_ISREG(info.st_mode), "{} is not a regular file", label);
   return static_cast<std::uint64_t>(info.st_size);
 }
 
 void expect_bytes(const fs::path& path, std::uint64_t committed) {
   const std::uint64_t bytes = readable_bytes(path);
-  ENSURE(checkpoint, bytes == committed, "{} has {} bytes, and {} were committed",
-         printable(path.string()), bytes, committed);
+  ENSURE(checkpoint, bytes == committed, "{} has {} bytes, expected {}", printable(path.string()),
+         bytes, committed);
 }
 
 auto shared_files(const Manifest& manifest) {
@@ -56,7 +56,7 @@ auto shared_files(const Manifest& manifest) {
 
 void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std::uint32_t found) {
   ENSURE(checkpoint, found == part.checksum,
-         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
+         "{} is from another checkpoint: its checksum is {:08x}, expected {:08x}",
          printable((checkpoint / part.file).string()), found, part.checksum);
 }
 
@@ -84,7 +84,7 @@ Manifest read_manifest(const fs::path& checkpoint) {
   ENSURE(checkpoint, bytes <= kMostManifestBytes, "{} is too large for a manifest: {} bytes", label,
          bytes);
   const container::File file(path);
-  ENSURE(checkpoint, file.entries().empty(), "{} holds data, which no manifest does", label);
+  ENSURE(checkpoint, file.entries().empty(), "{} must not contain tensors", label);
   Manifest manifest = from_json(file.meta(), label);
   const auto named = parse_folder_name(checkpoint.filename().string());
   const std::string own_name = folder_name(manifest.moment());
@@ -105,8 +105,8 @@ void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& 
   expect_bytes(path, shared.bytes);
   const std::uint32_t found = checksum_of_file(path);
   ENSURE(checkpoint, found == shared.checksum,
-         "{} is damaged: its CRC-32C is {:08x}, and {:08x} was committed", printable(path.string()),
-         found, shared.checksum);
+         "{} is damaged: its CRC-32C is {:08x}, expected {:08x}", printable(path.string()), found,
+         shared.checksum);
 }
 
 Manifest verify(const fs::path& checkpoint) {

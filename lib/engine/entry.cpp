@@ -55,7 +55,7 @@ std::string answer_to(const Json& asked) {
   const auto key = asked.at("key").get<std::string>();
   const auto what = asked.at("do").get<std::string>();
   if (what == "fetch") return dist::fetch_text(store, key);
-  ENSURE(unexpected, what == "publish", "the exchange knows no '{}'", what);
+  ENSURE(unexpected, what == "publish", "unknown exchange request '{}'", what);
   dist::publish_text(store, key, asked.at("text").get<std::string>());
   return "";
 }
@@ -77,8 +77,8 @@ int exchange(const TrainctlEngineRequest& request) {
 
 /// Reports in two ways: the error file in case the pipe is closed, the event in case the disk is
 /// full. A failure of either must not hide the original error.
-void tell(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
-          const train::EventSink& emit) {
+void report(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
+            const train::EventSink& emit) {
   failed.kind = error.exit_code();
   failed.message = error.what();
   try {
@@ -120,8 +120,8 @@ int run(const TrainctlEngineRequest& request) {
     return worker->run();
   } catch (...) {
     const Error error = as_error(std::current_exception());
-    tell(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank},
-         emit);
+    report(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank},
+           emit);
     return error.exit_code();
   }
 }

@@ -17,7 +17,8 @@ std::string cause_of(const std::exception& error) {
 Error as_error(const std::exception_ptr& thrown) {
   if (const auto refusal = refused_memory(thrown)) {
     return {ErrorKind::resource,
-            fmt::format("out of memory: {}; lower loader.batch_size or the model", *refusal)};
+            fmt::format("out of memory: {}\nhint: lower loader.batch_size or use a smaller model",
+                        *refusal)};
   }
   try {
     std::rethrow_exception(thrown);
@@ -28,7 +29,7 @@ Error as_error(const std::exception_ptr& thrown) {
   } catch (const std::exception& error) {
     return {ErrorKind::unexpected, cause_of(error)};
   } catch (...) {
-    return {ErrorKind::unexpected, "something was thrown that is no exception"};
+    return {ErrorKind::unexpected, "an exception of unknown type was thrown"};
   }
 }
 
@@ -43,7 +44,7 @@ std::optional<std::string> refused_memory(const std::exception_ptr& thrown) {
                             text.find("can't allocate memory") != std::string::npos;
     return is_refused ? std::optional(text) : std::nullopt;
   } catch (const std::bad_alloc&) {
-    return "the machine refused";
+    return "the allocation failed";
   } catch (...) {
     return std::nullopt;
   }

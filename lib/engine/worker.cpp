@@ -59,10 +59,11 @@ events::Hello hello(int rank, at::Device device) {
 void check_allocator(spec::Allocator asked) {
   const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
   const std::string loaded = loaded_allocator();
-  ENSURE(resource, asked == spec::Allocator::system || loaded == name,
-         "trainer.allocator is {}, but {} answers malloc: see the top of this rank's log, or set "
-         "trainer.allocator=system",
-         name, loaded);
+  ENSURE(
+      resource, asked == spec::Allocator::system || loaded == name,
+      "trainer.allocator is {}, but {} is loaded\nhint: read the start of this rank's log, or set "
+      "trainer.allocator=system",
+      name, loaded);
 }
 
 void set_up_libtorch(const spec::Trainer& trainer) {
@@ -128,7 +129,7 @@ events::RunStarted describe(const StartedRun& run, const std::string& monitor) {
   started.precision = enum_names(
       experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
   if (run.loaders.train->held())
-    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' tells the digest";
+    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' prints the digest";
   started.data_fingerprints = run.data.fingerprints;
   started.max_epochs = experiment.trainer.fast_dev_run ? 1 : run.schedule.epochs;
   started.world_size = run.world_size;
@@ -151,10 +152,11 @@ void emit_start(const events::RunStarted& started, const train::EventSink& emit)
   emit(started);
   if (!(started.num_threads_taken > 0)) return;
   emit(events::Warning{
-      fmt::format("trainer.num_threads: auto chose {} while other processes took {:.0f} % of the "
-                  "cores, in the last of three probes; 'trainer.num_threads=N' sets the number, "
-                  "and the verdict at the end of a run of one process compares it again",
-                  started.num_threads, 100 * started.num_threads_taken),
+      fmt::format(
+          "trainer.num_threads: auto chose {} while other processes used {:.0f} % of the "
+          "cores in the last of three probes; trainer.num_threads=N sets the number, and the "
+          "verdict of a run of one process compares it again",
+          started.num_threads, 100 * started.num_threads_taken),
       ""});
 }
 
@@ -206,10 +208,10 @@ int Worker::run() {
   return run_task(kind);
 }
 
-Worker::Place Worker::take_place() {
+Worker::Setup Worker::set_up() {
   config::Diagnostics diagnostics;  // warnings were printed before the worker was started
   const fs::path file = fs::path(request_.run_dir) / "config.resolved.yaml";
-  Place place{spec::load_experiment(file, {}, diagnostics).experiment};
+  Setup place{spec::load_experiment(file, {}, diagnostics).experiment};
   const spec::Experiment& experiment = place.experiment;
   place.device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
   emit_(hello(request_.rank, place.device));
@@ -219,7 +221,7 @@ Worker::Place Worker::take_place() {
 }
 
 int Worker::run_task(spec::TaskKind kind) {
-  const Place place = take_place();
+  const Setup place = set_up();
   const TaskSetup setup{request_, place.experiment, place.device, emit_};
   if (kind == spec::TaskKind::replay) return replay(setup);
   if (kind == spec::TaskKind::script) return export_script(setup);
@@ -238,7 +240,7 @@ int Worker::run_link() {
 
 int Worker::run_training() {
   const fs::path run_dir = request_.run_dir;
-  Place place = take_place();
+  Setup place = set_up();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
@@ -298,7 +300,7 @@ int Worker::run_training() {
                          request_.world_size, threads, layout,  loading,      recompute};
     emit_start(describe(run, options.monitor), emit_);
   }
-  go_on(loop, session, experiment);
+  resume_or_start(loop, session, experiment);
   const events::Finished finished =
       run_to_end({loop, options, *built.model, shape, experiment.loader.batch_size});
   global_step_ = finished.global_step;
@@ -309,8 +311,8 @@ int Worker::run_training() {
   return exit_code_for(finished);
 }
 
-void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
-                   const spec::Experiment& experiment) {
+void Worker::resume_or_start(train::TrainLoop& loop, const train::Session& session,
+                             const spec::Experiment& experiment) {
   const spec::Task task = spec::read_task(request_.run_dir);
   if (task.resume.empty()) return write_split(request_, experiment);
   using train::PartialEpoch;
@@ -327,8 +329,8 @@ void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
   std::string why_not =
       why_not_bitwise(saved, {session.origin, request_.world_size, loop.buckets(), is_local});
   ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
-         "{}: the run would not be the same bit for bit, as trainer.deterministic asks for; set it "
-         "to false to go on all the same",
+         "cannot resume bit for bit, as trainer.deterministic requires: {}\nhint: set "
+         "trainer.deterministic to false to resume all the same",
          why_not);
   if (request_.rank != 0) return;
   write_split(request_, experiment);
@@ -337,7 +339,7 @@ void Worker::go_on(train::TrainLoop& loop, const train::Session& session,
         fmt::format("the data is not what the checkpoint was trained on ({}): epoch {} starts{} "
                     "with the new data",
                     changed, saved.epoch + 1,
-                    saved.step_in_epoch > 0 ? " again from its beginning" : ""),
+                    saved.step_in_epoch > 0 ? " again from its first batch" : ""),
         {}});
     why_not += (why_not.empty() ? "" : "; ") + changed;
   }

@@ -26,7 +26,7 @@ class Worker {
   [[nodiscard]] events::Failed failure_at() const;
 
  private:
-  struct Place {
+  struct Setup {
     spec::Experiment experiment;
     at::Device device = at::kCPU;
   };
@@ -36,16 +36,16 @@ class Worker {
   int run_link();        // without an experiment
   int run_task(spec::TaskKind kind);
   /// Does the first steps of every task: reads the experiment, chooses the device and emits Hello.
-  Place take_place();
+  Setup set_up();
   /// Returns a callback that reports progress after each batch of an evaluation and stops all ranks
   /// together.
-  train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Place& place,
+  train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Setup& place,
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   [[nodiscard]] bool interrupted() const;
   /// If the task names a checkpoint, resumes from it and reports that.
-  void go_on(train::TrainLoop& loop, const train::Session& session,
-             const spec::Experiment& experiment);
+  void resume_or_start(train::TrainLoop& loop, const train::Session& session,
+                       const spec::Experiment& experiment);
   void enter(events::Phase phase);
   /// A training loop with the values for the report of its failure.
   struct Training {

@@ -113,9 +113,9 @@ class Machine {
   Pickle run() {
     ENSURE(checkpoint, bytes_.size() <= kMostBytes, "the pickle has {} bytes, the limit is {}",
            bytes_.size(), kMostBytes);
-    expect(byte() == 0x80, "is no pickle of protocol 2");
+    expect(byte() == 0x80, "is not a pickle of protocol 2");
     if (const unsigned protocol = byte(); protocol != 2)
-      refuse(fmt::format("is of protocol {}, where torch.save writes 2", protocol));
+      refuse(fmt::format("has protocol {}, but torch.save writes 2", protocol));
     while (true) {
       opcode_at_ = at_;
       const unsigned char opcode = byte();
@@ -132,7 +132,7 @@ class Machine {
  private:
   [[noreturn]] void refuse(const std::string& complaint) const {
     throw Error(ErrorKind::checkpoint,
-                fmt::format("pickle {} at byte {}: refused", complaint, opcode_at_));
+                fmt::format("refused: pickle {} at byte {}", complaint, opcode_at_));
   }
 
   void expect(bool holds, const char* complaint) const {
@@ -168,14 +168,14 @@ class Machine {
   }
 
   PickleId pop() {
-    expect(stack_.size() > floor(), "takes a value where none is");
+    expect(stack_.size() > floor(), "pops a value from an empty stack");
     const PickleId id = stack_.back();
     stack_.pop_back();
     return id;
   }
 
   PickleValue& top(PickleKind kind, const char* complaint) {
-    expect(stack_.size() > floor(), "takes a value where none is");
+    expect(stack_.size() > floor(), "pops a value from an empty stack");
     PickleValue& value = pickle_.values[stack_.back()];
     expect(value.kind == kind, complaint);
     return value;
@@ -186,7 +186,7 @@ class Machine {
   }
 
   std::vector<PickleId> pop_last(std::size_t count) {
-    expect(stack_.size() - floor() >= count, "takes a value where none is");
+    expect(stack_.size() - floor() >= count, "pops a value from an empty stack");
     const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
     std::vector<PickleId> values(first, stack_.end());
     stack_.erase(first, stack_.end());
@@ -194,7 +194,7 @@ class Machine {
   }
 
   std::vector<PickleId> pop_to_mark() {
-    expect(!marks_.empty(), "closes what it never opened");
+    expect(!marks_.empty(), "closes a group that it did not open");
     std::vector<PickleId> values = pop_last(stack_.size() - marks_.back());
     marks_.pop_back();
     return values;
@@ -258,8 +258,8 @@ class Machine {
     expect(kind == PickleKind::list || items.size() % 2 == 0, "has a key without a value");
     if (is_opaque_top()) return true;  // a list or dict of an ignored class
     std::vector<PickleId>& target =
-        top(kind, kind == PickleKind::list ? "appends to what is no list"
-                                           : "sets a key of what is no dict")
+        top(kind, kind == PickleKind::list ? "appends to a value that is not a list"
+                                           : "sets a key of a value that is not a dict")
             .items;
     target.insert(target.end(), items.begin(), items.end());
     return true;
@@ -289,7 +289,7 @@ class Machine {
       case 0x81: return call();
       case 'b':  // the attributes of an OrderedDict, which are irrelevant
         pop();
-        if (!is_opaque_top()) top(PickleKind::dict, "changes what is no dict");
+        if (!is_opaque_top()) top(PickleKind::dict, "changes a value that is not a dict");
         return true;
       default: return false;
     }
@@ -304,7 +304,7 @@ class Machine {
 
   bool recall(std::uint64_t place) {
     const auto found = memo_.find(place);
-    expect(found != memo_.end(), "recalls what it never kept");
+    expect(found != memo_.end(), "reads a memo entry that does not exist");
     stack_.push_back(found->second);
     return true;
   }
@@ -318,7 +318,7 @@ class Machine {
     if (found == kGlobals.end())
       throw Error(
           ErrorKind::checkpoint,
-          fmt::format("pickle asks for {} at byte {}: refused; {}",
+          fmt::format("refused: pickle uses {} at byte {}\nhint: {}",
                       printable(std::string_view(name).substr(0, 200)), opcode_at_, kSaveAdvice));
     return push({.kind = PickleKind::type,
                  .integer = found - kGlobals.begin(),
@@ -329,7 +329,7 @@ class Machine {
   /// Parses ('storage', type, key, device, elements); ignores the device.
   bool storage() {
     const PickleValue& id = pickle_[pop()];
-    expect(id.kind == PickleKind::tuple && id.items.size() == 5, "names a storage in no known way");
+    expect(id.kind == PickleKind::tuple && id.items.size() == 5, "has an invalid storage");
     const auto at = [&](std::size_t i) -> const PickleValue& { return pickle_[id.items[i]]; };
     if (at(1).kind == PickleKind::type && at(1).integer == kIgnoredGlobal)
       return push({.kind = PickleKind::other});
@@ -337,7 +337,7 @@ class Machine {
                at(1).kind == PickleKind::type && !at(1).dtype.empty() &&
                at(2).kind == PickleKind::text && at(4).kind == PickleKind::integer &&
                at(4).integer >= 0,
-           "names a storage in no known way");
+           "has an invalid storage");
     return push({.kind = PickleKind::storage,
                  .integer = at(4).integer,
                  .text = at(2).text,
@@ -349,23 +349,23 @@ class Machine {
     expect(pickle_[arguments].kind == PickleKind::tuple, "calls with no arguments");
     const PickleValue& callee = pickle_[pop()];
     if (callee.kind == PickleKind::other) return push({.kind = PickleKind::other});
-    expect(callee.kind == PickleKind::type, "calls what is no name");
+    expect(callee.kind == PickleKind::type, "calls a value that is not a name");
     if (callee.integer == kIgnoredGlobal) return push({.kind = PickleKind::other});
     const std::vector<PickleId> items = pickle_[arguments].items;
     switch (kGlobals[static_cast<std::size_t>(callee.integer)].role) {
       case Role::type: break;
       case Role::ordered_dict:
-        expect(items.empty(), "makes an OrderedDict of something");
+        expect(items.empty(), "passes arguments to OrderedDict");
         return push({.kind = PickleKind::dict});
       case Role::tensor: return tensor(items);
       case Role::parameter:
         expect(items.size() == 3 && pickle_[items[0]].kind == PickleKind::tensor,
-               "makes a parameter of what is no tensor");
+               "makes a parameter from a value that is not a tensor");
         stack_.push_back(items[0]);
         return true;
       case Role::size:
         expect(items.size() == 1 && pickle_[items[0]].kind == PickleKind::tuple,
-               "makes a size of what is no tuple");
+               "makes a torch.Size from a value that is not a tuple");
         stack_.push_back(items[0]);
         return true;
     }
@@ -380,7 +380,7 @@ class Machine {
         (items.size() == 6 || items.size() == 7) && pickle_[items[0]].kind == PickleKind::storage &&
             pickle_[items[1]].kind == PickleKind::integer && integers(items[2]) &&
             integers(items[3]) && pickle_[items[2]].items.size() == pickle_[items[3]].items.size(),
-        "describes a tensor in no known way");
+        "has an invalid tensor");
     return push({.kind = PickleKind::tensor,
                  .integer = pickle_[items[1]].integer,
                  .items = {items[0], items[2], items[3]}});

@@ -39,8 +39,8 @@ class Names {
     take_prefix();
     original_ = names_;
     for (std::string& name : names_) map(name);
-    complain_of_unused();
-    complain_of_doubles();
+    check_unused();
+    check_duplicates();
     return std::move(names_);
   }
 
@@ -57,7 +57,7 @@ class Names {
       for (const std::string_view wrapper : kWrappers) {
         if (!all_begin_with(wrapper) || options_.prefix.starts_with(wrapper)) continue;
         for (std::string& name : names_) name.erase(0, wrapper.size());
-        notes.push_back(fmt::format("'{}' was removed from the front of all names", wrapper));
+        notes.push_back(fmt::format("'{}' was removed from the start of all names", wrapper));
         again = true;
       }
     }
@@ -73,9 +73,10 @@ class Names {
       name = meant ? name.substr(options_.prefix.size()) : std::string();
     }
     if (found) return;
-    throw Error(ErrorKind::config,
-                fmt::format("{} is '{}', but no name in the file begins so; there are: {}",
-                            options_.prefix_option, printable(options_.prefix), shortened(before)));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{} is '{}', but no name in the file starts with it; names in the file: {}",
+                    options_.prefix_option, printable(options_.prefix), shortened(before)));
   }
 
   void map(std::string& name) {
@@ -88,23 +89,23 @@ class Names {
     }
   }
 
-  void complain_of_unused() const {
+  void check_unused() const {
     for (const auto& [from, to] : options_.key_map) {
       if (used_.contains(from)) continue;
       const auto near = nearest(from, original_);
-      throw Error(ErrorKind::config,
-                  fmt::format("{}: no tensor of the file is called '{}'; {}",
-                              options_.key_map_option, printable(from),
-                              near ? fmt::format("did you mean '{}'?", printable(*near))
-                                   : "there are: " + shortened(original_)));
+      throw Error(
+          ErrorKind::config,
+          fmt::format("{}: the file has no tensor '{}'{}", options_.key_map_option, printable(from),
+                      near ? fmt::format("\nhint: use '{}'", printable(*near))
+                           : "; it has " + shortened(original_)));
     }
   }
 
-  void complain_of_doubles() const {
+  void check_duplicates() const {
     std::set<std::string_view> seen;
     for (const std::string& name : names_) {
       ENSURE(config, name.empty() || seen.insert(name).second,
-             "{} makes '{}' of two tensors of the file", options_.key_map_option, printable(name));
+             "{} maps two tensors of the file to '{}'", options_.key_map_option, printable(name));
     }
   }
 
@@ -133,7 +134,7 @@ class Matcher {
       if (!names_[i].empty() && !names_[i].ends_with(kBatchCount))
         unexpected_.push_back(file_[i].name);
     }
-    complain();
+    check_fit();
     return std::move(out_);
   }
 
@@ -210,7 +211,7 @@ class Matcher {
     return std::nullopt;
   }
 
-  void complain() {
+  void check_fit() {
     for (const auto& [what, count] : converted_)
       out_.notes.push_back(fmt::format("{} converted from {}", count, what));
     std::vector<std::string> problems;
@@ -225,21 +226,22 @@ class Matcher {
       problems.push_back("no tensor of the file is in the model; the file has: " +
                          shortened(out_.ignored));
     if (problems.empty()) return;
-    throw Error(ErrorKind::checkpoint, fmt::format("it does not fit the model: {}{}",
+    throw Error(ErrorKind::checkpoint, fmt::format("the weights do not fit the model: {}{}",
                                                    fmt::join(problems, "; "), advice()));
   }
 
   [[nodiscard]] std::string advice() const {
     const auto prefix = out_.pairs.empty() && unfit_.empty() ? likely_prefix() : std::nullopt;
-    if (prefix && options_.whole) return fmt::format(". Add --prefix {}", printable(*prefix));
-    if (options_.whole) return ". Take the experiment that the weights were trained with";
-    if (prefix) return fmt::format(". Write weights.prefix: \"{}\"", printable(*prefix));
+    if (prefix && options_.whole) return fmt::format("\nhint: add --prefix {}", printable(*prefix));
+    if (options_.whole) return "\nhint: use the experiment that the weights were trained with";
+    if (prefix) return fmt::format("\nhint: set weights.prefix: \"{}\"", printable(*prefix));
     if (!unfit_.empty())
-      return ". Only the last layer may differ, and only in its number of outputs: build the model "
-             "that the file was saved from";
-    return options_.strict
-               ? ". 'weights.strict: false' takes what fits, and 'weights.key_map' renames"
-               : ". 'weights.prefix' and 'weights.key_map' rename";
+      return "\nhint: build the model that the file was saved from (only the number of outputs of "
+             "the "
+             "last layer may differ)";
+    return options_.strict ? "\nhint: load matching tensors only (weights.strict: false), or "
+                             "rename (weights.key_map)"
+                           : "\nhint: rename the tensors with weights.prefix or weights.key_map";
   }
 
   static std::vector<std::string> cut(const std::vector<std::string>& all) {
@@ -306,9 +308,9 @@ std::vector<std::size_t> frozen_by(const std::vector<std::string>& patterns,
     if (found) continue;
     const auto near = nearest(pattern, all_names(parameters));
     throw Error(ErrorKind::config,
-                fmt::format("freeze: '{}' names no parameter of the model; {}", printable(pattern),
-                            near ? fmt::format("did you mean '{}'?", printable(*near))
-                                 : "there are: " + shortened(parameters)));
+                fmt::format("freeze: the model has no parameter '{}'{}", printable(pattern),
+                            near ? fmt::format("\nhint: use '{}'", printable(*near))
+                                 : "; it has " + shortened(parameters)));
   }
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < frozen.size(); ++i) {

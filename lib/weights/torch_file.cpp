@@ -40,11 +40,11 @@ class Archive {
       return entry.name.ends_with(kPickle) &&
              entry.name.find('/') == entry.name.size() - kPickle.size();
     });
-    ENSURE(checkpoint, pickle != entries_.end(), "it is a ZIP archive, but holds no data.pkl: {}",
-           kSaveAdvice);
+    ENSURE(checkpoint, pickle != entries_.end(),
+           "it is a ZIP archive, but contains no data.pkl\nhint: {}", kSaveAdvice);
     folder_ = pickle->name.substr(0, pickle->name.size() - kPickle.size() + 1);
     for (const ZipEntry& entry : entries_) by_name_.emplace(entry.name, &entry);
-    ENSURE(checkpoint, find("constants.pkl") == nullptr, "it is a TorchScript program: {}",
+    ENSURE(checkpoint, find("constants.pkl") == nullptr, "it is a TorchScript program\nhint: {}",
            kSaveAdvice);
     const ZipEntry* order = find("byteorder");
     ENSURE(checkpoint, order == nullptr || as_text(order->bytes) == "little",
@@ -105,29 +105,29 @@ const PickleValue& section_called(const std::string& section, const Pickle& pick
   if (const PickleValue* found = find_section(pickle, root, section)) return *found;
   const std::vector<std::string_view> others =
       keys_of(pickle, root, [&](const PickleValue& value) { return holds_tensor(pickle, value); });
-  throw Error(
-      ErrorKind::checkpoint,
-      fmt::format(
-          "it has no section {} with tensors; {}", quoted(std::string_view(section)),
-          others.empty() ? "it has none: leave the section out" : "it has " + listed(others)));
+  throw Error(ErrorKind::checkpoint,
+              fmt::format("it has no section {} with tensors{}", quoted(std::string_view(section)),
+                          others.empty() ? "\nhint: remove the section"
+                                         : "; sections with tensors: " + listed(others)));
 }
 
 /// Returns the dict that contains the tensors: the root object, or a dict one level below.
 const PickleValue& find_state_dict(const Pickle& pickle, const std::string& section,
                                    std::vector<std::string>& notes) {
   const PickleValue& root = pickle[pickle.root];
-  ENSURE(checkpoint, root.kind == PickleKind::dict, "it holds no dict of tensors by name: {}",
-         kSaveAdvice);
+  ENSURE(checkpoint, root.kind == PickleKind::dict,
+         "it contains no dict of named tensors\nhint: {}", kSaveAdvice);
   if (!section.empty()) return section_called(section, pickle, root);
   if (holds_tensor(pickle, root)) return root;
   for (const std::string_view nest : kNests) {
     const PickleValue* value = find_section(pickle, root, nest);
     if (value == nullptr) continue;
-    notes.push_back(fmt::format("its '{}' was taken, one of {} keys", nest, root.items.size() / 2));
+    notes.push_back(
+        fmt::format("section '{}' was used, one of {} keys", nest, root.items.size() / 2));
     return *value;
   }
   throw Error(ErrorKind::checkpoint,
-              fmt::format("it holds no tensors by name; its keys are: {}. {}",
+              fmt::format("it contains no named tensors; its keys are: {}\nhint: {}",
                           listed(keys_of(pickle, root, [](const PickleValue&) { return true; })),
                           kSaveAdvice));
 }
@@ -179,7 +179,7 @@ TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Arch
   std::int64_t elements = 0;
   ENSURE(checkpoint,
          end_of_window(tensor, end, elements) && (elements == 0 || end <= storage.integer),
-         "it lies outside of its storage of {} elements", storage.integer);
+         "it exceeds its storage of {} elements", storage.integer);
   std::uint64_t bytes = 0;
   ENSURE(checkpoint, !__builtin_mul_overflow(static_cast<std::uint64_t>(elements), element, &bytes),
          "it has too many elements");
@@ -223,7 +223,7 @@ TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
   for (std::size_t i = 0; i < dict.items.size(); i += 2) {
     const PickleValue& key = pickle[dict.items[i]];
     const PickleValue& value = pickle[dict.items[i + 1]];
-    ENSURE(checkpoint, key.kind == PickleKind::text, "a key of its state dict is no text");
+    ENSURE(checkpoint, key.kind == PickleKind::text, "a key of its state dict is not a string");
     ENSURE(checkpoint, names.insert(key.text).second && key.text != "__metadata__",
            "its state dict names {} twice", quoted(key.text));
     if (value.kind != PickleKind::tensor) {
@@ -235,7 +235,7 @@ TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
     }));
     out.tensors.back().name = key.text;
   }
-  if (!others.empty()) out.notes.push_back("left out, since no tensors: " + listed(others));
+  if (!others.empty()) out.notes.push_back("ignored, not tensors: " + listed(others));
   return out;
 }
 

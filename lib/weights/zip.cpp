@@ -39,7 +39,7 @@ class Cursor {
   std::uint64_t u64() { return number(8); }
   Bytes take(std::uint64_t count) {
     ENSURE(checkpoint, at_ <= bytes_.size() && count <= bytes_.size() - at_,
-           "it is cut off: {} bytes are missing at byte {}", count, at_);
+           "it is truncated: {} bytes are missing at byte {}", count, at_);
     at_ += count;
     return bytes_.subspan(at_ - count, count);
   }
@@ -70,7 +70,7 @@ std::uint64_t find_end(Bytes archive) {
     }
   }
   throw Error(ErrorKind::checkpoint,
-              "its directory is not at its end: it is no ZIP archive, or was cut off");
+              "it has no directory at its end: it is truncated or not a ZIP archive");
 }
 
 Directory zip64_directory(Bytes archive, std::uint64_t end) {
@@ -82,10 +82,10 @@ Directory zip64_directory(Bytes archive, std::uint64_t end) {
   Cursor record(archive, at);
   ENSURE(checkpoint, record.u32() == kZip64End, "its zip64 directory is not at byte {}", at);
   record.take(8 + 2 + 2);  // size and versions
-  ENSURE(checkpoint, record.u32() == 0 && record.u32() == 0, "it is a part of several archives");
+  ENSURE(checkpoint, record.u32() == 0 && record.u32() == 0, "it is one part of a split archive");
   const std::uint64_t here = record.u64();
   Directory directory{.entries = record.u64(), .end = at};
-  ENSURE(checkpoint, here == directory.entries, "it is a part of several archives");
+  ENSURE(checkpoint, here == directory.entries, "it is one part of a split archive");
   directory.size = record.u64();
   directory.offset = record.u64();
   return directory;
@@ -94,7 +94,7 @@ Directory zip64_directory(Bytes archive, std::uint64_t end) {
 Directory find_directory(Bytes archive) {
   const std::uint64_t end = find_end(archive);
   Cursor record(archive, end + 4);
-  ENSURE(checkpoint, record.u16() == 0 && record.u16() == 0, "it is a part of several archives");
+  ENSURE(checkpoint, record.u16() == 0 && record.u16() == 0, "it is one part of a split archive");
   const std::uint16_t here = record.u16();
   Directory directory{.entries = record.u16(), .end = end};
   directory.size = record.u32();
@@ -102,7 +102,7 @@ Directory find_directory(Bytes archive) {
   if (directory.entries == kAll16 || directory.size == kAll32 || directory.offset == kAll32) {
     directory = zip64_directory(archive, end);
   } else {
-    ENSURE(checkpoint, here == directory.entries, "it is a part of several archives");
+    ENSURE(checkpoint, here == directory.entries, "it is one part of a split archive");
   }
   ENSURE(checkpoint,
          directory.offset <= directory.end && directory.size <= directory.end - directory.offset &&
@@ -161,10 +161,9 @@ Record read_record(Cursor& cursor) {
 
 ZipEntry locate(const Record& record, Bytes files) {
   ENSURE(checkpoint, (record.flags & 1U) == 0, "it is encrypted");
-  ENSURE(
-      checkpoint, record.method == 0 && record.packed == record.size,
-      "it is compressed, which a state dict of torch.save is not: it is a TorchScript program, or "
-      "was packed by another program");
+  ENSURE(checkpoint, record.method == 0 && record.packed == record.size,
+         "it is compressed, but torch.save does not compress: it is a TorchScript program, or "
+         "was packed by another program");
   Cursor local(files, record.offset);
   ENSURE(checkpoint, local.u32() == kLocalHeader, "it is not at byte {}, where the directory says",
          record.offset);
@@ -212,7 +211,7 @@ void check_crc(const ZipEntry& entry) {
   const auto* bytes = reinterpret_cast<const Bytef*>(entry.bytes.data());
   const std::uint64_t found = ::crc32_z(0, bytes, entry.bytes.size());
   ENSURE(checkpoint, found == entry.crc,
-         "file '{}': its checksum is {:08x}, but {:08x} was written: it is damaged; get it again",
+         "file '{}' is damaged: its checksum is {:08x}, expected {:08x}\nhint: download it again",
          printable(entry.name), found, entry.crc);
 }
 

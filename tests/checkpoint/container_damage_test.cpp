@@ -79,14 +79,14 @@ TEST_CASE("a flipped bit of a checkpoint is never missed") {
   CHECK(complaint(file) == "accepted");
 }
 
-TEST_CASE("a file that is checked in pieces is judged as one that is read whole") {
+TEST_CASE("checking a file in pieces finds the same damage as reading it at once") {
   const std::string large = random_text(5 << 20, 13);  // several read buffers and a part of one
   const TempFolder folder;
   const auto path = folder / "x.part";
   container::write(path, entries_in(large, (4 << 20) + 77), Json(1));
   const std::string whole = read_file(path, large.size(), ReadFailure::data);
   CHECK(container::check_file(path) == container::File(path).header_checksum());
-  const auto judge = [&](const auto& look) -> std::string {
+  const auto complaint_of = [&](const auto& look) -> std::string {
     try {
       look();
     } catch (const Error& error) {
@@ -103,14 +103,14 @@ TEST_CASE("a file that is checked in pieces is judged as one that is read whole"
     byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (draw() % 8)));
     if (i % 10 == 9) file.resize(draw() % file.size());
     write_atomically(path, file);
-    const std::string said = judge([&] { container::check_file(path); });
-    CHECK(said == judge([&] { const container::File read(path); }));
+    const std::string said = complaint_of([&] { container::check_file(path); });
+    CHECK(said == complaint_of([&] { const container::File read(path); }));
     accepted += said == "accepted" ? 1 : 0;
   }
   CHECK(accepted == 0);
 }
 
-TEST_CASE("a checkpoint cut off anywhere is told by its length") {
+TEST_CASE("a truncated checkpoint is detected by its length") {
   const std::string& file = sound();
   int silent = 0;
   for (std::size_t size = 0; size < file.size(); ++size)
@@ -121,13 +121,13 @@ TEST_CASE("a checkpoint cut off anywhere is told by its length") {
   CHECK(complaint(file.substr(0, 65'535)) == "x.part: is truncated: 65,535 of 65,536 bytes");
 }
 
-TEST_CASE("what is appended to a checkpoint is told") {
-  CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes behind its end at 65,536");
-  CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes behind"));
-  CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes behind its end"));
+TEST_CASE("bytes appended to a checkpoint are reported") {
+  CHECK(complaint(sound() + '\0') == "x.part: has 1 bytes after its end at 65,536");
+  CHECK_THAT(complaint(sound() + std::string(4096, '\0')), Contains("has 4,096 bytes after"));
+  CHECK_THAT(complaint(sound() + sound()), Contains("has 65,536 bytes after its end"));
 }
 
-TEST_CASE("a page of a checkpoint that is zero or another's is told") {
+TEST_CASE("a page that is zero or from another checkpoint is reported") {
   int silent = 0;
   for (std::size_t to = 0; to < kSize; to += kPage) {
     std::string file = sound();

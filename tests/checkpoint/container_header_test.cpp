@@ -59,11 +59,11 @@ TEST_CASE("a prefix that claims what is not there is refused, whatever it claims
   const std::uint64_t all = 32 + header.size();
   CHECK_THAT(with_number(16, std::uint64_t{1} << 60), Contains("is truncated: 55 of 1,152,921"));
   CHECK_THAT(with_number(16, ~std::uint64_t{0}), Contains("is truncated: 55 of 9,223,372,036"));
-  CHECK_THAT(with_number(16, all - 1), Contains("has 1 bytes behind its end at 54"));
+  CHECK_THAT(with_number(16, all - 1), Contains("has 1 bytes after its end at 54"));
   CHECK_THAT(with_number(24, header.size() + 1), Contains("claims 24 bytes, but 23 follow"));
-  CHECK_THAT(with_number(24, ~std::uint64_t{0}), Contains("16,777,216 are the most"));
+  CHECK_THAT(with_number(24, ~std::uint64_t{0}), Contains("the limit is 16,777,216"));
   CHECK_THAT(with_number(24, header.size() - 1), Contains("the checksum of its header"));
-  CHECK_THAT(with_number(0, 0), Contains("is no checkpoint of trainctl"));
+  CHECK_THAT(with_number(0, 0), Contains("is not a checkpoint of trainctl"));
 }
 
 TEST_CASE("a header takes 16 MiB and no byte more") {
@@ -71,7 +71,8 @@ TEST_CASE("a header takes 16 MiB and no byte more") {
   header.resize(16 << 20, ' ');
   CHECK(complaint(bare_file(header)) == "accepted");
   header += ' ';
-  CHECK_THAT(complaint(bare_file(header)), Contains("claims 16,777,217 bytes; 16,777,216 are"));
+  CHECK_THAT(complaint(bare_file(header)),
+             Contains("claims 16,777,217 bytes, the limit is 16,777,216"));
 }
 
 TEST_CASE("another version of the format is named") {
@@ -87,7 +88,7 @@ TEST_CASE("another version of the format is named") {
 TEST_CASE("holes, overlaps and offsets out of order are refused") {
   CHECK_THAT(with("offset", 128), Contains("'b': its offset 128 leaves a hole: it should be 64"));
   CHECK_THAT(with("offset", 0), Contains("'b': its offset 0 overlaps the entry before it"));
-  CHECK_THAT(with("offset", 8), Contains("'b': its offset 8 is no multiple of 64"));
+  CHECK_THAT(with("offset", 8), Contains("'b': its offset 8 is not a multiple of 64"));
   CHECK_THAT(with("offset", std::uint64_t{1} << 63), Contains("leaves a hole"));
   CHECK_THAT(changed([](Json& header) { header["entries"].push_back(listed("c", "cccc", 0)); }),
              Contains("'c': its offset 0 is out of order"));
@@ -120,20 +121,20 @@ TEST_CASE("a shape that does not give the length is refused") {
   CHECK_THAT(with("dtype", "F32"), Contains("'b': its shape and dtype do not give"));
   CHECK_THAT(sized({4294967296, 4294967296}, 0), Contains("do not give its length of 0"));
   CHECK_THAT(sized({4611686018427387904, 4, 2}, 8), Contains("do not give its length"));
-  CHECK_THAT(with("shape", Json::array({-8})), Contains("a size in its shape is no whole number"));
-  CHECK_THAT(sized({-2, -4}, 8), Contains("no whole number"));
-  CHECK_THAT(with("shape", Json::array({8.0})), Contains("no whole number"));
-  CHECK_THAT(with("shape", Json::array({std::uint64_t{1} << 63})), Contains("no whole number"));
-  CHECK_THAT(with("shape", 8), Contains("its shape is no list"));
+  CHECK_THAT(with("shape", Json::array({-8})), Contains("a size in its shape must be an integer"));
+  CHECK_THAT(sized({-2, -4}, 8), Contains("must be an integer"));
+  CHECK_THAT(with("shape", Json::array({8.0})), Contains("must be an integer"));
+  CHECK_THAT(with("shape", Json::array({std::uint64_t{1} << 63})), Contains("must be an integer"));
+  CHECK_THAT(with("shape", 8), Contains("its shape must be a list"));
 }
 
 TEST_CASE("a value of the wrong kind is refused by its key") {
   CHECK_THAT(with("dtype", "F3"), Contains("'b': its dtype 'F3' is unknown"));
-  CHECK_THAT(with("dtype", 3), Contains("its dtype is no text"));
-  CHECK_THAT(with("name", 3), Contains("entry 1 of its header: its name is no text"));
-  CHECK_THAT(with("offset", -64), Contains("its offset is no whole number"));
-  CHECK_THAT(with("length", 8.0), Contains("its length is no whole number"));
-  CHECK_THAT(with("crc32c", 123), Contains("its crc32c is no text"));
+  CHECK_THAT(with("dtype", 3), Contains("its dtype must be a string"));
+  CHECK_THAT(with("name", 3), Contains("entry 1 of its header: its name must be a string"));
+  CHECK_THAT(with("offset", -64), Contains("its offset must be an integer"));
+  CHECK_THAT(with("length", 8.0), Contains("its length must be an integer"));
+  CHECK_THAT(with("crc32c", 123), Contains("its crc32c must be a string"));
   for (const char* text : {"1234567", "123456789", "1234567G", "ABCDEF01", "+1234567", ""})
     CHECK_THAT(with("crc32c", text), Contains("its crc32c is not 8 hex digits"));
 }
@@ -148,9 +149,9 @@ TEST_CASE("a header has the keys of its format and no others") {
              Contains("its header: has 'more', which format 1 does not know"));
   CHECK_THAT(changed([](Json& header) { header.erase("meta"); }), Contains("has no 'meta'"));
   CHECK_THAT(changed([](Json& header) { header.erase("entries"); }), Contains("has no 'entries'"));
-  CHECK_THAT(changed([](Json& header) { header["entries"] = 1; }), Contains("are no list"));
+  CHECK_THAT(changed([](Json& header) { header["entries"] = 1; }), Contains("must be a list"));
   CHECK_THAT(changed([](Json& header) { header["entries"][1] = 1; }),
-             Contains("entry 1 of its header: is no map"));
+             Contains("entry 1 of its header: is not a JSON object"));
 }
 
 TEST_CASE("padding that is not zero is refused although no checksum covers it") {
@@ -169,12 +170,12 @@ TEST_CASE("padding that is not zero is refused although no checksum covers it") 
 
 TEST_CASE("a header that is no document of moderate size is refused") {
   const auto said = [](const std::string& header) { return complaint(bare_file(header)); };
-  CHECK_THAT(said(""), Contains("its header is no valid JSON"));
-  CHECK_THAT(said(R"({"entries":[],"meta":0)"), Contains("no valid JSON"));
+  CHECK_THAT(said(""), Contains("its header is not valid JSON"));
+  CHECK_THAT(said(R"({"entries":[],"meta":0)"), Contains("not valid JSON"));
   CHECK_THAT(said(R"({"entries":[],"meta":0}x)"), Contains("no valid JSON at byte 24"));
-  CHECK_THAT(said("{\"entries\":[],\"meta\":\"\xff\"}"), Contains("no valid JSON"));
-  CHECK_THAT(said(R"({"entries":[],"meta":1e999})"), Contains("no valid JSON"));
-  CHECK_THAT(said("[]"), Contains("its header: is no map"));
+  CHECK_THAT(said("{\"entries\":[],\"meta\":\"\xff\"}"), Contains("not valid JSON"));
+  CHECK_THAT(said(R"({"entries":[],"meta":1e999})"), Contains("not valid JSON"));
+  CHECK_THAT(said("[]"), Contains("its header: is not a JSON object"));
   CHECK_THAT(said(R"({"entries":[],"meta":0,"meta":0})"), Contains("names 'meta' twice"));
   CHECK_THAT(said(R"({"entries":[],"meta":{"x":{"y":1},"x":2}})"), Contains("names 'x' twice"));
   CHECK_THAT(said(nested(64)), Contains("its header is nested more than 64 deep"));

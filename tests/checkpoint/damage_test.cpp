@@ -15,7 +15,7 @@ using namespace trainctl::checkpoint;
 
 namespace {
 
-struct Told {
+struct Quarantined {
   fs::path moved;
   std::string why;
 };
@@ -25,7 +25,7 @@ struct ThreeSaves {
   TempFolder folder;
   Store store{folder.path()};
   fs::path newest;
-  std::vector<Told> told;
+  std::vector<Quarantined> reported;
 
   ThreeSaves() {
     for (const std::int64_t step : {1, 2, 3}) newest = saves::save(store, step);
@@ -33,7 +33,7 @@ struct ThreeSaves {
   [[nodiscard]] fs::path of(std::int64_t step) const { return folder / saves::name_of(step); }
   std::optional<fs::path> newest_valid() {
     return store.newest_valid([this](const fs::path& moved, const std::string& why) {
-      told.push_back({moved, why});
+      reported.push_back({moved, why});
     });
   }
 };
@@ -57,19 +57,20 @@ Json meta_of(const fs::path& checkpoint) {
 /// Checks that the newest is rejected for `reason` and renamed, and that the previous one is used.
 void check_fallback(ThreeSaves& three, const std::string& reason) {
   CHECK(three.newest_valid() == three.of(2));
-  REQUIRE(three.told.size() == 1);
-  CHECK(three.told[0].moved == three.folder / ("corrupt-" + saves::name_of(3)));
-  CHECK_THAT(three.told[0].why, Contains(reason));
-  CHECK(fs::is_directory(three.told[0].moved));
+  REQUIRE(three.reported.size() == 1);
+  CHECK(three.reported[0].moved == three.folder / ("corrupt-" + saves::name_of(3)));
+  CHECK_THAT(three.reported[0].why, Contains(reason));
+  CHECK(fs::is_directory(three.reported[0].moved));
   CHECK_FALSE(fs::exists(three.newest));
-  three.told.clear();
+  three.reported.clear();
   CHECK(three.newest_valid() == three.of(2));
-  CHECK(three.told.empty());
+  CHECK(three.reported.empty());
 }
 
 }  // namespace
 
-TEST_CASE("one changed bit in a part is told with file and tensor, and the save before it taken") {
+TEST_CASE(
+    "a flipped bit in a part is reported with file and tensor, and the previous save is used") {
   ThreeSaves three;
   const fs::path part = Store::part(three.newest, 1);
   flip_a_bit(part, fs::file_size(part) - 100);
@@ -78,7 +79,8 @@ TEST_CASE("one changed bit in a part is told with file and tensor, and the save 
   check_fallback(three, "model/fc.weight");
 }
 
-TEST_CASE("a checkpoint that has lost bytes, files or its kind of file is moved aside and told") {
+TEST_CASE(
+    "a checkpoint with missing bytes, files or wrong file types is quarantined and reported") {
   ThreeSaves three;
   const fs::path part = Store::part(three.newest, 0);
   const fs::path manifest = three.newest / "manifest";
@@ -94,7 +96,7 @@ TEST_CASE("a checkpoint that has lost bytes, files or its kind of file is moved 
   SECTION("a pipe in the place of a part") {
     fs::remove(part);
     REQUIRE(::mkfifo(part.c_str(), 0644) == 0);
-    reason = "rank_0.part is no regular file";
+    reason = "rank_0.part is not a regular file";
   }
   SECTION("a link in the place of a part") {
     fs::rename(part, three.newest / "elsewhere");
@@ -116,11 +118,11 @@ TEST_CASE("a checkpoint that has lost bytes, files or its kind of file is moved 
   SECTION("a folder in the place of the manifest") {
     fs::remove(manifest);
     fs::create_directory(manifest);
-    reason = "manifest is no regular file";
+    reason = "manifest is not a regular file";
   }
   SECTION("data in the manifest") {
     fs::copy_file(part, manifest, fs::copy_options::overwrite_existing);
-    reason = "holds data";
+    reason = "must not contain tensors";
   }
   check_fallback(three, reason);
 }
@@ -161,7 +163,7 @@ TEST_CASE("a sound container with a manifest that cannot be is damage") {
   std::string reason;
   SECTION("a negative step") {
     meta["step_in_epoch"] = -3;
-    reason = "never negative";
+    reason = "must not be negative";
   }
   SECTION("no ranks") {
     meta["world_size"] = 0;
@@ -190,7 +192,7 @@ TEST_CASE("Store: a checkpoint of another format is refused and left where it is
     write_manifest(three.newest, meta);
     CHECK_THROWS_AS(three.newest_valid(), UnsupportedFormat);
     CHECK_THROWS_AS(Store::verify(three.newest), UnsupportedFormat);
-    CHECK(three.told.empty());
+    CHECK(three.reported.empty());
     const std::vector<Found> found = three.store.list();
     REQUIRE(found.size() == 3);
     CHECK(found.front().unsupported);
@@ -223,21 +225,22 @@ TEST_CASE("where no checkpoint is whole it is an error, and stays one") {
       CHECK_THAT(error.what(), Contains(words) && Contains(three.folder.path().string()));
     }
   }
-  REQUIRE(three.told.size() == 3);
-  CHECK_THAT(three.told[0].moved.string(), EndsWith(saves::name_of(3)));
-  CHECK_THAT(three.told[2].moved.string(), EndsWith(saves::name_of(1)));
+  REQUIRE(three.reported.size() == 3);
+  CHECK_THAT(three.reported[0].moved.string(), EndsWith(saves::name_of(3)));
+  CHECK_THAT(three.reported[2].moved.string(), EndsWith(saves::name_of(1)));
 }
 
-TEST_CASE("a damaged checkpoint is moved beside those of its name that were before it") {
+TEST_CASE("a damaged checkpoint gets a new name if an earlier one has its name") {
   ThreeSaves three;
   put_text(three.folder / ("corrupt-" + saves::name_of(3)) / "x", "");
   put_text(three.folder / ("corrupt-" + saves::name_of(3) + "-2"), "");
   fs::remove(Store::part(three.newest, 0));
   CHECK(three.newest_valid() == three.of(2));
-  CHECK(three.told.at(0).moved == three.folder / ("corrupt-" + saves::name_of(3) + "-3"));
+  CHECK(three.reported.at(0).moved == three.folder / ("corrupt-" + saves::name_of(3) + "-3"));
 }
 
-TEST_CASE("a step is saved again where its checkpoint was damaged, which is kept aside") {
+TEST_CASE(
+    "a step is saved again where its checkpoint was damaged, and the damaged one is quarantined") {
   ThreeSaves three;
   fs::remove(Store::part(three.newest, 0));
   CHECK(saves::holds(saves::save(three.store, 3), 3));

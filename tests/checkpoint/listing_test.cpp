@@ -30,7 +30,7 @@ void fill(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a survey has what is there, newest first, and what was moved aside behind") {
+TEST_CASE("a survey lists checkpoints newest first, then the quarantined ones") {
   const TempFolder folder;
   fill(folder.path());
   const std::vector<Surveyed> rows = survey(folder.path(), Depth::manifests);
@@ -75,7 +75,7 @@ TEST_CASE("a survey that reads everything names the part that is damaged, and ch
   }
 }
 
-TEST_CASE("a second one that was moved aside keeps its step") {
+TEST_CASE("a second quarantined checkpoint keeps its step") {
   const TempFolder folder;
   fs::create_directory(folder / "corrupt-epoch=0001-step=000012-2");
   fs::create_directory(folder / "corrupt-thing");

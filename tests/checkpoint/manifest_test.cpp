@@ -90,18 +90,18 @@ TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no 
 
 TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
   for (const char* key : {"epoch", "next_epoch", "step_in_epoch", "global_step"}) {
-    CHECK_THAT(refusal(key, -1), Contains("never negative") || Contains("must be"));
-    CHECK_THAT(refusal(key, 1.5), Contains("no whole number"));
-    CHECK_THAT(refusal(key, "7"), Contains("no whole number"));
+    CHECK_THAT(refusal(key, -1), Contains("must not be negative") || Contains("must be"));
+    CHECK_THAT(refusal(key, 1.5), Contains("must be an integer"));
+    CHECK_THAT(refusal(key, "7"), Contains("must be an integer"));
     CHECK_THAT(refusal(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
   }
   for (const std::int64_t world : {0L, -1L, 65'537L})
     CHECK_THAT(refusal("world_size", world), Contains("it is from 1 to 65536"));
   CHECK(refusal("world_size", std::int64_t{1} << 32) != "accepted");
-  CHECK_THAT(refusal("world_size", 1), Contains("2 parts are listed for a world size of 1"));
-  CHECK_THAT(refusal("world_size", 3), Contains("2 parts are listed for a world size of 3"));
-  CHECK_THAT(refusal("parts", Json::array()), Contains("0 parts are listed"));
-  CHECK_THAT(refusal("facts", {{"torch", 2}}), Contains("the fact 'torch' is no text"));
+  CHECK_THAT(refusal("world_size", 1), Contains("got 2 parts for a world size of 1"));
+  CHECK_THAT(refusal("world_size", 3), Contains("got 2 parts for a world size of 3"));
+  CHECK_THAT(refusal("parts", Json::array()), Contains("got 0 parts"));
+  CHECK_THAT(refusal("facts", {{"torch", 2}}), Contains("the fact 'torch' must be a string"));
 }
 
 TEST_CASE("a part of a checkpoint has its rank's name, and so leads nowhere else") {

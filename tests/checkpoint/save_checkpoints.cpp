@@ -54,15 +54,16 @@ void look(const fs::path& folder) {
       damaged.push_back(found.moment.global_step);
     }
   }
-  Json told = Json::array();
-  const auto newest = store.newest_valid(
-      [&](const fs::path& moved, const std::string& why) { told.push_back(moved.string() + why); });
+  Json reported = Json::array();
+  const auto newest = store.newest_valid([&](const fs::path& moved, const std::string& why) {
+    reported.push_back(moved.string() + why);
+  });
   const Json last = step_of(store.pointed(checkpoint::Link::last));
   const Json best = step_of(store.pointed(checkpoint::Link::best));
   say(to_line({{"newest", step_of(newest)},
                {"whole", whole},
                {"damaged", damaged},
-               {"told", told},
+               {"reported", reported},
                {"last", last},
                {"best", best}}));
 }

@@ -118,7 +118,7 @@ TEST_CASE("an unfinished checkpoint is listed as such, never resumed from, and p
   CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(1)});
 }
 
-TEST_CASE("a folder that a killed process left is begun anew, without what was in it") {
+TEST_CASE("a folder that a killed process left is recreated empty") {
   const TempFolder folder;
   fs::path left;
   {
@@ -230,7 +230,7 @@ TEST_CASE("pruning leaves the two newest where nothing is named") {
   CHECK(steps(store) == Steps{4, 3});
 }
 
-TEST_CASE("a damaged checkpoint is none of the two that pruning leaves") {
+TEST_CASE("a damaged checkpoint does not count as one of the two that pruning keeps") {
   const TempFolder folder;
   Store store(folder.path());
   for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);

@@ -46,7 +46,7 @@ std::string found_in(stage::Model& model, const at::Tensor& input) {
   return watch.found();
 }
 
-void spoil(const at::Tensor& tensor, double value) {
+void corrupt(const at::Tensor& tensor, double value) {
   const at::NoGradGuard guard;
   tensor.view(-1)[0].fill_(value);
 }
@@ -80,12 +80,12 @@ TEST_CASE("the first layer whose output is not finite is named, with its operati
   }
 }
 
-TEST_CASE("what was not finite before is told: a parameter, or the input") {
+TEST_CASE("the non-finite source is reported: a parameter or the input") {
   const auto model = build("mlp", "{hidden: [8, 8]}", {{1, 2, 3}, 4});
   CHECK_THAT(found_in(*model, at::full({2, 1, 2, 3}, std::nan(""))),
              Contains("whose input was not finite"));
   const std::string name = model->parameters()[2].name;
-  spoil(model->parameters()[2].tensor, std::nan(""));
+  corrupt(model->parameters()[2].tensor, std::nan(""));
   CHECK_THAT(found_in(*model, at::ones({2, 1, 2, 3})),
              StartsWith("the forward pass of layer '" + train::layer_of(name) + "'") &&
                  EndsWith("whose '" + name + "' was not finite"));
@@ -93,14 +93,14 @@ TEST_CASE("what was not finite before is told: a parameter, or the input") {
 
 TEST_CASE("blocks of deep networks and of transformers have their full path") {
   const auto resnet = build("resnet18", "{}", {{3, 32, 32}, 10});
-  spoil(parameter(*resnet, "layer3.1.conv2.weight"), kInfinity);
+  corrupt(parameter(*resnet, "layer3.1.conv2.weight"), kInfinity);
   CHECK_THAT(found_in(*resnet, at::randn({2, 3, 32, 32})),
              StartsWith("the forward pass of layer 'layer3.1.conv2' (conv2d)"));
 
   const auto gpt = build("gpt", "{layers: 2, heads: 2, width: 16, context: 8}",
                          {{8}, 10, {spec::Inputs::tokens, spec::Targets::tokens}});
   const std::string last = gpt->parameters().back().name;
-  spoil(gpt->parameters().back().tensor, kInfinity);
+  corrupt(gpt->parameters().back().tensor, kInfinity);
   CHECK_THAT(found_in(*gpt, at::zeros({2, 8}, at::kLong)), Contains(train::layer_of(last)));
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a part that is computed again in the backward pass is found as well")
   const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
   REQUIRE(model->checkpoint_activations());
   CHECK(found_in(*model, at::randn({2, 3, 32, 32})).empty());
-  spoil(parameter(*model, "layer2.0.conv1.weight"), kInfinity);
+  corrupt(parameter(*model, "layer2.0.conv1.weight"), kInfinity);
   CHECK_THAT(found_in(*model, at::randn({2, 3, 32, 32})), Contains("'layer2.0.conv1' (conv2d)"));
 }
 
@@ -143,13 +143,13 @@ TEST_CASE("what is masked, or was never written, is no finding") {
   CHECK(watch.found().empty());
 }
 
-TEST_CASE("a run with detect_anomaly tells layer and step, before any weight changes") {
+TEST_CASE("a run with detect_anomaly reports layer and step before any weight changes") {
   FakeRun run;
   run.options.detect_anomaly = true;
   run.options.max_epochs = 3;
   int batches = 0;
   run.loss.after = [&](const at::Tensor& loss, int) {
-    if (++batches == 3) spoil(run.model.bias, kInfinity);  // the next forward pass uses it
+    if (++batches == 3) corrupt(run.model.bias, kInfinity);  // the next forward pass uses it
     return loss;
   };
   std::string message;

@@ -71,7 +71,7 @@ struct Counted final : Wrapped {
 };
 
 /// The events of a run.
-struct Told {
+struct TrainingResult {
   std::vector<double> losses;  // of each step
   std::vector<double> metrics;
   std::string digest;
@@ -89,8 +89,8 @@ std::unique_ptr<stage::Model> model_of(const Wanted& wanted) {
   return model;
 }
 
-Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
-                config::Auto<bool> graphs = {}) {
+TrainingResult train_with(const Wanted& wanted, Steps steps, stage::Model& model,
+                          config::Auto<bool> graphs = {}) {
   const stage::Catalog all = stages::builtin_catalog();
   const at::Device gpu(at::kCUDA, 0);
   FakeRun run({.samples = wanted.samples, .batch = 4, .val_samples = 8});
@@ -102,7 +102,7 @@ Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
   scheduler.decay = wanted.decay;
   std::vector<std::unique_ptr<stage::Metric>> metrics;
   metrics.push_back(all.metrics.build(stage_from("metric", "accuracy", "{}"), {3, gpu}));
-  Told told;
+  TrainingResult reported;
   const train::Session session{
       .model = model,
       .loss = *loss,
@@ -117,11 +117,11 @@ Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
       .emit =
           [&](const events::Event& event) {
             if (const auto* step = std::get_if<events::StepLogged>(&event))
-              told.losses.push_back(step->loss);
+              reported.losses.push_back(step->loss);
             if (const auto* warning = std::get_if<events::Warning>(&event))
-              told.warnings.push_back(warning->message);
+              reported.warnings.push_back(warning->message);
             if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
-              for (const auto& [name, value] : epoch->metrics) told.metrics.push_back(value);
+              for (const auto& [name, value] : epoch->metrics) reported.metrics.push_back(value);
             }
           },
       .run_dir = run.folder.path()};
@@ -132,11 +132,11 @@ Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
   if (steps == Steps::captured) run.options.cuda_graphs = graphs;
   at::manual_seed(9);
   train::TrainLoop loop(session, run.options);
-  told.digest = loop.run().parameter_digest;
-  return told;
+  reported.digest = loop.run().parameter_digest;
+  return reported;
 }
 
-Told train_with(const Wanted& wanted, Steps steps) {
+TrainingResult train_with(const Wanted& wanted, Steps steps) {
   const auto model = model_of(wanted);
   return train_with(wanted, steps, *model);
 }
@@ -148,9 +148,9 @@ int single_steps(const Wanted& wanted) {
 }
 
 void check_alike(const Wanted& wanted) {
-  const Told eager = train_with(wanted, Steps::eager);
+  const TrainingResult eager = train_with(wanted, Steps::eager);
   Counted model(model_of(wanted));
-  const Told captured = train_with(wanted, Steps::captured, model);
+  const TrainingResult captured = train_with(wanted, Steps::captured, model);
   CHECK(model.passes == single_steps(wanted));
   CHECK(captured.warnings.empty());
   CHECK(captured.losses == eager.losses);
@@ -188,7 +188,7 @@ TEST_CASE("repeated steps take the rate of their own step", "[gpu]") {
         train_with({}, Steps::captured).digest);
 }
 
-TEST_CASE("repeated steps draw anew, as single ones do", "[gpu]") {
+TEST_CASE("replayed steps draw new random numbers, as eager ones do", "[gpu]") {
   need_gpu();
   check_alike({.dropout = "0.5", .samples = 42});
 }
@@ -201,13 +201,13 @@ TEST_CASE("rows are counted where steps are repeated, with class weights too", "
 TEST_CASE("a model that waits for the device trains on, and says why it is not recorded", "[gpu]") {
   need_gpu();
   Synchronizing waits(model_of({.dropout = "0.5"}));
-  const Told told = train_with({.dropout = "0.5"}, Steps::captured, waits);
-  REQUIRE(told.warnings.size() == 1);
-  CHECK_THAT(told.warnings.front(), Contains("a step could not be recorded"));
+  const TrainingResult reported = train_with({.dropout = "0.5"}, Steps::captured, waits);
+  REQUIRE(reported.warnings.size() == 1);
+  CHECK_THAT(reported.warnings.front(), Contains("a step could not be captured"));
   Synchronizing single(model_of({.dropout = "0.5"}));
-  const Told eager = train_with({.dropout = "0.5"}, Steps::eager, single);
-  CHECK(told.losses == eager.losses);
-  CHECK(told.digest == eager.digest);
+  const TrainingResult eager = train_with({.dropout = "0.5"}, Steps::eager, single);
+  CHECK(reported.losses == eager.losses);
+  CHECK(reported.digest == eager.digest);
 }
 
 TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gpu]") {
@@ -220,7 +220,7 @@ TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gp
     CHECK(error.kind() == ErrorKind::config);
     message = error.what();
   }
-  CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be recorded"));
+  CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be captured"));
   check_alike({});  // another run in this process
 }
 

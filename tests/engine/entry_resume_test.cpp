@@ -36,7 +36,7 @@ TEST_CASE("a signal ends the run with the signal's code where nothing is to be s
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
 }
 
-TEST_CASE("a run that was stopped goes on from its checkpoint to the end of an uninterrupted one") {
+TEST_CASE("a stopped run resumes from its checkpoint and ends like an uninterrupted one") {
   TempFolder whole;
   const Ended expected = run_engine(whole, kSmall);
   REQUIRE(expected.code == 0);
@@ -82,7 +82,7 @@ TEST_CASE("auroc: an epoch that is resumed has the value of one that was not int
   CHECK(areas(run_engine(folder, config)) == expected);
 }
 
-TEST_CASE("a run that goes on has the threads that it began with, and does not probe") {
+TEST_CASE("a resumed run keeps its number of threads and does not probe") {
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
@@ -92,11 +92,11 @@ TEST_CASE("a run that goes on has the threads that it began with, and does not p
   const Ended ended = run_engine(folder, text.substr(0, text.rfind(", num_threads")) + " }\n");
   REQUIRE(ended.code == 0);
   CHECK(ended.find<events::RunStarted>()->num_threads == 1);
-  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as the run began");
+  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as when the run started");
   CHECK(ended.find<events::Resumed>()->why_not.empty());
 }
 
-TEST_CASE("a run that goes on with another GPU or other CUDA libraries is told not to be bitwise") {
+TEST_CASE("a run resumed on another GPU or with other CUDA libraries is reported as not bitwise") {
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
@@ -112,10 +112,10 @@ TEST_CASE("a run that goes on with another GPU or other CUDA libraries is told n
   REQUIRE(ended.find<events::Resumed>() != nullptr);
   CHECK_FALSE(ended.find<events::Resumed>()->bitwise);
   CHECK_THAT(ended.find<events::Resumed>()->why_not,
-             Contains("the GPU was 'NVIDIA X'") && Contains("the version of CUDA"));
+             Contains("the GPU was 'NVIDIA X'") && Contains("the CUDA version"));
 }
 
-TEST_CASE("a run that accepts other data begins its epoch anew, and says so") {
+TEST_CASE("a run that accepts other data restarts its epoch and reports it") {
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
@@ -140,7 +140,7 @@ TEST_CASE("a run that accepts other data begins its epoch anew, and says so") {
   CHECK(ended.find<events::Finished>()->global_step == 1 + 2 * 10);
 }
 
-TEST_CASE("a checkpoint of a GPU tells which one it was, and its libraries") {
+TEST_CASE("a checkpoint of a GPU records the GPU and its libraries") {
   if (device::cuda_devices() == 0) skip("no GPU");
   TempFolder folder;
   std::string config = kSmall;

@@ -17,7 +17,7 @@ using engine_run::Ended;
 using engine_run::kSmall;
 using engine_run::run_engine;
 
-TEST_CASE("the engine trains from a run folder and tells it in events") {
+TEST_CASE("the engine trains from a run folder and emits events") {
   TempFolder folder;
   const Ended ended = run_engine(folder, kSmall);
   REQUIRE(ended.code == 0);
@@ -85,24 +85,24 @@ TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight 
   CHECK(found == expected);
 }
 
-TEST_CASE("recomputing blocks changes no loss, and auto tells what it has chosen") {
+TEST_CASE("recomputing blocks changes no loss, and auto reports its choice") {
   std::map<std::string, double> losses;
-  for (const std::string wish : {"off", "blocks", "auto"}) {
-    INFO(wish);
+  for (const std::string setting : {"off", "blocks", "auto"}) {
+    INFO(setting);
     TempFolder folder;
     std::string config = kSmall;
     config.replace(config.find("{ type: mlp, hidden: [16] }"), 27,
                    "{ type: resnet_cifar, depth: 8 }");
     config.replace(config.find("samples: 300"), 12, "samples: 64");
     config.replace(config.find("max_epochs: 2"), 13,
-                   "max_epochs: 1, channels_last: false, activation_checkpointing: " + wish);
+                   "max_epochs: 1, channels_last: false, activation_checkpointing: " + setting);
     const Ended ended = run_engine(folder, config);
     REQUIRE(ended.code == 0);
     const auto* started = ended.find<events::RunStarted>();
-    CHECK(started->recomputes == (wish == "blocks"));
-    CHECK(started->recomputes_why.empty() == (wish != "auto"));
+    CHECK(started->recomputes == (setting == "blocks"));
+    CHECK(started->recomputes_why.empty() == (setting != "auto"));
     REQUIRE(ended.find<events::EpochEnded>() != nullptr);
-    losses[wish] = ended.find<events::EpochEnded>()->metrics.front().second;
+    losses[setting] = ended.find<events::EpochEnded>()->metrics.front().second;
   }
   CHECK(losses["blocks"] == Approx(losses["off"]).epsilon(1e-5));
   CHECK(losses["auto"] == losses["off"]);
@@ -198,7 +198,7 @@ TEST_CASE("a run folder without a config is a config error") {
   CHECK(run_engine(folder, "").code == 2);
 }
 
-TEST_CASE("a diverging run ends with code 6 and tells its step") {
+TEST_CASE("a diverging run ends with code 6 and reports its step") {
   TempFolder folder;
   std::string config = kSmall;
   config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");

@@ -23,11 +23,11 @@ TEST_CASE("a run starts from the weights of another, and keeps what is frozen") 
   TempFolder folder;
   const Ended ended = run_engine(folder, kSmall + weights);
   REQUIRE(ended.code == 0);
-  const auto* told = ended.find<events::WeightsSet>();
-  REQUIRE(told != nullptr);
-  CHECK(told->format == "safetensors");
-  CHECK(told->loaded.size() == 4);
-  CHECK(told->frozen == std::vector<std::string>{"fc1.weight", "fc1.bias"});
+  const auto* reported = ended.find<events::WeightsSet>();
+  REQUIRE(reported != nullptr);
+  CHECK(reported->format == "safetensors");
+  CHECK(reported->loaded.size() == 4);
+  CHECK(reported->frozen == std::vector<std::string>{"fc1.weight", "fc1.bias"});
   CHECK(ended.find<events::RunStarted>()->trainable_parameters == 16 * 10 + 10);
   const auto tensor = [](const TempFolder& run, const std::string& name) {
     const safetensors::File file(run / "checkpoints/last.safetensors");
@@ -73,13 +73,13 @@ TEST_CASE("the engine evaluates what it has trained to the same values, and pred
         << spec::dump_task({kind, "val", trained / "checkpoints/last.safetensors"});
     const Ended ended = run_engine(folder, kSmall, 0, spec::name_of(kind));
     REQUIRE(ended.code == 0);
-    const auto* told = ended.find<events::Evaluated>();
-    REQUIRE(told != nullptr);
-    CHECK(told->samples == 100);
-    CHECK(told->outputs == 10);
-    CHECK_FALSE(told->named);
-    REQUIRE(told->metrics.size() == 2);
-    for (const auto& [name, value] : told->metrics) CHECK(value == expected.at(name));
+    const auto* reported = ended.find<events::Evaluated>();
+    REQUIRE(reported != nullptr);
+    CHECK(reported->samples == 100);
+    CHECK(reported->outputs == 10);
+    CHECK_FALSE(reported->named);
+    REQUIRE(reported->metrics.size() == 2);
+    for (const auto& [name, value] : reported->metrics) CHECK(value == expected.at(name));
     CHECK(std::holds_alternative<events::Finished>(ended.events.back()));
     const auto logits = spec::part_file(folder.path(), "logits", 0);
     REQUIRE(std::filesystem::exists(logits) == (kind == spec::TaskKind::predict));
@@ -98,11 +98,11 @@ TEST_CASE("a prediction without labels writes no targets, and measures nothing")
   std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
   const Ended ended = run_engine(folder, kSmall, 0, "predict");
   REQUIRE(ended.code == 0);
-  const auto* told = ended.find<events::Evaluated>();
-  REQUIRE(told != nullptr);
-  CHECK_FALSE(told->labeled);
-  CHECK(told->outputs == 10);
-  CHECK(told->metrics.empty());
+  const auto* reported = ended.find<events::Evaluated>();
+  REQUIRE(reported != nullptr);
+  CHECK_FALSE(reported->labeled);
+  CHECK(reported->outputs == 10);
+  CHECK(reported->metrics.empty());
   CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "logits", 0)) ==
         100 * 10 * sizeof(float));
   CHECK_FALSE(std::filesystem::exists(spec::part_file(folder.path(), "targets", 0)));

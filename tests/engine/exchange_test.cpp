@@ -19,12 +19,12 @@ struct Answer {
   std::string text;
 };
 
-Answer ask(const std::string& wish) {
+Answer ask(const std::string& text) {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   const Fd ours(ends[0]);
   Fd theirs(ends[1]);
-  write_all(ours.get(), wish, "the request");
+  write_all(ours.get(), text, "the request");
   ::shutdown(ours.get(), SHUT_WR);
   const TrainctlEngineRequest request{.run_dir = "",
                                       .mode = "exchange",
@@ -48,7 +48,7 @@ Answer ask(const std::string& wish) {
 
 }  // namespace
 
-TEST_CASE("an exchange with a store that is not there tells its address and its kind") {
+TEST_CASE("an exchange with a missing store reports its address and error kind") {
   // Nothing listens on port 1 of the loopback interface.
   const Answer answer = ask(
       R"({"do": "fetch", "host": "127.0.0.1", "port": 1, "timeout_s": 0.5, "key": "trainctl/a"})");
@@ -57,12 +57,12 @@ TEST_CASE("an exchange with a store that is not there tells its address and its 
 }
 
 TEST_CASE("a request of an exchange that makes no sense is answered with an error") {
-  for (const char* wish :
+  for (const char* request :
        {"", "{", "[]", R"({"do": "fetch"})",
         R"({"do": "burn", "host": "h", "port": 1, "timeout_s": 1, "key": "k"})",
         R"({"do": "fetch", "host": 5, "port": 1, "timeout_s": 1, "key": "k"})"}) {
-    CAPTURE(wish);
-    const Answer answer = ask(wish);
+    CAPTURE(request);
+    const Answer answer = ask(request);
     CHECK(answer.code == 1);
     CHECK_FALSE(answer.text.empty());
   }

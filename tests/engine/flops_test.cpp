@@ -92,7 +92,7 @@ TEST_CASE("attention counts two products forward, whichever way it is computed")
   CHECK((step == 6 * product || step == 7 * product));  // the scores may be recomputed
 }
 
-TEST_CASE("nothing is counted behind the counter's end, or where arguments are others") {
+TEST_CASE("nothing is counted after the counter's end or for other arguments") {
   const at::Tensor x = at::randn({3, 3});
   CHECK(counted([&] { (void)at::matmul(x, x); }) == 54);
   (void)at::matmul(x, x);

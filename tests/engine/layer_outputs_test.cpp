@@ -35,7 +35,7 @@ struct Failing final : FakeModel {
 
 }  // namespace
 
-TEST_CASE("the largest outputs of a batch are told from one row") {
+TEST_CASE("the largest outputs of a batch are computed from one row") {
   const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
   const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), {}, 1000);
   REQUIRE(outputs.size() == 3);  // the logits are less than a hundredth
@@ -59,7 +59,7 @@ TEST_CASE("in a mixed precision the outputs are what the run computes") {
   CHECK(outputs[0].mib == Approx(10.0 * 3 * 16 * 16 * 2 / (1 << 20)));
 }
 
-TEST_CASE("batch statistics are left alone, and no observer stays behind a failure") {
+TEST_CASE("batch statistics are unchanged, and no observer remains after a failure") {
   const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
   const at::Tensor before = model->buffers().front().tensor.clone();
   const auto outputs = largest_outputs(*model, at::randn({1, 3, 32, 32}), {}, 64);

@@ -7,7 +7,7 @@
 using namespace trainctl;
 using namespace resumed;
 
-TEST_CASE("a run that was stopped after any step goes on to the bits of an uninterrupted one") {
+TEST_CASE("a run stopped after any step resumes bit for bit") {
   for (const Variant& variant : variants()) {
     const Course expected = uninterrupted(variant);
     const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
@@ -25,7 +25,7 @@ TEST_CASE("a run that was stopped in a validation begins that validation again")
   }
 }
 
-TEST_CASE("a run goes on from each of its checkpoints") {
+TEST_CASE("a run resumes from each of its checkpoints") {
   Variant variant = variants()[1];
   const Course expected = uninterrupted(variant);
   at::manual_seed(5);
@@ -49,7 +49,7 @@ TEST_CASE("a run goes on from each of its checkpoints") {
   }
 }
 
-TEST_CASE("a run that came to its end goes on with more epochs, and else ends at once") {
+TEST_CASE("a finished run resumes with more epochs and otherwise ends at once") {
   Variant variant;
   const auto whole = make(variant);
   const events::Finished expected = whole->run();
@@ -70,7 +70,7 @@ TEST_CASE("a run that came to its end goes on with more epochs, and else ends at
   CHECK(finished.data_digest == expected.data_digest);
 }
 
-TEST_CASE("an epoch that max_steps cut short goes on where a longer run resumes it") {
+TEST_CASE("an epoch that max_steps ended is continued by a longer run") {
   for (const Variant& variant : variants()) {
     INFO(variant.optimizer << " with " << variant.scheduler);
     const Course expected = uninterrupted(variant);

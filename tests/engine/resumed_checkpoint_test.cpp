@@ -76,7 +76,7 @@ fs::path altered(const fs::path& checkpoint, const fs::path& folder,
 
 }  // namespace
 
-TEST_CASE("a checkpoint of an epoch that was cut short is ranked by how the epoch was judged") {
+TEST_CASE("a checkpoint of a truncated epoch is ranked by the epoch's metric") {
   const auto run = make({});
   run->options.max_steps = 8;
   run->run();
@@ -89,7 +89,7 @@ TEST_CASE("a checkpoint of an epoch that was cut short is ranked by how the epoc
   CHECK(found[0].manifest->value == value_of(run->all<events::EpochEnded>()[1], "val/loss"));
 }
 
-TEST_CASE("damaged samples that a run met before it was stopped count in the one that goes on") {
+TEST_CASE("damaged samples from before a stop count in the resumed run") {
   const auto first = make_damaged({3, 11});
   first->options.max_epochs = 1;
   first->run();
@@ -103,7 +103,7 @@ TEST_CASE("damaged samples that a run met before it was stopped count in the one
   CHECK(error_of(*more).kind() == ErrorKind::data);
 }
 
-TEST_CASE("a checkpoint tells where a run goes on from it") {
+TEST_CASE("a checkpoint records the position where a run resumes") {
   const auto run = make({});
   after_step(8)(*run);
   run->run();
@@ -141,25 +141,25 @@ TEST_CASE("a checkpoint whose position cannot be is refused") {
   after_step(8)(*first);
   first->run();
   const fs::path good = last_of(*first);
-  const auto go_on = [&](const std::function<void(Json&)>& change) {
+  const auto resume_with = [&](const std::function<void(Json&)>& change) {
     const auto run = make({});
     run->resume = altered(good, run->folder.path() / "from", change);
     return error_of(*run);
   };
   for (const std::int64_t rows : {-64, 23}) {
-    const Error error = go_on([rows](Json& values) { values["rows_in_epoch"] = rows; });
+    const Error error = resume_with([rows](Json& values) { values["rows_in_epoch"] = rows; });
     CHECK(error.kind() == ErrorKind::checkpoint);
     CHECK_THAT(error.what(), Contains(std::to_string(rows) + " samples"));
   }
   for (const char* key : {"epoch", "step_in_epoch", "global_step"}) {
     INFO(key);
-    const Error error = go_on([key](Json& values) { values["position"][key] = 3; });
+    const Error error = resume_with([key](Json& values) { values["position"][key] = 3; });
     CHECK(error.kind() == ErrorKind::checkpoint);
-    CHECK_THAT(error.what(), Contains("the manifest tells"));
+    CHECK_THAT(error.what(), Contains("but the manifest has"));
   }
 }
 
-TEST_CASE("with other data the epoch under way begins anew, and its steps stay counted") {
+TEST_CASE("with other data the current epoch restarts, and its steps stay counted") {
   const auto first = make({});
   after_step(8)(*first);  // the second batch of the second epoch
   first->run();
@@ -167,7 +167,7 @@ TEST_CASE("with other data the epoch under way begins anew, and its steps stay c
   again->sizes.samples = 5;
   again->train = again->train_loader();
   again->resume = last_of(*first);
-  CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained on, of 5"));
+  CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained, but it has 5"));
   again->resume_epoch = train::PartialEpoch::restart;
   again->events.clear();
   const events::Finished finished = again->run();
@@ -181,7 +181,7 @@ TEST_CASE("with other data the epoch under way begins anew, and its steps stay c
   CHECK(again->all<events::StepLogged>().front().global_step == 9);
 }
 
-TEST_CASE("an epoch that begins anew takes nothing from its first beginning but the weights") {
+TEST_CASE("a restarted epoch keeps only the weights of its first attempt") {
   const auto first = make({});
   after_step(8)(*first);
   first->run();
@@ -203,7 +203,7 @@ TEST_CASE("an epoch that begins anew takes nothing from its first beginning but 
         }) == expected);
 }
 
-TEST_CASE("between two epochs other data changes nothing about where a run goes on") {
+TEST_CASE("between two epochs other data does not change where a run resumes") {
   Variant variant;
   const auto whole = make(variant);
   const events::Finished expected = whole->run();
@@ -216,7 +216,7 @@ TEST_CASE("between two epochs other data changes nothing about where a run goes 
   CHECK(again->run().parameter_digest == expected.parameter_digest);
 }
 
-TEST_CASE("a run that is at its limit begins no epoch anew") {
+TEST_CASE("a run at its limit restarts no epoch") {
   const auto first = make({});
   first->options.max_steps = 8;
   first->run();
@@ -230,7 +230,7 @@ TEST_CASE("a run that is at its limit begins no epoch anew") {
   CHECK(again->all<events::EpochEnded>().empty());
 }
 
-TEST_CASE("checkpoints of weights only are written like others, and no run goes on from them") {
+TEST_CASE("weights-only checkpoints are written like others, but no run resumes from them") {
   const auto run = make({.ema = true});
   run->options.saving->weights_only = true;
   run->options.saving->every_n_steps = 4;
@@ -256,7 +256,7 @@ TEST_CASE("checkpoints of weights only are written like others, and no run goes 
   CHECK(error_of(*next).kind() == ErrorKind::checkpoint);
 }
 
-TEST_CASE("a newer checkpoint than the one a run goes on from is named, and stays") {
+TEST_CASE("a newer checkpoint than the resumed one is reported and kept") {
   Variant variant;
   const auto run = make(variant);
   run->options.saving->top_k = -1;

@@ -50,14 +50,14 @@ void note(FakeRun& run, Course& course) {
   const auto exact = [](double value) { return fmt::format("{:a}", value); };
   for (const auto& event : run.events) {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
-      course.told.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
-                                        step->epoch, exact(step->loss), exact(step->lr)));
+      course.reported.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
+                                            step->epoch, exact(step->loss), exact(step->lr)));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       std::string line =
           fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch, epoch->global_step,
                       exact(epoch->lr), epoch->data_digest, epoch->improved, epoch->timing.samples);
       for (const auto& [name, value] : epoch->metrics) line += " " + name + "=" + exact(value);
-      course.told.push_back(line);
+      course.reported.push_back(line);
     }
   }
 }
@@ -83,7 +83,7 @@ Course uninterrupted(const Variant& variant) {
 }
 
 void check_same(const Course& course, const Course& expected) {
-  CHECK(course.told == expected.told);
+  CHECK(course.reported == expected.reported);
   CHECK(course.weights == expected.weights);
   CHECK(course.optimizer == expected.optimizer);
   CHECK(course.finished == expected.finished);

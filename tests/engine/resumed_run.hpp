@@ -34,7 +34,7 @@ std::unique_ptr<FakeRun> make(const Variant& variant);
 
 /// The results of a run for bitwise comparison.
 struct Course {
-  std::vector<std::string> told;  // log lines and epochs, without times
+  std::vector<std::string> reported;  // log lines and epochs, without times
   std::vector<std::string> weights;
   std::vector<std::string> optimizer;
   std::string finished;

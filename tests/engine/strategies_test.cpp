@@ -79,7 +79,7 @@ TEST_CASE("zero1 has the bits of ddp with every optimizer, clipped and averaged"
   }
 }
 
-TEST_CASE("a checkpoint of zero1 holds each state once, with its owner, and goes on bit for bit") {
+TEST_CASE("a checkpoint of zero1 holds each state once, with its owner, and resumes bit for bit") {
   for (const char* optimizer : {"adamw", "sgd"}) {
     INFO(optimizer);
     const Plan plan = zero_plan(optimizer, Strategy::zero1);
@@ -100,7 +100,7 @@ TEST_CASE("a checkpoint of zero1 holds each state once, with its owner, and goes
   }
 }
 
-TEST_CASE("ddp and zero1 go on from one another's checkpoints, on as many ranks or others") {
+TEST_CASE("ddp and zero1 resume from each other's checkpoints, on as many ranks or others") {
   const Plan ddp = zero_plan("adam", Strategy::ddp);
   const Plan zero = zero_plan("adam", Strategy::zero1);
   for (const int world : {3, 2, 1}) {
@@ -151,7 +151,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
   for (const Left& rank : ranks) {
     // After steps 4, 8 and 10 of two epochs: weight and bias are in one flat copy each.
     CHECK(count_of(rank, "average of the weights") == 2 * 3 * 2);
-    CHECK(count_of(rank, "agreement on stopping") <= 6 + 6);
+    CHECK(count_of(rank, "consensus on stopping") <= 6 + 6);
     CHECK(same_bits(rank.weights, ranks[0].weights));
   }
   REQUIRE(seen[0].size() == 20);
@@ -163,7 +163,7 @@ TEST_CASE("the ranks of local SGD exchange nothing between their meetings, and e
   }
 }
 
-TEST_CASE("local SGD meets before every save, and goes on from it bit for bit") {
+TEST_CASE("local SGD averages before every save and resumes bit for bit") {
   Plan plan;
   plan.samples = 48;  // four steps per epoch
   plan.strategy = Strategy::local_sgd;
@@ -238,7 +238,7 @@ std::vector<Left> third_epoch(const Plan& plan, const std::filesystem::path& fol
 
 }  // namespace
 
-TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit") {
+TEST_CASE("PowerSGD's state is part of a checkpoint: a run resumes bit for bit") {
   const Plan plan = power_plan();
   const auto whole = run(plan);
   TempFolder folder;
@@ -253,7 +253,7 @@ TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit")
   CHECK(same_bits(others[1].weights, others[0].weights));
 }
 
-TEST_CASE("under PowerSGD one rank goes on from several, and several from one") {
+TEST_CASE("under PowerSGD one rank resumes from several, and several from one") {
   const Plan plan = power_plan();
   TempFolder several, one;
   run(part_of(plan, several.path(), 2));

@@ -81,11 +81,11 @@ class Saves(unittest.TestCase):
         self.assertIn(found["newest"], (2, 3), said)
         if code == 0 or "committed" in out:
             self.assertEqual(found["newest"], 3, said)
-        self.assertEqual(found["told"] + found["damaged"], [], said)
+        self.assertEqual(found["reported"] + found["damaged"], [], said)
         self.assertGreaterEqual(len(found["whole"]), 2, said)
         for link in ("last", "best"):
             self.assertIn(found[link], found["whole"], said)
-        self.assertEqual((then["newest"], then["last"], then["best"], then["told"], then["damaged"]), (4, 4, 4, [], []), said)
+        self.assertEqual((then["newest"], then["last"], then["best"], then["reported"], then["damaged"]), (4, 4, 4, [], []), said)
         self.check_nothing_left(folder, then["whole"], said)
 
     def check_nothing_left(self, folder, whole, said):

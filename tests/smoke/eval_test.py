@@ -134,7 +134,7 @@ class Evaluates(Trained):
         words = [METRICS, "--checkpoint", "other.safetensors", "--prefix", "net."]
         document = self.evaluated(*words, "--key-map", "head.=fc2.", config="digits.yaml")
         self.assertEqual(document["metrics"], self.best_epoch())
-        for more, text in (([], "not in the file"), (["--key-map", "tail.=fc2."], "--key-map: no tensor of the file"),
+        for more, text in (([], "not in the file"), (["--key-map", "tail.=fc2."], "--key-map: the file has no tensor"),
                            (["--key-map", "head"], "--key-map must be FROM=TO"), (["--section", "ema"], "has no sections")):
             returned, out, err = run(self.folder, "eval", "digits.yaml", *words, *more)
             self.assertIn(returned, (2, 10), out + err)

@@ -24,8 +24,8 @@ class ModelChecks(Smoke):
         self.assertEqual(self.validate("--model", "+weights=w.pth", "+freeze=[fc1]", "+optimizer.no_weight_decay_on=[bias]"), [])
 
     def test_names_in_the_file_are_checked_from_its_header(self):
-        for words, text in ((["+weights.prefix=model."], "weights.prefix is 'model.', but no name in the file begins so"),
-                            (["+weights.key_map={fc9.weight: fc1.weight}"], "no tensor of the file is called 'fc9.weight'")):
+        for words, text in ((["+weights.prefix=model."], "weights.prefix is 'model.', but no name in the file starts with it"),
+                            (["+weights.key_map={fc9.weight: fc1.weight}"], "the file has no tensor 'fc9.weight'")):
             problems = self.validate("+weights.path=w.pth", *words, code=2)
             self.assertEqual(len(problems), 1, problems)
             self.assertIn(text, problems[0][1])
@@ -35,7 +35,7 @@ class ModelChecks(Smoke):
                                  "+optimizer.no_weight_decay_on=[nothing]", code=2)
         self.assertEqual(len(problems), 3, problems)
         texts = " | ".join(message for _, message in problems)
-        for text in ("weights: it does not fit the model: fc1.weight is 32x784 in the file and 16x784 in the model",
+        for text in ("weights: the weights do not fit the model: fc1.weight is 32x784 in the file and 16x784 in the model",
                      "conv1", "no_weight_decay_on: 'nothing' matches no trained parameter"):
             self.assertIn(text, texts)
         for _, message in problems:

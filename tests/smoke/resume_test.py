@@ -342,7 +342,7 @@ class OtherWays(Resumes):
         self.call(*words, "--accept-data-change", code=2)
         self.assertIn("add --resume", self.err)
         self.call(*words, "--resume", "auto", "--accept-data-change")
-        self.assertIn("epoch 2 starts again from its beginning with the new data", self.err)
+        self.assertIn("epoch 2 starts again from its first batch with the new data", self.err)
         self.assertEqual((self.result()["resumed_from"]["step"], self.result()["steps"]), (12, 20))
         self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2"])
 

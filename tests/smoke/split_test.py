@@ -91,7 +91,7 @@ class SplitsFromOneSet(unittest.TestCase):
                 "eval", "split.yaml", "--checkpoint", checkpoint)
             code, out, err = run(self.folder, *verb, "--split", "test")
             self.assertEqual((code, out), (10, ""), err)
-            self.assertIn("dataset.split divides other data than the run was trained on", err)
+            self.assertIn("dataset.split divides other data than in training", err)
             self.assertIn("--accept-data-change", err)
         code, _, err = run(self.folder, "predict", "one", "--checkpoint", "last", "--out", "rows_out.csv")
         self.assertEqual(code, 10, err)

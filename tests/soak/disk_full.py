@@ -12,7 +12,7 @@ import proof
 import support
 
 MEGABYTES = 16
-TROUBLE = re.compile(r"checkpoint of step (\d+) could not be saved")
+TROUBLE = re.compile(r"cannot save the checkpoint of step (\d+)")
 
 
 def mount(place):

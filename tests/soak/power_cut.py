@@ -109,7 +109,7 @@ class PowerCut(proof.Proof):
         found = json.loads(ended.stdout)
         what = f"{least} saves were committed: {found}"
         self.assertIn(found["newest"], (least, least + 1), what)
-        self.assertEqual((found["damaged"], found["told"]), ([], []), what)
+        self.assertEqual((found["damaged"], found["reported"]), ([], []), what)
         self.assertIn(found["last"], found["whole"] if least > 1 else [*found["whole"], None], what)
 
 

@@ -151,7 +151,7 @@ TEST_CASE("a parameter that the loss leaves out is named, or looked for at every
   }
 }
 
-TEST_CASE("under local SGD a rank tells all of its steps, and what averaging took") {
+TEST_CASE("under local SGD a rank reports all of its steps and the averaging time") {
   const auto ranks =
       run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [](FakeRun& run, int) {
         run.options.strategy = spec::Strategy::local_sgd;
@@ -209,7 +209,7 @@ TEST_CASE("averages end with the buffers of rank 0 too: what it validates and sa
 TEST_CASE("a signal on one rank stops all after the same step") {
   const auto ranks =
       run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
-        run.clock = std::make_shared<TickingClock>(train::Agreement::kEvery_s);  // slow steps
+        run.clock = std::make_shared<TickingClock>(train::StopConsensus::kEvery_s);  // slow steps
         if (rank == 0) return;
         run.loss.after = [&run](const at::Tensor& loss, int call) {
           if (call == 4) run.stop_signal = 15;
@@ -226,7 +226,7 @@ TEST_CASE("a signal during validation stops all ranks within a few batches") {
   std::array<int, 2> calls{};
   const auto ranks =
       run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 400}, [&](FakeRun& run, int rank) {
-        run.clock = std::make_shared<TickingClock>(train::Agreement::kEvery_s);  // slow steps
+        run.clock = std::make_shared<TickingClock>(train::StopConsensus::kEvery_s);  // slow steps
         run.loss.after = [&run, &calls, rank](const at::Tensor& loss, int call) {
           calls[static_cast<std::size_t>(rank)] = call;
           if (rank == 1 && call == 10) run.stop_signal = 15;

@@ -16,7 +16,7 @@ namespace {
 struct RisesAtStep3 final : stage::Stopper {
   stage::StopDecision observe(std::int64_t /*epoch*/, double /*monitored*/) override { return {}; }
   stage::StopDecision observe_step(std::int64_t step, double /*loss*/) override {
-    return {.diverged = step == 3, .reason = "the loss rose"};
+    return {.diverged = step == 3, .reason = "the loss increased"};
   }
   [[nodiscard]] std::string monitor() const override { return "val/loss"; }
   [[nodiscard]] bool restore_best() const override { return false; }
@@ -56,15 +56,15 @@ TEST_CASE("a gradient that is not finite ends the run before it reaches a weight
   run.loss.after = [&](const at::Tensor& loss, int call) {
     if (call == 3)
       run.model.weight.register_hook([bad](const at::Tensor& g) {
-        at::Tensor spoilt = g.clone();
-        spoilt.view({-1})[17] = bad;
-        return spoilt;
+        at::Tensor corrupted = g.clone();
+        corrupted.view({-1})[17] = bad;
+        return corrupted;
       });
     return loss;
   };
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
-  CHECK_THAT(error.what(), Contains("the gradient is not finite at step 3 of epoch 1: lower"));
+  CHECK_THAT(error.what(), Contains("the gradient is not finite at step 3 of epoch 1"));
   CHECK(run.optimizer.steps == 3);
   CHECK(torch::equal(run.model.weight, before.model.weight));
   CHECK(torch::equal(run.model.bias, before.model.bias));
@@ -93,11 +93,11 @@ TEST_CASE("a gradient whose squares overflow moves the weights by its bound") {
   CHECK(moved.norm().item<double>() == Approx(0.5 * 0.25).epsilon(1e-4));
 }
 
-TEST_CASE("a loss that rose is reported at the step that the supervisor reads") {
+TEST_CASE("an increasing loss is reported at the step that the supervisor reads") {
   FakeRun run;
   run.options.log_every = 1;
   run.real_stopper = std::make_unique<RisesAtStep3>();
-  CHECK_THAT(error_of(run).what(), Contains("the loss rose at step 3 of epoch 1"));
+  CHECK_THAT(error_of(run).what(), Contains("the loss increased at step 3 of epoch 1"));
   CHECK(run.heartbeat.global_step == 3);
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("one bad batch of an accumulated step is seen at its end") {
   CHECK(run.optimizer.steps == 1);
 }
 
-TEST_CASE("weights that are not finite are never judged or written") {
+TEST_CASE("non-finite weights are never evaluated or written") {
   FakeRun run({.samples = 4,
                .batch = 4,
                .val_samples = 8});  // one step: its loss is that of the initial weights

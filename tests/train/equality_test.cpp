@@ -133,7 +133,7 @@ TEST_CASE("ranks whose parameters differ all end with the sentence that names th
   }
 }
 
-TEST_CASE("ranks that freeze or type their parameters differently are told, too") {
+TEST_CASE("ranks with different frozen parameters or dtypes are reported, too") {
   const auto frozen = errors_of(2, [](FakeRun& run, int rank) {
     if (rank == 0) run.model.bias.set_requires_grad(false);
   });
@@ -147,7 +147,7 @@ TEST_CASE("ranks that freeze or type their parameters differently are told, too"
                                 "'buffer batches: Long [], not trained'"));
 }
 
-TEST_CASE("each of several ranks tells its share of an epoch, one alone tells none") {
+TEST_CASE("each of several ranks reports its share of an epoch, a single rank reports none") {
   const FakeRun::Sizes sizes{.samples = 24, .batch = 4, .val_samples = 8};
   CHECK(run_alone(sizes).shares.empty());
   const auto ranks = run_ranks(3, sizes, {});

@@ -121,7 +121,7 @@ TEST_CASE("an epoch that is the best so far is saved out of turn where that is a
   }
 }
 
-TEST_CASE("a run without validation takes the training loss for what tells the best") {
+TEST_CASE("a run without validation selects the best weights by the training loss") {
   FakeRun run({.val_samples = 0});
   run.options.max_epochs = 2;
   run.options.save_every = 9;
@@ -157,7 +157,7 @@ TEST_CASE("max_steps ends the run within an epoch") {
   CHECK(run.all<events::EpochEnded>()[1].timing.samples == 8);
 }
 
-TEST_CASE("without max_epochs a run goes on to max_steps") {
+TEST_CASE("without max_epochs a run trains to max_steps") {
   FakeRun run;
   run.options.max_epochs = std::nullopt;
   run.options.max_steps = 58;

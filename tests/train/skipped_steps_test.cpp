@@ -39,7 +39,7 @@ std::string divergence_of(FakeRun& run) {
 
 }  // namespace
 
-TEST_CASE("a step that is not finite is left out, told, and not counted in the loss") {
+TEST_CASE("a non-finite step is skipped, reported and not counted in the loss") {
   SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();
@@ -50,7 +50,7 @@ TEST_CASE("a step that is not finite is left out, told, and not counted in the l
   CHECK(std::isfinite(value_of(epochs[0], "train/loss")));
   const auto warnings = run.all<events::Warning>();
   REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0].message, Contains("2 of 6 steps were left out"));
+  CHECK_THAT(warnings[0].message, Contains("2 of 6 steps were skipped"));
 }
 
 TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
@@ -108,9 +108,9 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
     return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, but its gradient is not
   };
   const std::string message = divergence_of(run);
-  CHECK_THAT(message, Contains("the gradient is not finite at step 1 of epoch 1, seen after step " +
-                               seen + "; the weights " +
-                               (skips ? "are those before it" : "have taken it in since")));
+  CHECK_THAT(message,
+             Contains("the gradient is not finite at step 1 of epoch 1, detected after step " +
+                      seen + "; the weights " + (skips ? "are from before it" : "include it")));
   CHECK(run.model.weight.isfinite().all().item<bool>() == skips);
   CHECK((run.optimizer.steps == 1) == skips);
 }
@@ -125,7 +125,7 @@ TEST_CASE("a signal between two log points does not hide that a GPU's run has di
     return call == 1 ? loss * std::nan("") : loss;
   };
   const std::string message = divergence_of(run);
-  CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, seen after step 4"));
+  CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, detected after step 4"));
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 

@@ -72,13 +72,14 @@ stage::LossValue loss(double value) { return {torch::tensor(static_cast<float>(v
 
 }  // namespace
 
-TEST_CASE("a scaler that takes back its state goes on alike, skipped steps included") {
-  for (const auto after_bad : {GradScaler::AfterBad::goes_on, GradScaler::AfterBad::stays_out}) {
+TEST_CASE("a scaler with restored state continues identically, including skipped steps") {
+  for (const auto after_non_finite :
+       {GradScaler::AfterNonFinite::continues, GradScaler::AfterNonFinite::stops}) {
     for (const int before : {0, 4, 9, 40}) {
       INFO("after " << before << " steps");
-      GradScaler whole(at::kCPU, GradScaler::Scaling::dynamic, after_bad);
+      GradScaler whole(at::kCPU, GradScaler::Scaling::dynamic, after_non_finite);
       scale_steps(whole, 0, before);
-      GradScaler resumed(at::kCPU, GradScaler::Scaling::dynamic, after_bad);
+      GradScaler resumed(at::kCPU, GradScaler::Scaling::dynamic, after_non_finite);
       hand_over_state(whole, resumed);
       CHECK(numbers_of(resumed) == numbers_of(whole));
       scale_steps(whole, before, before + 9);
@@ -106,7 +107,7 @@ TEST_CASE("the steps that count for the next growth of the scale are part of the
   CHECK(resumed.current_scale() == 131072);
 }
 
-TEST_CASE("averaged weights go on alike after a resume") {
+TEST_CASE("averaged weights continue identically after a resume") {
   const train::Averaging ema{0.9, {2}, 0};
   const train::Averaging swa{{}, {1}, 1};
   for (const train::Averaging& options : {ema, swa}) {

@@ -44,7 +44,7 @@ TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was d
   const TempFolder folder;
   import_weights(kTorch / "lightning.ckpt", folder / "w.safetensors");
   const safetensors::File file(folder / "w.safetensors");
-  CHECK(file.metadata().at(kNotesKey) == "its 'state_dict' was taken, one of 10 keys");
+  CHECK(file.metadata().at(kNotesKey) == "section 'state_dict' was used, one of 10 keys");
   CHECK(file.metadata().at("source") == "lightning.ckpt");
   const Json golden = Json::parse(golden::read(kTorch / "weights.json"));
   std::size_t checked = 0;
@@ -73,14 +73,14 @@ TEST_CASE("strided, shared and empty tensors are imported row by row") {
   CHECK(refusal(folder / "w.safetensors") == "accepted");
 }
 
-TEST_CASE("files are told apart by their first bytes, whatever they are called") {
+TEST_CASE("file formats are detected by the first bytes, not by the name") {
   const TempFolder folder;
   put_text(folder / "empty.pth", "");
   put_text(folder / "text.pth", "<html>not found</html>");
   CHECK(format_of(kTorch / "module.pth") == Format::torch);
   CHECK(refusal(kTorch / "module.pth") == "accepted");
   CHECK_THAT(refusal(kTorch / "old_format.pth"),
-             Contains("old_format.pth: it is of the format that torch.save wrote before 1.6") &&
+             Contains("old_format.pth: it has the format that torch.save wrote before 1.6") &&
                  Contains("torch.load("));
   CHECK_THAT(refusal(folder / "empty.pth"), Contains("too few"));
   CHECK_THAT(refusal(folder / "text.pth"), Contains("not a safetensors file"));
@@ -92,9 +92,9 @@ TEST_CASE("a hostile file names itself, and nothing is left of it") {
   const TempFolder folder;
   put_text(folder / "evil.pth", torch_of(global("os", "system") + text("id") + "\x85R"));
   CHECK_THAT(refusal(folder / "evil.pth"),
-             Contains("evil.pth: data.pkl: pickle asks for os.system at byte 2: refused"));
+             Contains("evil.pth: data.pkl: refused: pickle uses os.system at byte 2"));
   CHECK_THROWS_WITH(import_weights(folder / "evil.pth", folder / "w.safetensors"),
-                    Contains("asks for os.system"));
+                    Contains("uses os.system"));
   CHECK(files_in(folder.path()) == 1);
 }
 
@@ -148,13 +148,14 @@ TEST_CASE("import: a section, a prefix and a key map choose and rename tensors")
   CHECK(names({.section = "state_dict_ema"}) == Names{"model.w", "model.b", "loss.w"});
   const Renaming renaming{.prefix = "model.", .key_map = {{"b", "head.bias"}}};
   CHECK(names({.section = "state_dict_ema", .renaming = renaming}) == Names{"w", "head.bias"});
-  CHECK_THROWS_WITH(names({.section = "ema"}),
-                    Contains("it has no section 'ema' with tensors; it has state_dict, "
-                             "state_dict_ema"));
+  CHECK_THROWS_WITH(
+      names({.section = "ema"}),
+      Contains("it has no section 'ema' with tensors; sections with tensors: state_dict, "
+               "state_dict_ema"));
   CHECK_THROWS_WITH(
       names({.section = "state_dict_ema",
              .renaming = {.prefix = "net.", .key_map = {}, .prefix_option = "--prefix"}}),
-      Contains("--prefix is 'net.', but no name in the file begins so"));
+      Contains("--prefix is 'net.', but no name in the file starts with it"));
   // Safetensors files can be renamed, too, but have no sections.
   fs::rename(folder / "w.safetensors", folder / "plain.safetensors");
   import_weights(folder / "plain.safetensors", folder / "w.safetensors",

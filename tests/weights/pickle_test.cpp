@@ -69,16 +69,16 @@ TEST_CASE("Pickle: settings that frameworks save are passed over, and calls on t
   // A tensor with such a storage is not a tensor either.
   CHECK(kind_of(tensor(storage("0", 4, "ComplexFloatStorage"), 0, {4}, {1})) == PickleKind::other);
   CHECK_THAT(complaint(pickled(global("builtins", "getattr") + "NN\x86R")),
-             Contains("asks for builtins.getattr"));
-  CHECK_THAT(complaint(pickled(global("numpyx", "a"))), Contains("asks for numpyx.a"));
-  CHECK_THAT(complaint(pickled(global("torch.hub", "load"))), Contains("asks for torch.hub.load"));
+             Contains("uses builtins.getattr"));
+  CHECK_THAT(complaint(pickled(global("numpyx", "a"))), Contains("uses numpyx.a"));
+  CHECK_THAT(complaint(pickled(global("torch.hub", "load"))), Contains("uses torch.hub.load"));
 }
 
-TEST_CASE("a name that is not on the list is refused, and told") {
+TEST_CASE("a name that is not on the list is refused and reported") {
   CHECK_THAT(complaint(pickled(global("os", "system") + text("rm") + "\x85R")),
              StartsWith("pickle asks for os.system at byte 2: refused; save the weights alone"));
   CHECK_THAT(complaint(pickled("}" + global("builtins", "eval"))),
-             Contains("asks for builtins.eval at byte 3"));
+             Contains("uses builtins.eval at byte 3"));
   CHECK_THAT(complaint(pickled(global("torch", "load"))), Contains("torch.load"));
   CHECK_THAT(complaint(pickled(global("torch.FloatStorage", "x"))), Contains("refused"));
   CHECK_THAT(complaint(pickled(global("o\x1b[2J", "x"))), Contains("o\\x1b[2J.x"));
@@ -89,41 +89,41 @@ TEST_CASE("names on the list make what they are for and nothing else") {
   CHECK_THAT(complaint(pickled(global("torch", "FloatStorage") + ")R")),
              Contains("calls torch.FloatStorage"));
   CHECK_THAT(complaint(pickled(global("collections", "OrderedDict") + "K\x01\x85R")),
-             Contains("OrderedDict of something"));
+             Contains("passes arguments to OrderedDict"));
   CHECK_THAT(
       complaint(pickled(global("torch._utils", "_rebuild_parameter") + "K\x01K\x01K\x01\x87R")),
-      Contains("no tensor"));
+      Contains("not a tensor"));
   CHECK_THAT(complaint(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
-             Contains("no known way"));
-  CHECK_THAT(complaint(pickled("K\x01)R")), Contains("calls what is no name"));
-  CHECK_THAT(complaint(pickled("K\x01}b")), Contains("changes what is no dict"));
-  CHECK_THAT(complaint(pickled("K\x01Q")), Contains("names a storage"));
+             Contains("has an invalid"));
+  CHECK_THAT(complaint(pickled("K\x01)R")), Contains("calls a value that is not a name"));
+  CHECK_THAT(complaint(pickled("K\x01}b")), Contains("changes a value that is not a dict"));
+  CHECK_THAT(complaint(pickled("K\x01Q")), Contains("has an invalid storage"));
   const std::string window = tensor(storage("0", 4), 0, std::vector<std::uint64_t>(65, 1),
                                     std::vector<std::uint64_t>(65, 1));
-  CHECK_THAT(complaint(pickled(window)), Contains("describes a tensor"));
+  CHECK_THAT(complaint(pickled(window)), Contains("has an invalid tensor"));
   CHECK_THAT(complaint(pickled(tensor(storage("0", 4), 0, {2, 2}, {1}))),
-             Contains("describes a tensor"));
+             Contains("has an invalid tensor"));
 }
 
 TEST_CASE("a machine that is misled stops") {
   CHECK_THAT(complaint(""), Contains("cut off"));
   CHECK_THAT(complaint("\x80\x04N."), Contains("protocol 4"));
-  CHECK_THAT(complaint("hello"), Contains("no pickle"));
-  CHECK_THAT(complaint(pickled("")), Contains("takes a value where none is"));
+  CHECK_THAT(complaint("hello"), Contains("not a pickle"));
+  CHECK_THAT(complaint(pickled("")), Contains("pops a value from an empty stack"));
   CHECK_THAT(complaint(pickled("NN")), Contains("ends before"));
-  CHECK_THAT(complaint(pickled("N(")), Contains("takes a value") || Contains("ends before"));
+  CHECK_THAT(complaint(pickled("N(")), Contains("pops a value") || Contains("ends before"));
   CHECK_THAT(complaint(pickled("N") + "N"), Contains("ends before"));
-  CHECK_THAT(complaint(pickled("Nt")), Contains("closes what it never opened"));
-  CHECK_THAT(complaint(pickled("]N(0")), Contains("takes a value where none is"));
-  CHECK_THAT(complaint(pickled("h\x05")), Contains("never kept"));
+  CHECK_THAT(complaint(pickled("Nt")), Contains("closes a group that it did not open"));
+  CHECK_THAT(complaint(pickled("]N(0")), Contains("pops a value from an empty stack"));
+  CHECK_THAT(complaint(pickled("h\x05")), Contains("does not exist"));
   CHECK_THAT(complaint(pickled("}(Nu")), Contains("key without a value"));
-  CHECK_THAT(complaint(pickled("NNa")), Contains("appends to what is no list"));
+  CHECK_THAT(complaint(pickled("NNa")), Contains("appends to a value that is not a list"));
   CHECK_THAT(complaint(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
   CHECK_THAT(complaint(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
   CHECK_THAT(complaint(pickled("\x93")), Contains("opcode 0x93"));
 }
 
-TEST_CASE("a pickle that holds itself, nests deeply or fills its memo is bounded") {
+TEST_CASE("a pickle that holds itself, nests deeply or has many memo entries is bounded") {
   CHECK(complaint(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
         "accepted");
   CHECK(complaint(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");

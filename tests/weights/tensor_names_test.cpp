@@ -58,7 +58,7 @@ TEST_CASE("equal names and shapes are copied, in whatever order the file has the
   CHECK(found.redrawn.empty());
 }
 
-TEST_CASE("a last layer for another number of classes is drawn anew, whole") {
+TEST_CASE("a last layer for another number of classes is fully reinitialized") {
   const auto file = with(with(kModel, {"fc.weight", "F32", {1000, 2}}), {"fc.bias", "F32", {1000}});
   const weights::Match found = weights::match(file, kModel, kOptions);
   CHECK(found.redrawn == Names{"fc.weight", "fc.bias"});
@@ -73,7 +73,7 @@ TEST_CASE("weights that are used as they are may not differ in the last layer ei
   options.whole = true;
   const std::string text = complaint(file, options);
   CHECK_THAT(text, Contains("fc.weight is 1000x2 in the file and 10x2 in the model") &&
-                       Contains("Take the experiment that the weights were trained with"));
+                       Contains("use the experiment that the weights were trained with"));
   CHECK(complaint(kModel, options) == "accepted");
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("any other difference of shape is an error that lists all of them") {
   CHECK_THAT(complaint(file),
              Contains("conv.weight is 2x3x3x3 in the file and 2x1x3x3 in the model; fc.weight is "
                       "10x3 in the file and 10x2 in the model") &&
-                 Contains("Only the last layer may differ"));
+                 Contains("build the model that the file was saved from"));
   CHECK_THAT(complaint(with(kModel, {"fc.weight", "F32", {1000, 2}})),
              Contains("fc.weight is 1000x2"));  // its bias has 10
   CHECK_THAT(complaint(with(kModel, {"bn.weight", "F32", {}})), Contains("a single number"));
@@ -125,8 +125,8 @@ TEST_CASE("what wrappers put in front of every name is removed, and said") {
   const weights::Match found =
       weights::match(renamed(kModel, "module._orig_mod."), kModel, kOptions);
   CHECK(found.pairs.size() == 5);
-  CHECK(found.notes == Names{"'module.' was removed from the front of all names",
-                             "'_orig_mod.' was removed from the front of all names"});
+  CHECK(found.notes == Names{"'module.' was removed from the start of all names",
+                             "'_orig_mod.' was removed from the start of all names"});
   CHECK(complaint(with(renamed(kModel, "module."), {"x", "F32", {1}})) != "accepted");
 }
 
@@ -149,9 +149,9 @@ TEST_CASE("names are mapped one by one or by what they begin with") {
   options.renaming.key_map = {{"a.", ""}, {"head.b", "fc.bias"}};
   CHECK(weights::match(file, kModel, options).pairs.size() == 5);
   options.renaming.key_map["head.c"] = "x";
-  CHECK_THAT(complaint(file, options), Contains("no tensor of the file is called 'head.c'"));
+  CHECK_THAT(complaint(file, options), Contains("the file has no tensor 'head.c'"));
   options.renaming.key_map = {{"a.", ""}, {"head.b", "fc.weight"}};
-  CHECK_THAT(complaint(file, options), Contains("makes 'fc.weight' of two tensors"));
+  CHECK_THAT(complaint(file, options), Contains("maps two tensors of the file to 'fc.weight'"));
 }
 
 TEST_CASE("the last layer is that of the last parameter") {

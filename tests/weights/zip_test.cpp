@@ -39,7 +39,7 @@ TEST_CASE("the files of an archive are found where they lie") {
   CHECK(complaint(kSound) == "accepted");
 }
 
-TEST_CASE("a comment behind an archive is passed over") {
+TEST_CASE("a comment after an archive is ignored") {
   const std::string comment = std::string("PK\x05\x06") + std::string(40, 'c');
   std::string archive = kSound;
   archive.replace(archive.size() - 2, 2, number(comment.size(), 2));

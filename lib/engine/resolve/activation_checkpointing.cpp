@@ -44,7 +44,7 @@ train::RecomputeChoice measured(const RecomputeContext& context, std::int64_t fr
   data::Pipeline pipeline = context.train;
   pipeline.batch_transforms.clear();  // they mix batches and need more than one sample
   ModelMeter meter(context.setup, pipeline);
-  if (!meter.model().has_blocks()) return {false, "the model is not made of blocks"};
+  if (!meter.model().has_blocks()) return {false, "the model has no blocks"};
   const StepCost cost = cost_of_batch(meter, experiment.loader.batch_size);
   const std::int64_t kept = kept_bytes(meter.kept(), experiment, context.setup.device);
   return train::choose_recompute(
@@ -58,7 +58,7 @@ train::RecomputeChoice decide(const RecomputeContext& context, std::int64_t free
     if (refused_memory(std::current_exception()))
       return {true, "a step with few samples ran out of memory: blocks are recomputed"};
     if (as_error(std::current_exception()).kind() != ErrorKind::diverged) throw;
-    return {false, "the loss of made-up samples is not finite, so that no step was measured"};
+    return {false, "the loss of synthetic samples is not finite: no step was measured"};
   }
 }
 

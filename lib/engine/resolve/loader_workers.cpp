@@ -70,7 +70,7 @@ data::LoadingChoice probe(const LoadingContext& context) {
                            step_s, steady_clock());
   const double taken = asked.num_workers.is_auto() ? others.taken() : 0;
   if (taken > 0)
-    choice.why += fmt::format(", while others took {:.0f} % of the cores", 100 * taken);
+    choice.why += fmt::format(", while other processes used {:.0f} % of the cores", 100 * taken);
   return choice;
 }
 

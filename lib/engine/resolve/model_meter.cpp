@@ -90,8 +90,8 @@ ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
 void ModelMeter::run_one(const train::MicroBatch& micro) {
   runner_.begin_step(/*lr=*/0, std::nullopt);
   ENSURE(diverged, runner_.run(micro) == train::StepRunner::Result::ok,
-         "the loss or the gradient of made-up samples is not finite, so that the model cannot be "
-         "measured");
+         "cannot measure the model: the loss or the gradient of synthetic samples is not "
+         "finite");
   data::note_progress();
 }
 

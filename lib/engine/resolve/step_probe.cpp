@@ -43,7 +43,7 @@ train::ThreadChoice probe(const ProbeContext& context) {
   const int cores = cores_of_rank(context.local_world_size);
   // Another number of threads would change the order of additions, and so the results.
   const std::optional<int> before = context.before.threads;
-  if (before && *before <= cores) return {*before, "as the run began"};
+  if (before && *before <= cores) return {*before, "as when the run started"};
   if (cores == 1) return {1, "one core for each process"};
   const train::ThreadProbe threads{cores, throwaway_step(context),
                                    [](int n) { at::set_num_threads(n); }};
@@ -51,7 +51,7 @@ train::ThreadChoice probe(const ProbeContext& context) {
       probe_when_quiet([&] { return train::probe_threads(threads, steady_clock()); });
   choice.taken = taken;
   if (taken > 0)
-    choice.why += fmt::format(", while others took {:.0f} % of the cores", 100 * taken);
+    choice.why += fmt::format(", while other processes used {:.0f} % of the cores", 100 * taken);
   return choice;
 }
 
@@ -162,7 +162,7 @@ std::int64_t probed_rows(const ProbeContext& context) {
 /// so the format stays unchanged.
 train::LayoutChoice choose_on_cpu(const ProbeContext& context) {
   if (context.experiment.trainer.deterministic) return {false, "deterministic"};
-  if (!context.trains) return {false, "a CPU, and nothing is trained"};
+  if (!context.trains) return {false, "evaluation on a CPU"};
   if (count_operations(context).convolution_flops <= 0) return {false, train::kNoConvolutions};
   const std::int64_t rows = probed_rows(context);
   const train::LayoutProbe formats{step_in(context, false, rows), step_in(context, true, rows)};
@@ -170,18 +170,19 @@ train::LayoutChoice choose_on_cpu(const ProbeContext& context) {
       probe_when_quiet([&] { return train::probe_layout(formats, steady_clock()); });
   if (taken == 0) return choice;
   return {false,
-          fmt::format("probe: too noisy to tell, others took {:.0f} % of the cores", 100 * taken)};
+          fmt::format("probe: too noisy, other processes used {:.0f} % of the cores", 100 * taken)};
 }
 
 train::LayoutChoice choose(const ProbeContext& context) {
-  if (context.before.channels_last) return {*context.before.channels_last, "as the run began"};
+  if (context.before.channels_last)
+    return {*context.before.channels_last, "as when the run started"};
   if (context.model.kind.inputs != spec::Inputs::images || context.model.input_shape.size() != 3)
     return {false, "the samples are not images"};
   if (context.experiment.model.type == "torchscript")
     return {false, "a TorchScript model keeps its own layout"};
   if (context.device.is_cpu()) return choose_on_cpu(context);
   if (!train::gains_by_channels_last(context.experiment.trainer.precision))
-    return {false, "a GPU gains by it only in 16 bits"};
+    return {false, "a GPU is faster with it only in 16-bit precision"};
   return train::choose_layout(count_operations(context));
 }
 
@@ -190,7 +191,7 @@ train::LayoutChoice choose_if_it_computes(const ProbeContext& context) {
   try {
     return choose(context);
   } catch (...) {
-    return {false, "the model could not be tried with made-up samples"};
+    return {false, "the model failed with synthetic samples"};
   }
 }
 

@@ -28,9 +28,9 @@ constexpr std::array<Fact, 7> kFacts{{{"torch", "libtorch"},
                                       {"threads", "the number of threads"},
                                       {"device", "the device"},
                                       {"gpu", "the GPU"},
-                                      {"cuda", "the version of CUDA"},
+                                      {"cuda", "the CUDA version"},
                                       {"cpu", "the CPU"},
-                                      {"cpu_features", "what the CPU can do"}}};
+                                      {"cpu_features", "the CPU features"}}};
 
 std::string fact(const checkpoint::Manifest& manifest, const std::string& key) {
   const auto found = manifest.facts.find(key);
@@ -84,13 +84,13 @@ std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Ma
   return join(changes, ", ");
 }
 
-std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {
+std::string why_not_bitwise(const checkpoint::Manifest& saved, const ResumeContext& now) {
   std::vector<std::string> differences;
   const auto compare = [&](const char* called, const std::string& before,
                            const std::string& after) {
     if (before == after) return;
     const bool is_long = before.size() + after.size() > 60;
-    differences.push_back(is_long ? fmt::format("{} is another one", called)
+    differences.push_back(is_long ? fmt::format("{} differs", called)
                                   : fmt::format("{} was '{}' and is '{}'", called, before, after));
   };
   compare("the world size", std::to_string(saved.world_size), std::to_string(now.world_size));
@@ -101,9 +101,9 @@ std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& n
     compare("trainer.channels_last", fact(saved, "channels_last"),
             fact(now.origin, "channels_last"));
   if (saved.world_size == now.world_size)
-    compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
+    compare("the gradient buckets", fact(saved, "buckets"), now.buckets);
   if (now.local_sgd && saved.reason == "max_steps")
-    differences.emplace_back("the ranks of local_sgd met where max_steps had cut an epoch");
+    differences.emplace_back("max_steps ended an epoch, where local_sgd averaged the ranks");
   return join(differences, "; ");
 }
 

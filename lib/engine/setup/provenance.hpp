@@ -32,7 +32,7 @@ std::optional<int> threads_of(const checkpoint::Manifest& saved);
 std::optional<bool> channels_last_of(const checkpoint::Manifest& saved);
 
 /// The current run, to compare with a checkpoint.
-struct Standing {
+struct ResumeContext {
   const checkpoint::Manifest& origin;
   int world_size = 1;
   std::string buckets;
@@ -46,6 +46,6 @@ std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Ma
 
 /// Returns why a run that resumes from the checkpoint does not compute the same bits as the run
 /// that wrote it: "2 threads before, 1 now; torch 2.11.0 before, 2.12.0 now". Empty if it does.
-std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now);
+std::string why_not_bitwise(const checkpoint::Manifest& saved, const ResumeContext& now);
 
 }  // namespace trainctl::engine

@@ -33,8 +33,8 @@ data::Layout layout_of(const data::Pipeline& pipeline) {
 
 void check_same_samples(const data::Pipeline& train, const data::Pipeline& validation) {
   ENSURE(config, layout_of(train) == layout_of(validation),
-         "dataset.val: its samples have another shape than those of dataset.train; give both "
-         "splits the same size of image, or the same columns");
+         "dataset.val and dataset.train have samples of different shapes\nhint: give both "
+         "splits the same image size or the same columns");
   const std::int64_t classes = validation.dataset->classes();
   ENSURE(config, train.dataset->classes() == classes,
          "dataset.val and dataset.train have different numbers of classes: {} and {}", classes,
@@ -54,35 +54,35 @@ data::Progress logged(const char* split) {
 
 /// Loads the weights from the file itself, or from the supervisor's converted copy.
 void load_weights(const StageSetup& setup, const spec::Weights& asked, const stage::Model& model,
-                  events::WeightsSet& told) {
+                  events::WeightsSet& report) {
   const std::filesystem::path imported = setup.run_dir / weights::kImportedName;
   const bool was_imported = std::filesystem::exists(imported);
-  told.path = asked.path.string();
-  told.format = was_imported ? "torch" : "safetensors";
+  report.path = asked.path.string();
+  report.format = was_imported ? "torch" : "safetensors";
   const std::filesystem::path& file = was_imported ? imported : asked.path;
   if (was_imported) {
     const safetensors::File header(file);
     const auto notes = header.metadata().find(weights::kNotesKey);
     if (notes != header.metadata().end() && !notes->second.empty())
-      told.notes = split(notes->second, '\n');
+      report.notes = split(notes->second, '\n');
   }
   train::load_weights(model, file,
                       {.strict = asked.strict,
                        .renaming = {.prefix = asked.prefix, .key_map = asked.key_map},
                        .last_layer = {},
                        .outputs = setup.model.outputs},
-                      told);
+                      report);
 }
 
 std::optional<events::WeightsSet> start_model(const StageSetup& setup, const stage::Model& model) {
   if (!setup.experiment.weights && setup.experiment.freeze.empty()) return std::nullopt;
-  events::WeightsSet told;
+  events::WeightsSet report;
   if (const auto& asked = setup.experiment.weights) {
     in_context("weights: " + printable(asked->path.string()),
-               [&] { load_weights(setup, *asked, model, told); });
+               [&] { load_weights(setup, *asked, model, report); });
   }
-  told.frozen = train::freeze(model, setup.experiment.freeze);
-  return told;
+  report.frozen = train::freeze(model, setup.experiment.freeze);
+  return report;
 }
 
 /// Builds the optimizer; with zero1 for this rank's share of the parameters.
@@ -114,12 +114,13 @@ void expect_same_division(const spec::Experiment& experiment, const spec::Task& 
   const spec::DataSplit& train = experiment.dataset.train;
   if (task.division.empty() || !train.part || !task.input.empty()) return;
   const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
-  ENSURE(checkpoint, now == task.division,
-         "dataset.split divides other data than the run was trained on, so samples of dataset.{} "
-         "may be training samples: the digest of the division was {} and is {}\nhint: bring the "
-         "old data back, or give the new samples a dataset.test with its own files; or add "
-         "--accept-data-change",
-         task.split, printable(task.division), now);
+  ENSURE(
+      checkpoint, now == task.division,
+      "dataset.split divides other data than in training, so samples of dataset.{} "
+      "may be training samples: the digest of the division is {}, expected {}\nhint: restore the "
+      "old data, put the new samples into dataset.test with separate files, or add "
+      "--accept-data-change",
+      task.split, printable(task.division), now);
 }
 
 }  // namespace
@@ -182,7 +183,7 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
     const bool as_training = !is_part || task.split == "train";
     for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
       ENSURE(config, !as_training || !out.train.transforms[i]->random(),
-             "transform '{}' is random; add a dataset.val, whose transforms are taken in its place",
+             "transform '{}' is random\nhint: add a dataset.val, whose transforms are used instead",
              out.train.names[i]);
     }
   });
@@ -213,7 +214,7 @@ RunStages build_stages(const StageSetup& setup) {
   stages.start = start_model(setup, *stages.model);
   if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks) {
     ENSURE(config, stages.model->checkpoint_activations(),
-           "trainer.activation_checkpointing: '{}' is not made of blocks; leave the key out",
+           "trainer.activation_checkpointing: model '{}' has no blocks\nhint: remove the key",
            experiment.model.type);
   }
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
@@ -253,12 +254,10 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
                                                        events::Heartbeat* heartbeat) {
   using spec::Backend;
   if (request.world_size == 1) return dist::make_single();
-  ENSURE(
-      config, options.backend != Backend::nccl || device.is_cuda(),
-      "distributed.backend=nccl exchanges between GPUs, but this run is on CPUs: use gloo or auto");
-  ENSURE(
-      config, options.backend != Backend::gloo || device.is_cpu(),
-      "distributed.backend=gloo exchanges between CPUs, but this run is on GPUs: use nccl or auto");
+  ENSURE(config, options.backend != Backend::nccl || device.is_cuda(),
+         "distributed.backend=nccl requires GPUs, but this run is on CPUs\nhint: use gloo or auto");
+  ENSURE(config, options.backend != Backend::gloo || device.is_cpu(),
+         "distributed.backend=gloo requires CPUs, but this run is on GPUs\nhint: use nccl or auto");
   dist::GroupOptions group;
   group.place = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);

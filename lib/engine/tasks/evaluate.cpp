@@ -62,8 +62,8 @@ class PartWriter {
   /// output has another shape, Error(resource) if the disk is full.
   void add(const data::Batch& batch, const at::Tensor& logits) {
     ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
-           "predict writes a row of {} numbers for each sample, as dataset.train has it: "
-           "the model was to give [{}, {}] for a batch and gave [{}]",
+           "predict writes {} numbers for each sample of dataset.train: "
+           "the output for a batch must be [{}, {}], got [{}]",
            outputs_, batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
     const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
     append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
@@ -145,9 +145,9 @@ RunStages build_evaluated(const ProbeContext& run, const fs::path& run_dir,
   stages.model->to(run.device);
   const fs::path imported = run_dir / weights::kImportedName;
   in_context("--checkpoint: " + printable(checkpoint.string()), [&] {
-    events::WeightsSet told;
+    events::WeightsSet event;
     train::load_weights(*stages.model, fs::exists(imported) ? imported : checkpoint,
-                        {.whole = true}, told);
+                        {.whole = true}, event);
   });
   if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
   stages.loss = run.catalog.losses.build(experiment.loss,
@@ -168,15 +168,15 @@ std::optional<bool> recorded_layout(const fs::path& weights) {
 events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
                            const stage::ModelContext& model) {
   const auto target = static_cast<std::size_t>(model.kind.targets);
-  events::Evaluated told;
-  told.split = task.input.empty() ? task.split : "input";
-  told.labeled = !task.learnt || task.learnt->labeled;
-  told.checkpoint = task.weights.string();
-  told.samples = loader.samples();
-  told.outputs = model.outputs;
-  told.targets = enum_names(model.kind.targets).at(target);
-  if (model.kind.targets == spec::Targets::numbers) told.target_numbers = model.outputs;
-  return told;
+  events::Evaluated event;
+  event.split = task.input.empty() ? task.split : "input";
+  event.labeled = !task.learnt || task.learnt->labeled;
+  event.checkpoint = task.weights.string();
+  event.samples = loader.samples();
+  event.outputs = model.outputs;
+  event.targets = enum_names(model.kind.targets).at(target);
+  if (model.kind.targets == spec::Targets::numbers) event.target_numbers = model.outputs;
+  return event;
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
 int Worker::run_evaluation() {
   const fs::path run_dir = request_.run_dir;
   const spec::Task task = spec::read_task(run_dir);
-  const Place place = take_place();
+  const Setup place = set_up();
   spec::Experiment experiment = for_whole_split(place.experiment, task);
   const RunData data = open_split(experiment, task, {request_.rank, request_.world_size});
   if (request_.rank == 0) {
@@ -195,7 +195,7 @@ int Worker::run_evaluation() {
   const stage::ModelContext shape = data.model_context();
   const bool predicts = task.kind == spec::TaskKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
-         "predict writes one row for each sample, and this model gives one for each token");
+         "predict writes one row per sample, but this model outputs one per token");
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   const ProbeContext run{.experiment = experiment,
@@ -211,16 +211,16 @@ int Worker::run_evaluation() {
   const auto loader = build_evaluation_loader(batches, choose_loading(batches, *communicator));
   RunStages evaluated = build_evaluated(run, run_dir, task.weights);
 
-  events::Evaluated told = describe(task, *loader, shape);
+  events::Evaluated event = describe(task, *loader, shape);
   std::optional<PartWriter> parts;
   if (predicts) {
     parts.emplace(run_dir, request_.rank,
-                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, told.labeled});
+                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, event.labeled});
   }
-  told.named = parts && parts->named();
+  event.named = parts && parts->named();
   train::Evaluator evaluator(
-      {*evaluated.model, *evaluated.loss, evaluated.metrics, *loader, told.split,
-       experiment.loader.batch_size, *communicator, told.labeled},
+      {*evaluated.model, *evaluated.loss, evaluated.metrics, *loader, event.split,
+       experiment.loader.batch_size, *communicator, event.labeled},
       train::options_from(experiment, place.device));
   const double begun = steady_clock().now();
   const auto metrics =
@@ -230,10 +230,10 @@ int Worker::run_evaluation() {
                     });
   if (parts) parts->close();
   if (request_.rank == 0 && metrics) {
-    told.metrics = *metrics;
-    told.wall_s = steady_clock().now() - begun;
+    event.metrics = *metrics;
+    event.wall_s = steady_clock().now() - begun;
     for (const events::TableRow& row : evaluator.tables()) emit_(row);
-    emit_(told);
+    emit_(event);
   }
   enter(events::Phase::shutdown);
   const events::Finished finished{
@@ -244,29 +244,29 @@ int Worker::run_evaluation() {
   return exit_code_for(finished);
 }
 
-train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, const Place& place,
+train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, const Setup& place,
                                               std::int64_t batches) {
   constexpr double kProgressEvery_s = 0.2;
-  using train::Agreement;
+  using train::StopConsensus;
   const auto cadence =
-      place.device.is_cpu() ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
-  const auto agreement = std::make_shared<Agreement>(
+      place.device.is_cpu() ? StopConsensus::Cadence::by_time : StopConsensus::Cadence::sync_points;
+  const auto consensus = std::make_shared<StopConsensus>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
   const std::int64_t settle_every = place.experiment.trainer.log_every_n_steps;
-  return [this, agreement, batches, settle_every, told = 0.0](std::int64_t batch) mutable {
+  return [this, consensus, batches, settle_every, reported_at = 0.0](std::int64_t batch) mutable {
     const double now = steady_clock().now();
     global_step_ = batch + 1;
     enter(events::Phase::validate);
-    if (request_.rank == 0 && now - told >= kProgressEvery_s) {
-      told = now;
+    if (request_.rank == 0 && now - reported_at >= kProgressEvery_s) {
+      reported_at = now;
       emit_(events::Progress{.phase = events::Phase::validate,
                              .step_in_epoch = batch + 1,
                              .steps_in_epoch = batches,
                              .global_step = global_step_});
     }
     const bool settles = global_step_ % settle_every == 0;
-    const auto at = settles ? Agreement::At::meeting_point : Agreement::At::step;
-    return agreement->after_step(at, now) != train::Stop::signal;
+    const auto at = settles ? StopConsensus::At::sync_point : StopConsensus::At::step;
+    return consensus->after_step(at, now) != train::Stop::signal;
   };
 }
 

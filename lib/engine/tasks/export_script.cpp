@@ -28,7 +28,7 @@ namespace jit = torch::jit;
 /// Throws for a model whose trace depends on more than its input.
 [[noreturn]] void refuse(const std::string& cause) {
   throw Error(ErrorKind::config,
-              fmt::format("cannot export the model as TorchScript: {}; export its weights as "
+              fmt::format("cannot export the model as TorchScript: {}\nhint: export its weights as "
                           ".safetensors or .pth",
                           cause));
 }
@@ -149,7 +149,7 @@ void check_script(stage::Model& model, const stage::ModelContext& shape, jit::Mo
     const at::Tensor found = script.forward({inputs}).toTensor();
     if (found.sizes() != expected.sizes() ||
         !at::allclose(found, expected, /*rtol=*/1e-4, /*atol=*/1e-5, /*equal_nan=*/true))
-      refuse(fmt::format("with {} rows the program computes something else", rows));
+      refuse(fmt::format("with {} rows the program has other outputs than the model", rows));
   }
 }
 

@@ -31,7 +31,7 @@ template <class Enum>
 Enum called(const std::string& name) {
   const auto names = enum_names(Enum());
   const auto found = std::ranges::find(names, std::string_view(name));
-  ENSURE(checkpoint, found != names.end(), "the dump's samples are {}, which is not known",
+  ENSURE(checkpoint, found != names.end(), "the dump has unknown kind of samples: {}",
          printable(name));
   return static_cast<Enum>(found - names.begin());
 }
@@ -91,8 +91,8 @@ std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   compare("libtorch", record.torch, TORCH_VERSION);
   compare("threads", std::to_string(record.num_threads), std::to_string(at::get_num_threads()));
   compare("CPU", record.cpu, machine.cpu_model + " " + join(machine.cpu_features, " "));
-  if (!record.random_kept) all.emplace_back("the state of the random numbers was not kept");
-  if (!record.repeated) all.emplace_back("the dump does not tell what came out");
+  if (!record.random_kept) all.emplace_back("the RNG state was not saved");
+  if (!record.repeated) all.emplace_back("the dump does not contain the results");
   return join(all, "; ");
 }
 
@@ -103,14 +103,14 @@ void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<st
   try {
     train::set_random_states(setup.device, numerics.random);
   } catch (const Error& error) {
-    notes.push_back(fmt::format("random numbers are drawn from the seed: {}", error.message()));
+    notes.push_back(fmt::format("the RNG was seeded instead of restored: {}", error.message()));
   }
 }
 
 /// Returns the name of a weight that becomes non-finite in one step of the experiment's optimizer,
 /// starting without state; empty if none does, or if no such step would run.
-std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
-                           const train::RepeatedStep& step) {
+std::string non_finite_weight_after_step(const TaskSetup& setup, const Subject& subject,
+                                         const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};
   const stage::OptimizerContext trained{train::trained_parameters(*subject.model)};
   std::vector<at::Tensor> gradients;
@@ -131,20 +131,21 @@ std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
 
 events::Replayed described(const Numerics& numerics) {
   const StepRecord& record = numerics.record;
-  events::Replayed told;
-  told.rank = static_cast<int>(record.rank);
-  told.epoch = record.epoch;
-  told.global_step = record.global_step;
-  told.batch = record.batch;
-  told.rows = record.rows;
-  told.cause = record.cause;
-  told.recorded_loss = record.loss;
-  told.recorded_first = record.first;
+  events::Replayed event;
+  event.rank = static_cast<int>(record.rank);
+  event.epoch = record.epoch;
+  event.global_step = record.global_step;
+  event.batch = record.batch;
+  event.rows = record.rows;
+  event.cause = record.cause;
+  event.recorded_loss = record.loss;
+  event.recorded_first = record.first;
   if (!record.weights_before)
-    told.notes.emplace_back("the weights have taken the step in already, and perhaps later ones");
+    event.notes.emplace_back(
+        "the weights were saved after the optimizer step, perhaps after later steps");
   if (record.world_size > 1 || record.accumulate > 1)
-    told.notes.emplace_back("one batch of one rank, not the whole step, is repeated");
-  return told;
+    event.notes.emplace_back("only one batch of one rank is repeated, not the whole step");
+  return event;
 }
 
 }  // namespace
@@ -154,16 +155,16 @@ int replay(const TaskSetup& setup) {
   Numerics numerics = train::read_numerics(task.replay);
   const StepRecord& record = numerics.record;
   ENSURE(config, numerics.batch.inputs.defined(),
-         "{}: it has no batch, since the run did not diverge in a step: {}",
+         "{} contains no batch: the run did not diverge in a step: {}",
          printable(task.replay.string()), printable(record.cause));
   const auto& threads = setup.experiment.trainer.num_threads.value;
   at::set_num_threads(
       threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));
   const Subject subject = build_subject(setup, numerics);
-  events::Replayed told = described(numerics);
-  told.drawn = subject.drawn;
-  told.why_not = what_differs(setup, record);
-  set_random(setup, numerics, told.notes);
+  events::Replayed event = described(numerics);
+  event.drawn = subject.drawn;
+  event.why_not = what_differs(setup, record);
+  set_random(setup, numerics, event.notes);
 
   const device::DeviceBatch batch = device::with_tensors(
       numerics.batch, [&](const at::Tensor& tensor) { return tensor.to(setup.device); });
@@ -173,15 +174,15 @@ int replay(const TaskSetup& setup) {
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
   const train::RepeatedStep step = train::repeat_step({*subject.model, *subject.loss}, batch,
                                                       {forward, scales ? record.loss_scale : 1});
-  told.loss = step.loss.item<double>();
-  told.first = step.first;
-  told.bitwise = record.repeated && train::digests_of(step) == record.digests;
-  told.layers = step.layers;
-  told.tensors = train::summaries_of(*subject.model, batch, step);
+  event.loss = step.loss.item<double>();
+  event.first = step.first;
+  event.bitwise = record.repeated && train::digests_of(step) == record.digests;
+  event.layers = step.layers;
+  event.tensors = train::summaries_of(*subject.model, batch, step);
   numerics.row_losses = step.row_losses;
-  told.bad_rows = train::bad_rows(numerics);
-  told.spoilt = spoilt_by_step(setup, subject, step);
-  setup.emit(told);
+  event.bad_rows = train::bad_rows(numerics);
+  event.spoilt = non_finite_weight_after_step(setup, subject, step);
+  setup.emit(event);
   setup.emit(events::Finished{.global_step = record.global_step, .stop_reason = "replayed"});
   return 0;
 }

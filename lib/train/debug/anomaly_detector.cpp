@@ -25,8 +25,8 @@ bool may_be_infinite(std::string_view op) {
 
 std::string layer_text(const LayerPlace& place) {
   if (place.pass == LayerPass::loss) return "the loss";
-  if (place.layer.empty()) return "what comes before the first layer";
-  return fmt::format("{} '{}'", place.owns ? "layer" : "what follows layer", place.layer);
+  if (place.layer.empty()) return "the operations before the first layer";
+  return fmt::format("{} '{}'", place.owns ? "layer" : "the operations after layer", place.layer);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ std::string size_text(double mib) {
 std::string largest_text(const std::vector<LayerOutput>& outputs) {
   std::string text;
   for (const LayerOutput& output : outputs) {
-    text += fmt::format(
-        "{} {} {} {} {}, {}", text.empty() ? "; the largest activations of such a batch:" : ";",
-        output.where, output.op, shape_text(output.shape), output.dtype, size_text(output.mib));
+    text += fmt::format("{} {} {} {} {}, {}", text.empty() ? "; the largest activations:" : ";",
+                        output.where, output.op, shape_text(output.shape), output.dtype,
+                        size_text(output.mib));
   }
   return text;
 }
@@ -79,22 +79,23 @@ bool has_room_for_a_row(const MemoryUse& use) {
 std::string memory_report(const MemoryUse& use) {
   std::string text = fmt::format(
       "out of memory in phase {} after step {}, with {} rows a batch: {}; the process "
-      "held {} before the first step and {} at most",
+      "used {} before the first step and {} at its peak",
       use.phase, use.step, use.batch, use.cause, size_text(use.before), size_text(use.peak));
-  if (use.free) text += fmt::format(", and {} are free", size_text(*use.free));
+  if (use.free) text += fmt::format(", {} are free", size_text(*use.free));
   text += largest_text(use.largest);
   const std::int64_t rows = fitting_batch(use);
   if (rows > 0) {
     text += fmt::format(
-        ". About {} rows would fit: loader.batch_size={} with trainer.accumulate_grad_batches={} "
-        "makes steps of at least as many rows",
+        "; about {} rows would fit\nhint: set loader.batch_size={} with "
+        "trainer.accumulate_grad_batches={} "
+        "(steps of at least as many rows)",
         rows, rows, use.accumulate * ((use.batch + rows - 1) / rows));
   } else {
-    text += ". Lower loader.batch_size and raise trainer.accumulate_grad_batches";
+    text += "\nhint: lower loader.batch_size and raise trainer.accumulate_grad_batches";
   }
   return text +
-         ", trainer.activation_checkpointing=blocks keeps less for the backward pass, "
-         "trainer.precision=bf16-mixed halves most of it; or take a smaller model";
+         ", trainer.activation_checkpointing=blocks (keeps fewer activations), "
+         "trainer.precision=bf16-mixed (halves most of them), or use a smaller model";
 }
 
 namespace {

@@ -60,7 +60,7 @@ void place(const container::Entry& entry, Numerics& into) {
 
 void read_meta(const Json& meta, Numerics& into) {
   ENSURE(checkpoint, meta.is_object() && meta.value("schema", std::string()) == kSchema,
-         "it is no dump of a step that diverged ({})", kSchema);
+         "it is not a dump of a diverged step ({})", kSchema);
   recall(into.record, meta.at("step"));
   for (const Json& one : meta.at("samples"))
     into.samples.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>()});
@@ -154,7 +154,7 @@ Numerics read_numerics(const std::filesystem::path& path) {
       read_meta(file.meta(), numerics);
     } catch (const Json::exception& error) {
       throw Error(ErrorKind::checkpoint,
-                  fmt::format("its meta is not as it was written: {}", printable(error.what())));
+                  fmt::format("its metadata is damaged: {}", printable(error.what())));
     }
     for (const container::Entry& entry : file.entries()) place(entry, numerics);
     numerics.batch.valid = numerics.batch.global_valid = numerics.record.rows;

@@ -55,7 +55,7 @@ std::string found(const Numerics& numerics, const Missing& missing) {
   const StepRecord& record = numerics.record;
   if (!missing.unrepeated.empty())
     return fmt::format("The step could not be repeated: {}\n", printable(missing.unrepeated));
-  if (!record.repeated) return "It was not seen in a step: there is no batch to look at.\n";
+  if (!record.repeated) return "The divergence was not found in a step, so no batch was saved.\n";
   if (!record.first.empty())
     return fmt::format("The first value that is not finite: {}\nThe batch's loss is {}.\n",
                        record.first, record.loss);
@@ -65,7 +65,7 @@ std::string found(const Numerics& numerics, const Missing& missing) {
     return fmt::format("The first tensor that is not finite: {}\nThe batch's loss is {}.\n",
                        printable(tensors.front().name), record.loss);
   const char* where = record.world_size > 1 || record.accumulate > 1
-                          ? "another batch or rank of the step, or their sum, is to blame"
+                          ? "another batch or rank of the step, or their sum, is the cause"
                           : "the step as it was trained may not be repeatable";
   return fmt::format("Repeated alone, every value of this batch is finite (loss {}): {}.\n",
                      record.loss, where);
@@ -74,9 +74,8 @@ std::string found(const Numerics& numerics, const Missing& missing) {
 std::string caveats(const StepRecord& record, const Missing& missing) {
   std::string text;
   if (!record.weights_before)
-    text += "The weights have taken the step in already, and perhaps later ones.\n";
-  if (!record.random_kept)
-    text += "The state of the random numbers is not that of the step: dropout may differ.\n";
+    text += "The weights were saved after the optimizer step, perhaps after later steps.\n";
+  if (!record.random_kept) text += "The RNG state is not that of the step: dropout may differ.\n";
   if (!missing.unwritten.empty())
     text +=
         fmt::format("There is no file to repeat the step from: {}\n", printable(missing.unwritten));
@@ -85,12 +84,12 @@ std::string caveats(const StepRecord& record, const Missing& missing) {
 
 constexpr const char* kAdvice =
     "\nWhat to do\n"
-    "  A weight that is not finite, or huge: the step before was too large. Lower optimizer.lr, "
+    "  A weight is not finite or very large: the previous step was too large. Lower optimizer.lr, "
     "warm up, or set trainer.gradient_clip_val.\n"
-    "  An input that is not finite: look at the samples above and the transforms.\n"
-    "  Finite weights and inputs: the layer named above leaves the range of its number format. "
+    "  An input is not finite: check the samples above and the transforms.\n"
+    "  Weights and inputs are finite: the layer above overflows its number format. "
     "Try trainer.precision=32-true.\n"
-    "  To try a change on this very batch:\n"
+    "  To test a change on this batch:\n"
     "    trainctl run CONFIG [key=value ...] --replay-step {}\n";
 
 /// Returns the text of report.txt: the step, the rows and the tensors that are not finite.
@@ -154,15 +153,15 @@ device::DeviceBatch copy_of(const device::DeviceBatch& batch) {
 }
 
 /// Sets the generators to `states` while it lives, then restores them.
-class AtRandomStates {
+class RngStateGuard {
  public:
-  AtRandomStates(at::Device device, const std::vector<stage::NamedTensor>& states)
+  RngStateGuard(at::Device device, const std::vector<stage::NamedTensor>& states)
       : device_(device), now_(random_states(device)) {
     if (!states.empty()) set_random_states(device, states);
   }
-  ~AtRandomStates() { set_random_states(device_, now_); }
-  AtRandomStates(const AtRandomStates&) = delete;
-  AtRandomStates& operator=(const AtRandomStates&) = delete;
+  ~RngStateGuard() { set_random_states(device_, now_); }
+  RngStateGuard(const RngStateGuard&) = delete;
+  RngStateGuard& operator=(const RngStateGuard&) = delete;
 
  private:
   at::Device device_;
@@ -287,7 +286,7 @@ void NumericsDump::repeat(Numerics& numerics) {
   }
   RepeatedStep step;
   {
-    const AtRandomStates random(options_.device, numerics.random);
+    const RngStateGuard random(options_.device, numerics.random);
     step = repeat_step({session_.model, session_.loss}, numerics.batch,
                        {options_.forward, record.loss_scale});
   }
@@ -304,8 +303,8 @@ std::string NumericsDump::write_all(const Divergence& divergence) {
   Numerics numerics;
   numerics.record = record_of(divergence);
   const fs::path folder = session_.run_dir / diverged_folder(numerics.record.global_step);
-  const std::string told = fmt::format("; see {0}, and repeat the step with --replay-step {0}",
-                                       printable(folder.string()));
+  const std::string reference =
+      fmt::format("; see {0} (repeat the step with --replay-step {0})", printable(folder.string()));
   take_batch(divergence, numerics);
   numerics.weights = weights_of(session_.model);
   std::string unrepeated;
@@ -316,7 +315,7 @@ std::string NumericsDump::write_all(const Divergence& divergence) {
   }
   const bool is_own = !numerics.record.repeated || std::ranges::any_of(numerics.tensors, is_bad);
   const std::int64_t rank = numerics.record.rank;
-  if (rank != 0 && !is_own) return told;
+  if (rank != 0 && !is_own) return reference;
   add_gradients(session_.model, numerics.tensors);
   numerics.tensors = offending_first(std::move(numerics.tensors), 200);
   make_folder(folder);
@@ -324,12 +323,12 @@ std::string NumericsDump::write_all(const Divergence& divergence) {
   std::string unwritten;
   try {
     if (write_numerics(part, numerics, room_on_disk(folder)) == 0)
-      unwritten = "the disk has too little room for the weights and the batch";
+      unwritten = "the disk has too little space for the weights and the batch";
   } catch (const Error& error) {
     unwritten = error.what();
   }
   write_report(folder, numerics, {.unrepeated = unrepeated, .unwritten = unwritten});
-  return unwritten.empty() ? told : fmt::format("; see {}", printable(folder.string()));
+  return unwritten.empty() ? reference : fmt::format("; see {}", printable(folder.string()));
 }
 
 NumericsGuard::NumericsGuard(const Session& session, const Options& options, const Phases& phases,
@@ -356,7 +355,8 @@ void NumericsGuard::check_skipped(const LoopState& state) {
   if (step_.scaler() == nullptr) return;
   const std::int64_t skipped = step_.scaler()->most_skipped_in_a_row();
   if (skipped <= options_.may_skip) return;
-  if (step_.scaler()->stays_out()) fail({"the gradient is not finite", skipped}, state);
+  if (step_.scaler()->stops_after_non_finite())
+    fail({"the gradient is not finite", skipped}, state);
   fail({fmt::format("the gradients of {} step{} in a row were not finite", skipped,
                     plural(skipped))},
        state);
@@ -369,7 +369,7 @@ void NumericsGuard::on_step_end(LoopState& state) {
 
 void NumericsGuard::on_train_epoch_end(LoopState& state) {
   if (options_.may_skip > 0 && step_.meter().weight() == 0)
-    fail({"no step of the epoch had a finite loss"}, state);
+    fail({"every step of the epoch had a non-finite loss"}, state);
   check_skipped(state);
   dump_.end();
 }
@@ -378,11 +378,10 @@ void NumericsGuard::on_run_end(LoopState& state) {
   if (step_.scaler() == nullptr || session_.communicator.place().rank != 0) return;
   const std::int64_t skipped = step_.scaler()->skipped();
   if (skipped == 0) return;
-  std::string message =
-      fmt::format("{} of {} steps were left out, because a gradient was not finite", skipped,
-                  state.position.global_step);
+  std::string message = fmt::format("{} of {} steps were skipped because a gradient was not finite",
+                                    skipped, state.position.global_step);
   if (options_.forward.precision == spec::Precision::fp16_mixed)
-    message += fmt::format("; the loss is scaled by {:g} now", step_.scaler()->current_scale());
+    message += fmt::format("; the loss scale is now {:g}", step_.scaler()->current_scale());
   session_.emit(events::Warning{message, {}});
 }
 
@@ -394,19 +393,18 @@ void NumericsGuard::fail(const DivergenceCause& cause, const LoopState& state) {
       fmt::format("{} at step {} of epoch {}", cause.what, state.position.global_step - steps_ago,
                   state.position.epoch + 1);
   if (cause.from_stopper)
-    throw Error(ErrorKind::diverged, fmt::format("{}: {}", where, kLowerRate));
+    throw Error(ErrorKind::diverged, fmt::format("{}\nhint: {}", where, kLowerRate));
   std::string seen;
   if (steps_ago > 0)
-    seen = fmt::format(", seen after step {}; the weights {}", state.position.global_step,
-                       step_.keeps_weights() ? "are those before it" : "have taken it in since");
+    seen = fmt::format(", detected after step {}; the weights {}", state.position.global_step,
+                       step_.keeps_weights() ? "are from before it" : "include it");
   const std::string anomaly = step_.anomaly();
   if (!anomaly.empty()) seen += fmt::format("; the first value that is not finite: {}", anomaly);
   const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;
   const std::string dump = dump_.write(
       {cause.what, state.position, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
-  throw Error(ErrorKind::diverged,
-              fmt::format("{}{}: {}{}", where, seen,
-                          options_.detect_anomaly ? kLowerRate : kFindLayer, dump));
+  throw Error(ErrorKind::diverged, fmt::format("{}{}{}\nhint: {}", where, seen, dump,
+                                               options_.detect_anomaly ? kLowerRate : kFindLayer));
 }
 
 }  // namespace trainctl::train

@@ -46,7 +46,7 @@ class NumericsDump {
 
   const Session& session_;
   const Options& options_;
-  KeptRandom random_;
+  RngSnapshot random_;
   const data::Batch* batch_ = nullptr;  // null between batches
   const device::DeviceBatch* on_device_ = nullptr;
   double lr_ = 0;

@@ -23,7 +23,7 @@ class Phases {
       timer_.show_as(&ranges_.emplace());
     } else if (session.communicator.place().rank == 0) {
       session.emit(events::Warning{
-          "profiler.nvtx: this libtorch has no CUDA half, and so no NVTX ranges", {}});
+          "profiler.nvtx: this libtorch has no CUDA support, so there are no NVTX ranges", {}});
     }
   }
 

@@ -126,8 +126,8 @@ void ProgressReporter::log(LoopState& state) {
 void ProgressReporter::report_skipped(const std::string& split, const data::Loader& loader) {
   for (const data::SkippedSample& sample : loader.skipped()) {
     if (!skipped_.insert(split + '\0' + sample.name).second) continue;
-    const std::string text = fmt::format("dataset.{}: another sample takes the place of {}: {}",
-                                         split, sample.name, sample.reason);
+    const std::string text = fmt::format("dataset.{}: {} is replaced by another sample: {}", split,
+                                         sample.name, sample.reason);
     log::get().warn("{}", printable(text));  // this rank's log file in the run folder
     session_.emit(events::Warning{text, split + "/" + sample.name});
   }

@@ -54,7 +54,7 @@ TrainLoop::TrainLoop(const Session& session, Options options)
       options_(std::move(options)),
       state_{.begun = session.clock.now()},
       phases_(session, options_, state_),
-      saver_(options_.saving ? std::make_unique<Saver>(session, options_) : nullptr),
+      saver_(options_.saving ? std::make_unique<CheckpointSaver>(session, options_) : nullptr),
       sync_(synchronize(session, options_)),
       feed_(make_feed(evaluation_of(session, session.train, "train"), options_)),
       step_(session, options_, phases_.timer(), *sync_),
@@ -92,7 +92,7 @@ void TrainLoop::make_observers() {
   add_observer<ProgressReporter>(session_, options_, phases_, step_, *sync_);
   if (session_.stopper != nullptr) add_observer<EarlyStopping>(session_, options_);
   add_observer<BestWeights>(session_, options_, phases_);
-  add_observer<StopConsensus>(session_, options_, phases_);
+  add_observer<StopObserver>(session_, options_, phases_);
   if (saver_) {
     const auto check = [guard = guard_](const LoopState& state) {
       guard->check_skipped(state);

@@ -59,7 +59,8 @@ class TrainLoop {
   Options options_;
   LoopState state_;
   Phases phases_;
-  std::unique_ptr<Saver> saver_;  // null: no checkpoints. Constructed before the first collective
+  std::unique_ptr<CheckpointSaver>
+      saver_;  // null: no checkpoints. Constructed before the first collective
   std::unique_ptr<dist::GradSync> sync_;
   std::unique_ptr<device::Feed> feed_;
   StepRunner step_;

@@ -205,12 +205,12 @@ std::string output_text(const LayerRow& row) {
   return row.output.empty() ? std::string() : shape_text(row.output);
 }
 
-std::string head_text(const LayerTableHead& head) {
+std::string head_text(const LayerTableHeader& head) {
   const std::string steps = fmt::format("The mean of {} step{}. ", head.steps, plural(head.steps));
   if (head.on_device)
     return steps +
            "Times are the GPU's, between marks on its stream: where the GPU waits for the host, "
-           "the waiting counts.\n\n";
+           "the wait is included.\n\n";
   return steps + "Times are those of the CPU, while they were recorded.\n\n";
 }
 
@@ -236,7 +236,7 @@ std::string layers_as_csv(const std::vector<LayerRow>& rows) {
   return text;
 }
 
-std::string layers_as_text(const std::vector<LayerRow>& rows, const LayerTableHead& head) {
+std::string layers_as_text(const std::vector<LayerRow>& rows, const LayerTableHeader& head) {
   constexpr std::size_t kMostWidth = 48;
   std::size_t width = 5;
   for (const LayerRow& row : rows) width = std::clamp(row.layer.size(), width, kMostWidth);

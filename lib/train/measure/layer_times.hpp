@@ -26,14 +26,14 @@ struct LayerRow {
   std::vector<std::int64_t> output;  // shape of the last output of such an operator
 };
 
-struct LayerTableHead {
+struct LayerTableHeader {
   std::int64_t steps = 0;
   bool on_device = false;  // times are from CUDA events on the stream of a GPU
 };
 
 std::string layers_as_csv(const std::vector<LayerRow>& rows);
 /// Keeps the order of the model.
-std::string layers_as_text(const std::vector<LayerRow>& rows, const LayerTableHead& head);
+std::string layers_as_text(const std::vector<LayerRow>& rows, const LayerTableHeader& head);
 
 /// Returns "[64, 16, 28, 28]".
 std::string shape_text(const std::vector<std::int64_t>& shape);

@@ -95,7 +95,7 @@ std::unique_ptr<at::ObserverContext> LayerTrace::begin_operator(const at::Record
   if (call->outermost) {
     call->inputs = tensors_in(op.inputs());
     const bool recomputes = !frame.node.empty() && at::GradMode::is_enabled();
-    if (frame.node.empty() || recomputes) stand_at(frame, op.name(), call->inputs);
+    if (frame.node.empty() || recomputes) set_place(frame, op.name(), call->inputs);
     if (at::GradMode::is_enabled())
       made_by_[{at::RecordFunction::currentThreadId(), at::sequence_number::peek()}] = frame.place;
   }
@@ -103,8 +103,8 @@ std::unique_ptr<at::ObserverContext> LayerTrace::begin_operator(const at::Record
   return call;
 }
 
-void LayerTrace::stand_at(LayerFrame& frame, std::string_view op,
-                          const std::vector<at::Tensor>& inputs) {
+void LayerTrace::set_place(LayerFrame& frame, std::string_view op,
+                           const std::vector<at::Tensor>& inputs) {
   frame.place.op = op.starts_with("aten::") ? op.substr(6) : op;
   frame.place.owns = false;
   frame.place.pass = pass_ == LayerPass::loss ? LayerPass::loss : LayerPass::forward;

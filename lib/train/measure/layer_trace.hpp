@@ -77,7 +77,7 @@ class LayerTrace : public c10::DebugInfoBase {
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
   void end(const at::RecordFunction& function, at::ObserverContext* context);
   std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& op);
-  void stand_at(LayerFrame& frame, std::string_view op, const std::vector<at::Tensor>& inputs);
+  void set_place(LayerFrame& frame, std::string_view op, const std::vector<at::Tensor>& inputs);
   [[nodiscard]] LayerPlace made_by(const at::RecordFunction& node) const;
 
   std::vector<stage::NamedTensor> parameters_;

@@ -77,9 +77,10 @@ void ProfilerObserver::on_run_end(LoopState& state) {
   if (state_ == State::done) return;
   const std::int64_t steps = state.position.global_step;
   session_.emit(events::Warning{
-      fmt::format("no profile was written: the run ended after {} step{}, before the first that "
-                  "is recorded (profiler.wait {}, profiler.warmup {})",
-                  steps, plural(steps), options_.wait, options_.warmup),
+      fmt::format(
+          "no profile was written: the run ended after {} step{}, before the first one that "
+          "is recorded (profiler.wait {}, profiler.warmup {})",
+          steps, plural(steps), options_.wait, options_.warmup),
       {}});
 }
 
@@ -99,7 +100,7 @@ void ProfilerObserver::stop() {
   const std::vector<OperatorRow> rows = operator_rows(calls_of(*result));
   write_atomically(folder / "operators.csv", operators_as_csv(rows));
   write_atomically(folder / "operators.txt", operators_as_text(merge_shapes(rows)));
-  const LayerTableHead head{.steps = layers_->steps(), .on_device = device_.is_cuda()};
+  const LayerTableHeader head{.steps = layers_->steps(), .on_device = device_.is_cuda()};
   const std::vector<LayerRow> layers = layers_->finish();
   layers_.reset();
   write_atomically(folder / "layers.csv", layers_as_csv(layers));

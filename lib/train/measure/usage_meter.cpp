@@ -52,7 +52,7 @@ void UsageMeter::step(double now) {
   const GpuMoment moment = gpu_->moment();
   ++samples_;
   hot_ += moment.heat ? 1 : 0;
-  braked_ += moment.brake ? 1 : 0;
+  throttled_ += moment.brake ? 1 : 0;
   if (!moment.busy_percent) return;
   util_sum_ += *moment.busy_percent;
   ++util_samples_;
@@ -101,9 +101,9 @@ void UsageMeter::add_gpu(events::Usage& usage) {
   usage.gpu_power_limit_w = gpu_->power_limit();
   if (const auto bytes = rate(difference(now.pcie_bytes, gpu_before_.pcie_bytes), span_s_))
     usage.pcie_mb_s = *bytes / 1e6;
-  if (2 * braked_ > samples_) usage.gpu_throttle = "power";
+  if (2 * throttled_ > samples_) usage.gpu_throttle = "power";
   if (2 * hot_ > samples_) usage.gpu_throttle = "heat";
-  samples_ = hot_ = braked_ = 0;
+  samples_ = hot_ = throttled_ = 0;
   gpu_before_ = now;
 }
 

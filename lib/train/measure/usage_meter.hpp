@@ -45,7 +45,7 @@ class UsageMeter {
   int util_samples_ = 0;
   int samples_ = 0;  // since the last reported epoch
   int hot_ = 0;
-  int braked_ = 0;
+  int throttled_ = 0;
 };
 
 /// Adds resource usage to the report of an epoch.

@@ -9,26 +9,26 @@
 
 namespace trainctl::train {
 
-Agreement::Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence)
+StopConsensus::StopConsensus(dist::Communicator& communicator, StopSources sources, Cadence cadence)
     : communicator_(communicator),
       sources_(sources),
       cadence_(cadence),
       alone_(communicator.place().world_size == 1),
       requests_(at::zeros({4}, at::kInt)) {}
 
-Agreement::~Agreement() {
+StopConsensus::~StopConsensus() {
   try {
     if (pending_) pending_();  // the all-reduce writes into requests_
   } catch (...) {              // the failure that ends the run has already been reported
   }
 }
 
-Stop Agreement::own(double now) const {
+Stop StopConsensus::own(double now) const {
   if (sources_.signal != nullptr && *sources_.signal != 0) return Stop::signal;
   return sources_.deadline && now >= *sources_.deadline ? Stop::time : Stop::none;
 }
 
-Stop Agreement::read() {
+Stop StopConsensus::read() {
   std::exchange(pending_, nullptr)();
   const auto* requests = requests_.const_data_ptr<std::int32_t>();
   save_agreed_ = requests[2] > 0;
@@ -37,7 +37,7 @@ Stop Agreement::read() {
   return requests[1] > 0 ? Stop::time : Stop::none;
 }
 
-void Agreement::begin_phase() {
+void StopConsensus::begin_phase() {
   begins_ = true;
   steps_between_ = 1;
   started_at_.reset();
@@ -47,7 +47,7 @@ void Agreement::begin_phase() {
 
 /// Chooses the interval from the duration of the steps since the last exchange, and at most doubles
 /// it: the first steps may have been fast by chance.
-std::int32_t Agreement::steps_until_next(double now) {
+std::int32_t StopConsensus::steps_until_next(double now) {
   constexpr double kFarLonger = 10;
   const double elapsed = started_at_ ? now - *started_at_ : 0;
   const double others_s = (elapsed - last_step_s_) / std::max(steps_since_start_ - 1, 1);
@@ -65,7 +65,7 @@ std::int32_t Agreement::steps_until_next(double now) {
   return steps_between_;
 }
 
-void Agreement::start(double now) {
+void StopConsensus::start(double now) {
   const Stop request = own(now);
   const bool decides = communicator_.place().rank == 0;
   auto* requests = requests_.mutable_data_ptr<std::int32_t>();
@@ -74,14 +74,13 @@ void Agreement::start(double now) {
   // A save that was just agreed on is still pending, and is not a new request.
   requests[2] = decides && save_is_due_ && !save_agreed_ ? 1 : 0;
   requests[3] = decides ? steps_until_next(now) : 0;
-  pending_ = communicator_.start_sum(requests_, "agreement on stopping");
+  pending_ = communicator_.start_sum(requests_, "consensus on stopping");
 }
 
-Stop Agreement::after_step(At at, double now) {
+Stop StopConsensus::after_step(At at, double now) {
   save_agreed_ = alone_ && save_is_due_;
   if (alone_) return own(now);
-  if (cadence_ == Cadence::meeting_points)
-    return at == At::meeting_point ? settle(now) : Stop::none;
+  if (cadence_ == Cadence::sync_points) return at == At::sync_point ? settle(now) : Stop::none;
   ++steps_since_start_;
   last_step_s_ = now - stepped_at_.value_or(now);
   stepped_at_ = now;
@@ -95,7 +94,7 @@ Stop Agreement::after_step(At at, double now) {
   return Stop::none;
 }
 
-Stop Agreement::settle(double now) {
+Stop StopConsensus::settle(double now) {
   if (alone_) return own(now);
   if (pending_) {
     const Stop agreed = read();
@@ -106,50 +105,50 @@ Stop Agreement::settle(double now) {
 }
 
 /// The ranks of local SGD exchange requests only when they average their weights.
-StopConsensus::StopConsensus(const Session& session, const Options& options, Phases& phases)
+StopObserver::StopObserver(const Session& session, const Options& options, Phases& phases)
     : session_(session),
       options_(options),
       phases_(phases),
       alone_(session.communicator.place().world_size == 1),
-      agreement_(session.communicator, {session.stop_signal},
+      consensus_(session.communicator, {session.stop_signal},
                  options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd
-                     ? Agreement::Cadence::by_time
-                     : Agreement::Cadence::meeting_points) {}
+                     ? StopConsensus::Cadence::by_time
+                     : StopConsensus::Cadence::sync_points) {}
 
 /// All processes of a run share trainer.max_time, so a resumed run may have none left. A signal
 /// takes effect after a step.
-void StopConsensus::on_run_begin(LoopState& state) {
+void StopObserver::on_run_begin(LoopState& state) {
   if (!options_.max_time_s) return;
-  agreement_.set_deadline(state.begun + *options_.max_time_s);
-  if (!state.resumed || agreement_.settle(session_.clock.now()) != Stop::time) return;
+  consensus_.set_deadline(state.begun + *options_.max_time_s);
+  if (!state.resumed || consensus_.settle(session_.clock.now()) != Stop::time) return;
   state.stop = Stop::time;
   if (state.epoch_done && has_next_epoch(options_, state)) state.stop_reason = "max_time";
 }
 
-void StopConsensus::on_step_end(LoopState& state) {
+void StopObserver::on_step_end(LoopState& state) {
   const double now = phases_.now();
   if (!alone_) phases_.switch_to(Part::allreduce);
   if (options_.saving && options_.saving->every_s)
-    agreement_.request_save(now - state.saved_at >= *options_.saving->every_s);
+    consensus_.request_save(now - state.saved_at >= *options_.saving->every_s);
   const std::int64_t step = state.position.global_step;
   const bool meets = options_.strategy == spec::Strategy::local_sgd
                          ? state.ranks_alike
                          : step % spec::agreement_every(options_.log_every) == 0;
   state.stop =
-      agreement_.after_step(meets ? Agreement::At::meeting_point : Agreement::At::step, now);
-  state.save_agreed = agreement_.save_agreed();
+      consensus_.after_step(meets ? StopConsensus::At::sync_point : StopConsensus::At::step, now);
+  state.save_agreed = consensus_.save_agreed();
 }
 
 /// trainer.max_time takes effect only after the validation.
-void StopConsensus::on_validation_batch_end(LoopState& state) {
+void StopObserver::on_validation_batch_end(LoopState& state) {
   const bool meets =
       state.validation.step_in_epoch % spec::agreement_every(options_.log_every) == 0;
-  const auto at = meets ? Agreement::At::meeting_point : Agreement::At::step;
-  if (agreement_.after_step(at, session_.clock.now()) == Stop::signal) state.stop = Stop::signal;
+  const auto at = meets ? StopConsensus::At::sync_point : StopConsensus::At::step;
+  if (consensus_.after_step(at, session_.clock.now()) == Stop::signal) state.stop = Stop::signal;
 }
 
-void StopConsensus::on_epoch_end(LoopState& state) {
-  if (state.stop == Stop::none) state.stop = agreement_.settle(phases_.now());
+void StopObserver::on_epoch_end(LoopState& state) {
+  if (state.stop == Stop::none) state.stop = consensus_.settle(phases_.now());
 }
 
 }  // namespace trainctl::train

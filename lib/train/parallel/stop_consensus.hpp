@@ -20,17 +20,18 @@ struct StopSources {
 /// Makes all ranks stop after the same step, whichever rank received the request, and save after
 /// the same step, which rank 0's clock decides. On CPUs an all-reduce sums the requests in the
 /// background of a step, about every kEvery_s as estimated by rank 0 in steps, and they are read
-/// one step later. On GPUs they are exchanged at meeting points only, see spec::agreement_every().
-class Agreement {
+/// one step later. On GPUs they are exchanged at synchronization points only, see
+/// spec::agreement_every().
+class StopConsensus {
  public:
-  enum class Cadence { by_time, meeting_points };
+  enum class Cadence { by_time, sync_points };
   static constexpr double kEvery_s = 0.05;
   static constexpr std::int32_t kMostSteps = 16;  // between two exchanges
 
-  Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence);
-  ~Agreement();
-  Agreement(const Agreement&) = delete;
-  Agreement& operator=(const Agreement&) = delete;
+  StopConsensus(dist::Communicator& communicator, StopSources sources, Cadence cadence);
+  ~StopConsensus();
+  StopConsensus(const StopConsensus&) = delete;
+  StopConsensus& operator=(const StopConsensus&) = delete;
 
   /// Sets the deadline of a resumed run, which may be in the past.
   void set_deadline(double deadline) { sources_.deadline = deadline; }
@@ -39,7 +40,7 @@ class Agreement {
   /// all ranks. They exchange requests after the first step and measure the step time again.
   void begin_phase();
 
-  enum class At { step, meeting_point };
+  enum class At { step, sync_point };
   /// Call it at the end of a step or of a validation batch; `now` is the timer's time.
   Stop after_step(At at, double now);
   /// Sets whether a save is due from now on. Only rank 0's value counts.
@@ -77,14 +78,14 @@ class Agreement {
 
 /// Ends the run after the same step on all ranks: on a signal, or when trainer.max_time has passed.
 /// It also agrees on saves by time (checkpoint.every_t).
-class StopConsensus final : public Observer {
+class StopObserver final : public Observer {
  public:
-  StopConsensus(const Session& session, const Options& options, Phases& phases);
+  StopObserver(const Session& session, const Options& options, Phases& phases);
 
   void on_run_begin(LoopState& state) override;
-  void on_epoch_begin(LoopState& /*state*/) override { agreement_.begin_phase(); }
+  void on_epoch_begin(LoopState& /*state*/) override { consensus_.begin_phase(); }
   void on_step_end(LoopState& state) override;
-  void on_validation_begin(LoopState& /*state*/) override { agreement_.begin_phase(); }
+  void on_validation_begin(LoopState& /*state*/) override { consensus_.begin_phase(); }
   void on_validation_batch_end(LoopState& state) override;
   void on_epoch_end(LoopState& state) override;
 
@@ -93,7 +94,7 @@ class StopConsensus final : public Observer {
   const Options& options_;
   Phases& phases_;
   bool alone_;
-  Agreement agreement_;
+  StopConsensus consensus_;
 };
 
 }  // namespace trainctl::train

@@ -85,17 +85,18 @@ void BestWeights::serialize_ranking(StateArchive& archive) {
   archive.value("mode", &mode);
   archive.value("best_value", &best_value_);
   archive.value("unsaved", &unsaved_);
-  owes_write_ = owes_write_ || writing_.valid();
-  archive.value("owes_write", &owes_write_);
+  write_is_pending_ = write_is_pending_ || writing_.valid();
+  archive.value("owes_write", &write_is_pending_);
   if (monitor == options_.monitor && mode == own_mode) return;
   const bool had_one = best_value_.has_value();
   best_value_.reset();
-  unsaved_ = owes_write_ = false;
+  unsaved_ = write_is_pending_ = false;
   if (!had_one || !writes_) return;
   session_.emit(events::Warning{
-      fmt::format("the best weights so far were those of {} ({}); from here on {} ({}) decides, "
-                  "and the next epoch is the first of it",
-                  printable(monitor), printable(mode), options_.monitor, own_mode),
+      fmt::format(
+          "the best weights were selected by {} ({}); from now on they are selected by {} ({}), "
+          "starting with the next epoch",
+          printable(monitor), printable(mode), options_.monitor, own_mode),
       {}});
 }
 
@@ -151,8 +152,8 @@ void BestWeights::begin_best() {
 /// The caller chooses moments that depend on the step only, because whether the best weights are
 /// saved is part of the checkpointed state.
 void BestWeights::settle_best(OnFailure on_failure) {
-  if (owes_write_ && !writing_.valid()) begin_best();
-  owes_write_ = false;
+  if (write_is_pending_ && !writing_.valid()) begin_best();
+  write_is_pending_ = false;
   if (!writing_.valid()) return;
   try {
     writing_.get();
@@ -162,13 +163,15 @@ void BestWeights::settle_best(OnFailure on_failure) {
                                           *best_value_});
   } catch (const Error& error) {
     if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
-    tell_failure("best", error);
+    warn_of_failure("best", error);
   }
 }
 
-void BestWeights::tell_failure(const char* file, const Error& error) const {
-  session_.emit(events::Warning{
-      fmt::format("checkpoints/{}.safetensors could not be written: {}", file, error.what()), {}});
+void BestWeights::warn_of_failure(const char* file, const Error& error) const {
+  const std::string text = error.what();
+  const std::string cause = text.substr(0, text.find("\nhint: "));
+  session_.emit(
+      events::Warning{fmt::format("cannot write checkpoints/{}.safetensors: {}", file, cause), {}});
 }
 
 void BestWeights::save_last(const Position& position, OnFailure on_failure) {
@@ -183,7 +186,7 @@ void BestWeights::save_last(const Position& position, OnFailure on_failure) {
         events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
   } catch (const Error& error) {
     if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
-    tell_failure("last", error);
+    warn_of_failure("last", error);
   }
 }
 

@@ -62,7 +62,7 @@ class BestWeights final : public Observer {
   void serialize(StateArchive& archive, std::string_view key, std::optional<Snapshot>& kept) const;
   void begin_best();
   void settle_best(OnFailure on_failure);
-  void tell_failure(const char* file, const Error& error) const;
+  void warn_of_failure(const char* file, const Error& error) const;
 
   const Session& session_;
   const Options& options_;
@@ -71,9 +71,9 @@ class BestWeights final : public Observer {
   std::optional<Snapshot> best_;  // by checkpoint.monitor
   std::optional<double> best_value_;
   Position best_position_;
-  bool unsaved_ = false;       // or not yet known to be saved
-  std::future<void> writing_;  // writes best_, which must not change meanwhile
-  bool owes_write_ = false;    // a write was pending when the checkpoint was taken
+  bool unsaved_ = false;           // or not yet known to be saved
+  std::future<void> writing_;      // writes best_, which must not change meanwhile
+  bool write_is_pending_ = false;  // a write was pending when the checkpoint was taken
   bool restores_;
   std::optional<Snapshot> stoppers_best_;  // unset while it equals best_
   bool shares_best_ = false;

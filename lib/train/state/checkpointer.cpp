@@ -60,9 +60,10 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job) {
       follow(job, outcome);
     }
   } catch (const std::exception& error) {
-    outcome.failure = error.what();
+    const std::string text = error.what();
+    outcome.failure = text.substr(0, text.find("\nhint: "));
   } catch (...) {
-    outcome.failure = "an unknown failure";
+    outcome.failure = "an exception of unknown type";
   }
   return outcome;
 }
@@ -95,17 +96,17 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint) 
     manifest.parts.push_back(
         {part.filename().string(), fs::file_size(part), container::stored_checksum(part)});
   }
-  await_listeners(job);
+  await_history(job);
   store_.commit(checkpoint, manifest);
 }
 
 /// Waits so that a run resumed from here has all lines of its history, even if all its processes
 /// are killed now. If the supervisor is blocked, the checkpoint is still written.
-void CheckpointWriter::await_listeners(const WriteJob& job) const {
-  if (!job.is_heard) return;
+void CheckpointWriter::await_history(const WriteJob& job) const {
+  if (!job.history_is_stored) return;
   const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.heard_deadline_s);
-  while (!job.is_heard() && !cancelled_ && std::chrono::steady_clock::now() < deadline)
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.history_deadline_s);
+  while (!job.history_is_stored() && !cancelled_ && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(kPause);
 }
 
@@ -136,11 +137,11 @@ void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failu
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.part_deadline_s);
   std::error_code ignored;
   while (!fs::exists(path, ignored)) {
-    ENSURE(resource, !cancelled_, "it was given up");
+    ENSURE(resource, !cancelled_, "the save was canceled");
     ENSURE(resource, sign_of_failure.empty() || !fs::exists(sign_of_failure, ignored),
            "another rank could not write {}", path.filename().string());
-    ENSURE(resource, std::chrono::steady_clock::now() < deadline, "{} did not come within {:g} s",
-           printable(path.string()), options_.part_deadline_s);
+    ENSURE(resource, std::chrono::steady_clock::now() < deadline,
+           "{} was not written within {:g} s", printable(path.string()), options_.part_deadline_s);
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -165,7 +166,7 @@ std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
   return names;
 }
 
-Saver::Saver(const Session& session, const Options& options)
+CheckpointSaver::CheckpointSaver(const Session& session, const Options& options)
     : session_(session),
       saving_(*options.saving),
       place_(session.communicator.place()),
@@ -182,12 +183,12 @@ Saver::Saver(const Session& session, const Options& options)
   store.prune(all);
 }
 
-Saver::~Saver() {
+CheckpointSaver::~CheckpointSaver() {
   cancelled_ = true;
-  if (under_way_.valid()) under_way_.wait();
+  if (pending_write_.valid()) pending_write_.wait();
 }
 
-void Saver::begin(const fs::path& resumed_from) {
+void CheckpointSaver::begin(const fs::path& resumed_from) {
   std::error_code failure;
   const bool is_own =
       !resumed_from.empty() && fs::equivalent(resumed_from.parent_path(), folder_, failure);
@@ -197,29 +198,29 @@ void Saver::begin(const fs::path& resumed_from) {
   if (!leads()) return;
   for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
     ENSURE(checkpoint, from && found.moment <= *from,
-           "{} is newer than where this run {}: move it away, or go on from it",
-           printable(found.path.string()), from ? "goes on" : "begins");
+           "{} is newer than the {} of this run\nhint: move it away, or resume from it",
+           printable(found.path.string()), from ? "checkpoint" : "start");
   }
 }
 
-void Saver::check_space(std::uint64_t bytes) const {
+void CheckpointSaver::check_space(std::uint64_t bytes) const {
   constexpr std::uint64_t kAtOnce = 3;  // two checkpoints are kept while a third is being written
   std::error_code failure;
   const fs::space_info space = fs::space(session_.run_dir, failure);
   if (failure) return;  // the first save will report the failure
   ENSURE(resource, space.available >= bytes,
-         "a checkpoint takes about {:.1f} MB, and {} has {:.1f} MB left: free some{}",
+         "a checkpoint takes about {:.1f} MB, but {} has {:.1f} MB left\nhint: free disk space{}",
          megabytes(bytes), printable(session_.run_dir.string()), megabytes(space.available),
          saving_.weights_only ? "" : ", or set checkpoint.save_weights_only=true");
   if (space.available >= kAtOnce * bytes) return;
   session_.emit(events::Warning{
-      fmt::format("{} has {:.1f} MB left, and checkpoints take up to {} x {:.1f} MB",
+      fmt::format("{} has {:.1f} MB left, but checkpoints take up to {} x {:.1f} MB",
                   printable(session_.run_dir.string()), megabytes(space.available), kAtOnce,
                   megabytes(bytes)),
       {}});
 }
 
-void Saver::take(const std::vector<stage::NamedTensor>& tensors, Json meta) {
+void CheckpointSaver::take(const std::vector<stage::NamedTensor>& tensors, Json meta) {
   settle();
   exposed_s_ = 0;
   const Exposed exposed(session_.clock, exposed_s_);
@@ -227,7 +228,7 @@ void Saver::take(const std::vector<stage::NamedTensor>& tensors, Json meta) {
   meta_ = std::move(meta);
 }
 
-void Saver::write(const About& about) {
+void CheckpointSaver::write(const About& about) {
   about_ = about;
   last_ = about.moment;
   checkpoint::Manifest manifest = session_.origin;
@@ -244,27 +245,29 @@ void Saver::write(const About& about) {
   manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
   if (const events::Heartbeat* page = session_.heartbeat)
-    job_.is_heard = [page, told = page->told.load()] { return page->has_heard(told); };
+    job_.history_is_stored = [page, written = page->told.load()] {
+      return page->has_heard(written);
+    };
   cancelled_ = false;
-  under_way_ = std::async(std::launch::async, [this] { return writer_.run(job_); });
+  pending_write_ = std::async(std::launch::async, [this] { return writer_.run(job_); });
   if (!saving_.asynchronous) settle();
 }
 
-void Saver::poll() {
-  if (!under_way_.valid()) return;
-  if (under_way_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish();
+void CheckpointSaver::poll() {
+  if (!pending_write_.valid()) return;
+  if (pending_write_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) finish();
 }
 
-void Saver::finish() {
-  if (under_way_.valid()) tell(under_way_.get());
+void CheckpointSaver::finish() {
+  if (pending_write_.valid()) report(pending_write_.get());
 }
 
 /// Rank 0 knows when everything is written, and nobody waits for a part that another rank has not
 /// written by then.
-void Saver::settle() {
-  if (leads() && under_way_.valid()) {
+void CheckpointSaver::settle() {
+  if (leads() && pending_write_.valid()) {
     const Exposed exposed(session_.clock, exposed_s_);
-    under_way_.wait();
+    pending_write_.wait();
   }
   if (leads()) finish();
   if (place_.world_size == 1) return;
@@ -277,10 +280,10 @@ void Saver::settle() {
   committed_ = committed.item<int>() > 0 ? last_ : std::nullopt;
 }
 
-void Saver::tell(const WriteOutcome& outcome) {
+void CheckpointSaver::report(const WriteOutcome& outcome) {
   if (!leads()) {
     if (!outcome.committed && !cancelled_)
-      session_.emit(events::Warning{fmt::format("rank {}: its part of {} could not be saved: {}",
+      session_.emit(events::Warning{fmt::format("rank {}: cannot save its part of {}: {}",
                                                 place_.rank, outcome.name, outcome.failure),
                                     {}});
     return;
@@ -289,7 +292,7 @@ void Saver::tell(const WriteOutcome& outcome) {
   failures_ = 0;
   committed_ = about_.moment;
   session_.emit(events::CheckpointSaved{.path = "checkpoints/" + outcome.name,
-                                        .epoch = about_.told_epoch,
+                                        .epoch = about_.event_epoch,
                                         .global_step = about_.moment.global_step,
                                         .metric = "",
                                         .value = 0,
@@ -297,26 +300,26 @@ void Saver::tell(const WriteOutcome& outcome) {
                                         .exposed_s = exposed_s_});
   if (!outcome.failure.empty())
     session_.emit(events::Warning{
-        fmt::format("{} is saved, but not all is tidy: {}", outcome.name, outcome.failure), {}});
+        fmt::format("{} is saved, but cleanup failed: {}", outcome.name, outcome.failure), {}});
 }
 
-void Saver::count_failure(const std::string& failure) {
+void CheckpointSaver::count_failure(const std::string& failure) {
   const double now = session_.clock.now();
   if (++failures_ == 1) failing_since_ = now;
   const double failing_s = now - failing_since_;
   const std::string older = older_one();
-  const std::string what = fmt::format("the checkpoint of step {} could not be saved: {}",
-                                       about_.moment.global_step, failure);
-  ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older one", what);
+  const std::string what =
+      fmt::format("cannot save the checkpoint of step {}: {}", about_.moment.global_step, failure);
+  ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older checkpoint", what);
   ENSURE(resource, tolerates_ || failures_ < kMostFailures || failing_s < kLongestFailing,
-         "{}; these are {} failures in a row within {:.0f} s, and {} is the newest checkpoint",
-         what, failures_, failing_s, older);
+         "{}; {} consecutive saves failed within {:.0f} s; the newest checkpoint is {}", what,
+         failures_, failing_s, older);
   const std::string rest =
-      older.empty() ? "there is no older one" : "the newest one is still " + older;
+      older.empty() ? "there is no older checkpoint" : "the newest checkpoint is " + older;
   session_.emit(events::Warning{fmt::format("{}; {}", what, rest), {}});
 }
 
-std::string Saver::older_one() const {
+std::string CheckpointSaver::older_one() const {
   try {
     for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
       if (found.manifest) return found.name;
@@ -393,8 +396,7 @@ void Checkpointer::on_train_end(LoopState& state) {
   }
   const bool saved = parts_.saver.has(end);
   state.end_is_saved = saved && !parts_.options.saving->weights_only;
-  ENSURE(resource, saved || asked,
-         "the run came to its end, but its last checkpoint could not be saved");
+  ENSURE(resource, saved || asked, "the run ended, but its last checkpoint could not be saved");
 }
 
 /// After an epoch the weights have just been checked.
@@ -409,13 +411,13 @@ void Checkpointer::copy(LoopState& state) {
   state.saved_at = parts_.session.clock.now();
 }
 
-Saver::About Checkpointer::about(const LoopState& state, const char* reason) const {
+CheckpointSaver::About Checkpointer::about(const LoopState& state, const char* reason) const {
   return {.moment = state.moment(),
           .step_in_epoch = state.next().step_in_epoch,
           .samples_in_epoch = state.epoch_done ? 0 : state.samples,
           .reason = reason,
           .value = state.epoch_done ? state.monitored : std::nullopt,
-          .told_epoch = state.position.epoch,
+          .event_epoch = state.position.epoch,
           .buckets = parts_.sync.layout()};
 }
 

@@ -33,7 +33,7 @@ struct WriteJob {
   std::vector<container::Entry> entries;  // their bytes must not change until the job is done
   Json meta;
   checkpoint::Manifest manifest;  // rank 0 publishes it with the parts
-  std::function<bool()> is_heard =
+  std::function<bool()> history_is_stored =
       {};  // whether the supervisor has stored the history up to here; empty: it is not checked
 };
 
@@ -51,9 +51,9 @@ class CheckpointWriter {
     std::filesystem::path folder;  // checkpoints/
     dist::Place place;
     Ranking ranking;
-    std::int64_t top_k = 1;        // -1: all checkpoints are kept
-    double part_deadline_s = 120;  // seconds to wait for the parts of other ranks
-    double heard_deadline_s = 5;   // seconds to wait for WriteJob::is_heard
+    std::int64_t top_k = 1;         // -1: all checkpoints are kept
+    double part_deadline_s = 120;   // seconds to wait for the parts of other ranks
+    double history_deadline_s = 5;  // seconds to wait for WriteJob::history_is_stored
   };
   /// Stops waiting once `canceled` is set.
   CheckpointWriter(Options options, const std::atomic<bool>& canceled);
@@ -66,7 +66,7 @@ class CheckpointWriter {
   void lead(const WriteJob& job, WriteOutcome& outcome);
   void publish(const WriteJob& job, const std::filesystem::path& checkpoint);
   void follow(const WriteJob& job, WriteOutcome& outcome);
-  void await_listeners(const WriteJob& job) const;
+  void await_history(const WriteJob& job) const;
   void tidy(const std::filesystem::path& checkpoint);
   void await(const std::filesystem::path& path, const std::filesystem::path& sign_of_failure) const;
 
@@ -78,15 +78,15 @@ class CheckpointWriter {
 /// Writes checkpoints of the whole state while training continues: the step only copies the state,
 /// and a thread writes it. A save waits for the previous one. Rank 0 emits the result as an event
 /// at a later step. All ranks make the same calls at the same steps, except poll().
-class Saver {
+class CheckpointSaver {
  public:
   /// Removes what earlier saves left incomplete, so construct it before the first collective.
   /// Throws Error(resource).
-  Saver(const Session& session, const Options& options);
+  CheckpointSaver(const Session& session, const Options& options);
   /// Stops waiting for the other ranks.
-  ~Saver();
-  Saver(const Saver&) = delete;
-  Saver& operator=(const Saver&) = delete;
+  ~CheckpointSaver();
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
   /// Sets the checkpoint that the run resumes from; empty for a new run. Call it before the first
   /// save. Newer checkpoints in the folder belong to a superseded history and must have been moved
@@ -102,9 +102,9 @@ class Saver {
     std::int64_t step_in_epoch = 0;
     std::int64_t samples_in_epoch = 0;  // over all ranks
     std::string reason;
-    std::optional<double> value;  // of the monitor
-    std::int64_t told_epoch = 0;  // epoch of the event
-    std::string buckets;          // GradSync::layout()
+    std::optional<double> value;   // of the monitor
+    std::int64_t event_epoch = 0;  // epoch of the event
+    std::string buckets;           // GradSync::layout()
   };
   /// Waits for the previous save, then copies the tensors. Throws Error(resource) like poll().
   void take(const std::vector<stage::NamedTensor>& tensors, Json meta);
@@ -127,7 +127,7 @@ class Saver {
  private:
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
   void finish();
-  void tell(const WriteOutcome& outcome);
+  void report(const WriteOutcome& outcome);
   void count_failure(const std::string& failure);
   [[nodiscard]] std::string older_one() const;
 
@@ -141,7 +141,7 @@ class Saver {
   Json meta_;
   WriteJob job_;
   About about_;
-  std::future<WriteOutcome> under_way_;
+  std::future<WriteOutcome> pending_write_;
   std::optional<checkpoint::Moment> last_;  // started last, or resumed from
   std::optional<checkpoint::Moment> committed_;
   double exposed_s_ = 0;  // of the pending save
@@ -162,7 +162,7 @@ class Checkpointer final : public Observer {
     Phases& phases;
     const TrainingState& training;
     const dist::GradSync& sync;
-    Saver& saver;
+    CheckpointSaver& saver;
     Check check;
   };
   explicit Checkpointer(Parts parts) : parts_(std::move(parts)) {}
@@ -177,14 +177,14 @@ class Checkpointer final : public Observer {
  private:
   void copy(LoopState& state);
   void check_and_copy(LoopState& state);
-  [[nodiscard]] Saver::About about(const LoopState& state, const char* reason) const;
+  [[nodiscard]] CheckpointSaver::About about(const LoopState& state, const char* reason) const;
 
   Parts parts_;
   /// Why on_epoch_report() writes the copy of the epoch; null: it writes none. The same on all
   /// ranks.
   const char* reason_ = nullptr;
   /// The checkpoint of an epoch that a limit has cut short.
-  std::optional<Saver::About> truncated_epoch_;
+  std::optional<CheckpointSaver::About> truncated_epoch_;
 };
 
 }  // namespace trainctl::train

@@ -43,8 +43,8 @@ std::string shape_text(std::string_view dtype, at::IntArrayRef shape) {
 void copy(const container::Entry& entry, const StateTensor& into) {
   const char* dtype = dtype_name(into.tensor.scalar_type());
   ENSURE(checkpoint, entry.dtype == dtype && into.tensor.sizes() == at::IntArrayRef(entry.shape),
-         "'{}' is {}, and {} in this run", into.name, shape_text(entry.dtype, entry.shape),
-         shape_text(dtype, into.tensor.sizes()));
+         "'{}' is {} in the checkpoint and {} in this run", into.name,
+         shape_text(entry.dtype, entry.shape), shape_text(dtype, into.tensor.sizes()));
   into.tensor.copy_(tensor_of(entry));
 }
 
@@ -128,7 +128,7 @@ void SavedState::check_names(const std::vector<StateTensor>& state,
       ENSURE(
           checkpoint,
           known.contains(entry.name) || entry.name.starts_with(kRandom) || is_of_others(entry.name),
-          "'{}' is in the checkpoint, and nothing of this run is called so", printable(entry.name));
+          "'{}' is in the checkpoint, but not in this run", printable(entry.name));
     }
   }
 }
@@ -147,7 +147,8 @@ void SavedState::look_into_others(std::vector<const StateTensor*> missing) const
   for (int rank = 1; rank < manifest_.world_size && !has_all && !missing.empty(); ++rank) {
     if (rank != own_rank_) take_from({folder_, manifest_, rank});
   }
-  ENSURE(checkpoint, missing.empty(), "'{}' of this run is missing in it", missing.front()->name);
+  ENSURE(checkpoint, missing.empty(), "'{}' of this run is missing in the checkpoint",
+         missing.front()->name);
 }
 
 void SavedState::copy_into(const std::vector<StateTensor>& state,
@@ -158,8 +159,8 @@ void SavedState::copy_into(const std::vector<StateTensor>& state,
     std::vector<const StateTensor*> missing;
     for (const StateTensor& one : state) {
       const container::Entry* entry = parts_[one.of_rank ? own_ : 0].find(one.name);
-      ENSURE(checkpoint, entry != nullptr || !one.of_rank, "'{}' of this run is missing in it",
-             one.name);
+      ENSURE(checkpoint, entry != nullptr || !one.of_rank,
+             "'{}' of this run is missing in the checkpoint", one.name);
       if (entry != nullptr) {
         copy(*entry, one);
       } else {
@@ -206,26 +207,25 @@ std::vector<stage::NamedTensor> random_states(at::Device device) {
 
 void set_random_states(at::Device device, const std::vector<stage::NamedTensor>& states) {
   const std::vector<Source> wanted = sources(device);
-  ENSURE(checkpoint, states.size() == wanted.size(),
-         "expected the states of {} generators of random numbers, found {}", wanted.size(),
-         states.size());
+  ENSURE(checkpoint, states.size() == wanted.size(), "expected {} RNG states, found {}",
+         wanted.size(), states.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& [name, state] = states[i];
-    ENSURE(checkpoint, name == wanted[i].name,
-           "expected the state of the random numbers of '{}', found '{}'", wanted[i].name, name);
+    ENSURE(checkpoint, name == wanted[i].name, "expected the RNG state of '{}', found '{}'",
+           wanted[i].name, name);
     try {
       with_generator(wanted[i].device,
                      [&](at::Generator& generator) { generator.set_state(state.contiguous()); });
     } catch (const c10::Error& error) {
-      throw Error(ErrorKind::checkpoint, fmt::format("'{}' is no state of its random numbers: {}",
-                                                     name, error.what_without_backtrace()));
+      throw Error(ErrorKind::checkpoint, fmt::format("'{}' is not a valid RNG state: {}", name,
+                                                     error.what_without_backtrace()));
     }
   }
 }
 
-KeptRandom::KeptRandom(at::Device device) : device_(device) { take(); }
+RngSnapshot::RngSnapshot(at::Device device) : device_(device) { take(); }
 
-void KeptRandom::take() {
+void RngSnapshot::take() {
   with_generator(at::kCPU, [this](at::Generator& generator) {
     auto* cpu = generator.get<at::CPUGeneratorImpl>();
     engine_ = cpu->engine();
@@ -239,7 +239,7 @@ void KeptRandom::take() {
   });
 }
 
-std::vector<stage::NamedTensor> KeptRandom::states() const {
+std::vector<stage::NamedTensor> RngSnapshot::states() const {
   const std::vector<stage::NamedTensor> now = random_states(device_);
   with_generator(at::kCPU, [this](at::Generator& generator) {
     auto* cpu = generator.get<at::CPUGeneratorImpl>();

@@ -100,9 +100,9 @@ void set_random_states(at::Device device, const std::vector<stage::NamedTensor>&
 
 /// Remembers the generators' states from before a batch. `take` is cheap enough for every batch: it
 /// copies 2.5 KB on a CPU or two numbers on a GPU, and allocates nothing.
-class KeptRandom {
+class RngSnapshot {
  public:
-  explicit KeptRandom(at::Device device);
+  explicit RngSnapshot(at::Device device);
 
   /// Remembers the current states.
   void take();

@@ -58,14 +58,13 @@ std::vector<std::string> names_of_others(const Session& session, const Options& 
 
 /// Both were written together, so a file in which they differ or are invalid is not ours.
 void check_position(const Position& at, const checkpoint::Manifest& manifest) {
-  ENSURE(
-      checkpoint,
-      at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
-          at.global_step == manifest.global_step,
-      "they are of batch {} of epoch {} and step {}, and the manifest tells batch {} of epoch {} "
-      "and step {}",
-      at.step_in_epoch, at.epoch + 1, at.global_step, manifest.step_in_epoch, manifest.epoch + 1,
-      manifest.global_step);
+  ENSURE(checkpoint,
+         at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
+             at.global_step == manifest.global_step,
+         "they are of batch {} of epoch {} and step {}, but the manifest has batch {} of epoch {} "
+         "and step {}",
+         at.step_in_epoch, at.epoch + 1, at.global_step, manifest.step_in_epoch, manifest.epoch + 1,
+         manifest.global_step);
 }
 
 }  // namespace
@@ -209,7 +208,7 @@ void TrainingState::restore_values(const SavedState& saved, PartialEpoch epoch) 
   }
   const std::int64_t all = parts_.session.train.samples();
   ENSURE(checkpoint, state.samples >= 0 && (state.epoch_done || state.samples <= all),
-         "{} samples of the epoch are trained on, of {}", state.samples, all);
+         "{} samples of the epoch are trained, but it has {}", state.samples, all);
 }
 
 void TrainingState::restore_tensors(const SavedState& saved) const {
@@ -286,8 +285,8 @@ void TrainingState::fit_position(const checkpoint::Manifest& manifest) const {
     throw Error(
         ErrorKind::config,
         fmt::format(
-            "{} samples of epoch {} are trained on, which is no whole number of steps of "
-            "{} ranks with loader.batch_size {}: {}",
+            "{} samples of epoch {} are trained, which is not a whole number of steps of "
+            "{} ranks with loader.batch_size {}\nhint: {}",
             rows, position.epoch + 1, world, session.batch_size,
             batch > 0 ? fmt::format("set loader.batch_size={}, which keeps the global batch", batch)
                       : fmt::format("resume with {} ranks, or from a checkpoint at the end "

@@ -181,7 +181,7 @@ weights::Match match_weights(const stage::Model& model, const std::vector<weight
 }
 
 void load_weights(const stage::Model& model, const std::filesystem::path& file,
-                  weights::MatchOptions options, events::WeightsSet& told) {
+                  weights::MatchOptions options, events::WeightsSet& report) {
   const safetensors::File source(file);
   const data::WatchedPages watched(source.mapping().bytes(), source.mapping().fd(),
                                    printable(file.string()));
@@ -194,12 +194,12 @@ void load_weights(const stage::Model& model, const std::filesystem::path& file,
   for (const auto& [from, to] : match.pairs) {
     const safetensors::View& view = source.tensors()[from];
     tensors[to].tensor.copy_(tensor_from(view.dtype, view.shape, view.bytes));
-    told.loaded.push_back(tensors[to].name);
+    report.loaded.push_back(tensors[to].name);
   }
-  told.redrawn = std::move(match.redrawn);
-  told.missing = std::move(match.missing);
-  told.ignored = std::move(match.ignored);
-  told.notes.insert(told.notes.end(), match.notes.begin(), match.notes.end());
+  report.redrawn = std::move(match.redrawn);
+  report.missing = std::move(match.missing);
+  report.ignored = std::move(match.ignored);
+  report.notes.insert(report.notes.end(), match.notes.begin(), match.notes.end());
 }
 
 std::vector<std::string> freeze(const stage::Model& model,

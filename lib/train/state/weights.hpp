@@ -82,7 +82,7 @@ weights::Match match_weights(const stage::Model& model, const std::vector<weight
 /// them, and describes the assignment in the last argument. Throws Error(checkpoint) if they do not
 /// fit.
 void load_weights(const stage::Model& model, const std::filesystem::path& file,
-                  weights::MatchOptions options, events::WeightsSet& told);
+                  weights::MatchOptions options, events::WeightsSet& report);
 
 /// Disables gradients for the parameters that match the patterns, so that no optimizer updates
 /// them. Returns their names. Throws Error(config) for a pattern that matches none.

@@ -9,7 +9,7 @@
 namespace trainctl::train {
 namespace {
 
-constexpr const char* kEager = "steps are taken one operation at a time, not as CUDA graphs";
+constexpr const char* kEager = "CUDA graphs are not used";
 
 /// Returns the first line of the message: libtorch appends debugging advice.
 std::string reason_of(const std::exception& error) {
@@ -19,16 +19,16 @@ std::string reason_of(const std::exception& error) {
 }
 
 [[noreturn]] void refuse(const std::string& reason) {
-  throw Error(
-      ErrorKind::config,
-      fmt::format("trainer.cuda_graphs is true, but {}: set trainer.cuda_graphs=auto", reason));
+  throw Error(ErrorKind::config,
+              fmt::format("trainer.cuda_graphs is true, but {}\nhint: set trainer.cuda_graphs=auto",
+                          reason));
 }
 
 }  // namespace
 
 CapturedStep::CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer,
-                           EventSink tell, Refused refused)
-    : graph_(std::move(graph)), timer_(timer), tell_(std::move(tell)), refused_(refused) {}
+                           EventSink emit, OnCaptureFailure on_failure)
+    : graph_(std::move(graph)), timer_(timer), emit_(std::move(emit)), on_failure_(on_failure) {}
 
 CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   const auto place = [](const at::Tensor& tensor) {
@@ -37,28 +37,28 @@ CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   return {place(batch.inputs), place(batch.targets), place(batch.targets_b), place(batch.lambda)};
 }
 
-CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
-  const auto take_as_it_is = [&step] {
+CapturedStep::Execution CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
+  const auto run_eagerly = [&step] {
     step();
-    return Taken::as_it_is;
+    return Execution::eager;
   };
-  if (!graph_) return take_as_it_is();
+  if (!graph_) return run_eagerly();
   if (warm_ups_ < kWarmUps) {
     ++warm_ups_;
     graph_->warm_up(step);
-    return Taken::as_it_is;
+    return Execution::eager;
   }
   const bool is_new = !recorded_.has_value();
   if (is_new) {
-    if (!record(step)) return take_as_it_is();
+    if (!record(step)) return run_eagerly();
     recorded_ = places_of(batch);
   }
-  if (*recorded_ != places_of(batch)) return take_as_it_is();
+  if (*recorded_ != places_of(batch)) return run_eagerly();
   timer_.enter(Part::forward);  // one launch, which cannot be divided into parts
   graph_->replay();
   timer_.enter(Part::other);
   timer_.end_step();
-  return is_new ? Taken::as_it_is : Taken::repeated;  // the capture ran the host code
+  return is_new ? Execution::eager : Execution::replayed;  // the capture ran the host code
 }
 
 bool CapturedStep::record(const Step& step) {
@@ -68,9 +68,9 @@ bool CapturedStep::record(const Step& step) {
     return true;
   } catch (const std::exception& error) {
     graph_.reset();
-    const std::string reason = "a step could not be recorded: " + reason_of(error);
-    if (refused_ == Refused::ends_run) refuse(reason);
-    tell_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
+    const std::string reason = "a step could not be captured: " + reason_of(error);
+    if (on_failure_ == OnCaptureFailure::fail) refuse(reason);
+    emit_(events::Warning{fmt::format("{}: {}", kEager, reason), {}});
     return false;
   }
 }
@@ -84,14 +84,15 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
   const bool leaves_out =
       options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;
   if (leaves_out && !session.optimizer.skips_on_device())
-    return "the optimizer looks on the host whether a step that is not finite is left out";
+    return "the optimizer checks on the host whether to skip a non-finite step";
   if (options.log_norms && options.log_every == 1)
-    return "trainer.log_norms measures single steps, with trainer.log_every_n_steps 1 all of them";
+    return "trainer.log_norms measures single steps, which with trainer.log_every_n_steps 1 are "
+           "all steps";
   if (session.loss.ignored_label() && !session.metrics.empty())
-    return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
+    return "metrics ignore the rows of loss.ignore_index, so the host has to count the others";
   for (const auto& metric : session.metrics) {
     if (stage::as_growing(*metric) != nullptr)
-      return "metric '" + metric->name() + "' keeps the scores of each batch in new memory";
+      return "metric '" + metric->name() + "' allocates memory for the scores of each batch";
   }
   return std::nullopt;
 }
@@ -108,10 +109,10 @@ std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const O
   const auto obstacle = capture_obstacle(session, options);
   if (insists && obstacle) refuse(*obstacle);
   if (!obstacle) {
-    using Refused = CapturedStep::Refused;
-    return std::make_unique<CapturedStep>(device::make_step_graph(options.device), timer,
-                                          session.emit,
-                                          insists ? Refused::ends_run : Refused::is_told);
+    using OnCaptureFailure = CapturedStep::OnCaptureFailure;
+    return std::make_unique<CapturedStep>(
+        device::make_step_graph(options.device), timer, session.emit,
+        insists ? OnCaptureFailure::fail : OnCaptureFailure::warn);
   }
   if (options.device.is_cuda() && session.communicator.place().rank == 0)
     session.emit(events::Warning{fmt::format("{}: {}", kEager, *obstacle), {}});

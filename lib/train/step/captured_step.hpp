@@ -18,16 +18,16 @@ namespace trainctl::train {
 class CapturedStep {
  public:
   /// What happens if a step cannot be captured: a warning, or Error(config).
-  enum class Refused { is_told, ends_run };
-  CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer, EventSink tell,
-               Refused refused = Refused::is_told);
+  enum class OnCaptureFailure { warn, fail };
+  CapturedStep(std::unique_ptr<device::StepGraph> graph, PartTimer& timer, EventSink emit,
+               OnCaptureFailure on_failure = OnCaptureFailure::warn);
 
   using Step = std::function<void()>;
   static constexpr int kWarmUps = 3;
   /// Runs `step`, which may read the batch and nothing else on the host that changes from step to
   /// step. Returns whether it ran eagerly or was replayed; a replayed step runs no host code.
-  enum class Taken { as_it_is, repeated };
-  Taken take(const device::DeviceBatch& batch, const Step& step);
+  enum class Execution { eager, replayed };
+  Execution take(const device::DeviceBatch& batch, const Step& step);
   /// Frees the graph's memory; every later step runs eagerly.
   void drop() { graph_.reset(); }
 
@@ -39,8 +39,8 @@ class CapturedStep {
 
   std::unique_ptr<device::StepGraph> graph_;  // null: the capture failed
   PartTimer& timer_;
-  EventSink tell_;
-  Refused refused_;
+  EventSink emit_;
+  OnCaptureFailure on_failure_;
   int warm_ups_ = 0;
   std::optional<Places> recorded_;
 };

@@ -61,8 +61,8 @@ constexpr std::int64_t kGrowthInterval = 2000;  // steps
 
 }  // namespace
 
-GradScaler::GradScaler(at::Device device, Scaling scaling, AfterBad after_bad)
-    : scaling_(scaling), after_bad_(after_bad) {
+GradScaler::GradScaler(at::Device device, Scaling scaling, AfterNonFinite after_non_finite)
+    : scaling_(scaling), after_non_finite_(after_non_finite) {
   const auto single = at::TensorOptions(at::kFloat).device(device);
   scale_ = at::full({1}, scaling == Scaling::dynamic ? kFirstScale : 1, single);
   growth_tracker_ = at::zeros({1}, single.dtype(at::kInt));
@@ -76,7 +76,7 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 
 void GradScaler::unscale(at::TensorList gradients) {
   const at::NoGradGuard guard;
-  if (after_bad_ == AfterBad::goes_on) found_inf_.zero_();
+  if (after_non_finite_ == AfterNonFinite::continues) found_inf_.zero_();
   if (gradients.empty()) return;
   const at::Tensor factor = scaling_ == Scaling::dynamic ? scale_.reciprocal() : scale_;
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, factor);
@@ -87,7 +87,7 @@ void GradScaler::update() {
   at::Tensor in_all = skipped_.select(0, 0), in_a_row = skipped_.select(0, 1);
   in_all.add_(found_inf_.squeeze());
   in_a_row.add_(found_inf_.squeeze());
-  if (after_bad_ == AfterBad::goes_on) in_a_row.mul_(found_inf_.squeeze());
+  if (after_non_finite_ == AfterNonFinite::continues) in_a_row.mul_(found_inf_.squeeze());
   skipped_.select(0, 2).copy_(at::maximum(skipped_.select(0, 2), in_a_row));
   if (scaling_ == Scaling::none) return;
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, kGrowth, kBackoff, kGrowthInterval);

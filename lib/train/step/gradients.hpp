@@ -36,22 +36,25 @@ class GradScaler {
   enum class Scaling { none, dynamic };
   /// What follows a non-finite step: the next step runs normally, or every later step is skipped,
   /// too, so that the weights stay unchanged.
-  enum class AfterBad { goes_on, stays_out };
+  enum class AfterNonFinite { continues, stops };
   /// With `none` the scale stays 1, and only non-finite steps are detected.
-  GradScaler(at::Device device, Scaling scaling, AfterBad after_bad = AfterBad::goes_on);
+  GradScaler(at::Device device, Scaling scaling,
+             AfterNonFinite after_non_finite = AfterNonFinite::continues);
 
   /// Returns the loss multiplied by the current scale.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides the gradients by the scale and checks whether all are finite. The gradients, and so
   /// the result, are equal on all ranks.
   void unscale(at::TensorList gradients);
-  /// float32 [1]: 1 if a gradient was not finite, in this step or, with `stays_out`, in an earlier
-  /// one.
+  /// float32 [1]: 1 if a gradient was not finite, in this step or, with `stops_after_non_finite`,
+  /// in an earlier one.
   [[nodiscard]] const at::Tensor& found_inf() const { return found_inf_; }
   /// Updates the scale and the counts after the step.
   void update();
 
-  [[nodiscard]] bool stays_out() const { return after_bad_ == AfterBad::stays_out; }
+  [[nodiscard]] bool stops_after_non_finite() const {
+    return after_non_finite_ == AfterNonFinite::stops;
+  }
 
   /// These functions synchronize with the device.
   [[nodiscard]] double current_scale() const;
@@ -65,7 +68,7 @@ class GradScaler {
 
  private:
   Scaling scaling_;
-  AfterBad after_bad_;
+  AfterNonFinite after_non_finite_;
   at::Tensor scale_;           // float32 [1]
   at::Tensor growth_tracker_;  // int32 [1]
   at::Tensor found_inf_;       // float32 [1]

@@ -85,7 +85,7 @@ void StepRunner::make_scaler(const Options& options) {
     for (const auto& [name, buffer] : session_.model.buffers()) buffers.push_back(buffer);
     kept_.emplace(buffers);
   } else if (!on_cpu_ && !options.detect_anomaly) {
-    scaler_.emplace(options.device, scaling, GradScaler::AfterBad::stays_out);
+    scaler_.emplace(options.device, scaling, GradScaler::AfterNonFinite::stops);
     keeps_weights_ = session_.optimizer.skips_for_nothing();
   }
 }
@@ -102,7 +102,7 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro) {
   if (!captured_ || !is_like_all_others) return take(micro);
   Result result = Result::ok;
   const auto taken = captured_->take(micro.batch, [&] { result = take(micro); });
-  if (taken == CapturedStep::Taken::repeated) sync_.count_repeated();
+  if (taken == CapturedStep::Execution::replayed) sync_.count_repeated();
   return result;
 }
 

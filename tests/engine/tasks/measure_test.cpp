@@ -104,7 +104,7 @@ TEST_CASE("the tensors of a step are counted to the byte") {
   CHECK_FALSE(cost.backward_s.has_value());
 }
 
-TEST_CASE("a probe tells the backward pass as a part of the step") {
+TEST_CASE("a probe reports the share of the backward pass in the step") {
   const Outcome outcome = measure(kSmall, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
   REQUIRE(outcome.measured->step_s.has_value());
@@ -181,18 +181,18 @@ TEST_CASE("a batch that would take too much is extrapolated from two small ones"
 
 TEST_CASE("auto recomputes the blocks of a batch that would not fit, and of no other") {
   const std::string blocks = "{ type: resnet_cifar, depth: 20 }";
-  const std::string wish = ", activation_checkpointing: ";
-  const Outcome small = measure(blocks, wish + "auto", 4);
+  const std::string setting = ", activation_checkpointing: ";
+  const Outcome small = measure(blocks, setting + "auto", 4);
   REQUIRE(small.measured.has_value());
   CHECK_FALSE(small.measured->recomputes);
   CHECK_THAT(small.measured->recomputes_why,
              StartsWith("activations take about ") && Contains("free: they are kept"));
-  const Outcome huge = measure(blocks, wish + "auto", 1 << 24);
+  const Outcome huge = measure(blocks, setting + "auto", 1 << 24);
   REQUIRE(huge.measured.has_value());
   CHECK(huge.measured->recomputes);
   CHECK_THAT(huge.measured->recomputes_why,
              Contains("TiB of ") && Contains("free: blocks are recomputed"));
-  const Outcome kept = measure(blocks, wish + "off", 1 << 24);
+  const Outcome kept = measure(blocks, setting + "off", 1 << 24);
   REQUIRE(kept.measured.has_value());
   CHECK(kept.measured->recomputes_why.empty());
   CHECK(huge.measured->activation_bytes < kept.measured->activation_bytes / 5 * 4);
@@ -202,7 +202,7 @@ TEST_CASE("auto leaves a model alone that has no blocks") {
   const Outcome outcome = measure(kSmall, ", activation_checkpointing: auto", 1 << 24);
   REQUIRE(outcome.measured.has_value());
   CHECK_FALSE(outcome.measured->recomputes);
-  CHECK(outcome.measured->recomputes_why == "the model is not made of blocks");
+  CHECK(outcome.measured->recomputes_why == "the model has no blocks");
 }
 
 TEST_CASE("a probe times steps, with the threads of a run") {

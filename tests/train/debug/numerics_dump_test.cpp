@@ -62,7 +62,7 @@ struct Diverging {
 };
 
 /// Makes the loss infinite from call number `from` on.
-void spoil_loss(FakeRun& run, int from) {
+void corrupt_loss(FakeRun& run, int from) {
   run.loss.after = [from](const at::Tensor& loss, int call) {
     return call >= from ? loss * std::numeric_limits<double>::infinity() : loss;
   };
@@ -82,7 +82,7 @@ train::RepeatedStep repeat(FakeModel& model, FakeLoss& loss, const Numerics& num
 
 }  // namespace
 
-TEST_CASE("a summary counts what is not finite and tells the range of the rest") {
+TEST_CASE("a summary counts non-finite values and has the range of the rest") {
   const float inf = std::numeric_limits<float>::infinity();
   const auto summary =
       train::summary_of("x", torch::tensor({{1.0F, inf, -3.0F}, {std::nanf(""), -inf, 5.0F}}));
@@ -107,10 +107,10 @@ TEST_CASE("tensors with values that are not finite stand first") {
   CHECK(ordered[1].name == "good");
 }
 
-TEST_CASE("the state of the random numbers before a batch is told without moving them") {
+TEST_CASE("the RNG state before a batch is read without changing it") {
   at::manual_seed(5);
   (void)torch::randn({3});  // leaves half of a pair of normal draws
-  train::KeptRandom kept(at::kCPU);
+  train::RngSnapshot kept(at::kCPU);
   const auto expected = train::random_states(at::kCPU);
   const at::Tensor first = torch::rand({4});
   const auto now = train::random_states(at::kCPU);
@@ -124,7 +124,7 @@ TEST_CASE("the state of the random numbers before a batch is told without moving
 
 TEST_CASE("a run that diverges leaves the step: rows, weights before it, what was not finite") {
   Diverging diverging;
-  spoil_loss(diverging.run, 3);
+  corrupt_loss(diverging.run, 3);
   diverging.train_until_it_fails();
   CHECK_THAT(diverging.message, Contains("diverged/step=000003"));
   const Numerics numerics = train::read_numerics(diverging.folder(3) / "rank_0.part");
@@ -170,14 +170,14 @@ TEST_CASE("a run that diverges leaves the step: rows, weights before it, what wa
 TEST_CASE("the step of a dump is repeated bit by bit, dropout included") {
   Diverging diverging;
   at::manual_seed(11);
-  spoil_loss(diverging.run, 2);
+  corrupt_loss(diverging.run, 2);
   diverging.train_until_it_fails();
   const Numerics numerics = train::read_numerics(diverging.folder(2) / "rank_0.part");
   REQUIRE(numerics.record.repeated);
   at::manual_seed(99);  // the current state must not matter
   DroppingModel fresh;
   FakeLoss loss;
-  spoil_loss(diverging.run, 0);
+  corrupt_loss(diverging.run, 0);
   loss.after = diverging.run.loss.after;
   const auto again = repeat(fresh, loss, numerics);
   CHECK(train::digests_of(again) == numerics.record.digests);
@@ -212,7 +212,7 @@ TEST_CASE("a repeated step leaves weights, buffers and gradients as they were") 
   CHECK_FALSE(model.weight.grad().defined());
 }
 
-TEST_CASE("weights that a step has spoilt are told without a batch") {
+TEST_CASE("weights that a step made non-finite are reported without a batch") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 8});
   run.scheduler.rate = std::numeric_limits<double>::infinity();
   CHECK_THROWS_AS(run.run(), Error);
@@ -225,7 +225,7 @@ TEST_CASE("weights that a step has spoilt are told without a batch") {
 
 TEST_CASE("a dump that cannot be written does not hide the cause") {
   Diverging diverging;
-  spoil_loss(diverging.run, 1);
+  corrupt_loss(diverging.run, 1);
   std::ofstream(diverging.run.folder / "diverged") << "a file in the place of the folder";
   diverging.train_until_it_fails();
   CHECK_THAT(diverging.message, Contains("the training loss is not finite at step 1") &&

@@ -176,7 +176,7 @@ TEST_CASE("class weights that leave no sample to count are named") {
   run.loss.class_weight = torch::zeros({3});
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::data);
-  CHECK_THAT(error.what(), Contains("loss.weight leaves no sample"));
+  CHECK_THAT(error.what(), Contains("loss.weight gives every sample the weight 0"));
 }
 
 TEST_CASE("clipping bounds what a step may change") {
@@ -258,7 +258,7 @@ TEST_CASE("a step is logged with the mean loss since the last one") {
   CHECK(logged[2].elapsed_s > logged[1].elapsed_s);
 }
 
-TEST_CASE("progress is told at most five times a second, and the shared page at every step") {
+TEST_CASE("progress is emitted at most five times a second, the heartbeat at every step") {
   FakeRun run({.samples = 400, .batch = 4, .val_samples = 0});
   const auto clock = std::make_shared<ManualClock>();
   run.clock = clock;
@@ -267,9 +267,9 @@ TEST_CASE("progress is told at most five times a second, and the shared page at 
     return loss;
   };
   run.run();
-  const auto told = run.all<events::Progress>();
-  CHECK(told.size() > 10);
-  CHECK(static_cast<double>(told.size()) <= clock->now() * 5 + 2);
-  CHECK(told.back().loss.has_value());
+  const auto reported = run.all<events::Progress>();
+  CHECK(reported.size() > 10);
+  CHECK(static_cast<double>(reported.size()) <= clock->now() * 5 + 2);
+  CHECK(reported.back().loss.has_value());
   CHECK(run.heartbeat.global_step.load() == 100);
 }

@@ -45,7 +45,7 @@ TEST_CASE("the probe is short whatever a step takes") {
   CHECK(slow.threads == 4);
 }
 
-TEST_CASE("a step is timed behind two for warming up, within half a second") {
+TEST_CASE("a step is timed after two warm-up steps, within half a second") {
   ManualClock clock;
   int steps = 0;
   const auto step = [&](double first, double others) {

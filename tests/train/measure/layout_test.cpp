@@ -37,7 +37,7 @@ TEST_CASE("channels_last=auto: off for a model without convolutions, and without
   CHECK_THAT(choose_layout({0, 0}).why, Contains("no convolutions"));
 }
 
-TEST_CASE("channels_last=auto: a GPU gains by it only in 16 bits") {
+TEST_CASE("channels_last=auto: a GPU is faster with it only in 16-bit precision") {
   CHECK_FALSE(train::gains_by_channels_last(Precision::full));
   CHECK(train::gains_by_channels_last(Precision::fp16_mixed));
   CHECK(train::gains_by_channels_last(Precision::bf16_mixed));

@@ -61,7 +61,7 @@ struct Probe {
 
 }  // namespace
 
-TEST_CASE("a replay takes 1 % of the training, half a second or the fewest steps that tell") {
+TEST_CASE("a replay takes 1 % of the training, half a second or the minimum number of steps") {
   CHECK(ReplayCost{.training_s = 10, .passes_s = 5, .batches = 1000}.steps() == 20);
   CHECK(ReplayCost{.training_s = 1000, .passes_s = 500, .batches = 10000}.steps() == 10);
   CHECK(ReplayCost{.training_s = 1000, .passes_s = 800, .batches = 4000}.steps() == 7);
@@ -222,7 +222,7 @@ Left left_by(double step_s) {
 
 }  // namespace
 
-TEST_CASE("a run with a replay behind it leaves what one without it does") {
+TEST_CASE("a run with a replay at its end has the same results as one without") {
   const Left without = left_by(1e-6);
   const Left with = left_by(0.01);
   CHECK_FALSE(without.finished.replay_step_s);

@@ -32,7 +32,7 @@ class InventedGpu final : public GpuMeter {
 
 }  // namespace
 
-TEST_CASE("nothing is told before it began, nor of an epoch that is too short") {
+TEST_CASE("nothing is reported before the start or for an epoch that is too short") {
   UsageMeter meter(2, nullptr);
   CHECK_FALSE(meter.take(5));
   UsageMeter begun(2, nullptr);
@@ -44,7 +44,7 @@ TEST_CASE("nothing is told before it began, nor of an epoch that is too short") 
   CHECK(both->cores == 2);
 }
 
-TEST_CASE("what a CPU tells has shares of at most the whole, and nothing of a GPU") {
+TEST_CASE("usage of a CPU has shares of at most 1 and no GPU values") {
   UsageMeter meter(4, nullptr);
   meter.begin();
   meter.step(0);
@@ -75,7 +75,7 @@ TEST_CASE("a GPU is asked once a second at most, and its counters once an epoch"
   CHECK_FALSE(meter.take_gpu_util());
 }
 
-TEST_CASE("clocks that heat lowers in most samples are told, and a counter that wraps is not") {
+TEST_CASE("thermally throttled clocks are reported, a counter that wraps is not") {
   Board board;
   UsageMeter meter(4, std::make_unique<InventedGpu>(board));
   meter.begin();

@@ -109,7 +109,7 @@ TEST_CASE("every rank gets what the others have updated, through however small a
       const dist::SyncStats stats = optimizer.take_stats();
       expect(stats.payload_bytes == 2 * bytes, "all parameters in each step");
       expect(stats.wire_bytes == 2 * (bytes * 2 / 3), "a third of two copies");
-      expect(optimizer.take_stats().payload_bytes == 0, "bytes were told twice");
+      expect(optimizer.take_stats().payload_bytes == 0, "bytes were reported twice");
     });
   }
 }

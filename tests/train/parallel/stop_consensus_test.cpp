@@ -12,8 +12,8 @@
 #include <vector>
 
 using namespace trainctl;
-using train::Agreement;
 using train::Stop;
+using train::StopConsensus;
 
 namespace {
 
@@ -24,9 +24,9 @@ struct Paced {
   int steps = 60;
   std::function<double(int step)> step_s = [](int) { return 0.004; };
   /// Called after each step; true ends the rank's steps.
-  std::function<bool(int rank, int step, Agreement&, double now)> after = {};
+  std::function<bool(int rank, int step, StopConsensus&, double now)> after = {};
   /// Called before each step.
-  std::function<void(int rank, int step, Agreement&)> before = {};
+  std::function<void(int rank, int step, StopConsensus&)> before = {};
 };
 
 /// Returns the steps after which each rank started an exchange.
@@ -38,13 +38,13 @@ std::vector<std::vector<int>> exchanges_of(const Paced& run,
     std::vector<std::string> exchanges;
     NotedCommunicator communicator(std::move(inner), exchanges);
     const volatile int* signal = signals == nullptr ? nullptr : signals + rank;
-    Agreement agreement(communicator, {signal, {}}, Agreement::Cadence::by_time);
+    StopConsensus agreement(communicator, {signal, {}}, StopConsensus::Cadence::by_time);
     double now = 0;
     bool over = false;
     for (int step = 1; step <= run.steps && !over; ++step) {
       if (run.before) run.before(rank, step, agreement);
       if (rank == 0) now += run.step_s(step);
-      const Stop stop = agreement.after_step(Agreement::At::step, now);
+      const Stop stop = agreement.after_step(StopConsensus::At::step, now);
       over = stop != Stop::none || (run.after && run.after(rank, step, agreement, now));
       begun[static_cast<std::size_t>(rank)].resize(exchanges.size(), step);
     }
@@ -61,36 +61,36 @@ void check_all(const std::vector<std::vector<int>>& found, const std::vector<int
 TEST_CASE("one rank follows its own flag and deadline at once") {
   const auto alone = dist::make_single();
   volatile int signal = 0;
-  Agreement agreement(*alone, {&signal, 10.0}, Agreement::Cadence::by_time);
-  CHECK(agreement.after_step(Agreement::At::step, 9.0) == Stop::none);
-  CHECK(agreement.after_step(Agreement::At::step, 10.0) == Stop::time);
+  StopConsensus agreement(*alone, {&signal, 10.0}, StopConsensus::Cadence::by_time);
+  CHECK(agreement.after_step(StopConsensus::At::step, 9.0) == Stop::none);
+  CHECK(agreement.after_step(StopConsensus::At::step, 10.0) == Stop::time);
   signal = 15;
-  CHECK(agreement.after_step(Agreement::At::step, 11.0) == Stop::signal);
+  CHECK(agreement.after_step(StopConsensus::At::step, 11.0) == Stop::signal);
 }
 
 TEST_CASE("one rank saves when its own clock says so") {
   const auto alone = dist::make_single();
-  Agreement agreement(*alone, {}, Agreement::Cadence::by_time);
-  agreement.after_step(Agreement::At::step, 1);
+  StopConsensus agreement(*alone, {}, StopConsensus::Cadence::by_time);
+  agreement.after_step(StopConsensus::At::step, 1);
   CHECK_FALSE(agreement.save_agreed());
   agreement.request_save(true);
-  agreement.after_step(Agreement::At::step, 2);
+  agreement.after_step(StopConsensus::At::step, 2);
   CHECK(agreement.save_agreed());
   agreement.request_save(false);
-  agreement.after_step(Agreement::At::step, 3);
+  agreement.after_step(StopConsensus::At::step, 3);
   CHECK_FALSE(agreement.save_agreed());
 }
 
-TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
+TEST_CASE("all ranks save after the same step, once per request of rank 0") {
   RankGroup group(3);
   std::array<std::vector<int>, 3> saved_after;
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    Agreement agreement(*communicator, {}, Agreement::Cadence::by_time);
+    StopConsensus agreement(*communicator, {}, StopConsensus::Cadence::by_time);
     auto& steps = saved_after[static_cast<std::size_t>(rank)];
     for (int step = 1; step <= 10; ++step) {
       const bool due = step >= 4 && steps.empty();
       agreement.request_save(rank == 0 ? due : step == 2);  // only rank 0's clock counts
-      agreement.after_step(Agreement::At::step, 0);
+      agreement.after_step(StopConsensus::At::step, 0);
       if (agreement.save_agreed()) steps.push_back(step);
     }
   });
@@ -98,24 +98,25 @@ TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
 }
 
 TEST_CASE("all ranks stop after the same step, whoever got the signal") {
-  const auto cadence = GENERATE(Agreement::Cadence::by_time, Agreement::Cadence::meeting_points);
+  const auto cadence =
+      GENERATE(StopConsensus::Cadence::by_time, StopConsensus::Cadence::sync_points);
   RankGroup group(3);
   std::array<int, 3> stopped_after{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
     volatile int signal = 0;
-    Agreement agreement(*communicator, {&signal, {}}, cadence);
+    StopConsensus agreement(*communicator, {&signal, {}}, cadence);
     for (int step = 1; step <= 20; ++step) {
       if (rank == 2 && step == 5) signal = 2;
       const bool logs = step % 4 == 0;
       const Stop stop =
-          agreement.after_step(logs ? Agreement::At::meeting_point : Agreement::At::step, 0);
+          agreement.after_step(logs ? StopConsensus::At::sync_point : StopConsensus::At::step, 0);
       if (stop == Stop::signal) {
         stopped_after[static_cast<std::size_t>(rank)] = step;
         break;
       }
     }
   });
-  const int expected = cadence == Agreement::Cadence::by_time ? 6 : 8;
+  const int expected = cadence == StopConsensus::Cadence::by_time ? 6 : 8;
   CHECK(stopped_after == std::array{expected, expected, expected});
 }
 
@@ -123,9 +124,9 @@ TEST_CASE("between epochs the ranks settle at once, and nothing is left under wa
   RankGroup group(2);
   std::array<Stop, 2> found{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    Agreement agreement(*communicator, {nullptr, rank == 0 ? std::optional(5.0) : std::nullopt},
-                        Agreement::Cadence::by_time);
-    expect(agreement.after_step(Agreement::At::step, 1.0) == Stop::none,
+    StopConsensus agreement(*communicator, {nullptr, rank == 0 ? std::optional(5.0) : std::nullopt},
+                            StopConsensus::Cadence::by_time);
+    expect(agreement.after_step(StopConsensus::At::step, 1.0) == Stop::none,
            "stopped after the first step");
     expect(agreement.settle(2.0) == Stop::none, "stopped before the deadline");
     found[static_cast<std::size_t>(rank)] = agreement.settle(6.0);
@@ -163,7 +164,7 @@ TEST_CASE("a signal between two exchanges stops all ranks after the same step") 
     std::array<volatile int, 3> signals{};
     std::array<int, 3> last{};
     Paced run{.world = world};
-    run.before = [&](int rank, int step, Agreement&) {
+    run.before = [&](int rank, int step, StopConsensus&) {
       last[static_cast<std::size_t>(rank)] = step;
       if (rank == world - 1 && step == 30) signals[static_cast<std::size_t>(rank)] = 2;
     };
@@ -172,15 +173,15 @@ TEST_CASE("a signal between two exchanges stops all ranks after the same step") 
   }
 }
 
-TEST_CASE("a wish to save between two exchanges is agreed on once by all ranks") {
+TEST_CASE("a save request between two exchanges is granted once on all ranks") {
   std::array<std::vector<int>, 3> saved_after;
   Paced run{.world = 3};
-  run.before = [&](int rank, int step, Agreement& agreement) {
+  run.before = [&](int rank, int step, StopConsensus& agreement) {
     const auto& steps = saved_after[static_cast<std::size_t>(rank)];
     const std::size_t due = step >= 45 ? 2 : step >= 30 ? 1 : 0;
     agreement.request_save(rank == 0 && steps.size() < due);
   };
-  run.after = [&](int rank, int step, Agreement& agreement, double) {
+  run.after = [&](int rank, int step, StopConsensus& agreement, double) {
     if (agreement.save_agreed()) saved_after[static_cast<std::size_t>(rank)].push_back(step);
     return false;
   };
@@ -191,7 +192,7 @@ TEST_CASE("a wish to save between two exchanges is agreed on once by all ranks")
 TEST_CASE("ranks settle between two exchanges, and while one is under way") {
   for (const int at : {28, 30}) {
     Paced run{.steps = 45};
-    run.after = [at](int, int step, Agreement& agreement, double now) {
+    run.after = [at](int, int step, StopConsensus& agreement, double now) {
       return step == at && agreement.settle(now) != Stop::none;
     };
     check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, at, at + 12});
@@ -200,11 +201,11 @@ TEST_CASE("ranks settle between two exchanges, and while one is under way") {
 
 TEST_CASE("a new phase exchanges after its first step, as does a run that starts again") {
   Paced run{.steps = 40};
-  run.before = [](int, int step, Agreement& agreement) {
+  run.before = [](int, int step, StopConsensus& agreement) {
     if (step == 30) agreement.begin_phase();
   };
   check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 30, 31, 33, 37});
-  run.before = [](int, int step, Agreement& agreement) {
+  run.before = [](int, int step, StopConsensus& agreement) {
     if (step == 29) agreement.begin_phase();  // with an exchange pending
   };
   check_all(exchanges_of(run), {1, 2, 4, 8, 16, 28, 29, 30, 32, 36});

@@ -15,7 +15,7 @@ using OnFailure = train::BestWeights::OnFailure;
 
 /// Five epochs in which the best by the checkpoint's monitor and the best by the stopper's differ,
 /// and then coincide again.
-struct Keeping {
+struct BestWeightsRun {
   struct Epoch {
     double monitored;
     bool improved;
@@ -28,17 +28,17 @@ struct Keeping {
   train::Session session = session_of(run);
   train::LoopState state;
   train::Phases phases{session, options, state};
-  train::BestWeights keeper;
+  train::BestWeights best_weights;
 
-  Keeping() : keeper(set_up()) {}
+  BestWeightsRun() : best_weights(set_up()) {}
 
   void epochs(std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < to; ++i) {
       const auto epoch = static_cast<std::int64_t>(i);
       set_weights(run.model, static_cast<double>(i) + 0.5);
-      keeper.observe({epoch, 4, 4, 4 * (epoch + 1)}, kEpochs.at(i).monitored,
-                     {.improved = kEpochs.at(i).improved});
-      keeper.save_due(epoch);
+      best_weights.observe({epoch, 4, 4, 4 * (epoch + 1)}, kEpochs.at(i).monitored,
+                           {.improved = kEpochs.at(i).improved});
+      best_weights.save_due(epoch);
     }
   }
 
@@ -61,24 +61,24 @@ struct Keeping {
 
 }  // namespace
 
-TEST_CASE("a keeper knows after a resume which weights are the best, and the stopper's") {
-  Keeping whole;
+TEST_CASE("the best weights and the stopper's are known after a resume") {
+  BestWeightsRun whole;
   whole.epochs(0, 5);
-  whole.keeper.save_new_best(OnFailure::end);
+  whole.best_weights.save_new_best(OnFailure::end);
   for (std::size_t before = 0; before <= 5; ++before) {
     INFO("after " << before << " epochs");
-    Keeping first;
+    BestWeightsRun first;
     first.epochs(0, before);
-    Keeping resumed;
-    hand_over_values(first.keeper, resumed.keeper);
-    hand_over_state(first.keeper, resumed.keeper);
-    CHECK(remember(resumed.keeper) == remember(first.keeper));
+    BestWeightsRun resumed;
+    hand_over_values(first.best_weights, resumed.best_weights);
+    hand_over_state(first.best_weights, resumed.best_weights);
+    CHECK(remember(resumed.best_weights) == remember(first.best_weights));
     resumed.epochs(before, 5);
-    resumed.keeper.save_new_best(OnFailure::end);
+    resumed.best_weights.save_new_best(OnFailure::end);
     CHECK(resumed.best_file() == whole.best_file());
-    for (Keeping* one : {&first, &resumed}) {
+    for (BestWeightsRun* one : {&first, &resumed}) {
       set_weights(one->run.model, 77);
-      one->keeper.restore_best();
+      one->best_weights.restore_best();
     }
     const double of_first = before == 0 ? 77 : before == 1 ? 0.5 : before == 5 ? 4.5 : 1.5;
     CHECK(first.run.model.weight[0][0].item<double>() == of_first);
@@ -87,55 +87,55 @@ TEST_CASE("a keeper knows after a resume which weights are the best, and the sto
 }
 
 TEST_CASE("a best that was being written when the state was taken is written after a resume") {
-  Keeping first;
-  Keeping resumed;
-  for (Keeping* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
+  BestWeightsRun first;
+  BestWeightsRun resumed;
+  for (BestWeightsRun* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
   first.epochs(0, 2);
-  hand_over_values(first.keeper, resumed.keeper);
-  hand_over_state(first.keeper, resumed.keeper);
-  for (Keeping* one : {&first, &resumed}) one->keeper.observe({2, 4, 4, 12}, 7, {});
-  CHECK(remember(resumed.keeper) == remember(first.keeper));
+  hand_over_values(first.best_weights, resumed.best_weights);
+  hand_over_state(first.best_weights, resumed.best_weights);
+  for (BestWeightsRun* one : {&first, &resumed}) one->best_weights.observe({2, 4, 4, 12}, 7, {});
+  CHECK(remember(resumed.best_weights) == remember(first.best_weights));
   CHECK(resumed.best_file() == first.best_file());
 }
 
-TEST_CASE("a keeper's best weights and the stopper's come back where they differ") {
-  Keeping first;
+TEST_CASE("the best weights and the stopper's are restored where they differ") {
+  BestWeightsRun first;
   first.epochs(0, 4);
-  CHECK(first.keeper.state().size() == 6);
-  Keeping resumed;
-  hand_over_values(first.keeper, resumed.keeper);
-  hand_over_state(first.keeper, resumed.keeper);
+  CHECK(first.best_weights.state().size() == 6);
+  BestWeightsRun resumed;
+  hand_over_values(first.best_weights, resumed.best_weights);
+  hand_over_state(first.best_weights, resumed.best_weights);
   set_weights(resumed.run.model, 77);
-  resumed.keeper.restore_best();
+  resumed.best_weights.restore_best();
   CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
-  resumed.keeper.save_new_best(OnFailure::end);
+  resumed.best_weights.save_new_best(OnFailure::end);
   CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // saved before
 }
 
 TEST_CASE("ranks that wait for rank 0 after a validation have the time limit of loading") {
-  Keeping keeping;
+  BestWeightsRun keeping;
   keeping.state.monitored = 3;
-  keeping.keeper.on_validation_end(keeping.state);
+  keeping.best_weights.on_validation_end(keeping.state);
   CHECK(keeping.state.report.improved);
   CHECK(keeping.run.heartbeat.phase == static_cast<int>(events::Phase::load));
 }
 
-TEST_CASE("best weights that cannot be written are told, and written at the next save") {
-  Keeping keeping;
+TEST_CASE("a failed write of the best weights is reported and repeated at the next save") {
+  BestWeightsRun keeping;
   std::filesystem::create_directories(keeping.best_path() / "in the way");
   keeping.epochs(0, 2);
   const auto warnings = keeping.run.all<events::Warning>();
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0].message, Contains("best.safetensors"));
-  CHECK_THROWS_AS(keeping.keeper.save_new_best(OnFailure::end), Error);
+  CHECK_THROWS_AS(keeping.best_weights.save_new_best(OnFailure::end), Error);
   std::filesystem::remove_all(keeping.best_path());
-  keeping.keeper.save_new_best(OnFailure::end);
+  keeping.best_weights.save_new_best(OnFailure::end);
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
   CHECK_FALSE(keeping.best_file().empty());
 }
 
-TEST_CASE("best weights are written while training goes on, and told at the next settlement") {
-  Keeping keeping;
+TEST_CASE("best weights are written during training and reported when the write is settled") {
+  BestWeightsRun keeping;
   keeping.options.saving = train::Saving{};
   keeping.epochs(0, 2);
   CHECK(keeping.run.all<events::CheckpointSaved>().empty());
@@ -143,42 +143,41 @@ TEST_CASE("best weights are written while training goes on, and told at the next
   const auto saved = keeping.run.all<events::CheckpointSaved>();
   REQUIRE(saved.size() == 1);
   CHECK(saved[0].epoch == 1);
-  keeping.keeper.save_new_best(OnFailure::end);
+  keeping.best_weights.save_new_best(OnFailure::end);
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 2);
 }
 
-TEST_CASE(
-    "a save of the best under way that fails is told at the next settlement, and made again") {
-  Keeping keeping;
+TEST_CASE("a failed write of the best weights is reported when settled, and repeated") {
+  BestWeightsRun keeping;
   keeping.options.saving = train::Saving{};
   std::filesystem::create_directories(keeping.best_path() / "in the way");
   keeping.epochs(0, 2);
-  keeping.keeper.settle();
+  keeping.best_weights.settle();
   REQUIRE(keeping.run.all<events::Warning>().size() == 1);
   std::filesystem::remove_all(keeping.best_path());
-  keeping.keeper.save_new_best(OnFailure::end);
+  keeping.best_weights.save_new_best(OnFailure::end);
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
 }
 
-TEST_CASE("a keeper forgets the best value of another monitor or mode, and says so") {
+TEST_CASE("the best value of another monitor or mode is dropped with a warning") {
   for (const bool other_mode : {false, true}) {
-    Keeping first;
+    BestWeightsRun first;
     first.epochs(0, 2);
-    Keeping resumed;
+    BestWeightsRun resumed;
     if (other_mode) {
       resumed.options.mode = spec::Mode::max;
     } else {
       resumed.options.monitor = "val/accuracy";
     }
-    hand_over_values(first.keeper, resumed.keeper);
-    hand_over_state(first.keeper, resumed.keeper);
+    hand_over_values(first.best_weights, resumed.best_weights);
+    hand_over_state(first.best_weights, resumed.best_weights);
     const auto warnings = resumed.run.all<events::Warning>();
     REQUIRE(warnings.size() == 1);
     CHECK_THAT(warnings[0].message, Contains("train/loss (min)"));
-    resumed.keeper.save_new_best(OnFailure::end);
+    resumed.best_weights.save_new_best(OnFailure::end);
     CHECK(resumed.run.all<events::CheckpointSaved>().empty());
     const double worse = other_mode ? 0.1 : 99;
-    CHECK(resumed.keeper.observe({2, 4, 4, 12}, worse, {}));
-    CHECK_FALSE(resumed.keeper.observe({3, 4, 4, 16}, worse, {}));
+    CHECK(resumed.best_weights.observe({2, 4, 4, 12}, worse, {}));
+    CHECK_FALSE(resumed.best_weights.observe({3, 4, 4, 16}, worse, {}));
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::Link;
-using train::Saver;
+using train::CheckpointSaver;
 
 /// Advances on every reading.
 class SteppingClock final : public Clock {
@@ -32,13 +32,13 @@ struct Saving {
   train::Options options;
   std::shared_ptr<SteppingClock> clock = std::make_shared<SteppingClock>();
   train::Session session = set_up();
-  std::unique_ptr<Saver> saver;
+  std::unique_ptr<CheckpointSaver> saver;
   at::Tensor weight = torch::zeros({1000});
 
   explicit Saving(train::Saving with = {}) {
     options.monitor = "val/loss";
     options.saving = with;
-    saver = std::make_unique<Saver>(session, options);
+    saver = std::make_unique<CheckpointSaver>(session, options);
   }
 
   [[nodiscard]] fs::path folder() const { return run.folder.path() / "checkpoints"; }
@@ -84,22 +84,22 @@ float saved_value(const fs::path& checkpoint) {
 
 }  // namespace
 
-TEST_CASE("a save is committed, read back and told, and the links lead to it") {
+TEST_CASE("a save is committed, verified and reported, and the links point to it") {
   Saving saving;
   saving.save_and_settle(3, 0.5);
   CHECK(saving.saver->has({3, 0}));
   CHECK_FALSE(saving.saver->has({4, 0}));
-  const auto told = saving.run.all<events::CheckpointSaved>();
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].path == "checkpoints/" + checkpoint::folder_name({3, 0}));
-  CHECK(told[0].verified);
-  CHECK(told[0].exposed_s > 0);
+  const auto reported = saving.run.all<events::CheckpointSaved>();
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].path == "checkpoints/" + checkpoint::folder_name({3, 0}));
+  CHECK(reported[0].verified);
+  CHECK(reported[0].exposed_s > 0);
   CHECK(saving.pointed(Link::last) == 3);
   CHECK(saving.pointed(Link::best) == 3);
   CHECK(saving.store().list()[0].manifest->monitor == "val/loss");
 }
 
-TEST_CASE("a save is committed once its listeners have what was told before it") {
+TEST_CASE("a save is committed once all earlier events are stored") {
   Saving saving;
   saving.run.heartbeat.told = 3;
   saving.run.heartbeat.heard = 2;
@@ -140,7 +140,7 @@ TEST_CASE("a save in the step is committed when it returns") {
   CHECK(saving.run.all<events::CheckpointSaved>().size() == 1);
 }
 
-TEST_CASE("a save that failed is told, and the one before is still there") {
+TEST_CASE("a failed save is reported, and the previous one is still there") {
   Saving saving;
   saving.save_and_settle(1);
   saving.block(2);
@@ -171,10 +171,10 @@ TEST_CASE("failures in a row end the run once there are three over five minutes"
   saving.save(9);
   try {
     saving.saver->settle();
-    FAIL("it went on");
+    FAIL("the run continued");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
-    CHECK_THAT(error.what(), Contains("5 failures in a row"));
+    CHECK_THAT(error.what(), Contains("5 consecutive saves failed"));
   }
   CHECK(saving.pointed(Link::last) == 4);
 }
@@ -183,7 +183,7 @@ TEST_CASE("a failure ends the run where there is no older checkpoint, but not at
   Saving saving;
   saving.block(1);
   saving.save(1);
-  CHECK_THROWS_WITH(saving.saver->settle(), Contains("no older one"));
+  CHECK_THROWS_WITH(saving.saver->settle(), Contains("no older checkpoint"));
   Saving at_end;
   at_end.saver->tolerate_failures();
   at_end.block(1);
@@ -214,7 +214,7 @@ TEST_CASE("what an earlier save left unfinished is removed before the run begins
   const fs::path left = saving.folder() / checkpoint::folder_name({2, 0});
   fs::create_directories(left);
   std::ofstream(left / "rank_0.part") << "half";
-  saving.saver = std::make_unique<Saver>(saving.session, saving.options);
+  saving.saver = std::make_unique<CheckpointSaver>(saving.session, saving.options);
   CHECK_FALSE(fs::exists(left));
   CHECK(saving.kept() == Steps{1});
 }
@@ -239,7 +239,7 @@ TEST_CASE("two ranks write one checkpoint, and both know that it is there") {
     session.run_dir = folder.path();
     train::Options options;
     options.saving = train::Saving{};
-    Saver saver(session, options);
+    CheckpointSaver saver(session, options);
     for (const std::int64_t step : {1, 2, 3}) {
       const at::Tensor weight = torch::full({100}, static_cast<float>(10 * step + rank));
       saver.take({{"model/weight", weight}}, {{"training", Json::object()}});

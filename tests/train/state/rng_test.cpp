@@ -8,7 +8,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("random numbers go on as they were once their states are set") {
+TEST_CASE("random numbers continue identically once their states are restored") {
   at::manual_seed(5);
   (void)torch::randn({3});  // an odd one is kept for the next draw
   const auto states = train::random_states(at::kCPU);

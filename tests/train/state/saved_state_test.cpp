@@ -96,7 +96,7 @@ TEST_CASE("a rank may lack what others own, and nothing else") {
   CHECK_NOTHROW(saved.copy_into(own, {"model/x", "model/w"}));
 }
 
-TEST_CASE("what each rank has saved of its own is found in whatever part it is") {
+TEST_CASE("the per-rank state of each rank is found in any part") {
   TempFolder folder;
   checkpoint::Store store(folder.path());
   const auto path = store.begin({.global_step = 7});

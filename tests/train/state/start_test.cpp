@@ -28,27 +28,27 @@ TEST_CASE("weights of a file are laid over the model's, in place") {
   FakeModel model;
   const void* place = model.weight.data_ptr();
   const at::Tensor weight = torch::randn({6, 3}).t();
-  events::WeightsSet told;
-  train::load_weights(model, saved(folder, weight, torch::ones({3})), {.outputs = 3}, told);
+  events::WeightsSet reported;
+  train::load_weights(model, saved(folder, weight, torch::ones({3})), {.outputs = 3}, reported);
   CHECK(torch::equal(model.weight, weight));
   CHECK(torch::equal(model.bias, torch::ones({3})));
   CHECK(model.batches.item<std::int64_t>() == 7);
   CHECK(model.weight.data_ptr() == place);
   CHECK(model.weight.requires_grad());
   CHECK(model.weight.is_leaf());
-  CHECK(told.loaded == std::vector<std::string>{"weight", "bias", "batches"});
-  CHECK(told.notes.empty());
+  CHECK(reported.loaded == std::vector<std::string>{"weight", "bias", "batches"});
+  CHECK(reported.notes.empty());
 }
 
 TEST_CASE("halves become floats, and it is said") {
   TempFolder folder;
   FakeModel model;
-  events::WeightsSet told;
+  events::WeightsSet reported;
   const at::Tensor weight = torch::randn({3, 6}).to(torch::kBFloat16);
   train::load_weights(model, saved(folder, weight, torch::ones({3}, torch::kHalf)), {.outputs = 3},
-                      told);
+                      reported);
   CHECK(torch::equal(model.weight, weight.to(torch::kFloat)));
-  CHECK(told.notes ==
+  CHECK(reported.notes ==
         std::vector<std::string>{"1 converted from BF16 to F32", "1 converted from F16 to F32"});
 }
 
@@ -56,9 +56,9 @@ TEST_CASE("weights of another shape leave the model as it was") {
   TempFolder folder;
   FakeModel model;
   const at::Tensor before = model.weight.detach().clone();
-  events::WeightsSet told;
+  events::WeightsSet reported;
   CHECK_THROWS_WITH(train::load_weights(model, saved(folder, torch::ones({3, 5}), torch::ones({3})),
-                                        {.outputs = 3}, told),
+                                        {.outputs = 3}, reported),
                     Contains("weight is 3x5 in the file and 3x6 in the model"));
   CHECK(torch::equal(model.weight, before));
 }
@@ -71,5 +71,5 @@ TEST_CASE("frozen parameters have no gradient and do not move") {
   CHECK(torch::equal(run.model.weight, weight));
   CHECK_FALSE(makes_gradient(run.model.weight));
   CHECK_FALSE(torch::equal(run.model.bias, torch::zeros({3})));
-  CHECK_THROWS_WITH(train::freeze(run.model, {"wieght"}), Contains("did you mean 'weight'?"));
+  CHECK_THROWS_WITH(train::freeze(run.model, {"wieght"}), Contains("hint: use 'weight'"));
 }

@@ -82,7 +82,7 @@ TEST_CASE("counters are copied, and swapping twice restores everything") {
   CHECK(model.weight[0][1].item<float>() == 5);
 }
 
-TEST_CASE("the average is validated and saved, and training goes on from the weights") {
+TEST_CASE("the average is validated and saved, and training continues from the weights") {
   FakeRun plain;
   plain.options.max_epochs = 2;
   plain.run();

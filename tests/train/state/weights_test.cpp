@@ -40,11 +40,11 @@ TEST_CASE("saved weights hold shape, type and values, whatever the layout in mem
 TEST_CASE("a tensor that is not finite is named, whole numbers are left out") {
   const double bad = GENERATE(std::nan(""), HUGE_VAL, -HUGE_VAL);
   const at::Tensor good = torch::arange(100, torch::kFloat);
-  const at::Tensor spoilt = good.clone();
-  spoilt[57] = bad;
+  const at::Tensor corrupted = good.clone();
+  corrupted[57] = bad;
   CHECK(train::not_finite({{"a", good}, {"count", torch::tensor(5)}, {"none", torch::zeros({0})}})
             .empty());
-  CHECK(train::not_finite({{"a", good}, {"b", spoilt}}) == "b");
+  CHECK(train::not_finite({{"a", good}, {"b", corrupted}}) == "b");
   CHECK(train::not_finite({}).empty());
 }
 

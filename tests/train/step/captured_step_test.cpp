@@ -37,7 +37,7 @@ struct Steps {
   Steps()
       : timer(clock, nullptr),
         captured(std::make_unique<FakeGraph>(graph), timer, [this](const events::Event& event) {
-          told.push_back(std::get<events::Warning>(event).message);
+          reported.push_back(std::get<events::Warning>(event).message);
         }) {
     batch.inputs = at::zeros({2, 3});
     batch.targets = at::zeros({2}, at::kLong);
@@ -57,7 +57,7 @@ struct Steps {
   ManualClock clock;
   train::PartTimer timer;
   FakeGraph::Log graph;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   device::DeviceBatch batch;
   train::CapturedStep captured;
 };
@@ -68,7 +68,7 @@ TEST_CASE("three steps warm up, one is recorded, and it and all others are repea
   Steps steps;
   steps.take(6);
   CHECK(steps.graph.calls == "wswswsrsppp");
-  CHECK(steps.told.empty());
+  CHECK(steps.reported.empty());
 }
 
 TEST_CASE("without a graph every step is taken as it is, as on a CPU") {
@@ -105,7 +105,7 @@ TEST_CASE("a batch that lies elsewhere is taken operation by operation, and the 
   CHECK(steps.graph.calls == "sp");
 }
 
-TEST_CASE("a step that cannot be recorded is taken all the same, and the reason told once") {
+TEST_CASE("a step that cannot be captured runs eagerly, and the reason is reported once") {
   Steps steps;
   steps.take(3);
   steps.graph.calls.clear();
@@ -120,9 +120,9 @@ TEST_CASE("a step that cannot be recorded is taken all the same, and the reason 
   steps.take(3);
   CHECK(steps.graph.calls == "rssss");  // captured, then run three times
   CHECK(steps.graph.gone);
-  REQUIRE(steps.told.size() == 1);
-  CHECK_THAT(steps.told.front(),
-             Contains("could not be recorded") && EndsWith("operation not permitted"));
+  REQUIRE(steps.reported.size() == 1);
+  CHECK_THAT(steps.reported.front(),
+             Contains("could not be captured") && EndsWith("operation not permitted"));
   steps.timer.begin_epoch();
   steps.take(1);
   CHECK(steps.timer.end_epoch(1).backward_s == 1);  // the timer continues
@@ -136,7 +136,7 @@ TEST_CASE("a step that is insisted on and cannot be recorded is an error of the 
       c10::Error({__func__, __FILE__, 0}, "operation not permitted\nFor debugging consider"));
   train::CapturedStep step(
       std::make_unique<FakeGraph>(log), timer, [](const events::Event&) { FAIL("it was told"); },
-      train::CapturedStep::Refused::ends_run);
+      train::CapturedStep::OnCaptureFailure::fail);
   const device::DeviceBatch batch;
   for (int i = 0; i < train::CapturedStep::kWarmUps; ++i) step.take(batch, [] {});
   try {
@@ -163,12 +163,12 @@ TEST_CASE("a graph that was dropped is repeated no more") {
 namespace {
 
 /// A fake run as the trainer would see it on one GPU.
-struct Wish {
+struct CaptureCase {
   FakeRun run;
   train::Options options;
   train::PartTimer timer{*run.clock, nullptr};
 
-  Wish() { options.cuda_graphs = {}; }
+  CaptureCase() { options.cuda_graphs = {}; }
   [[nodiscard]] train::Session session() {
     return {.model = run.model,
             .loss = run.loss,
@@ -189,68 +189,68 @@ struct Wish {
 }  // namespace
 
 TEST_CASE("an optimizer that does not say so is not trusted to repeat itself") {
-  Wish wish;
-  CHECK_THAT(train::capture_obstacle(wish.session(), wish.options).value_or("none"),
+  CaptureCase capture;
+  CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("optimizer keeps its learning rate"));
-  wish.options.capture_obstacle = "the sky is falling";
-  CHECK(train::capture_obstacle(wish.session(), wish.options) == "the sky is falling");
+  capture.options.capture_obstacle = "the sky is falling";
+  CHECK(train::capture_obstacle(capture.session(), capture.options) == "the sky is falling");
 }
 
 TEST_CASE("a momentum that a scheduler cycles cannot be recorded") {
-  Wish wish;
-  wish.run.scheduler.cycles = true;
-  CHECK_THAT(train::capture_obstacle(wish.session(), wish.options).value_or("none"),
+  CaptureCase capture;
+  capture.run.scheduler.cycles = true;
+  CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("cycles the momentum"));
 }
 
 TEST_CASE("an optimizer that looks on the host which steps to leave out cannot be recorded") {
-  Wish wish;
-  wish.run.optimizer.repeatable = true;
+  CaptureCase capture;
+  capture.run.optimizer.repeatable = true;
   const auto obstacle = [&] {
-    return train::capture_obstacle(wish.session(), wish.options).value_or("none");
+    return train::capture_obstacle(capture.session(), capture.options).value_or("none");
   };
   CHECK(obstacle() == "none");
-  SECTION("some may be left out") { wish.options.may_skip = 3; }
+  SECTION("some may be left out") { capture.options.may_skip = 3; }
   SECTION("float16 leaves some out") {
-    wish.options.forward.precision = spec::Precision::fp16_mixed;
+    capture.options.forward.precision = spec::Precision::fp16_mixed;
   }
-  CHECK_THAT(obstacle(), Contains("the optimizer looks on the host"));
-  wish.run.optimizer.skips = true;
+  CHECK_THAT(obstacle(), Contains("the optimizer checks on the host"));
+  capture.run.optimizer.skips = true;
   CHECK(obstacle() == "none");
 }
 
 TEST_CASE("where norms are measured at every step, no step is like all others") {
-  Wish wish;
-  wish.run.optimizer.repeatable = true;
-  wish.options.log_norms = true;
-  CHECK_FALSE(train::capture_obstacle(wish.session(), wish.options).has_value());
-  wish.options.log_every = 1;
-  CHECK_THAT(train::capture_obstacle(wish.session(), wish.options).value_or("none"),
+  CaptureCase capture;
+  capture.run.optimizer.repeatable = true;
+  capture.options.log_norms = true;
+  CHECK_FALSE(train::capture_obstacle(capture.session(), capture.options).has_value());
+  capture.options.log_every = 1;
+  CHECK_THAT(train::capture_obstacle(capture.session(), capture.options).value_or("none"),
              Contains("trainer.log_norms"));
 }
 
 TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at all") {
-  Wish wish;
-  wish.options.capture_obstacle = "the run is on a CPU";
-  CHECK(wish.make() == nullptr);
-  CHECK(wish.run.events.empty());
-  wish.options.device = at::Device(at::kCUDA, 0);
-  wish.options.capture_obstacle = "the profiler records single operations";
-  CHECK(wish.make() == nullptr);
-  REQUIRE(wish.run.all<events::Warning>().size() == 1);
-  CHECK_THAT(wish.run.all<events::Warning>().front().message,
+  CaptureCase capture;
+  capture.options.capture_obstacle = "the run is on a CPU";
+  CHECK(capture.make() == nullptr);
+  CHECK(capture.run.events.empty());
+  capture.options.device = at::Device(at::kCUDA, 0);
+  capture.options.capture_obstacle = "the profiler records single operations";
+  CHECK(capture.make() == nullptr);
+  REQUIRE(capture.run.all<events::Warning>().size() == 1);
+  CHECK_THAT(capture.run.all<events::Warning>().front().message,
              Contains("not as CUDA graphs: the profiler"));
-  wish.options.cuda_graphs = {false};
-  CHECK(wish.make() == nullptr);
-  CHECK(wish.run.events.size() == 1);
+  capture.options.cuda_graphs = {false};
+  CHECK(capture.make() == nullptr);
+  CHECK(capture.run.events.size() == 1);
 }
 
 TEST_CASE("recorded steps that are insisted on and cannot be had end the run") {
-  Wish wish;
-  wish.options.cuda_graphs = {true};
-  wish.options.capture_obstacle = "the run is on a CPU";
+  CaptureCase capture;
+  capture.options.cuda_graphs = {true};
+  capture.options.capture_obstacle = "the run is on a CPU";
   try {
-    wish.make();
+    capture.make();
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);

@@ -50,7 +50,7 @@ TEST_CASE("a mixed precision computes in 16 bits, logits and gradients have 32")
   }
 }
 
-TEST_CASE("a weight that was updated is cast anew") {
+TEST_CASE("an updated weight is cast again") {
   Probe model;
   const at::Tensor inputs = torch::randn({2, 3, 4, 4});
   const ForwardOptions mixed{.precision = spec::Precision::bf16_mixed};
@@ -62,7 +62,7 @@ TEST_CASE("a weight that was updated is cast anew") {
   CHECK(train::forward(model, inputs, mixed).allclose(2 * before, 1e-3, 1e-3));
 }
 
-TEST_CASE("channels_last lays images and convolutions out anew, with the same result") {
+TEST_CASE("channels_last changes the layout of images and convolutions, with the same result") {
   Probe model;
   const at::Tensor inputs = torch::randn({2, 3, 4, 4});
   const at::Tensor plain = train::forward(model, inputs, {});

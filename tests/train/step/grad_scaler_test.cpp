@@ -50,8 +50,8 @@ TEST_CASE("the scale halves after an overflow and doubles after 2,000 good steps
 }
 
 TEST_CASE("a flag that stays up leaves out every later step and counts them") {
-  GradScaler scaler(at::kCPU, GradScaler::Scaling::none, GradScaler::AfterBad::stays_out);
-  CHECK(scaler.stays_out());
+  GradScaler scaler(at::kCPU, GradScaler::Scaling::none, GradScaler::AfterNonFinite::stops);
+  CHECK(scaler.stops_after_non_finite());
   step(scaler, 1);
   CHECK(scaler.found_inf().item<float>() == 0);
   CHECK(scaler.most_skipped_in_a_row() == 0);
