@@ -34,11 +34,12 @@ void check_length(const PackHeader& header, std::uint64_t size, const std::strin
                         header.notes_bytes <= size;
   const std::uint64_t wanted =
       possible ? header.data_bytes + header.index_bytes() + header.notes_bytes : ~std::uint64_t{0};
-  ENSURE(data, wanted == behind_header,
-         "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images, "
-         "{} of names and {} of notes: it is {}; make it anew with 'trainctl data pack'",
-         name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
-         behind_header < wanted ? "cut off" : "too long");
+  ENSURE(
+      data, wanted == behind_header,
+      "{} ends at byte {}, and its header (byte 0) describes {} samples with {} bytes of images, "
+      "{} of names and {} of notes: it is {}; make it anew with 'trainctl data pack'",
+      name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
+      behind_header < wanted ? "cut off" : "too long");
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ PackHeader PackView::head(std::span<const std::byte> file, const std::string& na
          header.channels >= 1 && header.channels <= kMostChannels && header.height <= kMostSide &&
              header.width <= kMostSide && fixed == (header.height > 0 || header.width > 0) &&
              header.classes >= 0,
-         "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name,
+         "{} is damaged: its header (byte 0) describes images of {}x{}x{} in {} classes", name,
          header.height, header.width, header.channels, header.classes);
   return header;
 }
