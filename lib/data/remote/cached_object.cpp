@@ -280,7 +280,7 @@ void CachedObject::bring(std::size_t block) {
   forget();
   throw ChangedFile(
       fmt::format("{} has changed since its first block was read; start again, then "
-                  "all of it is read anew",
+                  "all of it is read again",
                   printable(url_.text)));
 }
 
