@@ -77,7 +77,7 @@ TEST_CASE("CSV classes may be names, in a fixed order if told") {
   CHECK(values<std::int64_t>(*dataset, 1, 1) == std::vector<std::int64_t>{2});
   options.classes = {"yes"};
   CHECK_THAT(Tables::failure(options),
-             Contains("train.csv:2:3: the label 'no, never' is none of the 1 classes"));
+             Contains("train.csv:2:3: the label 'no, never' is not one of the 1 classes"));
 }
 
 TEST_CASE("a split is standardized by the training table's statistics, not by its own") {
@@ -116,9 +116,9 @@ TEST_CASE("categories become one feature each, learned from the training table")
   auto val = tables.with("c,a,y\ngreen,1,0\n", "val.csv");
   val.categorical = {"c"};
   val.statistics_from = train.path;
-  CHECK_THAT(
-      Tables::failure(val),
-      Contains("val.csv:2:1: 'green' is none of the 2 names of 'c' in ") && Contains("train.csv"));
+  CHECK_THAT(Tables::failure(val),
+             Contains("val.csv:2:1: 'green' is not one of the 2 names of 'c' in ") &&
+                 Contains("train.csv"));
   val = tables.with("c,a,y\n,1,0\n", "val.csv");
   val.categorical = {"c"};
   val.statistics_from = train.path;

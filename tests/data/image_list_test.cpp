@@ -72,7 +72,7 @@ TEST_CASE("the classes option fixes their order, and names what is none of them"
   options = listed.with("a/1.jpg,owl\na/2.jpg,emu\n");
   options.classes = {"owl", "crow"};
   CHECK_THAT(failure_of([&] { (void)build("image_list", options); }),
-             Contains("list.csv:2: the label 'emu' is none of the 2 classes"));
+             Contains("list.csv:2: the label 'emu' is not one of the 2 classes"));
 }
 
 TEST_CASE("the list may lie apart from its images, and is read again when it changes") {

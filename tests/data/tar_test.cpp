@@ -128,7 +128,7 @@ TEST_CASE("what a tar header claims is checked before memory is taken") {
 TEST_CASE("a joined archive and a lone zero block are named") {
   Archive archive;
   const std::string one = tar_member("a", "1") + tar_end();
-  CHECK_THAT(archive.failure(one + one), Contains("goes on at byte 2048 behind its end mark"));
+  CHECK_THAT(archive.failure(one + one), Contains("continues at byte 2048 after its end mark"));
   CHECK(archive.read(one + std::string(8192, '\0')).size() == 1);
   CHECK_THAT(archive.failure(std::string(512, '\0') + one),
              Contains("a single zero block at byte 0"));

@@ -178,7 +178,7 @@ PlannedTail planned_tail(const Pipeline& pipeline, const ImageShape& shape) {
   }
   if (!shape.fixed())
     tail.obstacle =
-        "the images differ in size behind the transforms that are not random, and a device keeps "
+        "the images differ in size after the transforms that are not random, and a device keeps "
         "images of one size; begin with 'resize' and 'center_crop', or write 'mode: decoded'";
   const auto channels = static_cast<std::size_t>(shape.channels);
   tail.colors.outside.resize(channels);

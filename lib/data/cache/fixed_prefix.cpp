@@ -32,14 +32,14 @@ Prefix::Prefix(const Pipeline& pipeline) : dataset_(pipeline.dataset) {
   }
   const std::size_t image = find_field(dataset_->layout(), "image");
   ASSERT(image < dataset_->layout().size());
-  shape_ = shape_behind(image_shape(dataset_->layout()[image]));
+  shape_ = shape_after(image_shape(dataset_->layout()[image]));
 }
 
 ImageShape Prefix::shape_before(const StoredImage& image) const {
   return Pool<Workspace>::Lease(pool_)->reader.shape(image);
 }
 
-ImageShape Prefix::shape_behind(ImageShape shape) const {
+ImageShape Prefix::shape_after(ImageShape shape) const {
   for (const auto& transform : transforms_) shape = transform->output(shape);
   return shape;
 }

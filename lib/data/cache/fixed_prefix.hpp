@@ -29,7 +29,7 @@ class Prefix {
   /// Returns the shape that the header of the image states. Throws Error(data).
   [[nodiscard]] ImageShape shape_before(const StoredImage& image) const;
   /// Returns the shape that the fixed prefix makes of `shape`.
-  [[nodiscard]] ImageShape shape_behind(ImageShape shape) const;
+  [[nodiscard]] ImageShape shape_after(ImageShape shape) const;
   /// Returns the pixels of a sample, stored in `out`. Throws Error(data).
   [[nodiscard]] StoredImage make(std::int64_t index, std::vector<std::byte>& out) const;
 

@@ -33,7 +33,7 @@ ImageLook look_at_images(const Pipeline& pipeline) {
       const StoredImage image =
           dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch);
       const ImageShape input = prefix.shape_before(image);
-      look.pixels += prefix.shape_behind(input).bytes();
+      look.pixels += prefix.shape_after(input).bytes();
       look.stored += image.bytes.size();
       look.files = look.files || !image.raw.fixed();
       look.largest_stored = std::max<std::uint64_t>(look.largest_stored, image.bytes.size());

@@ -42,7 +42,7 @@ struct TransformList {
   void add(const config::Stage& stage, const Catalog& catalog) {
     in_context(named(stage), [&] {
       ENSURE(config, !pipeline.normalization,
-             "it stands behind 'normalize', which must be the last transform; move it up");
+             "it comes after 'normalize', which must be the last transform; move it up");
       const auto normalize = catalog.normalizations.find(stage.type);
       if (normalize != catalog.normalizations.end()) {
         pipeline.normalization = checked(normalize->second(stage), shape);

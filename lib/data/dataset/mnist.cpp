@@ -61,7 +61,7 @@ class IdxReader {
            offset_, count_, offset_ - got + out.size());
     std::byte extra{};
     ENSURE(data, source_->read({&extra, 1}) == 0,
-           "{} goes on behind byte {}, where its {} samples end", where(), offset_, count_);
+           "{} continues after byte {}, where its {} samples end", where(), offset_, count_);
   }
 
  private:

@@ -81,7 +81,7 @@ StoredImage PackDataset::checked_image(std::int64_t index, const PackEntry& entr
     file_.need(entry.offset, entry.bytes);
     ENSURE(data, hash_bytes(bytes) == entry.hash,
            "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
-           "anew with 'trainctl data pack'",
+           "again with 'trainctl data pack'",
            entry.bytes, entry.offset, file_.name());
     checked.store(true, std::memory_order_relaxed);
   }

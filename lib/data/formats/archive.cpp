@@ -93,7 +93,7 @@ class GzipSource final : public ByteSource {
     if (code != Z_STREAM_END) return;
     ended_ = true;
     ENSURE(data, at == packed_.most(),
-           "{} has {} bytes behind the end of its gzip stream, at byte {}; expected none",
+           "{} has {} bytes after the end of its gzip stream, at byte {}; expected none",
            shown(path_), packed_.most() - at, at);
   }
 
@@ -286,7 +286,7 @@ void TarReader::read_end() {
     const auto found =
         std::find_if(rest.begin(), end, [](std::byte b) { return b != std::byte{0}; });
     ENSURE(data, found == end,
-           "{} goes on at byte {} behind its end mark; pack joined archives as one", name_,
+           "{} continues at byte {} after its end mark; pack joined archives as one", name_,
            offset_ + static_cast<std::uint64_t>(found - rest.begin()));
     offset_ += got;
     if (got < rest.size()) return;

@@ -86,7 +86,7 @@ bool CsvReader::ends_record() {
     if (text_[at_ + 1] != '\n')
       fail(here(), "a carriage return that no line feed follows; save it with LF or CRLF lines");
   } else if (c != '\n') {
-    fail(here(), "text behind a closing quote; double the quotes that belong to the field");
+    fail(here(), "text after a closing quote; double the quotes that belong to the field");
   }
   begin_line(c == '\r' ? 2 : 1);
   return true;

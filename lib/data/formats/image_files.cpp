@@ -152,7 +152,7 @@ class ImageFileDataset final : public Dataset,
     const bool resized = reader.size() != listed.size;
     throw ChangedFile(
         fmt::format("the file has changed since it was listed ({}); start again, the list is "
-                    "made anew then",
+                    "made again then",
                     resized ? fmt::format("{} bytes, then {}", listed.size, reader.size())
                             : std::string("its time of change is another")));
   }

@@ -75,7 +75,7 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
     }
     const bool is_number = parse_class(texts[i], numbers[i]);
     ENSURE(data, names.empty() || (is_number && numbers[i] < classes),
-           "{}: the label '{}' is none of the {} classes; add it to 'classes'", place(i),
+           "{}: the label '{}' is not one of the {} classes; add it to 'classes'", place(i),
            printable(texts[i]), classes);
     classes = std::max(classes, numbers[i] + 1);
   }

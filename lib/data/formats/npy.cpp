@@ -64,10 +64,9 @@ class DictParser {
   std::string_view string() {
     skip_blanks();
     if (used_ == text_.size() || (text_[used_] != '\'' && text_[used_] != '"')) {
-      ENSURE(
-          data, used_ == text_.size() || text_[used_] != '[',
-          "{} is a structured array, with named columns; save each column as an array of its own",
-          name_);
+      ENSURE(data, used_ == text_.size() || text_[used_] != '[',
+             "{} is a structured array, with named columns; save each column as a separate array",
+             name_);
       fail();
     }
     const char quote = text_[used_++];

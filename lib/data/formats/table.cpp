@@ -37,7 +37,8 @@ std::vector<std::string> fixed_classes(const Table& options, const TableColumns&
 }
 
 /// Checks that numbered classes do not exceed those of the training table.
-void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows& rows) {
+void restrict_to_learned_labels(Labels& labels, const TableColumns& columns,
+                                const TableRows& rows) {
   std::int64_t highest = -1;
   for (const auto& [name, ignored] : columns.labels()) {
     std::int64_t number = 0;
@@ -140,7 +141,7 @@ Labels labels_of(const Table& options, const TableColumns& columns, const Gather
   Labels labels =
       class_labels(gathered.labels.texts(), fixed_classes(options, columns),
                    [&](std::size_t i) { return rows.describe(gathered.labels.place(i)); });
-  keep_to_learnt(labels, columns, rows);
+  restrict_to_learned_labels(labels, columns, rows);
   labels.rows = gathered.labels.rows(labels);
   return labels;
 }

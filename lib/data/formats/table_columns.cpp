@@ -211,7 +211,7 @@ void TableColumns::take_category(const FeatureColumn& column, const TableRows& r
   if (!text) return;
   const auto found = column.categories.find(*text);
   ENSURE(
-      data, found != column.categories.end(), "{}: '{}' is none of the {} names of '{}' in {}",
+      data, found != column.categories.end(), "{}: '{}' is not one of the {} names of '{}' in {}",
       rows.place(at), printable(*text), column.categories.size(), printable(column.name),
       printable((options_.statistics_from ? *options_.statistics_from : options_.path).string()));
   out[begin + found->second] = 1;

@@ -79,14 +79,14 @@ int most_auto_workers(const LoadingLimits& limits) {
   return std::clamp(all ? limits.cores : limits.cores - 1, 1, 256);
 }
 
-LoadingChoice choose_loading(const spec::Loader& wish, const LoadingFigures& figures,
+LoadingChoice choose_loading(const spec::Loader& requested, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes) {
   LoadingChoice choice;
-  Workers workers{wish.num_workers.value_or(0), "threads as asked"};
-  if (wish.num_workers.is_auto()) workers = auto_workers(figures, limits, slot_bytes);
+  Workers workers{requested.num_workers.value_or(0), "threads as asked"};
+  if (requested.num_workers.is_auto()) workers = auto_workers(figures, limits, slot_bytes);
   choice.num_workers = workers.number;
-  choice.prefetch_factor =
-      wish.prefetch_factor.value_or(auto_prefetch(workers.number, figures, limits, slot_bytes));
+  choice.prefetch_factor = requested.prefetch_factor.value_or(
+      auto_prefetch(workers.number, figures, limits, slot_bytes));
   choice.why = times(figures) + "; " + workers.why;
   return choice;
 }
@@ -155,20 +155,21 @@ std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOpti
   return cost;
 }
 
-LoadingChoice decide_loading(const spec::Loader& wish, const Pipeline& pipeline,
+LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipeline,
                              const LoaderOptions& options, LoadingLimits limits, double step_s,
                              const Clock& clock) {
-  const bool no_threads = wish.num_workers.value == 0;
-  if (no_threads || (!wish.num_workers.is_auto() && !wish.prefetch_factor.is_auto()))
-    return {*wish.num_workers.value, wish.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch)};
+  const bool no_threads = requested.num_workers.value == 0;
+  if (no_threads || (!requested.num_workers.is_auto() && !requested.prefetch_factor.is_auto()))
+    return {*requested.num_workers.value,
+            requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch)};
   limits.ring_bytes = ring_budget(options);
   const auto cost = time_batches(pipeline, options, clock);
   if (!cost)
-    return {wish.num_workers.value_or(0),
-            wish.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
+    return {requested.num_workers.value_or(0),
+            requested.prefetch_factor.value_or(LoadingChoice::kUsualPrefetch),
             "no sample could be made for a probe"};
   limits.helped = cost->whole;
-  return choose_loading(wish, {cost->seconds, cost->spread, step_s}, limits,
+  return choose_loading(requested, {cost->seconds, cost->spread, step_s}, limits,
                         SlotShape(batch_layout(pipeline, options), options.batch_size).bytes);
 }
 

@@ -40,7 +40,7 @@ int most_auto_workers(const LoadingLimits& limits);
 /// twentieth of the time, when making a batch takes less time than handing it to another thread, or
 /// when the ring has memory for only one batch. prefetch_factor is high enough that slow batches
 /// are ready in time, within the ring's memory. Batches never depend on either value.
-LoadingChoice choose_loading(const spec::Loader& wish, const LoadingFigures& figures,
+LoadingChoice choose_loading(const spec::Loader& requested, const LoadingFigures& figures,
                              const LoadingLimits& limits, std::uint64_t slot_bytes);
 
 /// The number of threads for steps of at least `least_step_s`.
@@ -66,7 +66,7 @@ std::optional<BatchCost> time_batches(const Pipeline& pipeline, const LoaderOpti
 
 /// Chooses the values of options set to `auto`, with a probe if there are any. `step_s` is the time
 /// of a training step, or 0 without training.
-LoadingChoice decide_loading(const spec::Loader& wish, const Pipeline& pipeline,
+LoadingChoice decide_loading(const spec::Loader& requested, const Pipeline& pipeline,
                              const LoaderOptions& options, LoadingLimits limits, double step_s,
                              const Clock& clock);
 

@@ -10,7 +10,7 @@ namespace {
 
 [[noreturn]] void exceed(const SkippedSample& sample, std::int64_t most) {
   throw Error(ErrorKind::data, fmt::format("{}: {}; it is one more than the {} damaged sample(s) "
-                                           "that dataset.max_skipped allows: mend or "
+                                           "that dataset.max_skipped allows: repair or "
                                            "remove them, or raise it",
                                            sample.name, sample.reason, most));
 }

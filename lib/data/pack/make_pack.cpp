@@ -171,10 +171,11 @@ std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key,
          "{} was made ({}) from other samples or with other options: the data has changed, or "
          "another pack is meant; remove the file or choose another name with --out",
          name, printable(found.recipe_text()));
-  ENSURE(config, left_out.empty() || on_error == OnError::skip,
-         "{} was made without {} damaged sample(s), the first of them {}; mend them and remove the "
-         "file, or leave them out again with dataset.on_error=skip",
-         name, left_out.size(), printable(left_out.front().name));
+  ENSURE(
+      config, left_out.empty() || on_error == OnError::skip,
+      "{} was made without {} damaged sample(s), the first of them {}; repair them and remove the "
+      "file, or leave them out again with dataset.on_error=skip",
+      name, left_out.size(), printable(left_out.front().name));
   return PackReport{found.samples, found.samples, 0, std::move(left_out), fs::file_size(path)};
 }
 
@@ -196,10 +197,11 @@ void make_sample(const ImagePacker& packer, std::int64_t index, OnError on_error
 /// Counts the samples that an interrupted run has left out.
 void count_left_out(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
   const std::vector<SkippedSample> before = writer.left_out();
-  ENSURE(data, before.empty() || on_error == OnError::skip,
-         "{}: {}; an interrupted run left it out: remove its files to pack it now, or go on with "
-         "dataset.on_error=skip",
-         before.front().name, before.front().reason);
+  ENSURE(
+      data, before.empty() || on_error == OnError::skip,
+      "{}: {}; an interrupted run left it out: remove its files to pack it now, or continue with "
+      "dataset.on_error=skip",
+      before.front().name, before.front().reason);
   for (std::size_t i = 0; i < before.size(); ++i)
     skipped.add(-1 - static_cast<std::int64_t>(i), before[i]);
 }

@@ -27,18 +27,19 @@ std::uint64_t hash_of(std::span<const std::byte> page) {
 
 /// Checks that the sections fill the file exactly; the additions cannot wrap.
 void check_length(const PackHeader& header, std::uint64_t size, const std::string& name) {
-  const std::uint64_t behind_header = size - kPackPage;
+  const std::uint64_t bytes_after_header = size - kPackPage;
   const auto samples = static_cast<std::uint64_t>(header.samples);
   const bool possible = header.samples > 0 && samples <= size / sizeof(PackEntry) &&
                         header.data_bytes <= size && header.names_bytes <= size &&
                         header.notes_bytes <= size;
   const std::uint64_t wanted =
       possible ? header.data_bytes + header.index_bytes() + header.notes_bytes : ~std::uint64_t{0};
-  ENSURE(data, wanted == behind_header,
-         "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images, "
-         "{} of names and {} of notes: it is {}; make it anew with 'trainctl data pack'",
-         name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
-         behind_header < wanted ? "cut off" : "too long");
+  ENSURE(
+      data, wanted == bytes_after_header,
+      "{} ends at byte {}, and its header (byte 0) describes {} samples with {} bytes of images, "
+      "{} of names and {} of notes: it is {}; make it again with 'trainctl data pack'",
+      name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
+      bytes_after_header < wanted ? "cut off" : "too long");
 }
 
 }  // namespace
@@ -67,25 +68,26 @@ PackHeader PackView::head(std::span<const std::byte> file, const std::string& na
          "{} is no pack file: it does not begin (byte 0) as 'trainctl data pack' writes them",
          name);
   ENSURE(data, file.size() >= kPackPage,
-         "{} ends at byte {}, inside its header of {} bytes: it is cut off; make it anew with "
+         "{} ends at byte {}, inside its header of {} bytes: it is cut off; make it again with "
          "'trainctl data pack'",
          name, file.size(), kPackPage);
   const auto header = load<PackHeader>(file, 0);
   ENSURE(data, header.version == kPackVersion,
-         "{} has version {} (byte 8) and this program reads version {}; make it anew with "
+         "{} has version {} (byte 8) and this program reads version {}; make it again with "
          "'trainctl data pack'",
          name, header.version, kPackVersion);
-  ENSURE(data, header.header_hash == hash_of(file.first(kPackPage)),
-         "{} is damaged: the checksum of its header (byte 0) is wrong; make it anew with 'trainctl "
-         "data pack'",
-         name);
+  ENSURE(
+      data, header.header_hash == hash_of(file.first(kPackPage)),
+      "{} is damaged: the checksum of its header (byte 0) is wrong; make it again with 'trainctl "
+      "data pack'",
+      name);
   check_length(header, file.size(), name);
   const bool fixed = header.height > 0 && header.width > 0;
   ENSURE(data,
          header.channels >= 1 && header.channels <= kMostChannels && header.height <= kMostSide &&
              header.width <= kMostSide && fixed == (header.height > 0 || header.width > 0) &&
              header.classes >= 0,
-         "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name,
+         "{} is damaged: its header (byte 0) describes images of {}x{}x{} in {} classes", name,
          header.height, header.width, header.channels, header.classes);
   return header;
 }
@@ -99,10 +101,11 @@ PackNotes decode_notes(std::string_view bytes, const std::string& name) {
 PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& header,
                           const std::string& name) {
   const auto bytes = file.subspan(header.notes_offset(), header.notes_bytes);
-  ENSURE(data, hash_bytes(bytes) == header.notes_hash,
-         "{} is damaged: the checksum of its notes (byte {}) is wrong; make it anew with 'trainctl "
-         "data pack'",
-         name, header.notes_offset());
+  ENSURE(
+      data, hash_bytes(bytes) == header.notes_hash,
+      "{} is damaged: the checksum of its notes (byte {}) is wrong; make it again with 'trainctl "
+      "data pack'",
+      name, header.notes_offset());
   PackNotes notes = decode_notes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
   ENSURE(data, notes.class_names.empty() || std::ssize(notes.class_names) == header.classes,
          "{} is damaged: it names {} of its {} classes", name, notes.class_names.size(),
@@ -113,10 +116,11 @@ PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& hea
 PackView::PackView(std::span<const std::byte> file, const std::string& name)
     : file_(file), header_(head(file, name)), notes_(notes(file, header_, name)) {
   const auto index = file.subspan(header_.index_offset(), header_.index_bytes());
-  ENSURE(data, hash_bytes(index) == header_.index_hash,
-         "{} is damaged: the checksum of its index (byte {}) is wrong; make it anew with 'trainctl "
-         "data pack'",
-         name, header_.index_offset());
+  ENSURE(
+      data, hash_bytes(index) == header_.index_hash,
+      "{} is damaged: the checksum of its index (byte {}) is wrong; make it again with 'trainctl "
+      "data pack'",
+      name, header_.index_offset());
   check_entries(name);
 }
 

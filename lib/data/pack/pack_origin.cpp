@@ -128,7 +128,7 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const
   if (changed == nullptr || gone) return;
   const auto fingerprint = fingerprint_now(origin.stage, catalog);
   ENSURE(data, fingerprint && hash_of(*fingerprint) == header.source,
-         "{} is stale: {}, which it was made from ({}), has changed since; make it anew with "
+         "{} is stale: {}, which it was made from ({}), has changed since; make it again with "
          "'trainctl data pack', or write 'on_stale: ignore' to use it as it is",
          file, printable(changed->path), printable(header.recipe_text()));
 }
@@ -136,7 +136,7 @@ void check_pack_origin(const PackHeader& header, const PackOrigin& origin, const
 void check_pack_source(const PackHeader& header, const std::string& fingerprint,
                        const std::string& file) {
   ENSURE(data, header.source == hash_of(fingerprint),
-         "{} is stale: it was made ({}) from other samples than 'source' has now; make it anew "
+         "{} is stale: it was made ({}) from other samples than 'source' has now; make it again "
          "with 'trainctl data pack', or remove 'source'",
          file, printable(header.recipe_text()));
 }

@@ -185,9 +185,9 @@ void CachedObject::note_use() const {
 }
 
 std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& url) {
-  if (auto found = find(place, url); found && found->goes_on()) return found;
+  if (auto found = find(place, url); found && found->can_resume()) return found;
   const Fd guard = place.folder->lock(hash_of(url.text));
-  if (auto found = find(place, url); found && found->goes_on()) return found;
+  if (auto found = find(place, url); found && found->can_resume()) return found;
   remove_files(place.folder->files(url.text));  // damaged, or a copy of an old version
   const std::optional<Piece> first = place.store->read(url, {0, kBlock});
   if (!first) return nullptr;
@@ -280,7 +280,7 @@ void CachedObject::bring(std::size_t block) {
   forget();
   throw ChangedFile(
       fmt::format("{} has changed since its first block was read; start again, then "
-                  "all of it is read anew",
+                  "all of it is read again",
                   printable(url_.text)));
 }
 
@@ -346,7 +346,7 @@ void CachedObject::store_block(std::size_t block, const std::string& bytes) {
   note_sound(block);
 }
 
-bool CachedObject::goes_on() {
+bool CachedObject::can_resume() {
   const std::uint64_t asked = mark_of(blocks());
   if (place_.folder->is_known(asked)) return true;
   for (std::size_t block = 0; block < blocks(); ++block) {

@@ -68,7 +68,7 @@ class CachedObject {
   void note_use() const;
   /// Requests a missing block from the store, once per process. Returns false when the object has
   /// changed.
-  bool goes_on();
+  bool can_resume();
 
   Place place_;
   Url url_;

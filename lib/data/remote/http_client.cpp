@@ -160,7 +160,7 @@ using HeaderList = std::unique_ptr<curl_slist, CurlDeleter>;
 
 void add(const std::string& line, HeaderList& headers) {
   curl_slist* longer = curl().append(headers.get(), line.c_str());
-  ENSURE(resource, longer != nullptr, "libcurl cannot go on: out of memory");
+  ENSURE(resource, longer != nullptr, "libcurl cannot continue: out of memory");
   (void)headers.release();
   headers.reset(longer);
 }

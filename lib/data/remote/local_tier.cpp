@@ -209,7 +209,7 @@ Error with_copy_named(const Error& error, const Dataset& dataset, std::int64_t i
   const std::string copy = remote_tier()->folder().files(url).data.string();
   return {error.kind(),
           fmt::format("{}; read from {}, the local copy of {}: if that is not what is there, "
-                      "delete the copy, and it is fetched anew",
+                      "delete the copy, and it is fetched again",
                       error.what(), printable(copy), printable(url)),
           error.where()};
 }

@@ -58,7 +58,7 @@ std::string fault_of_range(const HttpResponse& response, const ByteRange& range)
   if (response.status != 200 && response.status != 206 && response.status != 416) return {};
   if (std::string fault = fault_of_end(response); !fault.empty()) return fault;
   const auto extent = extent_of(response);
-  if (!extent) return "its answer does not tell the size of the object";
+  if (!extent) return "its answer does not contain the size of the object";
   if (response.status == 416) return {};
   const std::uint64_t end = std::min(range.offset + range.size, extent->total);
   const std::uint64_t expected = end - std::min(range.offset, end);

@@ -54,12 +54,12 @@ TEST_CASE(
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), flip()}));
              }),
-             Contains("2: transform 'random_horizontal_flip': it stands behind 'normalize', which "
+             Contains("2: transform 'random_horizontal_flip': it comes after 'normalize', which "
                       "must be the last"));
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})}));
              }),
-             Contains("transform 'normalize': it stands behind 'normalize'"));
+             Contains("transform 'normalize': it comes after 'normalize'"));
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})}));
              }),

@@ -180,7 +180,7 @@ TEST_CASE("bytes behind the last sample are refused") {
   Bytes packed = gzip(idx_labels(2));
   packed.push_back(0);
   write_file(folder / "train-labels-idx1-ubyte.gz", packed);
-  CHECK_THAT(load_failure(folder), Contains("1 bytes behind the end of its gzip stream"));
+  CHECK_THAT(load_failure(folder), Contains("1 bytes after the end of its gzip stream"));
 }
 
 TEST_CASE("a gzip bomb is stopped at the size that the header promises") {
@@ -190,7 +190,7 @@ TEST_CASE("a gzip bomb is stopped at the size that the header promises") {
   Bytes labels = idx_labels(2);
   labels.resize(64 << 20);
   write_file(folder / "train-labels-idx1-ubyte.gz", gzip(labels));
-  CHECK_THAT(load_failure(folder), Contains("goes on behind byte 10, where its 2 samples end"));
+  CHECK_THAT(load_failure(folder), Contains("continues after byte 10, where its 2 samples end"));
 }
 
 TEST_CASE(

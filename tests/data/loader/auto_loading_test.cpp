@@ -21,8 +21,8 @@ struct Bench {
   }
   [[nodiscard]] Pipeline pipeline() const { return {dataset, {}, {}}; }
   std::optional<BatchCost> cost() { return time_batches(pipeline(), options, clock); }
-  LoadingChoice choice(double step_s, int cores, const spec::Loader& wish = {}) {
-    return decide_loading(wish, pipeline(), options, {.cores = cores, .trains_on_them = true},
+  LoadingChoice choice(double step_s, int cores, const spec::Loader& requested = {}) {
+    return decide_loading(requested, pipeline(), options, {.cores = cores, .trains_on_them = true},
                           step_s, clock);
   }
 };
@@ -83,19 +83,19 @@ TEST_CASE("auto is decided by the probe, what is asked for without one") {
   CHECK(bench.choice(0.01, 2).num_workers == 2);
   CHECK(bench.choice(10, 8).num_workers == 0);
   bench.made = 0;
-  spec::Loader wish;
-  wish.num_workers.value = 5;
-  wish.prefetch_factor.value = 3;
-  const LoadingChoice asked = bench.choice(0.01, 8, wish);
+  spec::Loader requested;
+  requested.num_workers.value = 5;
+  requested.prefetch_factor.value = 3;
+  const LoadingChoice asked = bench.choice(0.01, 8, requested);
   CHECK(asked.num_workers == 5);
   CHECK(asked.prefetch_factor == 3);
   CHECK(asked.why == "asked");
-  wish.num_workers.value = 0;
-  wish.prefetch_factor.value.reset();
-  CHECK(bench.choice(0.01, 8, wish).num_workers == 0);
+  requested.num_workers.value = 0;
+  requested.prefetch_factor.value.reset();
+  CHECK(bench.choice(0.01, 8, requested).num_workers == 0);
   CHECK(bench.made == 0);
-  wish.num_workers.value = 5;
-  CHECK(bench.choice(0, 8, wish).num_workers == 5);
+  requested.num_workers.value = 5;
+  CHECK(bench.choice(0, 8, requested).num_workers == 5);
   CHECK(bench.made > 0);
 }
 

@@ -15,8 +15,8 @@ LoadingLimits cpu(int cores) { return {cores, true, 1'000'000}; }
 LoadingLimits gpu(int cores) { return {cores, false, 1'000'000}; }
 
 LoadingChoice choose(const LoadingFigures& figures, const LoadingLimits& limits,
-                     const spec::Loader& wish = {}) {
-  return choose_loading(wish, figures, limits, kSlot);
+                     const spec::Loader& requested = {}) {
+  return choose_loading(requested, figures, limits, kSlot);
 }
 
 }  // namespace
@@ -102,14 +102,14 @@ TEST_CASE("batches ahead follow the spread of their times, within the bytes of t
 }
 
 TEST_CASE("what was asked for is taken, and only the rest decided") {
-  spec::Loader wish;
-  wish.num_workers.value = 7;
-  const LoadingChoice threads = choose({0.071, 3.5, 0}, cpu(2), wish);
+  spec::Loader requested;
+  requested.num_workers.value = 7;
+  const LoadingChoice threads = choose({0.071, 3.5, 0}, cpu(2), requested);
   CHECK(threads.num_workers == 7);
   CHECK(threads.prefetch_factor == 4);
-  wish.num_workers.value.reset();
-  wish.prefetch_factor.value = 9;
-  const LoadingChoice ahead = choose({0.071, 3.5, 0.02}, {2, true, 2 * kSlot}, wish);
+  requested.num_workers.value.reset();
+  requested.prefetch_factor.value = 9;
+  const LoadingChoice ahead = choose({0.071, 3.5, 0.02}, {2, true, 2 * kSlot}, requested);
   CHECK(ahead.num_workers == 2);
   CHECK(ahead.prefetch_factor == 9);
 }

@@ -223,7 +223,7 @@ TEST_CASE("a signal ends the wait for the network, as what it is") {
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
   CHECK_THAT(failure, StartsWith(signal == SIGINT ? "130: " : "143: "));
-  CHECK_THAT(failure, Contains("told to stop"));
+  CHECK_THAT(failure, Contains("asked to stop"));
 }
 
 TEST_CASE("what a cache keeps is not fetched again, however small the local tier") {
