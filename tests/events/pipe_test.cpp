@@ -87,7 +87,7 @@ TEST_CASE("a line above the limit is reported and not stored") {
   CHECK(reading.end == LineReader::State::too_long);
 }
 
-TEST_CASE("a writer whose reader is gone goes on without dying") {
+TEST_CASE("a writer survives the exit of its reader") {
   Pipe pipe;
   EventWriter writer(pipe.writer.get());
   pipe.reader.reset();

@@ -218,7 +218,7 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
   if (holder.boot_id != here.boot_id) {
     // Many machines have the name "localhost".
     if (holder.host.empty() || holder.host == "localhost") return std::nullopt;
-    return "the machine was started anew since";
+    return "the machine has rebooted since";
   }
   if (holder.pid_namespace == 0 || holder.pid_namespace != here.pid_namespace) return std::nullopt;
   if (::kill(holder.pid, 0) != 0 && errno == ESRCH) return "that process is gone";

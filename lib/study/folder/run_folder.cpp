@@ -90,7 +90,7 @@ RunFolder use_fixed(const FolderRequest& request) {
   const fs::path folder = real_folder(*request.fixed);
   RunFolder made{folder, FolderLock(folder, request.if_locked)};
   ENSURE(config, request.if_used == IfUsed::go_on || is_empty_but_for_the_lock(folder),
-         "the run folder {} is not empty; go on with its run by --resume auto, choose another "
+         "the run folder {} is not empty\nhint: resume its run with --resume auto, choose another "
          "--run-dir, or remove it",
          printable(folder.string()));
   return made;

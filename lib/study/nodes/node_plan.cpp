@@ -25,25 +25,24 @@ constexpr const char* kLoopback = "127.0.0.1";
 std::string with_ignored(std::string text, const TaskPlace& task) {
   if (task.ignored.empty()) return text;
   if (!text.empty()) text += "; ";
-  return text + "not heeded: " + join(task.ignored, "; ");
+  return text + "ignored: " + join(task.ignored, "; ");
 }
 
 void check_wishes_of_a_task(const PlacementWish& wish, const TaskPlace& task) {
   const char* launcher = name_of(task.launcher);
   const int hosts = std::max(1, task.world_size / task.local_world_size);
-  ENSURE(
-      config, !wish.nodes || *wish.nodes == task.world_size || *wish.nodes == hosts,
-      "--nnodes (trainer.num_nodes) is {}, but {} has started {} task(s) on {} host(s): leave it "
-      "out",
-      wish.nodes.value_or(0), launcher, task.world_size, hosts);
+  ENSURE(config, !wish.nodes || *wish.nodes == task.world_size || *wish.nodes == hosts,
+         "--nnodes (trainer.num_nodes) is {}, but {} has started {} task(s) on {} host(s)\nhint: "
+         "remove it",
+         wish.nodes.value_or(0), launcher, task.world_size, hosts);
   ENSURE(config, !wish.node || *wish.node == task.rank,
-         "--node-rank is {}, but this is task {} of {}: leave it out", wish.node.value_or(0),
+         "--node-rank is {}, but this is task {} of {}\nhint: remove it", wish.node.value_or(0),
          task.rank, launcher);
   const bool fits = task.whole_node || !wish.devices || *wish.devices == 1 ||
                     *wish.devices == task.local_world_size;
   ENSURE(config, fits,
-         "trainer.devices is {}, but {} has started {} tasks on this host, one for each device: "
-         "start as many tasks as devices, or one a host",
+         "trainer.devices is {}, but {} has started {} tasks on this host, one for each device\n"
+         "hint: start as many tasks as devices, or one a host",
          wish.devices.value_or(0), launcher, task.local_world_size);
 }
 
@@ -68,20 +67,20 @@ NodePlan stand_by_hand(const PlacementWish& wish) {
   ENSURE(config, plan.nodes >= 1, "--nnodes is {}, expected 1 or more", plan.nodes);
   if (plan.nodes == 1) {
     ENSURE(config, wish.node.value_or(0) == 0,
-           "--node-rank is {}, but there is one node: add "
-           "--nnodes",
+           "--node-rank is {}, but there is one node\n"
+           "hint: add --nnodes",
            wish.node.value_or(0));
     return plan;
   }
   ENSURE(config, wish.node.has_value(),
-         "the run has {} nodes: say which of them this is with --node-rank 0 to {}", plan.nodes,
-         plan.nodes - 1);
+         "the run has {} nodes\nhint: give the rank of this node with --node-rank 0 to {}",
+         plan.nodes, plan.nodes - 1);
   plan.node = *wish.node;
   ENSURE(config, plan.node >= 0 && plan.node < plan.nodes,
          "--node-rank is {}, expected 0 to {}, since the run has {} nodes", plan.node,
          plan.nodes - 1, plan.nodes);
   ENSURE(config, !wish.endpoint.empty(),
-         "the run has {} nodes: say where node 0 listens with --rdzv-endpoint HOST:PORT",
+         "the run has {} nodes\nhint: give the master address with --rdzv-endpoint HOST:PORT",
          plan.nodes);
   plan.said = fmt::format("node {} of {}", plan.node, plan.nodes);
   return plan;

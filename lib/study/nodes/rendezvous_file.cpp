@@ -63,8 +63,8 @@ fs::path write_beside(const fs::path& path, const std::string& text) {
   ::unlink(temporary.c_str());
   const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   ENSURE(resource, fd.valid(),
-         "cannot write {}: {}; the other nodes are told by it where this one listens: choose a "
-         "writable folder that all of them see with --out",
+         "cannot write {}, which gives the other nodes the master address: {}\nhint: choose a "
+         "writable folder that all nodes share with --out",
          temporary.string(), cause());
   try {
     write_all(fd.get(), text, temporary.string());
@@ -89,11 +89,11 @@ void refuse_a_living_head(const fs::path& path) {
   const auto holder = holder_of(path);
   if (!holder) return;
   ENSURE(resource, !surely_lives(*holder, this_process()),
-         "another run with this id is under way: {} is of pid {} on {} since {}; give this run "
-         "another --rdzv-id",
+         "another run with this id is under way: {} is of pid {} on {} since {}\nhint: give this "
+         "run another --rdzv-id",
          path.string(), holder->pid, printable(holder->host), printable(holder->since));
   if (holder->pid == ::getpid()) return;
-  log::get().warn("{} of pid {} on {} since {} is replaced: that run has left it behind",
+  log::get().warn("{} of pid {} on {} since {} is replaced: that run did not remove it",
                   path.string(), holder->pid, printable(holder->host), printable(holder->since));
 }
 

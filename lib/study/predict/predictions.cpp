@@ -30,7 +30,7 @@ Format format_for(const PredictionWish& wish) {
   if (!wish.format.empty()) return called<Format>("--format", wish.format);
   const std::string extension = wish.file.extension().string();
   ENSURE(config, extension == ".csv" || extension == ".npy" || extension == ".jsonl",
-         "the name {} does not tell the format: end it with .csv, .npy or .jsonl, or write "
+         "the name {} must end with .csv, .npy or .jsonl\nhint: rename it or add "
          "--format",
          printable(wish.file.string()));
   return called<Format>("--format", extension.substr(1));
@@ -77,7 +77,7 @@ void check_file(const PredictionWish& wish) {
   const std::string shown = printable(wish.file.string());
   const fs::path folder = fs::absolute(wish.file).parent_path();
   ENSURE(config, fs::is_directory(folder, ignored), "the folder of {} does not exist", shown);
-  ENSURE(config, !fs::is_directory(wish.file, ignored), "{} is a folder; name a file", shown);
+  ENSURE(config, !fs::is_directory(wish.file, ignored), "{} is a folder\nhint: name a file", shown);
   check_replaceable(wish.file, wish.replaces ? Existing::replaced : Existing::kept);
 }
 

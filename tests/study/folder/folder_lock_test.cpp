@@ -94,7 +94,7 @@ std::string race_for(const fs::path& folder, int runners) {
 
 }  // namespace
 
-TEST_CASE("a lock is one line that tells whose it is, and it is gone at the end") {
+TEST_CASE("a lock is one line that names its holder and is removed at the end") {
   const TempFolder folder;
   {
     const FolderLock lock(folder.path());
@@ -155,7 +155,7 @@ TEST_CASE("a lock of before the last boot is stale, whatever its process number"
   holder.host = "node7";
   LockHolder here = holder;
   holder.boot_id = "00000000-0000-0000-0000-000000000000";
-  CHECK_THAT(why_gone(holder, here).value_or(""), Contains("started anew"));
+  CHECK_THAT(why_gone(holder, here).value_or(""), Contains("has rebooted"));
   here.host = holder.host = "localhost";  // many machines have this name
   CHECK_FALSE(why_gone(holder, here));
 }
@@ -169,7 +169,7 @@ TEST_CASE("a process number that belongs to another process now is stale") {
   CHECK(refusal(folder.path()) == "taken");
 }
 
-TEST_CASE("where it cannot be told, a lock is not stale") {
+TEST_CASE("a lock is not stale where its holder cannot be checked") {
   const LockHolder here = this_process();
   LockHolder elsewhere = dead_process();
   elsewhere.host += "-not";

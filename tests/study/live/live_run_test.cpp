@@ -83,7 +83,7 @@ TEST_CASE("steps that a run does again replace those it had done") {
   CHECK(LiveRun(folder.path()).look(0).losses == std::vector<double>{3.0});
 }
 
-TEST_CASE("a run that has ended tells how") {
+TEST_CASE("a finished run reports its result") {
   TempFolder folder;
   plant_run(folder.path());
   plant(folder / "result.json", R"({"verdict": "ok", "exit_code": 0, "message": ""})");
@@ -93,7 +93,7 @@ TEST_CASE("a run that has ended tells how") {
   CHECK(view.exit_code == 0);
 }
 
-TEST_CASE("a run of another host is told as such") {
+TEST_CASE("a run of another host is reported as such") {
   TempFolder folder;
   plant_run(folder.path());
   plant(folder / "result.json", R"({"verdict": "unfinished", "exit_code": null})");

@@ -89,14 +89,14 @@ TEST_CASE("without a launcher and without wishes a run is alone and says nothing
   CHECK(cores_of(plan, 8, 64) == 0);
 }
 
-TEST_CASE("an allocation that is not heeded leaves a run alone, and is told") {
+TEST_CASE("an ignored allocation does not change the run and is reported") {
   const TempFolder folder;
   TaskPlace task;
   task.ignored = {"the allocation of Slurm job 7"};
   const NodePlan plan = plan_node(wish_in(folder), task, none());
   CHECK(plan.is_alone());
   CHECK_FALSE(plan.task);
-  CHECK(plan.said == "not heeded: the allocation of Slurm job 7");
+  CHECK(plan.said == "ignored: the allocation of Slurm job 7");
 }
 
 TEST_CASE("nodes started by hand need rank and endpoint, and take a token of the environment") {
@@ -244,7 +244,7 @@ TEST_CASE("a place that is typed in full is taken in a launcher's place, and tha
   const NodePlan plan = plan_node(wish, task_of(Launcher::slurm, 1), none());
   CHECK(plan.node == 0);
   CHECK_FALSE(plan.task);
-  CHECK(plan.said == "node 0 of 2; not heeded: task 1 of 2 of Slurm, since --node-rank is given");
+  CHECK(plan.said == "node 0 of 2; ignored: task 1 of 2 of Slurm, since --node-rank is given");
 }
 
 TEST_CASE("wishes that contradict each other, the launcher or the config are told") {
