@@ -313,7 +313,7 @@ int complete(const std::string& shell, const Context& context) {
   ENSURE(config, !script.empty(), "unknown shell '{}'; there are bash, zsh and fish",
          printable(shell));
   if (context.json) {
-    print_json({{"schema", "trainctl.completion/1"}, {"shell", shell}, {"script", script}});
+    print_json({{"schema", "trainctl.completion/2"}, {"shell", shell}, {"script", script}});
   } else {
     put(stdout, script);
   }

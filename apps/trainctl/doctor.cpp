@@ -42,7 +42,7 @@ Json document(const std::vector<MachineFinding>& findings, Health worst) {
   for (const data::Library& one : data::linked_libraries()) libraries[one.name] = one.version;
   for (const data::Library& one : data::loaded_libraries())
     libraries[one.name] = one.version.empty() ? Json(nullptr) : Json(one.version);
-  return {{"schema", "trainctl.doctor/1"},
+  return {{"schema", "trainctl.doctor/2"},
           {"version", kBuildInfo.version},
           {"health", kNames.at(static_cast<std::size_t>(worst))},
           {"grade", kGrades.at(static_cast<std::size_t>(worst))},

@@ -123,7 +123,7 @@ Meaning meaning_of(const config::Explanation& found) {
 
 Meaning meaning_of(const char* what, const NamedFact& fact, const std::string& name) {
   Json json = {
-      {"schema", "trainctl.explain/1"}, {"key", name}, {"type", what}, {"help", fact.meaning}};
+      {"schema", "trainctl.explain/2"}, {"key", name}, {"type", what}, {"help", fact.meaning}};
   return {fmt::format("{}: {}\n  {:<9}{}\n", printable(name), fact.meaning, "type", what),
           std::move(json)};
 }
@@ -158,7 +158,7 @@ Meaning meaning_of(const CLI::App& verb) {
   if (!below.empty()) text += fmt::format("  {:<9}{}\n", "verbs", join(below, ", "));
   if (!flags.empty()) text += fmt::format("  {:<9}{}\n", "flags", join(flags, ", "));
   return {text,
-          {{"schema", "trainctl.explain/1"},
+          {{"schema", "trainctl.explain/2"},
            {"key", name},
            {"type", "verb"},
            {"help", verb.get_description()},
@@ -215,7 +215,7 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
 
 int explain_bottlenecks(const Context& context) {
   if (context.json) {
-    print_json({{"schema", "trainctl.bottlenecks/1"}, {"rules", report::bottlenecks_json()}});
+    print_json({{"schema", "trainctl.bottlenecks/2"}, {"rules", report::bottlenecks_json()}});
   } else {
     put(stdout, report::bottlenecks_page());
   }

@@ -24,7 +24,7 @@ Json document(const config::Vocabulary& vocabulary, const std::vector<std::strin
       stages.push_back({{"name", name}, {"summary", vocabulary.find(kind, name)->schema.summary}});
     }
   }
-  return {{"schema", "trainctl.list/1"}, {"kinds", all}};
+  return {{"schema", "trainctl.list/2"}, {"kinds", all}};
 }
 
 void print_kind(const config::Vocabulary& vocabulary, const std::string& kind) {

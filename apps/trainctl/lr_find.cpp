@@ -42,7 +42,7 @@ std::string next_command(const LrFindFlags& flags, const Context& context,
 Json document(const LrFindFlags& flags, const study::LrFinding& finding) {
   Json json = report::lr_curve_json(finding.curve);
   const std::vector<std::string> found = study::overrides_of(finding);
-  json["schema"] = "trainctl.lr_find/1";
+  json["schema"] = "trainctl.lr_find/2";
   json["config"] = flags.config.file;
   json["exit_code"] = study::exit_code_of(finding);
   json["run_dir"] = finding.run.folder.string();

@@ -76,7 +76,7 @@ int run_action(const Context& context) {
   try_plugins_apart();
   if (context.json)
     data::report_lost_pages(
-        {"", R"({"schema":"trainctl.error/1","exit_code":9,"message":")", "\",\"errors\":[]}\n"});
+        {"", R"({"schema":"trainctl.error/2","exit_code":9,"message":")", "\",\"errors\":[]}\n"});
   return run_reporting_errors(context, [&] { return context.action(); });
 }
 

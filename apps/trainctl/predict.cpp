@@ -70,7 +70,7 @@ Headers read_headers(const study::RunRequest& request) {
 }
 
 /// Returns what the model was trained on, and whether the labels of the data are of the same kind.
-spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
+spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Task& task) {
   const data::Facts& train = headers.train;
   const data::Facts& found = headers.predicted;
   const data::Roles roles = data::roles_of(train.layout);
@@ -88,30 +88,30 @@ spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
 /// Warns about labels that exist but are not written.
 void warn_of_labels(const study::RunRequest& request, Context& context) {
   const spec::Task& task = request.task;
-  if (!task.input.empty() || task.learnt->labeled) return;
+  if (!task.input.empty() || task.learned->labeled) return;
   const spec::DataSplit& split = spec::split_called(request.loaded.experiment, task.split);
   context.diagnostics.warning(
       split.dataset.position,
       fmt::format(
           "dataset.{}: its labels are not of the {} of dataset.train, and are left out", task.split,
-          enum_names(task.learnt->targets).at(static_cast<std::size_t>(task.learnt->targets))));
+          enum_names(task.learned->targets).at(static_cast<std::size_t>(task.learned->targets))));
 }
 
 /// Plans the output file from the headers, before anything is computed.
 study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request,
                                const Headers& headers) {
   const data::Facts& predicted = headers.predicted;
-  const spec::Learnt& learnt = *request.task.learnt;
-  study::PredictionWish wish{flags.out, {}, flags.format, flags.force};
+  const spec::LearnedTargets& learned = *request.task.learned;
+  study::PredictionRequest wish{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wish.outputs = trainctl::split(flags.outputs, ',');
   study::PredictionPlan plan =
-      plan_predictions(wish, study::meaning_of(request.loaded.experiment.loss, learnt.targets));
-  plan.class_names = study::distinct_names(headers.train.class_names, learnt.outputs);
+      plan_predictions(wish, study::meaning_of(request.loaded.experiment.loss, learned.targets));
+  plan.class_names = study::distinct_names(headers.train.class_names, learned.outputs);
   const data::Field& target = predicted.layout[data::roles_of(predicted.layout).target];
-  const std::uint64_t target_bytes = learnt.labeled ? target.bytes() : 0;
+  const std::uint64_t target_bytes = learned.labeled ? target.bytes() : 0;
   study::check_room(plan.file,
-                    study::known_bytes(plan, predicted.samples, learnt.outputs) +
-                        study::part_bytes(predicted.samples, learnt.outputs, target_bytes));
+                    study::known_bytes(plan, predicted.samples, learned.outputs) +
+                        study::part_bytes(predicted.samples, learned.outputs, target_bytes));
   return plan;
 }
 
@@ -158,7 +158,7 @@ int predict(const PredictFlags& flags, Context& context) {
          "--out is missing: name the file to write, with .csv, .npy or .jsonl at its end");
   study::RunRequest request = task_request(flags.task, spec::TaskKind::predict, context);
   const Headers headers = read_headers(request);
-  request.task.learnt = learnt_of(headers, request.task);
+  request.task.learned = learned_targets_of(headers, request.task);
   const study::PredictionPlan plan = plan_for(flags, request, headers);
   warn_of_labels(request, context);
   print_warnings(context);

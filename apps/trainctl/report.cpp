@@ -53,8 +53,8 @@ Made made_of_file(const fs::path& file) {
   const std::string schema = report::schema_of(document);
   if (schema.starts_with("trainctl.sweep/")) return made_of_sweep(file);
   ENSURE(config, schema.starts_with("trainctl.bench/"),
-         "{} is a document {}: there are pages of runs, of benches (trainctl.bench/1) and of "
-         "sweeps (trainctl.sweep/1)",
+         "{} is a document {}: there are pages of runs, of benches (trainctl.bench/2) and of "
+         "sweeps (trainctl.sweep/2)",
          printable(file.string()), printable(schema));
   return {"bench",
           report::bench_page(document, file.filename().string()),
@@ -108,7 +108,7 @@ int make_report(ReportFlags flags, Context& context) {
   if (!flags.out.empty()) made.file = flags.out;
   write_atomically(made.file, made.page);
   if (context.json) {
-    print_json({{"schema", "trainctl.report/1"},
+    print_json({{"schema", "trainctl.report/2"},
                 {"kind", made.kind},
                 {"file", made.file.string()},
                 {"bytes", made.page.size()},

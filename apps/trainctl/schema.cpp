@@ -55,7 +55,7 @@ struct SchemaArguments {
 int show_schema(const SchemaArguments& arguments, const Context& context) {
   use_plugin_files(arguments.plugins);
   const Json schema = schema_for(arguments.wanted);
-  print_json(context.json ? Json{{"schema", "trainctl.schema/1"}, {"json_schema", schema}}
+  print_json(context.json ? Json{{"schema", "trainctl.schema/2"}, {"json_schema", schema}}
                           : schema);
   return 0;
 }

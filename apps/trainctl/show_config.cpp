@@ -36,7 +36,7 @@ Json document(const spec::Loaded& loaded, const config::Node& tree) {
   for (const config::ConfigFile& file : loaded.files) files.push_back(file.path.string());
   Json origins = Json::object();
   collect_origins(tree, "", origins);
-  return {{"schema", "trainctl.config/1"},
+  return {{"schema", "trainctl.config/2"},
           {"files", files},
           {"config", config::to_json(tree)},
           {"origins", origins}};

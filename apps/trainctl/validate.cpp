@@ -51,7 +51,7 @@ Json document(const std::vector<Verdict>& verdicts, int exit_code) {
                      {"exit_code", verdict.exit_code},
                      {"errors", problems}});
   }
-  return {{"schema", "trainctl.validate/1"},
+  return {{"schema", "trainctl.validate/2"},
           {"ok", exit_code == 0},
           {"exit_code", exit_code},
           {"files", files}};

@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, std::string>> libraries_here() {
 Json document() {
   Json libraries = Json::object();
   for (const auto& [name, version] : libraries_here()) libraries[name] = version;
-  return {{"schema", "trainctl.version/1"},
+  return {{"schema", "trainctl.version/2"},
           {"version", kBuildInfo.version},
           {"git", kBuildInfo.git},
           {"build",

@@ -71,4 +71,4 @@ extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
     .describe = spirals::describe,
     .add_data = spirals::add_data,
     .engine = "libspirals_engine.so",
-    .takes_targets = trainctl::spec::said_by<trainctl::spec::Targets, spirals::Poly1>};
+    .takes_targets = trainctl::spec::stage_supports<trainctl::spec::Targets, spirals::Poly1>};

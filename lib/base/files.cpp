@@ -219,7 +219,7 @@ void ReservedFile::publish(std::string_view content) {
   fd_.reset();
 }
 
-bool tells_what_is_there(int cause) {
+bool is_path_error(int cause) {
   return cause == ENOENT || cause == ENOTDIR || cause == ELOOP || cause == EISDIR ||
          cause == ENXIO || cause == ENODEV;
 }

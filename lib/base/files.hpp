@@ -99,7 +99,7 @@ void sync_folder(const fs::path& folder);
 
 /// Returns whether the errno of a failed open() describes the path itself (nothing there, a link, a
 /// folder), and not a disk, a server, limits or permissions that hide what is there.
-bool tells_what_is_there(int cause);
+bool is_path_error(int cause);
 
 /// The kind of Error that read_file() throws.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };

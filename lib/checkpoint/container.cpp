@@ -31,7 +31,7 @@ class Source {
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     const int cause = errno;
     if (!fd_.valid())
-      throw Error(tells_what_is_there(cause) ? ErrorKind::checkpoint : ErrorKind::resource,
+      throw Error(is_path_error(cause) ? ErrorKind::checkpoint : ErrorKind::resource,
                   fmt::format("cannot open it: {}", std::strerror(cause)));
     struct stat info {};
     ENSURE(resource, ::fstat(fd_.get(), &info) == 0, "cannot stat it: {}", std::strerror(errno));

@@ -13,7 +13,7 @@
 
 namespace trainctl::checkpoint {
 
-std::vector<std::string> names_in(const fs::path& folder) {
+std::vector<std::string> file_names(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code failure;
   fs::directory_iterator at(folder, failure);
@@ -48,9 +48,9 @@ std::optional<std::string> remove_folder(const fs::path& checkpoint) {
   return fmt::format("cannot remove {}: {}", printable(checkpoint.string()), failure.message());
 }
 
-fs::path move_aside(const fs::path& checkpoint) {
+fs::path quarantine(const fs::path& checkpoint) {
   const fs::path folder = checkpoint.parent_path();
-  const std::string name = std::string(kAsidePrefix) + checkpoint.filename().string();
+  const std::string name = std::string(kQuarantinePrefix) + checkpoint.filename().string();
   fs::path free = folder / name;
   std::error_code ignored;
   for (int n = 2; fs::symlink_status(free, ignored).type() != fs::file_type::not_found; ++n) {
@@ -70,7 +70,7 @@ void quarantine_and_report(
   fs::path moved = checkpoint;
   std::string addition;
   try {
-    moved = move_aside(checkpoint);
+    moved = quarantine(checkpoint);
   } catch (const Error& error) {
     addition = fmt::format("; {}", error.what());
   }

@@ -14,10 +14,10 @@
 namespace trainctl::checkpoint {
 
 /// Name prefix of a damaged checkpoint that was renamed.
-inline constexpr std::string_view kAsidePrefix = "corrupt-";
+inline constexpr std::string_view kQuarantinePrefix = "corrupt-";
 
 /// Returns the entries of a folder; empty if the folder does not exist. Throws Error(resource).
-std::vector<std::string> names_in(const fs::path& folder);
+std::vector<std::string> file_names(const fs::path& folder);
 
 /// Returns whether `path` is a folder and not a symbolic link. Throws Error(resource) when that
 /// cannot be determined.
@@ -32,9 +32,9 @@ bool is_committed(const fs::path& checkpoint);
 std::optional<std::string> remove_folder(const fs::path& checkpoint);
 
 /// Renames the checkpoint to "corrupt-<name>[-n]" and returns the new path. Throws Error(resource).
-fs::path move_aside(const fs::path& checkpoint);
+fs::path quarantine(const fs::path& checkpoint);
 
-/// Like move_aside(), and reports the result. If the checkpoint cannot be renamed, as in a
+/// Like quarantine(), and reports the result. If the checkpoint cannot be renamed, as in a
 /// read-only archive, reports it with its old path.
 void quarantine_and_report(
     const fs::path& checkpoint, const std::string& why,

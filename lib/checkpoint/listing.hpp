@@ -13,15 +13,15 @@
 namespace trainctl::checkpoint {
 
 /// The state of a checkpoint. committed: its manifest is valid; whole: all files were verified;
-/// unfinished: it has no manifest; aside: an earlier reader found it damaged and renamed it;
+/// unfinished: it has no manifest; quarantined: an earlier reader found it damaged and renamed it;
 /// unsupported: another version of the program wrote it.
-enum class State { committed, whole, damaged, unfinished, aside, unsupported };
+enum class State { committed, whole, damaged, unfinished, quarantined, unsupported };
 constexpr std::array<const char*, 6> enum_names(State) {
-  return {"committed", "whole", "damaged", "unfinished", "aside", "unsupported"};
+  return {"committed", "whole", "damaged", "unfinished", "quarantined", "unsupported"};
 }
 
 /// A folder that is a complete or unfinished checkpoint.
-struct Surveyed {
+struct CheckpointInfo {
   std::string name;
   State state = State::committed;
   std::optional<Moment> moment;      // absent for a renamed folder with an unknown name
@@ -37,6 +37,6 @@ enum class Depth { manifests, everything };
 
 /// Lists the checkpoint folder of a run: newest first, then renamed checkpoints. Changes nothing.
 /// Throws Error(resource) when the folder cannot be read.
-std::vector<Surveyed> survey(const fs::path& folder, Depth depth);
+std::vector<CheckpointInfo> survey(const fs::path& folder, Depth depth);
 
 }  // namespace trainctl::checkpoint

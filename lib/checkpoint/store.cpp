@@ -25,9 +25,9 @@ void remove_or_throw(const fs::path& checkpoint) {
   if (const auto failed = remove_folder(checkpoint)) throw Error(ErrorKind::resource, *failed);
 }
 
-Found inspect(const fs::path& checkpoint, const Moment& moment) {
-  Found found{checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {},
-              false};
+StoredCheckpoint inspect(const fs::path& checkpoint, const Moment& moment) {
+  StoredCheckpoint found{
+      checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {}, false};
   try {
     if (found.committed) found.manifest = read_manifest(checkpoint);
     if (!found.committed) found.why = "the save was not finished";
@@ -72,7 +72,7 @@ void Store::clear_place(const fs::path& checkpoint) {
   }
   ENSURE(checkpoint, damage(checkpoint).has_value(),
          "cannot save {}: a valid checkpoint exists there", printable(checkpoint.string()));
-  move_aside(checkpoint);
+  quarantine(checkpoint);
 }
 
 fs::path Store::part(const fs::path& checkpoint, int rank) { return checkpoint / part_name(rank); }
@@ -126,26 +126,27 @@ std::optional<fs::path> Store::pointed(Link link) const {
   return checkpoint;
 }
 
-std::vector<Found> Store::list() const {
-  std::vector<Found> found;
-  for (const std::string& name : names_in(folder_)) {
+std::vector<StoredCheckpoint> Store::list() const {
+  std::vector<StoredCheckpoint> found;
+  for (const std::string& name : file_names(folder_)) {
     const auto moment = parse_folder_name(name);
     if (moment && is_folder(folder_ / name)) found.push_back(inspect(folder_ / name, *moment));
   }
-  std::ranges::sort(found, std::ranges::greater(), &Found::moment);
+  std::ranges::sort(found, std::ranges::greater(), &StoredCheckpoint::moment);
   return found;
 }
 
 void Store::verify(const fs::path& checkpoint) { checkpoint::verify(checkpoint); }
 
 bool Store::holds_damaged_ones() const {
-  return std::ranges::any_of(
-      names_in(folder_), [](const std::string& name) { return name.starts_with(kAsidePrefix); });
+  return std::ranges::any_of(file_names(folder_), [](const std::string& name) {
+    return name.starts_with(kQuarantinePrefix);
+  });
 }
 
 std::optional<fs::path> Store::newest_valid(const OnQuarantine& on_quarantine) {
   std::string newest;  // why the newest one does not verify
-  for (const Found& found : list()) {
+  for (const StoredCheckpoint& found : list()) {
     if (!found.committed) continue;
     const std::optional<std::string> why = damage(found.path);
     if (!why) return found.path;
@@ -157,13 +158,13 @@ std::optional<fs::path> Store::newest_valid(const OnQuarantine& on_quarantine) {
   ENSURE(checkpoint, !holds_damaged_ones(),
          "{} contains damaged checkpoints ({}...) and no valid one\nhint: remove them to start "
          "from the beginning",
-         printable(folder_.string()), kAsidePrefix);
+         printable(folder_.string()), kQuarantinePrefix);
   return std::nullopt;
 }
 
 std::vector<fs::path> Store::unfinished() const {
   std::vector<fs::path> paths;
-  for (const std::string& name : names_in(folder_)) {
+  for (const std::string& name : file_names(folder_)) {
     const fs::path path = folder_ / name;
     if (parse_folder_name(name) && is_folder(path) && !is_committed(path) && path != begun_)
       paths.push_back(path);
@@ -187,7 +188,7 @@ Store::Surplus Store::surplus(std::span<const std::string> keep) {
   std::vector<fs::path> others;
   const auto last = pointed(Link::last);
   const auto best = pointed(Link::best);
-  for (const Found& found : list()) {
+  for (const StoredCheckpoint& found : list()) {
     if (!found.committed || found.unsupported) continue;
     const bool named = std::ranges::find(keep, found.name) != keep.end();
     const bool linked = found.path == last || found.path == best;
@@ -215,7 +216,7 @@ Store::Surplus Store::surplus(std::span<const std::string> keep) {
 }
 
 void Store::remove_temporary_links() const {
-  for (const std::string& name : names_in(folder_)) {
+  for (const std::string& name : file_names(folder_)) {
     const bool left_over = name.starts_with(temporary_prefix(Link::last)) ||
                            name.starts_with(temporary_prefix(Link::best));
     if (left_over) ::unlink((folder_ / name).c_str());

@@ -19,7 +19,7 @@ enum class Link { last, best };
 std::string name_of(Link link);
 
 /// A folder with the name of a checkpoint.
-struct Found {
+struct StoredCheckpoint {
   fs::path path;
   std::string name;
   Moment moment;
@@ -60,7 +60,7 @@ class Store {
 
   /// Lists checkpoints, newest first, by step, then epoch. Reads manifests, not parts. Throws
   /// Error(resource) when the folder cannot be read.
-  [[nodiscard]] std::vector<Found> list() const;
+  [[nodiscard]] std::vector<StoredCheckpoint> list() const;
   /// Verifies the manifest and every part. Throws Error(checkpoint) with the file and the tensor,
   /// Error(resource) when reading fails.
   static void verify(const fs::path& checkpoint);

@@ -31,7 +31,7 @@ std::uint64_t readable_bytes(const fs::path& path) {
   const std::string label = printable(path.string());
   const Fd fd = open_to_read(path);
   const int cause = errno;
-  ENSURE(resource, fd.valid() || tells_what_is_there(cause), "cannot read {}: {}", label,
+  ENSURE(resource, fd.valid() || is_path_error(cause), "cannot read {}: {}", label,
          std::strerror(cause));
   ENSURE(checkpoint, fd.valid() || cause != ENOENT, "{} is missing", label);
   ENSURE(checkpoint, fd.valid(), "cannot read {}: {}", label, std::strerror(cause));

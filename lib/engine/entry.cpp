@@ -95,7 +95,7 @@ void report(const TrainctlEngineRequest& request, const Error& error, events::Fa
 void report_lost_pages(const TrainctlEngineRequest& request) {
   data::report_lost_pages(
       {launch::error_path(std::filesystem::path(request.run_dir) / "logs", request.rank),
-       fmt::format(R"({{"schema":"trainctl.rank_error/1","rank":{},"kind":{},"message":")",
+       fmt::format(R"({{"schema":"trainctl.rank_error/2","rank":{},"kind":{},"message":")",
                    request.rank, static_cast<int>(ErrorKind::data)),
        "\"}\n"});
 }

@@ -18,7 +18,7 @@ template <class Query>
 std::optional<bool> builtin_answer(const config::Stage& stage, Query query) {
   std::optional<bool> answer;
 #define TRAINCTL_TAKES(kind, name, Type) \
-  if (!answer) answer = said_by<Query, kind::Type>(stage, query);
+  if (!answer) answer = stage_supports<Query, kind::Type>(stage, query);
   TRAINCTL_FOR_EACH_STAGE(TRAINCTL_TAKES)
 #undef TRAINCTL_TAKES
   return answer;

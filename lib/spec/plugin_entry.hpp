@@ -14,7 +14,7 @@ namespace trainctl::spec {
 /// Returns `options.takes(query)` if the stage has options of one of these types; nullopt for other
 /// types, and for options without such a function.
 template <class Query, class... Options>
-std::optional<bool> said_by(const config::Stage& stage, Query query) {
+std::optional<bool> stage_supports(const config::Stage& stage, Query query) {
   std::optional<bool> said;
   const auto ask = [&]<class One>(const One*) {
     if constexpr (requires(const One& options) { options.takes(query); }) {
@@ -52,8 +52,8 @@ struct PluginEntry {
   void (*add_data)(data::Catalog& all) = nullptr;
   /// File name of the library in the same folder with models, losses, ...; null: there are none.
   const char* engine = nullptr;
-  /// Returns which targets a loss or a metric supports. said_by<Targets, MyLoss, MyMetric> calls
-  /// their options' `takes(Targets)`; the default is classes only.
+  /// Returns which targets a loss or a metric supports. stage_supports<Targets, MyLoss, MyMetric>
+  /// calls their options' `takes(Targets)`; the default is classes only.
   std::optional<bool> (*takes_targets)(const config::Stage& stage, Targets targets) = nullptr;
   /// Returns which samples a model supports; the default is images and rows of numbers.
   std::optional<bool> (*takes_inputs)(const config::Stage& model, Inputs inputs) = nullptr;

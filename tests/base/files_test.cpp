@@ -125,10 +125,10 @@ TEST_CASE("appended lines stay in order across openings") {
 }
 
 TEST_CASE("an error of the disk or of a server does not show that a path is missing") {
-  for (const int cause : {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO}) CHECK(tells_what_is_there(cause));
+  for (const int cause : {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO}) CHECK(is_path_error(cause));
   for (const int cause : {EIO, ESTALE, ETIMEDOUT, EACCES, EPERM, EMFILE, ENOMEM, EUCLEAN, EREMOTEIO,
                           EHOSTDOWN, ENOTCONN})
-    CHECK_FALSE(tells_what_is_there(cause));
+    CHECK_FALSE(is_path_error(cause));
 }
 
 TEST_CASE("of a line that the disk does not take whole nothing is left") {

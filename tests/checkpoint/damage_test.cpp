@@ -193,7 +193,7 @@ TEST_CASE("Store: a checkpoint of another format is refused and left where it is
     CHECK_THROWS_AS(three.newest_valid(), UnsupportedFormat);
     CHECK_THROWS_AS(Store::verify(three.newest), UnsupportedFormat);
     CHECK(three.reported.empty());
-    const std::vector<Found> found = three.store.list();
+    const std::vector<StoredCheckpoint> found = three.store.list();
     REQUIRE(found.size() == 3);
     CHECK(found.front().unsupported);
     CHECK_FALSE(found.front().manifest.has_value());

@@ -20,7 +20,7 @@ void fill(const fs::path& folder) {
   const fs::path third = saves::save(store, 3);
   store.point(Link::last, third);
   store.point(Link::best, second);
-  move_aside(first);
+  quarantine(first);
   const fs::path part = Store::part(second, 1);
   std::string bytes = read_file(part, 1 << 20, ReadFailure::resource);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -33,7 +33,7 @@ void fill(const fs::path& folder) {
 TEST_CASE("a survey lists checkpoints newest first, then the quarantined ones") {
   const TempFolder folder;
   fill(folder.path());
-  const std::vector<Surveyed> rows = survey(folder.path(), Depth::manifests);
+  const std::vector<CheckpointInfo> rows = survey(folder.path(), Depth::manifests);
   REQUIRE(rows.size() == 4);
   CHECK(rows[0].state == State::unfinished);
   CHECK(rows[0].moment->global_step == 4);
@@ -44,7 +44,7 @@ TEST_CASE("a survey lists checkpoints newest first, then the quarantined ones") 
   CHECK(rows[1].manifest->monitor == "val/loss");
   CHECK(rows[2].state == State::committed);  // its manifest is valid
   CHECK(rows[2].is_best);
-  CHECK(rows[3].state == State::aside);
+  CHECK(rows[3].state == State::quarantined);
   CHECK(rows[3].moment->global_step == 1);
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("survey: a checkpoint of another format is unsupported and not damaged
   meta["format"] = 1;
   container::write(saved / kManifestName, {}, meta);
   for (const Depth depth : {Depth::manifests, Depth::everything}) {
-    const std::vector<Surveyed> rows = survey(folder.path(), depth);
+    const std::vector<CheckpointInfo> rows = survey(folder.path(), depth);
     REQUIRE(rows.size() == 1);
     CHECK(rows[0].state == State::unsupported);
     CHECK_THAT(rows[0].why, Contains("cannot read format 1"));
@@ -67,7 +67,7 @@ TEST_CASE("a survey that reads everything names the part that is damaged, and ch
   const TempFolder folder;
   fill(folder.path());
   for (int i = 0; i < 2; ++i) {
-    const std::vector<Surveyed> rows = survey(folder.path(), Depth::everything);
+    const std::vector<CheckpointInfo> rows = survey(folder.path(), Depth::everything);
     REQUIRE(rows.size() == 4);
     CHECK(rows[1].state == State::whole);
     CHECK(rows[2].state == State::damaged);
@@ -79,7 +79,7 @@ TEST_CASE("a second quarantined checkpoint keeps its step") {
   const TempFolder folder;
   fs::create_directory(folder / "corrupt-epoch=0001-step=000012-2");
   fs::create_directory(folder / "corrupt-thing");
-  const std::vector<Surveyed> rows = survey(folder.path(), Depth::manifests);
+  const std::vector<CheckpointInfo> rows = survey(folder.path(), Depth::manifests);
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].moment->global_step == 12);
   CHECK_FALSE(rows[1].moment);

@@ -44,7 +44,7 @@ void look(const fs::path& folder) {
   checkpoint::Store store(folder);
   Json whole = Json::array();
   Json damaged = Json::array();
-  for (const checkpoint::Found& found : store.list()) {
+  for (const checkpoint::StoredCheckpoint& found : store.list()) {
     if (!found.committed) continue;
     try {
       checkpoint::Store::verify(found.path);

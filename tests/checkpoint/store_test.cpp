@@ -19,7 +19,7 @@ namespace {
 
 std::vector<std::int64_t> steps(const Store& store) {
   std::vector<std::int64_t> out;
-  for (const Found& found : store.list()) out.push_back(found.moment.global_step);
+  for (const StoredCheckpoint& found : store.list()) out.push_back(found.moment.global_step);
   return out;
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("checkpoints are listed newest first, by step and not by name or age o
   put_text(folder / "epoch=0009-step=000099", "a file");
   fs::create_directory_symlink("epoch=0001-mid-step=000005", folder / "epoch=0009-step=000098");
   CHECK(steps(store) == Steps{12'345'678, 20, 5});
-  const Found newest = store.list().front();
+  const StoredCheckpoint newest = store.list().front();
   CHECK(newest.committed);
   REQUIRE(newest.manifest.has_value());
   CHECK(newest.manifest->global_step == 12'345'678);

@@ -83,7 +83,7 @@ TEST_CASE("explain suggests a key for what it does not know") {
 TEST_CASE("an explanation is a document too") {
   const Json json =
       config::to_json(config::explain("optimizer.adam.lr", sample::schema(), sample::vocabulary()));
-  CHECK(json["schema"] == "trainctl.explain/1");
+  CHECK(json["schema"] == "trainctl.explain/2");
   CHECK(json["default"] == "0.001");
   CHECK(json["bounds"] == "above 0");
 }

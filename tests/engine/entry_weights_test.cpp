@@ -94,7 +94,7 @@ TEST_CASE("a prediction without labels writes no targets, and measures nothing")
   REQUIRE(run_engine(trained, kSmall).code == 0);
   TempFolder folder;
   spec::Task task{spec::TaskKind::predict, "val", trained / "checkpoints/last.safetensors"};
-  task.learnt = spec::Learnt{spec::Targets::classes, 10, /*labeled=*/false};
+  task.learned = spec::LearnedTargets{spec::Targets::classes, 10, /*labeled=*/false};
   std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
   const Ended ended = run_engine(folder, kSmall, 0, "predict");
   REQUIRE(ended.code == 0);

@@ -36,7 +36,7 @@ TEST_CASE("a run resumes from each of its checkpoints") {
   const checkpoint::Store store(first->folder.path() / "checkpoints");
   const auto all = store.list();
   CHECK(all.size() == 4 + 6);  // after each epoch, and after steps 4, 8, ... 24
-  for (const checkpoint::Found& found : all) {
+  for (const checkpoint::StoredCheckpoint& found : all) {
     INFO(found.name);
     REQUIRE(found.manifest.has_value());
     const auto second = make(variant);

@@ -240,7 +240,7 @@ TEST_CASE("weights-only checkpoints are written like others, but no run resumes 
   CHECK_FALSE(run->saved_the_end);
   const auto found = checkpoint::Store(run->folder.path() / "checkpoints").list();
   REQUIRE(found.size() == 4);  // after steps 9, 8, 6 and 4
-  for (const checkpoint::Found& one : found) {
+  for (const checkpoint::StoredCheckpoint& one : found) {
     INFO(one.name);
     REQUIRE(one.manifest.has_value());
     CHECK(one.manifest->facts.at("weights_only") == "true");

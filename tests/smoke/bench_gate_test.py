@@ -126,9 +126,9 @@ class RefusedBaselines(Sleepy):
 
     def test_files_that_are_no_baseline(self):
         for text, why in [("", "no JSON document"), (json.dumps(self.saved)[:700], "cut off"), ("[" * 200_000, "no JSON document"),
-                          ("{}", "no 'schema'"), ('{"schema": "trainctl.sweep/1"}', "trainctl.sweep/1"),
+                          ("{}", "no 'schema'"), ('{"schema": "trainctl.sweep/2"}', "trainctl.sweep/2"),
                           ('{"schema": "trainctl.bench/9"}', "another version"),
-                          ('{"schema": "trainctl.bench/1", "rows": [{}]}', "row 1 has no 'technique'")]:
+                          ('{"schema": "trainctl.bench/2", "rows": [{}]}', "row 1 has no 'technique'")]:
             self.write(text)
             err = self.refused()
             self.assertIn(why, err)

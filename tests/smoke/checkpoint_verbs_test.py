@@ -124,14 +124,14 @@ class Lists(Verbs):
         (self.saved / "epoch=0001-mid-step=000003").mkdir()
         self.flip(self.saved / "epoch=0001-mid-step=000002/rank_1.part")
         states = lambda *words: [(row["step"], row["state"]) for row in self.json("ls", self.run_dir, *words)["checkpoints"]]
-        self.assertEqual(states(), [(3, "unfinished"), (2, "committed"), (1, "committed"), (1, "aside")])
-        self.assertEqual(states("--verify"), [(3, "unfinished"), (2, "damaged"), (1, "whole"), (1, "aside")])
+        self.assertEqual(states(), [(3, "unfinished"), (2, "committed"), (1, "committed"), (1, "quarantined")])
+        self.assertEqual(states("--verify"), [(3, "unfinished"), (2, "damaged"), (1, "whole"), (1, "quarantined")])
         self.assertRegex(self.checkpoint("ls", self.run_dir, "--verify"), r"rank_1\.part.*model/fc\.weight")
 
     def test_the_document(self):
         self.save(1, 2)
         document = self.json("ls", self.run_dir)
-        self.assertEqual(document["schema"], "trainctl.checkpoint_ls/1")
+        self.assertEqual(document["schema"], "trainctl.checkpoint_ls/2")
         row = document["checkpoints"][0]
         self.assertEqual((row["name"], row["epoch"], row["step"], row["monitor"], row["value"], row["links"]),
                          ("epoch=0001-mid-step=000002", 1, 2, "val/loss", 0.2, ["last", "best"]))
@@ -369,14 +369,14 @@ class Exports(Verbs):
     def test_the_document(self):
         document = json.loads(self.export(write_checkpoint(self.saved), "--json"))
         self.assertEqual((document["schema"], document["weights"], document["tensors"], document["bytes"], document["step"]),
-                         ("trainctl.checkpoint_export/1", "ema", 2, 24, 7))
+                         ("trainctl.checkpoint_export/2", "ema", 2, 24, 7))
 
 
 class Imports(Verbs):
     def test_a_state_dict_becomes_safetensors(self):
         source, out = GOLDEN / "torch" / "mlp_7_classes.pth", self.folder / "out.safetensors"
         document = self.json("import", source, "--out", out)
-        self.assertEqual(document["schema"], "trainctl.checkpoint_import/1")
+        self.assertEqual(document["schema"], "trainctl.checkpoint_import/2")
         tensors, metadata = read_safetensors(out)
         self.assertEqual(document["tensors"], len(tensors))
         self.assertGreater(len(tensors), 0)

@@ -41,7 +41,7 @@ class Packs(Front):
         source = self.config("source.yaml", "{type: synthetic_digits, samples: 300}")
         pack = self.folder / "digits.pack"
         document = self.program("data", "pack", source, "--out", pack, "--mode", "raw", "--json", code=0).json
-        self.assertEqual(document["schema"], "trainctl.data_pack/1")
+        self.assertEqual(document["schema"], "trainctl.data_pack/2")
         self.assertEqual(document["samples"], 300)
         self.assertEqual(document["bytes"], pack.stat().st_size)
         packed = self.config("packed.yaml", "{type: pack, path: digits.pack}")

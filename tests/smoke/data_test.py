@@ -39,7 +39,7 @@ class DataVerbs(Front):
 class Hashes(DataVerbs):
     def test_the_digest_is_the_same_for_any_workers_prefetch_factor_and_ranks(self):
         expected = self.hash(self.config)
-        self.assertEqual(expected["schema"], "trainctl.data_hash/1")
+        self.assertEqual(expected["schema"], "trainctl.data_hash/2")
         self.assertEqual(len(expected["epochs"]), 3)
         self.assertNotEqual(expected["epochs"][0], expected["epochs"][1])
         for workers in ("0", "1", "2", "8", "auto"):
@@ -87,7 +87,7 @@ class Benches(DataVerbs):
         self.check_golden("cli/data_bench.txt", re.sub("( +|-+)", lambda run: run[0][0], table.out))
         self.assert_has(table.err, "round 2 of 2  workers=2")
         document = self.program(*words, "--json").json
-        self.assertEqual(document["schema"], "trainctl.data_bench/1")
+        self.assertEqual(document["schema"], "trainctl.data_bench/2")
         self.assertEqual(len(document["rows"]), 2)
         digest = self.hash(self.config, "--epochs", "1")["epochs"][0]
         for row in document["rows"]:
@@ -125,7 +125,7 @@ class Stats(DataVerbs):
     def test_the_line_for_normalize_the_classes_and_the_sizes_are_printed(self):
         self.check_golden("cli/data_stats.txt", self.program("data", "stats", self.config, code=0, LC_ALL="C").out)
         document = self.program("data", "stats", self.config, "--json", "--workers", "2").json
-        self.assertEqual(document["schema"], "trainctl.data_stats/1")
+        self.assertEqual(document["schema"], "trainctl.data_stats/2")
         self.assertEqual(document["samples"], 1000)
         self.assertEqual(len(document["mean"]), 1)
         self.assertEqual(len(document["classes"]), 10)
@@ -170,7 +170,7 @@ class Shows(DataVerbs):
 
     def test_the_first_samples_of_an_epoch_are_drawn(self):
         document = self.show("--samples", "5", "--json").json
-        self.assertEqual(document["schema"], "trainctl.data_show/1")
+        self.assertEqual(document["schema"], "trainctl.data_show/2")
         self.assertEqual(len(document["labels"]), 5)
         self.assertEqual(document["image"], [28, 28, 1])
         first = (self.folder / "sheet.png").read_bytes()

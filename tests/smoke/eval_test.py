@@ -57,7 +57,7 @@ class Trained(Smoke):
     def evaluated(self, *words, config=None):
         self.eval(*words, "--json", config=config)
         document = json.loads(self.out)
-        self.assertEqual((document["schema"], document["verdict"]), ("trainctl.evaluation/1", "ok"))
+        self.assertEqual((document["schema"], document["verdict"]), ("trainctl.evaluation/2", "ok"))
         return document
 
     def predict(self, name, *words, code=0, config=None):
@@ -172,7 +172,7 @@ class Evaluates(Trained):
         out = self.folder / "kept"
         self.eval("--checkpoint", "best", "--out", out)
         document = json.loads((out / "result.json").read_text())
-        self.assertEqual(document["schema"], "trainctl.evaluation/1")
+        self.assertEqual(document["schema"], "trainctl.evaluation/2")
         self.assertTrue((out / "logs/rank_0.log").is_file())
         self.assertFalse((out / "checkpoints").exists())
         with open(out / "confusion_matrix.csv", newline="") as rows:

@@ -79,7 +79,7 @@ class LearningRates(Smoke):
     def test_the_rate_that_is_suggested_trains(self):
         out, _ = self.find("--json")
         found = json.loads(out)
-        self.assertEqual((found["schema"], found["exit_code"]), ("trainctl.lr_find/1", 0))
+        self.assertEqual((found["schema"], found["exit_code"]), ("trainctl.lr_find/2", 0))
         suggested = found["suggestion"]
         self.assertGreater(suggested["lr"], 1e-4)
         self.assertLess(suggested["lr"], 0.05)

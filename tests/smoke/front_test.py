@@ -46,7 +46,7 @@ class Describes(CommandLine):
         self.assert_has(version, ", SQLite 3.")
         self.assertEqual(self.program("--version").out, version.splitlines(keepends=True)[0])
         document = self.program("version", "--json").json
-        self.assertEqual(document["schema"], "trainctl.version/1")
+        self.assertEqual(document["schema"], "trainctl.version/2")
         for library in ("CLI11", "fmt", "nlohmann_json", "yaml-cpp", "SQLite"):
             self.assertNotEqual(document["libraries"][library], "")
 
@@ -59,7 +59,7 @@ class Describes(CommandLine):
     def test_explain_gives_type_default_bounds_and_meaning_of_a_key(self):
         keys = ("optimizer.adam.lr", "trainer.limit_train_batches", "dataset.mnist.root", "early_stopping.mode", "loader.num_workers")
         self.check_golden("cli/explain.txt", "".join(self.program("explain", key).out for key in keys))
-        self.assertEqual(self.program("explain", "optimizer.adam.lr", "--json").json["schema"], "trainctl.explain/1")
+        self.assertEqual(self.program("explain", "optimizer.adam.lr", "--json").json["schema"], "trainctl.explain/2")
         unknown = self.refused("explain", "optimizer.adam.lrr")
         self.assert_starts(unknown, "error: ")
         self.assert_has(unknown, "optimizer.adam.lr")
@@ -73,7 +73,7 @@ class Describes(CommandLine):
         self.assertIs(file["additionalProperties"], False)
         self.assertIn("trainer", file["properties"])
         kind = self.program("schema", "optimizer", "--json").json
-        self.assertEqual(kind["schema"], "trainctl.schema/1")
+        self.assertEqual(kind["schema"], "trainctl.schema/2")
         self.assertEqual(len(kind["json_schema"]["oneOf"]), 9)
         self.assert_has(self.refused("schema", "optimizer/adan", code=None), "did you mean 'adam'?")
         self.assert_has(self.refused("schema", "optimizr", code=None), "did you mean 'optimizer'?")
@@ -85,7 +85,7 @@ class Describes(CommandLine):
         self.check_golden("cli/show_config_minimal.txt", show("--minimal", "quickstart.yaml").out)
         self.check_golden("cli/show_config_full.txt", show("--full", "quickstart.yaml").out)
         document = show("-c", "quickstart.yaml", "seed=7", "--json").json
-        self.assertEqual(document["schema"], "trainctl.config/1")
+        self.assertEqual(document["schema"], "trainctl.config/2")
         self.assertEqual(document["config"]["seed"], 7)
         origins = [document["origins"][key] for key in ("seed", "loader.batch_size", "loader.shuffle")]
         self.assertEqual(origins, ["override", "quickstart.yaml:16", "default"])
@@ -96,7 +96,7 @@ class Describes(CommandLine):
 
     def test_doctor_names_what_it_checked_and_what_is_missing(self):
         document = self.program("doctor", "--json", code=11, TRAINCTL_TORCH_ROOT="/no/such/torch", OMP_WAIT_POLICY="ACTIVE").json
-        self.assertEqual((document["schema"], document["health"]), ("trainctl.doctor/1", "broken"))
+        self.assertEqual((document["schema"], document["health"]), ("trainctl.doctor/2", "broken"))
         findings = {one["name"]: one for one in document["findings"]}
         self.assertLessEqual({"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data", "images",
                               "opencv", "arrow", "libcurl", "reading"}, set(findings))
@@ -135,7 +135,7 @@ class Refuses(CommandLine):
     def test_with_json_an_error_is_a_document_on_stdout(self):
         done = self.program("version", "--json", "--bogus", code=2)
         self.assertEqual(done.err, "")
-        self.assertEqual((done.json["schema"], done.json["exit_code"]), ("trainctl.error/1", 2))
+        self.assertEqual((done.json["schema"], done.json["exit_code"]), ("trainctl.error/2", 2))
         self.assertIsInstance(done.json["errors"], list)
 
     def test_a_control_sequence_in_an_argument_does_not_reach_the_terminal(self):

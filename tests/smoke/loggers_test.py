@@ -164,7 +164,7 @@ class LiveView(Smoke):
         code, out, err = run(self.folder, "top", "latest", "--json")
         self.assertEqual(code, 0, err)
         view = json.loads(out)
-        self.assertEqual((view["schema"], view["state"], view["pid"]), ("trainctl.top/1", "running", process.pid))
+        self.assertEqual((view["schema"], view["state"], view["pid"]), ("trainctl.top/2", "running", process.pid))
         self.assertEqual(len(view["ranks"]), 1)
         self.assertGreater(view["ranks"][0]["step"], 0)
         self.assertIn(view["ranks"][0]["phase"], ("train", "validate", "checkpoint", "load"))

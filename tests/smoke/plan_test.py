@@ -33,7 +33,7 @@ class PlansOfFiles(Front):
         self.assert_has(self.plan(*words, code=0).out, "50 samples a step, 20 steps an epoch, 3 epochs", "6 x ",
                         "2 threads; prefetch factor 3", "fits: ", "not measured: --no-model")
         document = self.document(*words)
-        self.assertEqual((document["schema"], document["verdict"]), ("trainctl.plan/1", "fits"))
+        self.assertEqual((document["schema"], document["verdict"]), ("trainctl.plan/2", "fits"))
         self.assertIsNone(document["model"])
         self.assertEqual(document["no_model"], "--no-model")
         self.assertIs(document["num_workers"]["auto"], False)

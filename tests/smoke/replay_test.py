@@ -23,7 +23,7 @@ class Replays(Smoke):
     def replayed(self, *words, path=None):
         self.replay(*words, "--json", path=path)
         document = json.loads(self.out)
-        self.assertEqual(document["schema"], "trainctl.replay/1")
+        self.assertEqual(document["schema"], "trainctl.replay/2")
         return document
 
     def test_the_message_names_the_folder_and_the_report_the_layer(self):

@@ -204,7 +204,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
                          "wall_s": 1.5, "pruned_at": None})
         folder = self.folder / "swept"
         folder.mkdir()
-        (folder / "sweep.json").write_text(json.dumps({"schema": "trainctl.sweep/1", "runs": runs, "summary": []}))
+        (folder / "sweep.json").write_text(json.dumps({"schema": "trainctl.sweep/2", "runs": runs, "summary": []}))
         page = self.check(self.made("swept"))
         self.assertIn("Settings and val/loss", page.figures)
         self.assertIn("val/loss", page.figures)
@@ -233,7 +233,7 @@ class Comparisons(PageTest):
         page = self.check(self.folder / "both.html")
         self.assertIn("val/loss", page.figures)
         document = json.loads(self.compare(a, b, "--json")[0])
-        self.assertEqual(document["schema"], "trainctl.compare/1")
+        self.assertEqual(document["schema"], "trainctl.compare/2")
         self.assertEqual([one["key"] for one in document["config"]], ["optimizer.lr"])
 
     def test_equal_losses_are_proved_and_a_single_bit_is_found(self):

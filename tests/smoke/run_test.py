@@ -26,7 +26,7 @@ class ARunLeavesItsFolder(Smoke):
                      "result.json", "checkpoints/best.safetensors", "logs/rank_0.log"]:
             self.assertTrue((self.run_dir / name).is_file(), name)
         self.assertEqual([p.name for p in self.run_dir.rglob(".*")], [], "a temporary file was left")
-        self.assertEqual(result["schema"], "trainctl.result/1")
+        self.assertEqual(result["schema"], "trainctl.result/2")
         self.assertEqual((result["verdict"], result["exit_code"], result["epochs"], result["steps"]), ("ok", 0, 3, 120))
         self.assertIsNone(result["first_failure"])
         self.assertLess(result["train"]["loss"], 1.5)
@@ -193,7 +193,7 @@ class BenchComparesSettings(Smoke):
         self.assertEqual(code, 0, err)
         document = json.loads(out)
         self.assertEqual(document, json.loads((self.folder / "saved/bench.json").read_text()))
-        self.assertEqual((document["schema"], document["baseline"]), ("trainctl.bench/1", "num_workers=0"))
+        self.assertEqual((document["schema"], document["baseline"]), ("trainctl.bench/2", "num_workers=0"))
         base, other = document["rows"]
         self.assertEqual(other["settings"], {"loader.num_workers": "2"})
         self.assertEqual((len(other["epoch_s"]), len(other["loss"]), len(other["repeats_s"])), (2, 2, 3))

@@ -97,7 +97,7 @@ class LinkAndForecast(Smoke):
         code, out, err = run(self.folder, "doctor", "--link", "--json", *words)
         self.assertIn(code, (0, 11), err)
         document = json.loads(out)
-        self.assertEqual(document["schema"], "trainctl.doctor/1")
+        self.assertEqual(document["schema"], "trainctl.doctor/2")
         return document
 
     def plan(self, *words, code=0):
@@ -108,7 +108,7 @@ class LinkAndForecast(Smoke):
     def test_a_link_is_measured_and_a_plan_reads_it(self):
         document = self.link("--devices", "2")
         link = document["link"]
-        self.assertEqual((link["schema"], link["ranks"]), ("trainctl.link/1", 2))
+        self.assertEqual((link["schema"], link["ranks"]), ("trainctl.link/2", 2))
         self.assertEqual([point["bytes"] for point in link["points"]], [1024 * 4 ** i for i in range(9)])
         self.assertGreater(link["bandwidth_bytes_per_s"], 1e6)
         self.assertGreaterEqual(link["latency_s"], 0)

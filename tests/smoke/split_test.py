@@ -55,7 +55,7 @@ class SplitsFromOneSet(unittest.TestCase):
     def test_the_parts_are_in_the_run_folder_and_the_same_on_all_ranks_and_after_a_resume(self):
         self.train("split.yaml", "--run-dir", "one", "trainer.devices=1")
         split = self.document("one")
-        self.assertEqual(split["schema"], "trainctl.split/1")
+        self.assertEqual(split["schema"], "trainctl.split/2")
         self.assertEqual(split["samples"], {"train": 140, "val": 40, "test": 20})
         self.assertEqual((len(split["val"]), len(split["test"])), (40, 20))
         patients = [{i // 5 for i in split[part]} for part in ("val", "test")]

@@ -118,7 +118,7 @@ class Folders(Sweeping):
 class Grids(Sweeping):
     def test_a_grid_is_made_ranked_and_not_made_again(self):
         document = self.sweep("optimizer.lr=0.1,0.01", "model.hidden=[8],[4]", "--csv", "lines.csv")
-        self.assertEqual((document["schema"], document["kind"], document["exit_code"]), ("trainctl.sweep/1", "grid", 0))
+        self.assertEqual((document["schema"], document["kind"], document["exit_code"]), ("trainctl.sweep/2", "grid", 0))
         self.assertEqual([run["overrides"] for run in document["runs"]],
                          [{"optimizer.lr": rate, "model.hidden": hidden} for rate in (0.1, 0.01) for hidden in ([8], [4])])
         self.assertEqual([run["status"] for run in document["runs"]], ["ok"] * 4)

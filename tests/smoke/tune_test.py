@@ -36,7 +36,7 @@ class Tuned(Smoke):
         self.assertIn(code, codes, self.said)
         document = json.loads((self.folder / "tune.json" if "--patch" in words else self.latest("tune.json")).read_text())
         self.assertEqual(document, json.loads(out))
-        self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.tune/1", code))
+        self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.tune/2", code))
         return document
 
     def finds(self, make, *words, **options):

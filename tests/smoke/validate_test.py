@@ -27,7 +27,7 @@ class Validates(Front):
         self.assertEqual(done.out, "")
         self.check_golden("cli/mistakes.txt", done.err)
         document = self.program("validate", "mistakes.yaml", "--json", code=2, folder=GOLDEN / "cli").json
-        self.assertEqual(document["schema"], "trainctl.validate/1")
+        self.assertEqual(document["schema"], "trainctl.validate/2")
         self.assertEqual([problem["line"] for problem in document["files"][0]["errors"]],
                          [2, 4, 7, 9, 10, 11, 14, 15, 16, 19, 22, 23])
 

@@ -279,7 +279,7 @@ class ThreadsAndHealth(Verdicts):
         self.assertEqual(code, 0, err)
         code, out, err = run(self.folder, "explain", "--bottlenecks", "--json")
         document = json.loads(out)
-        self.assertEqual((code, document["schema"]), (0, "trainctl.bottlenecks/1"), err)
+        self.assertEqual((code, document["schema"]), (0, "trainctl.bottlenecks/2"), err)
         for rule in document["rules"]:
             self.assertIn(f"`{rule['cause']}`", page)
         for words in (["explain"], ["explain", "seed", "--bottlenecks"]):

@@ -92,7 +92,7 @@ class RunsThatAreResumed(Smoke):
     def test_two_kills_are_identical_and_nothing_is_left(self):
         before = {path.name for path in self.folder.iterdir()}
         document = json.loads(self.verify("--kills", "2", "--seed", "3", "--json")[0])
-        self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.verify_resume/1", 0))
+        self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.verify_resume/2", 0))
         self.assertEqual((document["kills"], document["identical"]), (2, 2))
         self.assertEqual(document["uninterrupted"]["steps"], 120)
         for row in document["rows"]:

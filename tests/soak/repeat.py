@@ -125,7 +125,7 @@ def main(arguments):
         run_suite(run, options, folder)
         runs.append(run)
         print(f"run {number} of {options.runs}: {len(run.failed)} of {run.tests} tests failed, {run.seconds:.0f} s", file=sys.stderr, flush=True)
-        document = {"schema": "trainctl.repeat_tests/1", "cpu": options.cpu, "runs": [dataclasses.asdict(each) for each in runs]}
+        document = {"schema": "trainctl.repeat_tests/2", "cpu": options.cpu, "runs": [dataclasses.asdict(each) for each in runs]}
         (folder / "runs.json").write_text(json.dumps(document, indent=2) + "\n")
     print(json.dumps(document, indent=2) if options.json else table_of(runs))
     print(f"logs: {folder}", file=sys.stderr)

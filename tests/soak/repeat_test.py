@@ -40,7 +40,7 @@ class Repeats(unittest.TestCase):
 
     def test_a_suite_that_passes_ends_with_zero_and_counts_skipped_tests(self):
         document = json.loads(self.repeat("2", "--json", "--", "-E", "seed", code=0))
-        self.assertEqual(document["schema"], "trainctl.repeat_tests/1")
+        self.assertEqual(document["schema"], "trainctl.repeat_tests/2")
         self.assertEqual([(run["tests"], run["skipped"], run["failed"]) for run in document["runs"]], [(2, 1, [])] * 2)
 
     def test_arguments_that_make_no_sense_end_with_two(self):

@@ -126,7 +126,7 @@ def main():
     for name in wish.only or NAMES:
         rows.append(prove(name, environment))
         print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-    print(json.dumps({"schema": "trainctl.soak/1", "seed": wish.seed, "proofs": rows}, indent=2) if wish.json else table(rows))
+    print(json.dumps({"schema": "trainctl.soak/2", "seed": wish.seed, "proofs": rows}, indent=2) if wish.json else table(rows))
     failed = any(row["failed"] for row in rows) or not any(row["tried"] for row in rows)
     return sys.exit(1 if failed else 0)
 

@@ -48,7 +48,7 @@ TEST_CASE("an evaluation tells its worker the task and leaves its own kind of re
   const Json result =
       Json::parse(read_file(outcome.folder / "result.json", 1 << 20, ReadFailure::resource));
   CHECK(result == outcome.result);
-  CHECK(result["schema"] == "trainctl.evaluation/1");
+  CHECK(result["schema"] == "trainctl.evaluation/2");
   CHECK(result["metrics"] == Json({{"loss", 0.25}, {"accuracy", 0.875}}));
   CHECK(result["tables"]["confusion_matrix"] == Json::parse("[[3,1],[0,4]]"));
   CHECK(result["samples"] == 8);

@@ -285,7 +285,7 @@ TEST_CASE("the wall time of a run is that of all of its starts") {
   put_text(run_dir / "metrics.jsonl", "{\"step\":5}\n{\"step\":15}\n");
   const fs::file_time_type killed = fs::file_time_type::clock::now() - std::chrono::seconds(600);
   fs::last_write_time(run_dir / "metrics.jsonl", killed);
-  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
+  for (const std::string& name : checkpoint::file_names(run_dir / "logs"))
     fs::last_write_time(run_dir / "logs" / name, killed);
   for (const char* name : {"epochs.csv", "timing.csv"}) {
     if (fs::exists(run_dir / name)) fs::last_write_time(run_dir / name, killed);

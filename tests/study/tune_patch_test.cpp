@@ -93,7 +93,7 @@ TEST_CASE("a name from the config cannot break out of the comments of a patch") 
 
 TEST_CASE("the document of a search has what was tried, the patch and its gain") {
   const Json document = report::tune_document(found(), commands());
-  CHECK(document["schema"] == "trainctl.tune/1");
+  CHECK(document["schema"] == "trainctl.tune/2");
   CHECK(document["verdict"]["verdict"] == "input_bound");
   CHECK(document["patch"]["loader.num_workers"] == "2");
   CHECK(document["gain"]["value"] == 1.9);

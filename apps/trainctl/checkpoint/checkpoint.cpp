@@ -8,8 +8,8 @@
 namespace trainctl::app {
 namespace {
 
+using checkpoint::CheckpointInfo;
 using checkpoint::State;
-using checkpoint::Surveyed;
 
 struct LsArguments {
   std::string path;
@@ -20,21 +20,22 @@ std::string name_of(State state) {
   return checkpoint::enum_names(state).at(static_cast<std::size_t>(state));
 }
 
-std::vector<std::string> links_of(const Surveyed& row) {
+std::vector<std::string> links_of(const CheckpointInfo& row) {
   std::vector<std::string> links;
   if (row.is_last) links.emplace_back("last");
   if (row.is_best) links.emplace_back("best");
   return links;
 }
 
-std::string value_text(const Surveyed& row) {
+std::string value_text(const CheckpointInfo& row) {
   if (!row.manifest || !row.manifest->value) return "-";
   return report::metric_text(*row.manifest->value);
 }
 
-report::Table table_of(const std::vector<Surveyed>& rows) {
-  const auto monitored = std::ranges::find_if(
-      rows, [](const Surveyed& row) { return row.manifest && !row.manifest->monitor.empty(); });
+report::Table table_of(const std::vector<CheckpointInfo>& rows) {
+  const auto monitored = std::ranges::find_if(rows, [](const CheckpointInfo& row) {
+    return row.manifest && !row.manifest->monitor.empty();
+  });
   report::Table table(
       {{"name", report::Align::left},
        {"epoch"},
@@ -43,7 +44,7 @@ report::Table table_of(const std::vector<Surveyed>& rows) {
        {monitored == rows.end() ? "value" : printable(monitored->manifest->monitor)},
        {"state", report::Align::left},
        {"links", report::Align::left}});
-  for (const Surveyed& row : rows) {
+  for (const CheckpointInfo& row : rows) {
     table.add({printable(row.name),
                row.moment ? std::to_string(row.moment->epoch_number()) : std::string("-"),
                row.moment ? with_thousands(row.moment->global_step) : std::string("-"),
@@ -53,7 +54,7 @@ report::Table table_of(const std::vector<Surveyed>& rows) {
   return table;
 }
 
-Json json_of(const Surveyed& row) {
+Json json_of(const CheckpointInfo& row) {
   const bool has_value = row.manifest && row.manifest->value;
   return {{"name", row.name},
           {"epoch", row.moment ? Json(row.moment->epoch_number()) : Json(nullptr)},
@@ -71,11 +72,11 @@ int ls(const LsArguments& arguments, Context& context) {
   const fs::path folder = checkpoints_folder(arguments.path);
   const auto depth =
       arguments.verify ? checkpoint::Depth::everything : checkpoint::Depth::manifests;
-  const std::vector<Surveyed> rows = checkpoint::survey(folder, depth);
+  const std::vector<CheckpointInfo> rows = checkpoint::survey(folder, depth);
   if (context.json) {
     Json list = Json::array();
-    for (const Surveyed& row : rows) list.push_back(json_of(row));
-    print_json({{"schema", "trainctl.checkpoint_ls/1"},
+    for (const CheckpointInfo& row : rows) list.push_back(json_of(row));
+    print_json({{"schema", "trainctl.checkpoint_ls/2"},
                 {"folder", folder.string()},
                 {"checkpoints", list}});
     return 0;
@@ -85,7 +86,7 @@ int ls(const LsArguments& arguments, Context& context) {
     return 0;
   }
   std::string text = report::to_text(table_of(rows), style_for(context, stdout));
-  for (const Surveyed& row : rows) {
+  for (const CheckpointInfo& row : rows) {
     if (row.state == State::damaged || row.state == State::unsupported)
       text += fmt::format("{}: {}\n", printable(row.name), printable_lines(row.why));
   }
@@ -107,8 +108,9 @@ std::vector<fs::path> meant_by(const std::string& path) {
   const fs::path one = one_checkpoint(path);
   if (fs::equivalent(one, path, ignored)) return {one};
   std::vector<fs::path> all;
-  for (const Surveyed& row : checkpoint::survey(one.parent_path(), checkpoint::Depth::manifests)) {
-    if (row.state != State::unfinished && row.state != State::aside)
+  for (const CheckpointInfo& row :
+       checkpoint::survey(one.parent_path(), checkpoint::Depth::manifests)) {
+    if (row.state != State::unfinished && row.state != State::quarantined)
       all.push_back(one.parent_path() / row.name);
   }
   return all;
@@ -150,7 +152,7 @@ int verify(const std::vector<std::string>& paths, Context& context) {
     for (const Verified& one : results)
       list.push_back({{"path", one.path}, {"ok", one.why.empty()}, {"message", one.why}});
     print_json(
-        {{"schema", "trainctl.checkpoint_verify/1"}, {"exit_code", code}, {"checkpoints", list}});
+        {{"schema", "trainctl.checkpoint_verify/2"}, {"exit_code", code}, {"checkpoints", list}});
     return code;
   }
   for (const Verified& one : results) {

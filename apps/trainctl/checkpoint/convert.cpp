@@ -110,7 +110,7 @@ int export_one(const ConvertArguments& arguments, Context& context) {
   const std::string which =
       checkpoint::enum_names(done.weights).at(static_cast<std::size_t>(done.weights));
   if (context.json) {
-    print_json({{"schema", "trainctl.checkpoint_export/1"},
+    print_json({{"schema", "trainctl.checkpoint_export/2"},
                 {"checkpoint", path.string()},
                 {"file", arguments.out},
                 {"format", enum_names(format).at(static_cast<std::size_t>(format))},
@@ -146,7 +146,7 @@ int import_one(const ConvertArguments& arguments, Context& context) {
     for (const std::string& note : split(notes, '\n')) {
       if (!note.empty()) list.push_back(note);
     }
-    print_json({{"schema", "trainctl.checkpoint_import/1"},
+    print_json({{"schema", "trainctl.checkpoint_import/2"},
                 {"source", arguments.path},
                 {"file", arguments.out},
                 {"tensors", file.tensors().size()},

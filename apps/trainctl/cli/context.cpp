@@ -92,7 +92,7 @@ int report_error(const Context& context, const Error& error) {
   }
   const bool is_config = !context.json && context.diagnostics.error_count() > 0;
   if (context.json) {
-    print_json({{"schema", "trainctl.error/1"},
+    print_json({{"schema", "trainctl.error/2"},
                 {"exit_code", error.exit_code()},
                 {"message", with_folder_hint(message)},
                 {"errors", problems_json(context.diagnostics)}});

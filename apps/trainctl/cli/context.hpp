@@ -57,7 +57,7 @@ void print_warnings(const Context& context);
 Json problems_json(const config::Diagnostics& diagnostics);
 /// Prints "error: MESSAGE" to stderr.
 void print_error(const Context& context, const std::string& message);
-/// Prints the error (to stderr, or the JSON document trainctl.error/1 to stdout; errors with exit
+/// Prints the error (to stderr, or the JSON document trainctl.error/2 to stdout; errors with exit
 /// code 11 always go to stderr too) and returns its exit code.
 int report_error(const Context& context, const Error& error);
 

@@ -89,7 +89,7 @@ fs::path found_folder(const std::string& path) {
 bool is_one(const fs::path& folder) {
   const std::string name = folder.filename().string();
   return checkpoint::is_committed(folder) || checkpoint::parse_folder_name(name) ||
-         name.starts_with(checkpoint::kAsidePrefix);
+         name.starts_with(checkpoint::kQuarantinePrefix);
 }
 
 /// Returns the checkpoint folder of a run folder, or the folder itself.
@@ -111,8 +111,8 @@ fs::path checkpoints_folder(const std::string& path) {
 fs::path one_checkpoint(const std::string& path) {
   const fs::path folder = found_folder(path);
   if (is_one(folder)) return folder;
-  const std::vector<checkpoint::Found> all = checkpoint::Store(store_in(folder)).list();
-  const auto newest = std::ranges::find_if(all, &checkpoint::Found::committed);
+  const std::vector<checkpoint::StoredCheckpoint> all = checkpoint::Store(store_in(folder)).list();
+  const auto newest = std::ranges::find_if(all, &checkpoint::StoredCheckpoint::committed);
   ENSURE(checkpoint, newest != all.end(), "there is no checkpoint in {}", printable(path));
   return newest->path;
 }

@@ -18,7 +18,7 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
               const data::LoadingChoice& choice) {
   Json epochs = Json::array();
   for (const std::uint64_t epoch : digests.epochs) epochs.push_back(to_hex(epoch));
-  return {{"schema", "trainctl.data_hash/1"},
+  return {{"schema", "trainctl.data_hash/2"},
           {"digest", to_hex(digests.digest)},
           {"epochs", epochs},
           {"workers", options.num_workers},

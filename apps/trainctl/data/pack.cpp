@@ -138,7 +138,7 @@ data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArgu
 void tell(const data::PackReport& report, const PackArguments& arguments,
           const data::PackOptions& options, const Context& context) {
   if (context.json) {
-    print_json({{"schema", "trainctl.data_pack/1"},
+    print_json({{"schema", "trainctl.data_pack/2"},
                 {"file", arguments.out},
                 {"recipe", data::pack_recipe(options)},
                 {"samples", report.samples},

@@ -87,7 +87,7 @@ Json document(const ShowArguments& arguments, const Shown& shown) {
   Json labels = Json::array();
   for (const auto& label : shown.labels) labels.push_back(label ? Json(*label) : Json(nullptr));
   const data::ImageShape& shape = shown.exhibits.front().image.shape;
-  return {{"schema", "trainctl.data_show/1"},
+  return {{"schema", "trainctl.data_show/2"},
           {"file", arguments.out},
           {"split", arguments.split},
           {"epoch", arguments.epoch},

@@ -124,7 +124,7 @@ Json document(const StatsArguments& arguments, const data::SplitStats& stats,
   Json sizes = Json::array();
   for (const auto& [size, count] : most_frequent_first(stats))
     sizes.push_back({{"height", size.first}, {"width", size.second}, {"samples", count}});
-  return {{"schema", "trainctl.data_stats/1"},
+  return {{"schema", "trainctl.data_stats/2"},
           {"config", arguments.config.file},
           {"split", arguments.split},
           {"samples", stats.samples},

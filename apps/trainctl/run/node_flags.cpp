@@ -72,9 +72,9 @@ study::Exchange engine_exchange(const launch::TaskPlace& task) {
 
 constexpr int kMostNodes = 1024;
 
-study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& flags) {
+study::PlacementRequest wish_of(const study::RunRequest& request, const NodeFlags& flags) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
-  study::PlacementWish wish;
+  study::PlacementRequest wish;
   if (flags.nodes > 0 || trainer.num_nodes > 1) wish.nodes = trainer.num_nodes;
   if (flags.node >= 0) wish.node = flags.node;
   wish.endpoint = flags.endpoint;
@@ -86,11 +86,11 @@ study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& 
 }
 
 /// Determines the position from the flags, or else from the launcher. It may wait for node 0.
-study::NodePlan place_node(study::PlacementWish wish, Context& context) {
+study::NodePlan place_node(study::PlacementRequest wish, Context& context) {
   wish.token_digits = context.token_digits;
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
   study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
-  if (plan.task && !plan.is_head()) context.quiet = true;  // from now on, except for errors
+  if (plan.task && !plan.is_coordinator()) context.quiet = true;  // from now on, except for errors
   if (!plan.said.empty() && !context.quiet && !context.json)
     writer_for(stderr)(printable(plan.said) + "\n");
   return plan;
@@ -160,7 +160,7 @@ int take_part(const study::RunRequest& request, const Context& context) {
   const int node = request.nodes->node;
   const bool shares_stdout = request.nodes->task.has_value();  // with node 0, which has a result
   if (context.json && !shares_stdout) {
-    print_json({{"schema", "trainctl.node/1"},
+    print_json({{"schema", "trainctl.node/2"},
                 {"node", node},
                 {"verdict", run.verdict},
                 {"exit_code", run.exit_code},

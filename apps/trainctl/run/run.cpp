@@ -230,7 +230,7 @@ int run(const RunFlags& typed, Context& context) {
   };
   study::RunRequest request = placed(request_for(flags, {}, context), flags.nodes, reload, context);
   const launch::SignalGuard guard;  // also active between the parts of the run
-  if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
+  if (request.nodes && !request.nodes->is_coordinator()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = study::with_found_batch({request, remake, remake_as_trial}, progress_printer(context),
                                       steady_clock());

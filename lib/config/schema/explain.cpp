@@ -420,7 +420,7 @@ Json to_json(const Explanation& explanation) {
   for (const auto& [usual, stages] : explanation.defaults) {
     for (const std::string& stage : stages) defaults[stage] = usual;
   }
-  return {{"schema", "trainctl.explain/1"},
+  return {{"schema", "trainctl.explain/2"},
           {"key", explanation.key},
           {"type", explanation.type},
           {"default", explanation.default_value},

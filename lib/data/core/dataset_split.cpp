@@ -129,7 +129,7 @@ Json split_document(const spec::DataSplit& train) {
   Json samples = Json::object();
   for (std::size_t part = 0; part < set->parts.size(); ++part)
     samples[enum_names(spec::Part())[part]] = set->parts[part].size();
-  return {{"schema", "trainctl.split/1"},
+  return {{"schema", "trainctl.split/2"},
           {"data_fingerprint", set->whole->fingerprint()},
           {"seed", options.seed},
           {"shares", {{"val", options.val}, {"test", options.test}}},

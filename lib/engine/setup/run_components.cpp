@@ -139,9 +139,9 @@ stage::ModelContext model_context_of(const data::Pipeline& pipeline) {
 
 stage::ModelContext RunData::model_context() const {
   stage::ModelContext model = model_context_of(train);
-  if (learnt) {
-    model.outputs = learnt->outputs;
-    model.kind.targets = learnt->targets;
+  if (learned) {
+    model.outputs = learned->outputs;
+    model.kind.targets = learned->targets;
   }
   return model;
 }
@@ -175,7 +175,7 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
   expect_same_division(experiment, task);
   RunData out;
   out.shard = shard;
-  out.learnt = task.learnt;
+  out.learned = task.learned;
   const bool is_part = task.input.empty();
   in_context(is_part ? "dataset." + task.split : "predict", [&] {
     out.train = is_part ? data::build_pipeline(spec::evaluated_split(experiment, task.split))

@@ -21,7 +21,8 @@ struct RunData {
   std::optional<data::Pipeline> validation;  // nullopt: no validation
   data::Shard shard;
   std::map<std::string, std::string> fingerprints;
-  std::optional<spec::Learnt> learnt;  // what the model was trained on, if other data says so
+  std::optional<spec::LearnedTargets>
+      learned;  // what the model was trained on, if other data says so
 
   /// Returns the model context for one sample.
   [[nodiscard]] stage::ModelContext model_context() const;

@@ -170,7 +170,7 @@ events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
   const auto target = static_cast<std::size_t>(model.kind.targets);
   events::Evaluated event;
   event.split = task.input.empty() ? task.split : "input";
-  event.labeled = !task.learnt || task.learnt->labeled;
+  event.labeled = !task.learned || task.learned->labeled;
   event.checkpoint = task.weights.string();
   event.samples = loader.samples();
   event.outputs = model.outputs;

@@ -24,7 +24,7 @@ fs::path error_path(const fs::path& log_folder, int rank) {
 
 void write_error_file(const fs::path& log_folder, int rank, const Error& error) {
   Json document;
-  document["schema"] = "trainctl.rank_error/1";
+  document["schema"] = "trainctl.rank_error/2";
   document["rank"] = rank;
   document["kind"] = error.exit_code();
   document["message"] = error.what();

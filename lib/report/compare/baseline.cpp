@@ -11,7 +11,7 @@
 namespace trainctl::report {
 namespace {
 
-constexpr const char* kSchema = "trainctl.bench/1";
+constexpr const char* kSchema = "trainctl.bench/2";
 constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 constexpr std::array kMachineKeys{"cpu", "cores", "memory_gib", "gpus"};
 

@@ -38,7 +38,7 @@ struct Baseline {
   std::vector<BaselineRow> rows = {};
 };
 
-/// Parses "trainctl.bench/1". Throws Error(config) that names `path` and the problem: another
+/// Parses "trainctl.bench/2". Throws Error(config) that names `path` and the problem: another
 /// schema, a wrong type, no runs.
 Baseline read_baseline(const std::string& text, const std::string& path);
 

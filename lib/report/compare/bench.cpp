@@ -342,7 +342,7 @@ Json bench_document(std::span<const BenchRow> rows, const BenchSetup& setup) {
   Json list = Json::array();
   const std::vector<RowSummary> summaries = summarize(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(row_json(rows[i], summaries[i]));
-  return {{"schema", "trainctl.bench/1"},
+  return {{"schema", "trainctl.bench/2"},
           {"config", setup.config},
           {"repeats", most_repeats(rows)},
           {"baseline", rows.empty() ? "" : rows.front().technique},

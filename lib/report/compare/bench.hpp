@@ -106,7 +106,7 @@ struct BenchSetup {
   std::string config_hash;
   std::string config_resolved;  // of the first row, as YAML
 };
-/// Returns a document with schema "trainctl.bench/1".
+/// Returns a document with schema "trainctl.bench/2".
 Json bench_document(std::span<const BenchRow> rows, const BenchSetup& setup);
 
 /// The numbers of the runs of one setting by name, in the order of the repeats. A number that one

@@ -81,7 +81,7 @@ std::string to_text(const LossDifference& difference, const std::string& first);
 
 /// Returns the config differences, measures with their differences, curves and time budget as text.
 std::string compare_text(const Compared& compared, const Style& style);
-/// Returns a document with schema "trainctl.compare/1".
+/// Returns a document with schema "trainctl.compare/2".
 Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses);
 
 /// Returns a unique label for each word of the command line, which names one run or several

@@ -226,7 +226,7 @@ Json compare_document(const Compared& compared, const std::optional<LossComparis
   const auto key_json = [](const ConfigDifference& difference) {
     return JSON_FIELDS(difference, key, values);
   };
-  return {{"schema", "trainctl.compare/1"},
+  return {{"schema", "trainctl.compare/2"},
           {"kind", compared.kind},
           {"groups", json_list(compared.groups, group_json)},
           {"config", json_list(config_differences(compared), key_json)},

@@ -87,7 +87,7 @@ std::string data_bench_notes(const DataBench& bench) {
 Json data_bench_document(const DataBench& bench) {
   const auto rows =
       json_list(bench.rows, [&](const LoaderRow& row) { return row_json(bench, row); });
-  return {{"schema", "trainctl.data_bench/1"},
+  return {{"schema", "trainctl.data_bench/2"},
           {"config", bench.config},
           {"repeats", bench.rows.front().trials.size()},
           {"rows", rows}};

@@ -34,7 +34,7 @@ struct DataBench {
 Table data_bench_table(const DataBench& bench);
 /// Returns lines below the table that say what was measured and what the limit is.
 std::string data_bench_notes(const DataBench& bench);
-/// Returns a document with schema "trainctl.data_bench/1".
+/// Returns a document with schema "trainctl.data_bench/2".
 Json data_bench_document(const DataBench& bench);
 
 }  // namespace trainctl::report

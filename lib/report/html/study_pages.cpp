@@ -237,7 +237,7 @@ std::string comparison_page(const Compared& compared) {
 std::string bench_page(const Json& bench, const std::string& title) {
   const Json& rows = member(bench, "rows");
   ENSURE(config, schema_of(bench).starts_with("trainctl.bench/") && rows.is_array(),
-         "{} is no bench: 'rows' and the schema trainctl.bench/1 were expected", printable(title));
+         "{} is no bench: 'rows' and the schema trainctl.bench/2 were expected", printable(title));
   Page page;
   page.title = title;
   page.subtitle = "bench of " + text_at(bench, "config");

@@ -10,7 +10,7 @@ namespace trainctl::report {
 /// Returns the page that compares groups of runs.
 std::string comparison_page(const Compared& compared);
 
-/// Returns the page of a document "trainctl.bench/1": total times and speedups with their
+/// Returns the page of a document "trainctl.bench/2": total times and speedups with their
 /// intervals, losses, rows. Throws Error(config) for another document.
 std::string bench_page(const Json& bench, const std::string& title);
 
@@ -19,7 +19,7 @@ struct SweptRun {
   std::string id;
   RunFiles files;
 };
-/// Returns the runs of a document "trainctl.sweep/1" whose folders exist: at the recorded path, or
+/// Returns the runs of a document "trainctl.sweep/2" whose folders exist: at the recorded path, or
 /// else next to `folder`, the sweep's own folder.
 std::vector<SweptRun> swept_runs(const Json& sweep, const fs::path& folder);
 
@@ -29,10 +29,10 @@ struct Objective {
   std::string metric;
   bool lowest = true;
 };
-/// Returns the objective of a document "trainctl.sweep/1".
+/// Returns the objective of a document "trainctl.sweep/2".
 Objective objective_of(const Json& sweep);
 
-/// Returns the page of a document "trainctl.sweep/1": results, parallel coordinates, learning
+/// Returns the page of a document "trainctl.sweep/2": results, parallel coordinates, learning
 /// curves of the runs whose folders exist. Throws Error(config) for another document.
 std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& runs,
                        const std::string& title);

@@ -314,7 +314,7 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                        const std::string& title) {
   const Json& runs = member(sweep, "runs");
   ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
-         "{} is no sweep: 'runs' and the schema trainctl.sweep/1 were expected", printable(title));
+         "{} is no sweep: 'runs' and the schema trainctl.sweep/2 were expected", printable(title));
   const Objective objective = objective_of(sweep);
   Page page;
   page.title = title;

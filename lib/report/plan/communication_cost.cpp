@@ -225,7 +225,7 @@ Json link_json(const LinkMeasured& measured) {
                                                static_cast<double>(measured.bytes[i]), fit.link)},
                       {"bus_bytes_per_s", bus_bandwidth(measured, i)}});
   }
-  return {{"schema", "trainctl.link/1"},     {"backend", measured.backend},
+  return {{"schema", "trainctl.link/2"},     {"backend", measured.backend},
           {"device", measured.device},       {"device_name", or_null(measured.device_name)},
           {"ranks", measured.ranks},         {"formula", kRingFormula},
           {"latency_s", fit.link.latency_s}, {"bandwidth_bytes_per_s", fit.link.bytes_per_s},
@@ -236,7 +236,7 @@ Link read_link(const Json& document, const std::string& label) {
   const Json* link = &document;
   if (document.is_object() && document.contains("link")) link = &document["link"];
   const bool is_link =
-      link->is_object() && link->contains("schema") && (*link)["schema"] == "trainctl.link/1";
+      link->is_object() && link->contains("schema") && (*link)["schema"] == "trainctl.link/2";
   ENSURE(config, is_link,
          "{}: it holds no measured link; 'trainctl doctor --link --json' writes one",
          printable(label));

@@ -98,7 +98,7 @@ LinkFit fit_link(const events::LinkMeasured& measured);
 
 /// Returns the table of `doctor --link`, and the fitted link.
 std::string link_text(const events::LinkMeasured& measured, const Style& style);
-/// Returns the part of doctor's document with schema "trainctl.link/1".
+/// Returns the part of doctor's document with schema "trainctl.link/2".
 Json link_json(const events::LinkMeasured& measured);
 
 /// Parses the output of `doctor --link --json`; `label` is the file name. Throws Error(config).

@@ -218,7 +218,7 @@ Json scaling_json(const PlannedScaling& scaling) {
                 {"samples_per_s", row.samples_per_s},
                 {"efficiency", row.efficiency}};
   });
-  return {{"schema", "trainctl.scaling/1"},
+  return {{"schema", "trainctl.scaling/2"},
           {"formula", kRingFormula},
           {"exchange", name_of(scaling.step.exchange)},
           {"steps_an_exchange", scaling.step.every},
@@ -269,7 +269,7 @@ Json fake_ranks_json(const FakeRanks& fake) {
   const auto bucket_json = [](const RankBucket& bucket) {
     return JSON_FIELDS(bucket, parameters, bytes);
   };
-  return {{"schema", "trainctl.fake_ranks/1"},
+  return {{"schema", "trainctl.fake_ranks/2"},
           {"ranks", fake.ranks},
           {"batch_size", fake.batch_size},
           {"accumulate_grad_batches", fake.accumulate},

@@ -35,7 +35,7 @@ std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling);
 
 /// Returns a table and lines for a terminal.
 std::string scaling_text(const PlannedScaling& scaling, const Style& style);
-/// Returns `scaling` of the plan's document, schema "trainctl.scaling/1".
+/// Returns `scaling` of the plan's document, schema "trainctl.scaling/2".
 Json scaling_json(const PlannedScaling& scaling);
 
 /// How one split is divided among the ranks in an epoch.
@@ -79,7 +79,7 @@ std::int64_t rank_step_bytes(const FakeRanks& fake, bool sharded);
 
 /// Returns lines for a terminal.
 std::string fake_ranks_text(const FakeRanks& fake, const Style& style);
-/// Returns `fake_ranks` of the plan's document, schema "trainctl.fake_ranks/1".
+/// Returns `fake_ranks` of the plan's document, schema "trainctl.fake_ranks/2".
 Json fake_ranks_json(const FakeRanks& fake);
 
 }  // namespace trainctl::report

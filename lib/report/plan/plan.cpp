@@ -249,7 +249,7 @@ std::string plan_text(const Plan& plan, const Style& style) {
 
 Json plan_document(const Plan& plan) {
   return joined(
-      {{{"schema", "trainctl.plan/1"},
+      {{{"schema", "trainctl.plan/2"},
         {"config", plan.config},
         {"verdict", verdict_of(plan)},
         {"refusal", or_null(plan.refusal)}},

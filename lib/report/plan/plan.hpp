@@ -97,7 +97,7 @@ const char* verdict_of(const Plan& plan);
 std::string contention_warning(const Plan& plan);
 /// Returns the text for a terminal: what is planned, the memory table, what it means.
 std::string plan_text(const Plan& plan, const Style& style);
-/// Returns a document with schema "trainctl.plan/1".
+/// Returns a document with schema "trainctl.plan/2".
 Json plan_document(const Plan& plan);
 
 }  // namespace trainctl::report

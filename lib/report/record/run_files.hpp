@@ -78,7 +78,7 @@ enum class Histories { read, leave_out };
 /// folder.
 RunFiles read_run(const fs::path& folder, Histories histories = Histories::read);
 
-/// Reads a JSON document with a schema such as "trainctl.bench/1", at most 64 MiB and nested 64
+/// Reads a JSON document with a schema such as "trainctl.bench/2", at most 64 MiB and nested 64
 /// deep. Throws Error(config) that names the file.
 Json read_document(const fs::path& file);
 /// Returns the schema; empty if the document has none.

@@ -70,7 +70,7 @@ Json failure_document(const std::optional<FirstFailure>& failure) {
 Json result_document(const RunRecord& record, const Ending& ending) {
   const events::Timing steady = sum_timing(steady_epochs(record));
   Json document;
-  document["schema"] = "trainctl.result/1";
+  document["schema"] = "trainctl.result/2";
   document["verdict"] = ending.verdict;
   document["exit_code"] = ending.exit_code;
   document["message"] = ending.message;

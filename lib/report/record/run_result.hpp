@@ -101,7 +101,7 @@ struct Ending {
   BestMode best_mode = {};
 };
 
-/// Returns result.json, schema "trainctl.result/1". It is complete even for a run that never
+/// Returns result.json, schema "trainctl.result/2". It is complete even for a run that never
 /// trained: unknown values are null or empty, and no key is missing.
 Json result_document(const RunRecord& record, const Ending& ending);
 

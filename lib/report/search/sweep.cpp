@@ -270,7 +270,7 @@ Json sweep_document(const Sweep& sweep, int exit_code) {
   for (const char* name : enum_names(SweepStatus())) counts[name] = 0;
   for (const SweepRun& run : sweep.runs) counts[name_of(run.status)] = runs_with(sweep, run.status);
   const auto tied = std::ranges::count(rows, std::optional(true), &SweepRow::tied);
-  return {{"schema", "trainctl.sweep/1"},
+  return {{"schema", "trainctl.sweep/2"},
           {"config", sweep.config},
           {"folder", sweep.folder},
           {"kind", sweep.kind},

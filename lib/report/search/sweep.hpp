@@ -80,7 +80,7 @@ Table sweep_table(const Sweep& sweep, const std::vector<SweepRow>& rows);
 /// Returns plain text: what the columns mean, how many settings are tied, which runs failed and
 /// why.
 std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows);
-/// Returns a document with schema "trainctl.sweep/1".
+/// Returns a document with schema "trainctl.sweep/2".
 Json sweep_document(const Sweep& sweep, int exit_code);
 /// Returns a table with one row per run.
 Table sweep_results(const Sweep& sweep);

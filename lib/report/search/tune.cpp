@@ -186,7 +186,7 @@ std::string tune_text(const TuneReport& report, const TuneCommands& commands, co
 Json tune_document(const TuneReport& report, const TuneCommands& commands) {
   Json patch = Json::object();
   for (const TunePatchEntry& entry : report.patch) patch[entry.change.key] = entry.change.value;
-  return {{"schema", "trainctl.tune/1"},
+  return {{"schema", "trainctl.tune/2"},
           {"config", report.config},
           {"overrides", report.overrides},
           {"exit_code", report.exit_code},

@@ -125,7 +125,7 @@ struct TuneCommands {
 /// Returns the verdict, a table of the tried changes, the keys that were left out, the patch and
 /// the commands.
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style);
-/// Returns a document with schema "trainctl.tune/1".
+/// Returns a document with schema "trainctl.tune/2".
 Json tune_document(const TuneReport& report, const TuneCommands& commands);
 
 /// Returns the changes as an experiment file that others can extend, with comments about gain and

@@ -147,7 +147,7 @@ Json evaluation_document(const RunRecord& record, const Ending& ending) {
   const auto of_evaluation = [&](const auto& member) {
     return or_null(record.evaluated, [&](const events::Evaluated& done) { return member(done); });
   };
-  Json document = joined({{{"schema", "trainctl.evaluation/1"}},
+  Json document = joined({{{"schema", "trainctl.evaluation/2"}},
                           JSON_FIELDS(ending, verdict, exit_code, message, started_at)});
   document["wall_s"] = ending.wall_s;
   document["split"] = of_evaluation([](const auto& done) { return done.split; });
@@ -171,7 +171,7 @@ std::string replay_text(const Replay& replay, const Style& style) {
 Json replay_document(const Replay& replay) {
   const events::Replayed& step = replay.step;
   return joined(
-      {{{"schema", "trainctl.replay/1"},
+      {{{"schema", "trainctl.replay/2"},
         {"dump", printable(replay.dump)},
         {"epoch", step.epoch + 1},
         {"step", step.global_step}},

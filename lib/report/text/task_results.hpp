@@ -14,7 +14,7 @@ namespace trainctl::report {
 /// that are tables if they fit the width.
 std::string evaluation_text(const RunRecord& record, const Style& style);
 
-/// Returns a document with schema "trainctl.evaluation/1". Unknown values are null, and no key is
+/// Returns a document with schema "trainctl.evaluation/2". Unknown values are null, and no key is
 /// missing.
 Json evaluation_document(const RunRecord& record, const Ending& ending);
 
@@ -31,7 +31,7 @@ struct Replay {
 /// the tensors with values that are not finite.
 std::string replay_text(const Replay& replay, const Style& style);
 
-/// Returns a document with schema "trainctl.replay/1".
+/// Returns a document with schema "trainctl.replay/2".
 Json replay_document(const Replay& replay);
 
 }  // namespace trainctl::report

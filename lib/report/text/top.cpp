@@ -171,7 +171,7 @@ std::string top_text(const TopView& view, const Style& style, int height) {
 }
 
 Json top_json(const TopView& view) {
-  return joined({{{"schema", "trainctl.top/1"},
+  return joined({{{"schema", "trainctl.top/2"},
                   {"run_dir", view.run_dir},
                   {"name", view.name},
                   {"state", name_of(view.state)},

@@ -73,7 +73,7 @@ const char* name_of(TopState state);
 /// Returns lines for a terminal of `style.width` columns, at most `height` lines (0: no limit).
 std::string top_text(const TopView& view, const Style& style, int height = 0);
 
-/// Returns a document with schema "trainctl.top/1".
+/// Returns a document with schema "trainctl.top/2".
 Json top_json(const TopView& view);
 
 }  // namespace trainctl::report

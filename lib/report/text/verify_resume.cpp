@@ -99,7 +99,7 @@ std::string verify_resume_text(const ResumeCheck& check, const Style& style) {
 }
 
 Json verify_resume_json(const ResumeCheck& check) {
-  return {{"schema", "trainctl.verify_resume/1"},
+  return {{"schema", "trainctl.verify_resume/2"},
           {"exit_code", exit_code_of(check)},
           {"seed", check.seed},
           {"kills", check.kills.size()},

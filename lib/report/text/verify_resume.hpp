@@ -59,7 +59,7 @@ int exit_code_of(const ResumeCheck& check);
 
 /// Returns a table with one row per kill, the first differences below it, and "10 of 10 identical".
 std::string verify_resume_text(const ResumeCheck& check, const Style& style);
-/// Returns a document with schema "trainctl.verify_resume/1".
+/// Returns a document with schema "trainctl.verify_resume/2".
 Json verify_resume_json(const ResumeCheck& check);
 
 }  // namespace trainctl::report

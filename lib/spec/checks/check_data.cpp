@@ -18,8 +18,9 @@ namespace {
 
 void check_batch(Checker& checker, std::int64_t samples, int ranks) {
   const std::int64_t batch = checker.experiment().loader.batch_size;
-  const bool readable = checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
-                                       "trainer.num_nodes", "trainer.accelerator"});
+  const bool readable =
+      checker.is_valid({"loader.batch_size", "loader.drop_last", "trainer.devices",
+                        "trainer.num_nodes", "trainer.accelerator"});
   if (!readable || batch * ranks <= samples) return;
   const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
   const std::string larger =
@@ -61,14 +62,14 @@ void check_classes(Checker& checker, std::int64_t classes) {
   const Experiment& experiment = checker.experiment();
   const auto* loss = experiment.loss.get_if<loss::CrossEntropy>();
   const std::size_t weights = loss == nullptr ? 0 : loss->weight.size();
-  if (weights != 0 && static_cast<std::int64_t>(weights) != classes && checker.sound("loss")) {
+  if (weights != 0 && static_cast<std::int64_t>(weights) != classes && checker.is_valid("loss")) {
     checker.error("loss.weight",
                   fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
                   "give one weight per class");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (checker.sound(path)) check_metric(checker, experiment.metrics[i], path, classes);
+    if (checker.is_valid(path)) check_metric(checker, experiment.metrics[i], path, classes);
   }
 }
 
@@ -107,7 +108,7 @@ std::string taken_by(const config::Stage& model) {
 
 void check_inputs(Checker& checker, Inputs inputs) {
   const config::Stage& model = checker.experiment().model;
-  if (!model || takes(model, inputs) || !checker.sound("model.type")) return;
+  if (!model || takes(model, inputs) || !checker.is_valid("model.type")) return;
   const char* hint = "choose model mlp or linear";
   if (inputs == Inputs::tokens)
     hint = "choose model gpt, or a sequential that begins with an embedding";
@@ -130,7 +131,7 @@ std::string taken_of(const config::Stage& stage) {
 bool counts(Checker& checker, const config::Stage& stage, Targets targets) {
   if (takes(stage, targets)) return true;
   if (targets != Targets::numbers || !takes(stage, Answers{})) return false;
-  return !checker.sound("loss") || takes(checker.experiment().loss, Answers{});
+  return !checker.is_valid("loss") || takes(checker.experiment().loss, Answers{});
 }
 
 double threshold_of(const config::Stage& stage) {
@@ -177,7 +178,7 @@ void check_metric_targets(Checker& checker, const config::Stage& stage, const st
 /// Reports a loss or metric that does not fit the labels, with those that do.
 void check_targets(Checker& checker, Targets targets) {
   const Experiment& experiment = checker.experiment();
-  if (!takes(experiment.loss, targets) && checker.sound("loss")) {
+  if (!takes(experiment.loss, targets) && checker.is_valid("loss")) {
     checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
                   fmt::format("the loss '{}' takes {}, but the labels of dataset.train are {}",
                               experiment.loss.type, taken_of(experiment.loss), enum_name(targets)),
@@ -187,7 +188,7 @@ void check_targets(Checker& checker, Targets targets) {
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (experiment.metrics[i] && checker.sound(path))
+    if (experiment.metrics[i] && checker.is_valid(path))
       check_metric_targets(checker, experiment.metrics[i], path, targets);
   }
 }
@@ -199,7 +200,7 @@ void check_kind(Checker& checker, const SampleKind& kind) {
 
 void check_image_size(Checker& checker, const ImageSize& image) {
   const config::Stage& model = checker.experiment().model;
-  if (model.options_type != typeid(model::Lenet) || !checker.sound("model.type")) return;
+  if (model.options_type != typeid(model::Lenet) || !checker.is_valid("model.type")) return;
   if (model::Lenet::takes(image.height, image.width)) return;
   checker.error(
       "model",
@@ -209,9 +210,9 @@ void check_image_size(Checker& checker, const ImageSize& image) {
 
 void check_length(Checker& checker, std::optional<std::int64_t> samples, int ranks) {
   const bool knows_epoch =
-      checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
-                     "trainer.num_nodes", "trainer.accelerator", "trainer.limit_train_batches",
-                     "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
+      checker.is_valid({"loader.batch_size", "loader.drop_last", "trainer.devices",
+                        "trainer.num_nodes", "trainer.accelerator", "trainer.limit_train_batches",
+                        "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
   const RunLength length =
       schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks);
   check_scheduler(checker, length);
@@ -244,10 +245,10 @@ namespace {
 std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput& input) {
   const config::Stage& model = checker.experiment().model;
   if (model.options_type != typeid(model::Sequential))
-    return checker.sound("model") ? refusals(model, input) : std::vector<Refusal>{};
+    return checker.is_valid("model") ? refusals(model, input) : std::vector<Refusal>{};
   model::Sequential options = model.as<model::Sequential>();
   for (std::size_t i = 0; i < options.layers.size(); ++i) {
-    if (!checker.sound("model.layers." + std::to_string(i))) options.layers[i] = {};
+    if (!checker.is_valid("model.layers." + std::to_string(i))) options.layers[i] = {};
   }
   return options.layers.empty() ? std::vector<Refusal>{} : options.refusals(input);
 }
@@ -255,7 +256,7 @@ std::vector<Refusal> readable_refusals(const Checker& checker, const ModelInput&
 void check_file(Checker& checker) {
   const config::Stage& model = checker.experiment().model;
   const auto* script = model.get_if<model::Torchscript>();
-  if (script == nullptr || !checker.sound("model")) return;
+  if (script == nullptr || !checker.is_valid("model")) return;
   try {
     (void)script->read();
   } catch (const Error& error) {

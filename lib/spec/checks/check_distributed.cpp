@@ -10,7 +10,7 @@ namespace {
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Backend backend = experiment.distributed.backend;
-  if (!checker.sound(
+  if (!checker.is_valid(
           {"distributed.backend", "trainer.devices", "trainer.num_nodes", "trainer.accelerator"}))
     return;
   const Placement placement = placement_of(experiment.trainer, read_machine());
@@ -30,7 +30,7 @@ void check_backend(Checker& checker) {
 /// not fit the type.
 void check_type(Checker& checker) {
   const Distributed& options = checker.experiment().distributed;
-  if (!checker.sound({"distributed.type", "distributed.sync_every"})) return;
+  if (!checker.is_valid({"distributed.type", "distributed.sync_every"})) return;
   if (options.type == Strategy::data_parallel) {
     checker.error("distributed.type",
                   "'data_parallel' is not supported: each device has a separate process",
@@ -52,7 +52,7 @@ void check_type(Checker& checker) {
 /// local_sgd exchanges weights, not gradients.
 void check_local_sgd(Checker& checker) {
   const Distributed& options = checker.experiment().distributed;
-  if (options.type != Strategy::local_sgd || !checker.sound({"distributed", "trainer"})) return;
+  if (options.type != Strategy::local_sgd || !checker.is_valid({"distributed", "trainer"})) return;
   if (options.compression != Compression::none) {
     checker.error("distributed.compression",
                   fmt::format("'{}' compresses gradients, but local_sgd exchanges weights",
@@ -80,7 +80,7 @@ void check_local_sgd(Checker& checker) {
 void check_compression(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Distributed& options = experiment.distributed;
-  if (!checker.sound({"distributed", "trainer.precision"})) return;
+  if (!checker.is_valid({"distributed", "trainer.precision"})) return;
   const bool is_powersgd = options.compression == Compression::powersgd;
   if (is_powersgd && experiment.trainer.precision == Precision::fp16_mixed) {
     checker.error("distributed.compression",
@@ -100,7 +100,7 @@ void check_compression(Checker& checker) {
 /// recomputation.
 void check_unused(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (!checker.sound({"distributed.find_unused_parameters", "trainer.activation_checkpointing"}))
+  if (!checker.is_valid({"distributed.find_unused_parameters", "trainer.activation_checkpointing"}))
     return;
   const bool recomputes =
       experiment.trainer.activation_checkpointing != ActivationCheckpointing::off;
@@ -113,7 +113,7 @@ void check_unused(Checker& checker) {
 
 void check_norms(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (!checker.sound({"trainer.sync_batchnorm", "model"})) return;
+  if (!checker.is_valid({"trainer.sync_batchnorm", "model"})) return;
   if (!experiment.trainer.sync_batchnorm || experiment.model.type != "torchscript") return;
   checker.error("trainer.sync_batchnorm", "a TorchScript model normalizes on each rank separately",
                 "remove it, or choose a built-in model");

@@ -72,7 +72,7 @@ void check_loggers(const Loaded& loaded, config::Diagnostics& diagnostics) {
   for (std::size_t i = 0; i < loggers.size(); ++i) {
     const config::Stage& stage = loggers[i];
     const std::string path = fmt::format("loggers.{}", i);
-    if (!stage || !checker.sound(path)) continue;
+    if (!stage || !checker.is_valid(path)) continue;
     if (stage.type == "exec") {
       check_exec(checker, stage, path);
       continue;  // exec may be listed several times
@@ -141,7 +141,8 @@ void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics) {
   const Experiment& experiment = loaded.experiment;
   if (!experiment.trainer.cuda_graphs.value_or(false)) return;
   Checker checker(experiment, loaded.tree, diagnostics);
-  if (!checker.sound({"trainer", "model", "profiler", "plugins", "scheduler", "loss", "metrics"}))
+  if (!checker.is_valid(
+          {"trainer", "model", "profiler", "plugins", "scheduler", "loss", "metrics"}))
     return;
   const auto obstacle =
       capture_obstacle(experiment, placement_of(experiment.trainer, read_machine()));

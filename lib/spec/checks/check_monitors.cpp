@@ -50,10 +50,10 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   const std::string path = stage + ".monitor";
   const Experiment& experiment = checker.experiment();
   const bool knows_splits = experiment.dataset.train.dataset || experiment.dataset.val;
-  if (!checker.sound(path) || !knows_splits) return;
+  if (!checker.is_valid(path) || !knows_splits) return;
   const std::vector<std::string> values = monitored_values(experiment);
   if (std::ranges::find(values, monitor) == values.end()) {
-    if (!checker.sound("metrics") && may_be_listed(checker, monitor)) return;
+    if (!checker.is_valid("metrics") && may_be_listed(checker, monitor)) return;
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
     checker.error(
         path,
@@ -63,7 +63,7 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
     return;
   }
   const Mode fitting = mode_for(monitor);
-  if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
+  if (mode.is_auto() || *mode.value == fitting || !checker.is_valid(stage + ".mode")) return;
   if (checker.find(stage + ".mode") == nullptr) {  // the stage has no mode option
     checker.error(path,
                   fmt::format("'{}' must be a loss: for this value, higher is better", monitor),
@@ -87,7 +87,7 @@ void check_monitors(Checker& checker) {
   if (const auto* plateau = experiment.scheduler.get_if<scheduler::ReduceLrOnPlateau>())
     check_monitor(checker, "scheduler", plateau->monitor, plateau->mode);
   const Checkpoint& checkpoint = experiment.checkpoint;
-  if (checkpoint.monitor || checker.sound("early_stopping")) {
+  if (checkpoint.monitor || checker.is_valid("early_stopping")) {
     check_monitor(checker, "checkpoint", checkpoint_monitor(experiment), checkpoint.mode);
   }
 }

@@ -59,7 +59,7 @@ OpenLength open_length(const config::Stage& stage, const char* key,
 void check_end(Checker& checker, const config::Stage& stage) {
   const Trainer& trainer = checker.experiment().trainer;
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
-  if (ends || !checker.sound("trainer")) return;
+  if (ends || !checker.is_valid("trainer")) return;
   if (stage.options_type == typeid(scheduler::Wsd)) {
     checker.error("scheduler",
                   "the length of the run, which wsd needs, is unknown with max_time alone",
@@ -79,14 +79,14 @@ void check_end(Checker& checker, const config::Stage& stage) {
 
 std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& length,
                                       Interval interval) {
-  if (!checker.sound({"trainer.max_epochs", "trainer.max_steps"})) return std::nullopt;
+  if (!checker.is_valid({"trainer.max_epochs", "trainer.max_steps"})) return std::nullopt;
   return interval == Interval::epoch ? length.known_epochs() : length.steps;
 }
 
 void check_momentum(Checker& checker, const config::Stage& stage, const std::string& path) {
   const auto* cycle = stage.get_if<scheduler::OneCycleLr>();
   const bool cycles = cycle != nullptr && cycle->cycle_momentum;
-  if (!cycles || !checker.sound(path) || !checker.sound("optimizer")) return;
+  if (!cycles || !checker.is_valid(path) || !checker.is_valid("optimizer")) return;
   const config::Stage& optimizer = checker.experiment().optimizer;
   if (cycle->base_momentum > cycle->max_momentum) {
     checker.error(path + ".base_momentum",
@@ -143,7 +143,7 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
     return;
   }
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
-  if (warmup.unit == Unit::run && !ends && checker.sound("trainer")) {
+  if (warmup.unit == Unit::run && !ends && checker.is_valid("trainer")) {
     checker.error("scheduler.warmup",
                   "a fraction of the run has no known length with max_time alone",
                   "write a number of steps or epochs, or set 'trainer.max_epochs'");
@@ -161,7 +161,7 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
 
 void check_scheduler(Checker& checker, const RunLength& length) {
   const config::Stage& stage = checker.experiment().scheduler;
-  if (!checker.sound("scheduler")) return;
+  if (!checker.is_valid("scheduler")) return;
   if (const auto* sequence = stage.get_if<scheduler::SequentialLr>())
     check_sequence(checker, *sequence, length);
   const scheduler::Warmup* options = scheduler::warmup_of(stage);

@@ -20,7 +20,7 @@ namespace {
 void check_optimizer(Checker& checker) {
   const auto* sgd = checker.experiment().optimizer.get_if<optimizer::Sgd>();
   if (sgd == nullptr || !sgd->nesterov) return;
-  if (!checker.sound({"optimizer.momentum", "optimizer.dampening"})) return;
+  if (!checker.is_valid({"optimizer.momentum", "optimizer.dampening"})) return;
   if (sgd->momentum == 0) {
     checker.error("optimizer.nesterov", "nesterov needs momentum above 0", "add 'momentum: 0.9'");
   } else if (sgd->dampening != 0) {
@@ -32,7 +32,7 @@ void check_optimizer(Checker& checker) {
 
 void check_loss(Checker& checker) {
   const auto* options = checker.experiment().loss.get_if<loss::CrossEntropy>();
-  if (options == nullptr || !checker.sound("loss.weight")) return;
+  if (options == nullptr || !checker.is_valid("loss.weight")) return;
   const std::vector<double>& weight = options->weight;
   if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
   checker.error("loss.weight", "loss weights must not all be 0",
@@ -49,7 +49,7 @@ bool may_end_in_log_softmax(const Experiment& experiment) {
 
 void check_nll(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (experiment.loss.options_type != typeid(loss::Nll) || !checker.sound({"loss", "model"}))
+  if (experiment.loss.options_type != typeid(loss::Nll) || !checker.is_valid({"loss", "model"}))
     return;
   if (may_end_in_log_softmax(experiment)) return;
   checker.warning("loss",
@@ -63,7 +63,7 @@ void check_mixing(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const bool mixes = !experiment.dataset.train.batch_transforms.empty();
   if (!mixes || takes(experiment.loss, MixedLabels{})) return;
-  if (!checker.sound({"loss", "dataset.train.batch_transforms"})) return;
+  if (!checker.is_valid({"loss", "dataset.train.batch_transforms"})) return;
   checker.error("loss",
                 fmt::format("the loss '{}' does not take the mixed labels of "
                             "dataset.train.batch_transforms",
@@ -76,7 +76,7 @@ void check_normalize(Checker& checker, const std::string& path, const DataSplit&
     const std::string place = fmt::format("{}.transforms.{}", path, i);
     const auto* options = split.transforms[i].get_if<transform::Normalize>();
     if (options == nullptr || options->mean.size() == options->std.size()) continue;
-    if (!checker.sound(place)) continue;
+    if (!checker.is_valid(place)) continue;
     checker.error(place + ".std",
                   fmt::format("normalize has {} value(s) of mean, but {} of std",
                               options->mean.size(), options->std.size()),
@@ -122,7 +122,8 @@ void check_splits(Checker& checker) {
   check_normalize(checker, "dataset.train", data.train);
   if (data.val) check_normalize(checker, "dataset.val", *data.val);
   if (data.test) check_normalize(checker, "dataset.test", *data.test);
-  if (!data.val || !checker.sound("dataset") || !data.train.dataset || !data.val->dataset) return;
+  if (!data.val || !checker.is_valid("dataset") || !data.train.dataset || !data.val->dataset)
+    return;
   if (!same(normalization_of(data.train), normalization_of(*data.val))) {
     checker.warning("dataset.val",
                     "validation samples are not normalized as the training samples are",
@@ -141,7 +142,7 @@ void check_metrics(Checker& checker) {
   const std::vector<config::Stage>& metrics = checker.experiment().metrics;
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (metrics[i] && checker.sound(path) && seen[metric_name(metrics[i])]++ > 0) {
+    if (metrics[i] && checker.is_valid(path) && seen[metric_name(metrics[i])]++ > 0) {
       checker.error(path, fmt::format("the metric '{}' is listed twice", metric_name(metrics[i])),
                     "remove one of them");
     }
@@ -150,8 +151,9 @@ void check_metrics(Checker& checker) {
 
 void check_cache(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (experiment.dataset.cache.mode != CacheMode::device || !checker.sound("dataset.cache")) return;
-  if (checker.sound("trainer") && experiment.trainer.accelerator == Accelerator::cpu) {
+  if (experiment.dataset.cache.mode != CacheMode::device || !checker.is_valid("dataset.cache"))
+    return;
+  if (checker.is_valid("trainer") && experiment.trainer.accelerator == Accelerator::cpu) {
     checker.error("dataset.cache.mode",
                   "'device' caches images in GPU memory, but trainer.accelerator is cpu",
                   "write 'mode: decoded' to cache them in host memory");
@@ -180,14 +182,14 @@ void check_endpoint(Checker& checker, const std::string& endpoint) {
 
 void check_remote(Checker& checker) {
   const Dataset& data = checker.experiment().dataset;
-  if (checker.sound("dataset.cache") && data.cache.local && is_remote(*data.cache.local)) {
+  if (checker.is_valid("dataset.cache") && data.cache.local && is_remote(*data.cache.local)) {
     checker.error("dataset.cache.local",
                   "the folder for local copies must be local, got a remote one",
                   "write a folder of a local disk");
   }
   const Remote& remote = data.remote;
   if (remote.endpoint) check_endpoint(checker, *remote.endpoint);
-  if (!checker.sound("dataset.remote")) return;
+  if (!checker.is_valid("dataset.remote")) return;
   if (remote.access_key.has_value() == remote.secret_key.has_value()) return;
   checker.error(remote.access_key ? "dataset.remote.access_key" : "dataset.remote.secret_key",
                 "'access_key' and 'secret_key' belong together", "set both, or neither");

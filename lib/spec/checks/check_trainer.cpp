@@ -14,7 +14,7 @@ namespace {
 
 void check_devices(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
-  if (!checker.sound("trainer.devices") || !checker.sound("trainer.accelerator")) return;
+  if (!checker.is_valid("trainer.devices") || !checker.is_valid("trainer.accelerator")) return;
   const int gpus =
       trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
   if (trainer.accelerator == Accelerator::gpu && gpus == 0) {
@@ -36,20 +36,21 @@ void check_devices(Checker& checker) {
 
 void check_limits(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
-  if (trainer.max_time && checker.sound("trainer.max_time") && !parse_duration(*trainer.max_time)) {
+  if (trainer.max_time && checker.is_valid("trainer.max_time") &&
+      !parse_duration(*trainer.max_time)) {
     checker.error(
         "trainer.max_time",
         fmt::format("'max_time' must be a duration, got '{}'", printable(*trainer.max_time)),
         "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
-  if (checker.sound({"trainer.overfit_batches", "trainer.limit_train_batches"}) &&
+  if (checker.is_valid({"trainer.overfit_batches", "trainer.limit_train_batches"}) &&
       trainer.overfit_batches > 0 && trainer.limit_train_batches != Limit{}) {
     checker.error("trainer.overfit_batches",
                   "'overfit_batches' and 'limit_train_batches' both set the length of an epoch",
                   "remove one of them");
   }
   const auto epochs = trainer.epoch_limit();
-  if (epochs && trainer.check_val_every_n_epoch > *epochs && checker.sound("trainer")) {
+  if (epochs && trainer.check_val_every_n_epoch > *epochs && checker.is_valid("trainer")) {
     checker.warning(
         "trainer.check_val_every_n_epoch",
         fmt::format("the run of {} epoch(s) ends before its first validation", *epochs));
@@ -60,7 +61,7 @@ void check_limits(Checker& checker) {
 /// hang.
 void check_hang_timeout(Checker& checker) {
   const auto& limit = checker.experiment().trainer.hang_timeout.value;
-  if (!limit || !checker.sound("trainer.hang_timeout")) return;
+  if (!limit || !checker.is_valid("trainer.hang_timeout")) return;
   const auto seconds = parse_duration(*limit);
   if (seconds && *seconds >= 1) return;
   checker.error(
@@ -72,12 +73,12 @@ void check_hang_timeout(Checker& checker) {
 void check_checkpoints(Checker& checker) {
   const Checkpoint& checkpoint = checker.experiment().checkpoint;
   const auto& every = checkpoint.every_t;
-  if (every && checker.sound("checkpoint.every_t") && !parse_duration(*every)) {
+  if (every && checker.is_valid("checkpoint.every_t") && !parse_duration(*every)) {
     checker.error("checkpoint.every_t",
                   fmt::format("'every_t' must be a duration, got '{}'", printable(*every)),
                   "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
-  const bool sound = checker.sound({"checkpoint.save_weights_only", "trainer.max_restarts"});
+  const bool sound = checker.is_valid({"checkpoint.save_weights_only", "trainer.max_restarts"});
   const int restarts = checker.experiment().trainer.max_restarts;
   if (sound && checkpoint.save_weights_only && restarts > 0) {
     checker.warning("checkpoint.save_weights_only",
@@ -91,7 +92,7 @@ void check_checkpoints(Checker& checker) {
 /// The trials that find a batch size run on one node and do not inform the others.
 void check_nodes(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (!checker.sound({"trainer.num_nodes", "loader.batch_size"})) return;
+  if (!checker.is_valid({"trainer.num_nodes", "loader.batch_size"})) return;
   if (experiment.trainer.num_nodes == 1 || !experiment.loader.batch_size.automatic) return;
   checker.error("loader.batch_size",
                 fmt::format("'auto' is determined on one node, but the run has {}",
@@ -104,7 +105,7 @@ void check_nodes(Checker& checker) {
 void check_precision(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.precision == Precision::full || trainer.allow_slow_precision) return;
-  if (!checker.sound({"trainer.precision", "trainer.accelerator", "trainer.devices"})) return;
+  if (!checker.is_valid({"trainer.precision", "trainer.accelerator", "trainer.devices"})) return;
   const Machine machine = read_machine();
   if (placement_of(trainer, machine).on_gpus) return;
   const bool bf16 = trainer.precision == Precision::bf16_mixed;
@@ -121,7 +122,7 @@ void check_precision(Checker& checker) {
 
 void check_averaging(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
-  if (!checker.sound("trainer")) return;
+  if (!checker.is_valid("trainer")) return;
   if (trainer.ema && trainer.swa)
     checker.error("trainer.swa", "'ema' and 'swa' both replace the weights", "remove one of them");
   const auto check_start = [&](const char* key, std::int64_t start) {
@@ -146,7 +147,7 @@ std::int64_t updates_of(std::int64_t steps, std::int64_t first_step, std::int64_
 void check_averages(Checker& checker, const RunLength& length) {
   constexpr double kMostShare = 0.05;  // of the initial weights, which have learned nothing
   const Trainer& trainer = checker.experiment().trainer;
-  if (!checker.sound("trainer") || !length.steps || length.steps_per_epoch == 0) return;
+  if (!checker.is_valid("trainer") || !length.steps || length.steps_per_epoch == 0) return;
   if (trainer.swa) {
     const std::int64_t every = trainer.swa->every_n_steps.value_or(length.steps_per_epoch);
     if (updates_of(*length.steps, trainer.swa->start_epoch * length.steps_per_epoch, every) == 0)

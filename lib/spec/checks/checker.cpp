@@ -21,17 +21,17 @@ bool touches(const config::Node& node, const config::Diagnostics& problems) {
 
 }  // namespace
 
-bool Checker::sound(const std::string& path) const {
+bool Checker::is_valid(const std::string& path) const {
   if (tree_.broken) return false;
   const config::Node* node = config::find_path(tree_, path);
   return node == nullptr || !touches(*node, diagnostics_);
 }
 
-bool Checker::sound(std::initializer_list<const char*> paths) const {
-  return std::ranges::all_of(paths, [&](const char* path) { return sound(std::string(path)); });
+bool Checker::is_valid(std::initializer_list<const char*> paths) const {
+  return std::ranges::all_of(paths, [&](const char* path) { return is_valid(std::string(path)); });
 }
 
-bool Checker::sound_beside(const std::string& path, std::string_view key) const {
+bool Checker::is_valid_except(const std::string& path, std::string_view key) const {
   const config::Node* node = config::find_path(tree_, path);
   if (tree_.broken || node == nullptr) return !tree_.broken;
   config::Node rest = *node;

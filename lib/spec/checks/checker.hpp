@@ -23,10 +23,10 @@ class Checker {
 
   /// Returns false if something at or below `path` could not be read, so that checks which depend
   /// on it would raise false alarms.
-  [[nodiscard]] bool sound(const std::string& path) const;
-  [[nodiscard]] bool sound(std::initializer_list<const char*> paths) const;
+  [[nodiscard]] bool is_valid(const std::string& path) const;
+  [[nodiscard]] bool is_valid(std::initializer_list<const char*> paths) const;
   /// Returns whether everything but the entry `key` of the map at `path` could be read.
-  [[nodiscard]] bool sound_beside(const std::string& path, std::string_view key) const;
+  [[nodiscard]] bool is_valid_except(const std::string& path, std::string_view key) const;
 
   /// Returns the value at `path` as written in the file; null if it was not written.
   [[nodiscard]] const config::Node* find(const std::string& path) const {

@@ -93,7 +93,7 @@ void apply_split(Experiment& experiment, const config::Node& tree,
                  config::Diagnostics& diagnostics) {
   Checker checker(experiment, tree, diagnostics);
   Dataset& data = experiment.dataset;
-  const bool reads_split = checker.sound("dataset.split");
+  const bool reads_split = checker.is_valid("dataset.split");
   if (data.split && reads_split && data.train.dataset && check_shares(checker, *data.split)) {
     const config::Node* written = checker.find("dataset.split");
     PartOfSet part{.options = *data.split};
@@ -112,7 +112,7 @@ void apply_split(Experiment& experiment, const config::Node& tree,
     const config::Node* written = checker.find(path);
     const bool takes = part != Part::train && data.split && data.split->share(part) > 0;
     if (!stage && !takes && reads_split && written != nullptr &&
-        written->type == config::Node::Type::map && checker.sound(path))
+        written->type == config::Node::Type::map && checker.is_valid(path))
       report_missing_type(checker, path);
   };
   check("dataset.train", data.train.dataset, Part::train);

@@ -13,13 +13,13 @@
 namespace trainctl::spec {
 namespace {
 
-constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema",     "kind",   "split",       "weights",
-                           "input",      "learnt", "model_input", "trained_on",
-                           "division",   "resume", "replay",      "accepts_data_change",
+constexpr const char* kSchema = "trainctl.task/2";
+constexpr std::array kKeys{"schema",     "kind",    "split",       "weights",
+                           "input",      "learned", "model_input", "trained_on",
+                           "division",   "resume",  "replay",      "accepts_data_change",
                            "until_epoch"};
 constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs"};
-constexpr std::array kLearntKeys{"targets", "outputs", "labeled"};
+constexpr std::array kLearnedKeys{"targets", "outputs", "labeled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
 std::string text_of(const Json& json, const char* key) {
@@ -42,10 +42,10 @@ void check_keys(const Json& json, std::span<const char* const> known) {
   }
 }
 
-Json json_of(const Learnt& learnt) {
-  return {{"targets", enum_name(learnt.targets)},
-          {"outputs", learnt.outputs},
-          {"labeled", learnt.labeled}};
+Json json_of(const LearnedTargets& learned) {
+  return {{"targets", enum_name(learned.targets)},
+          {"outputs", learned.outputs},
+          {"labeled", learned.labeled}};
 }
 
 /// Returns the enumerator with the name under `key`.
@@ -70,8 +70,8 @@ std::int64_t outputs_in(const Json& json) {
   return size_of(json.contains("outputs") ? json["outputs"] : Json(), "outputs");
 }
 
-Learnt parse_learnt(const Json& json) {
-  check_keys(json, kLearntKeys);
+LearnedTargets parse_learned(const Json& json) {
+  check_keys(json, kLearnedKeys);
   return {named<Targets>(json, "targets"), outputs_in(json), flag_of(json, "labeled")};
 }
 
@@ -115,7 +115,7 @@ std::string dump_task(const Task& task) {
             {"weights", task.weights.string()}};
   if (!task.input.empty()) json["input"] = task.input.string();
   if (!task.replay.empty()) json["replay"] = task.replay.string();
-  if (task.learnt) json["learnt"] = json_of(*task.learnt);
+  if (task.learned) json["learned"] = json_of(*task.learned);
   if (task.model_input) json["model_input"] = json_of(*task.model_input);
   if (!task.trained_on.empty()) json["trained_on"] = task.trained_on;
   if (!task.division.empty()) json["division"] = task.division;
@@ -135,7 +135,7 @@ Task parse_task(std::string_view text) {
          kTaskFile, printable(task.split));
   if (json.contains("input")) task.input = text_of(json, "input");
   if (json.contains("replay")) task.replay = text_of(json, "replay");
-  if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
+  if (json.contains("learned")) task.learned = parse_learned(json["learned"]);
   if (json.contains("model_input")) task.model_input = parse_input(json["model_input"]);
   if (json.contains("trained_on")) task.trained_on = text_of(json, "trained_on");
   if (json.contains("division")) task.division = text_of(json, "division");

@@ -31,12 +31,12 @@ const char* name_of(TaskKind kind);
 TaskKind kind_called(const std::string& name);
 
 /// The labels of dataset.train that the model of a prediction was trained on.
-struct Learnt {
+struct LearnedTargets {
   Targets targets = Targets::classes;  // classes or numbers
   std::int64_t outputs = 0;            // of the model; at least one
   bool labeled = true;                 // the input has labels of the same classes or numbers
 
-  bool operator==(const Learnt&) const = default;
+  bool operator==(const LearnedTargets&) const = default;
 };
 
 /// Returns whether kind, shape and outputs are equal.
@@ -45,10 +45,10 @@ bool operator==(const ModelInput& one, const ModelInput& other);
 /// The content of task.json.
 struct Task {
   TaskKind kind = TaskKind::train;
-  std::string split = "val";           // "train", "val", "test"
-  std::filesystem::path weights = {};  // the checkpoint, as the user wrote it
-  std::filesystem::path input = {};    // images without labels that replace the split
-  std::optional<Learnt> learnt = {};   // nullopt: given by the split itself
+  std::string split = "val";                   // "train", "val", "test"
+  std::filesystem::path weights = {};          // the checkpoint, as the user wrote it
+  std::filesystem::path input = {};            // images without labels that replace the split
+  std::optional<LearnedTargets> learned = {};  // nullopt: given by the split itself
   /// For `script` and `check`: the input from the headers of dataset.train; nullopt: the engine
   /// opens the data set.
   std::optional<ModelInput> model_input = {};

@@ -73,7 +73,8 @@ std::string moved(const fs::path& file, const std::string& why) {
 std::optional<std::string> saved_config(const fs::path& run_dir) {
   std::error_code ignored;
   if (!fs::is_directory(run_dir / "checkpoints", ignored)) return std::nullopt;
-  for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+  for (const checkpoint::StoredCheckpoint& found :
+       checkpoint::Store(run_dir / "checkpoints").list()) {
     if (!found.manifest) continue;
     const auto config = found.manifest->facts.find("config");
     if (config != found.manifest->facts.end()) return config->second;

@@ -50,7 +50,7 @@ bool is_resumable(const fs::path& run_dir, RunNeeds needs) {
   const checkpoint::Store store(store_of(run_dir));
   const auto best = store.pointed(checkpoint::Link::best);
   if (needs == RunNeeds::resumable_best && !best) return false;
-  for (const checkpoint::Found& found : store.list()) {
+  for (const checkpoint::StoredCheckpoint& found : store.list()) {
     const bool is_taken = needs == RunNeeds::resumable_best ? found.path == *best : found.committed;
     if (is_taken) return !found.manifest || !has_weights_only(*found.manifest);
   }
@@ -89,7 +89,7 @@ RunFolder use_fixed(const FolderRequest& request) {
   make_folder(*request.fixed);
   const fs::path folder = real_folder(*request.fixed);
   RunFolder made{folder, FolderLock(folder, request.if_locked)};
-  ENSURE(config, request.if_used == IfUsed::go_on || is_empty_but_for_the_lock(folder),
+  ENSURE(config, request.if_used == IfUsed::resume || is_empty_but_for_the_lock(folder),
          "the run folder {} is not empty\nhint: resume its run with --resume auto, choose another "
          "--run-dir, or remove it",
          printable(folder.string()));
@@ -223,7 +223,8 @@ bool is_run_folder(const fs::path& folder) {
 
 bool has_checkpoint(const fs::path& run_dir) {
   return has_entry(store_of(run_dir), [](const fs::path& path) {
-    return path.filename().string().starts_with(checkpoint::kAsidePrefix) || is_committed(path);
+    return path.filename().string().starts_with(checkpoint::kQuarantinePrefix) ||
+           is_committed(path);
   });
 }
 

@@ -51,8 +51,8 @@ std::string task_damage(const fs::path& run_dir);
 /// damaged, a run with checkpoints counts as training.
 bool is_training(const fs::path& run_dir);
 
-/// go_on: the fixed folder contains a run that is resumed.
-enum class IfUsed { refuse, go_on };
+/// resume: the fixed folder contains a run that is resumed.
+enum class IfUsed { refuse, resume };
 
 /// Which folder a run gets, and what to do if it is used.
 struct FolderRequest {

@@ -219,7 +219,8 @@ void add_checkpoint(const fs::path& run_dir, TopView& view) {
   std::error_code ignored;
   if (!fs::is_directory(run_dir / "checkpoints", ignored)) return;
   try {
-    for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+    for (const checkpoint::StoredCheckpoint& found :
+         checkpoint::Store(run_dir / "checkpoints").list()) {
       struct stat info {};
       if (!found.committed || ::stat(found.path.c_str(), &info) != 0) continue;
       view.checkpoint = {found.name, found.moment.global_step,

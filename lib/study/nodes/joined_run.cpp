@@ -270,7 +270,7 @@ class JoinedRun {
 }  // namespace
 
 JoinedOutcome join_run(const RunRequest& request, const SayLine& say, const Clock& clock) {
-  ASSERT(request.nodes && !request.nodes->is_head());
+  ASSERT(request.nodes && !request.nodes->is_coordinator());
   return JoinedRun(request, say, clock).execute();
 }
 

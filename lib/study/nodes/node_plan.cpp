@@ -28,7 +28,7 @@ std::string with_ignored(std::string text, const TaskPlace& task) {
   return text + "ignored: " + join(task.ignored, "; ");
 }
 
-void check_wishes_of_a_task(const PlacementWish& wish, const TaskPlace& task) {
+void check_wishes_of_a_task(const PlacementRequest& wish, const TaskPlace& task) {
   const char* launcher = name_of(task.launcher);
   const int hosts = std::max(1, task.world_size / task.local_world_size);
   ENSURE(config, !wish.nodes || *wish.nodes == task.world_size || *wish.nodes == hosts,
@@ -46,7 +46,7 @@ void check_wishes_of_a_task(const PlacementWish& wish, const TaskPlace& task) {
          wish.devices.value_or(0), launcher, task.local_world_size);
 }
 
-NodePlan stand_of_task(const PlacementWish& wish, const TaskPlace& task) {
+NodePlan stand_of_task(const PlacementRequest& wish, const TaskPlace& task) {
   check_wishes_of_a_task(wish, task);
   NodePlan plan;
   plan.task = task;
@@ -61,7 +61,7 @@ NodePlan stand_of_task(const PlacementWish& wish, const TaskPlace& task) {
   return plan;
 }
 
-NodePlan stand_by_hand(const PlacementWish& wish) {
+NodePlan stand_by_hand(const PlacementRequest& wish) {
   NodePlan plan;
   plan.nodes = wish.nodes.value_or(1);
   ENSURE(config, plan.nodes >= 1, "--nnodes is {}, expected 1 or more", plan.nodes);
@@ -86,7 +86,7 @@ NodePlan stand_by_hand(const PlacementWish& wish) {
   return plan;
 }
 
-NodePlan stand(const PlacementWish& wish, const Task& task) {
+NodePlan stand(const PlacementRequest& wish, const Task& task) {
   if (!task) return stand_by_hand(wish);
   // A complete placement on the command line takes precedence over any launcher.
   const bool is_typed = wish.nodes && wish.node && !wish.endpoint.empty();
@@ -102,7 +102,7 @@ NodePlan stand(const PlacementWish& wish, const Task& task) {
   return stand_of_task(wish, *task);
 }
 
-void take_token(const PlacementWish& wish, NodePlan& plan) {
+void take_token(const PlacementRequest& wish, NodePlan& plan) {
   ENSURE(config, wish.token_digits.empty() || wish.token_file.empty(),
          "both {} and --rdzv-token-file are given: leave one out", kTokenVariable);
   plan.token_is_given = true;
@@ -112,13 +112,13 @@ void take_token(const PlacementWish& wish, NodePlan& plan) {
     plan.token = launch::read_token_file(wish.token_file);
   } else {
     plan.token_is_given = false;
-    if (plan.is_head()) plan.token = launch::make_token();
+    if (plan.is_coordinator()) plan.token = launch::make_token();
   }
 }
 
 /// Sets the endpoint of node 0 as the other nodes know it, with port 0 if node 0 may choose and
 /// announce the port. Returns false if not even the host is known.
-bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
+bool take_endpoint(const PlacementRequest& wish, NodePlan& plan) {
   if (!wish.endpoint.empty()) {
     plan.endpoint = launch::parse_endpoint(wish.endpoint);
     return plan.endpoint.port != 0;
@@ -136,7 +136,7 @@ bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
   if (task.launcher == Launcher::mpi && !task.master_port) return false;
   plan.endpoint.port = task.master_port.value_or(launch::kRendezvousPort);
   // The name of pod 0 may belong to a service, or resolve to "localhost".
-  if (task.launcher == Launcher::kubernetes && plan.is_head())
+  if (task.launcher == Launcher::kubernetes && plan.is_coordinator())
     plan.endpoint.host = read_machine().host;
   return true;
 }
@@ -152,7 +152,7 @@ std::string id_of_endpoint(const NodePlan& plan) {
   return id;
 }
 
-std::string id_of(const PlacementWish& wish, const NodePlan& plan) {
+std::string id_of(const PlacementRequest& wish, const NodePlan& plan) {
   constexpr std::size_t kMostBytes = 200;  // the handshake allows 256
   std::string id = wish.id;
   if (id.empty() && plan.task) id = plan.task->job_id;
@@ -197,7 +197,7 @@ Meeting fetched_meeting(const NodePlan& plan, const MakeExchange& make_exchange)
   return parse_meeting(text, "torchrun's store");
 }
 
-void wait_for_file(const PlacementWish& wish, NodePlan& plan) {
+void wait_for_file(const PlacementRequest& wish, NodePlan& plan) {
   const Clock& clock = steady_clock();
   const double deadline = clock.now() + wish.timeout_s;
   for (;;) {
@@ -223,7 +223,8 @@ bool may_pass(const Error& error, const NodePlan& plan) {
 
 }  // namespace
 
-NodePlan plan_node(const PlacementWish& wish, const Task& task, const MakeExchange& make_exchange) {
+NodePlan plan_node(const PlacementRequest& wish, const Task& task,
+                   const MakeExchange& make_exchange) {
   NodePlan plan = stand(wish, task);
   if (plan.is_alone()) return plan;
   take_token(wish, plan);
@@ -231,16 +232,16 @@ NodePlan plan_node(const PlacementWish& wish, const Task& task, const MakeExchan
   plan.run_id = id_of(wish, plan);
   if (knows_endpoint && plan.token_is_given) return plan;
   if (uses_agent_store(plan)) {
-    if (!plan.is_head()) take_meeting(fetched_meeting(plan, make_exchange), plan);
+    if (!plan.is_coordinator()) take_meeting(fetched_meeting(plan, make_exchange), plan);
     return plan;
   }
   plan.meeting_file = meeting_path(wish.out, plan.run_id);
-  if (!plan.is_head()) wait_for_file(wish, plan);
+  if (!plan.is_coordinator()) wait_for_file(wish, plan);
   return plan;
 }
 
 void announce(NodePlan& plan, const launch::Endpoint& bound, const MakeExchange& make_exchange) {
-  if (plan.is_alone() || !plan.is_head()) return;
+  if (plan.is_alone() || !plan.is_coordinator()) return;
   const auto token = plan.token_is_given ? std::nullopt : std::optional(plan.token);
   const Meeting meeting{plan.run_id, bound, token, this_process()};
   if (plan.meeting_file) {
@@ -258,7 +259,7 @@ void withdraw(NodePlan& plan) {
 }
 
 bool look_again(NodePlan& plan, const MakeExchange& make_exchange) {
-  if (plan.is_alone() || plan.is_head()) return false;
+  if (plan.is_alone() || plan.is_coordinator()) return false;
   std::optional<Meeting> meeting;
   if (plan.meeting_file) {
     meeting = found_meeting(plan);

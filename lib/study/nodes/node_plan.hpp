@@ -13,7 +13,7 @@
 namespace trainctl::study {
 
 /// The placement options of the command line and the experiment file; unset options are empty.
-struct PlacementWish {
+struct PlacementRequest {
   std::optional<int> nodes;    // --nnodes, trainer.num_nodes
   std::optional<int> node;     // --node-rank
   std::string endpoint;        // --rdzv-endpoint: HOST:PORT, or HOST
@@ -46,7 +46,7 @@ struct NodePlan {
   std::optional<fs::path> meeting_file;   // where node 0 writes endpoint and token; absent: no file
   bool token_is_given = false;  // set by the environment or a file, so it is not announced
 
-  [[nodiscard]] bool is_head() const { return node == 0; }
+  [[nodiscard]] bool is_coordinator() const { return node == 0; }
   /// Returns whether some tasks of the launcher run on other hosts.
   [[nodiscard]] bool has_other_hosts() const {
     return task && task->local_world_size < task->world_size;
@@ -68,7 +68,7 @@ using MakeExchange = std::function<Exchange(const launch::TaskPlace& task)>;
 /// Returns the plan that is known before node 0 listens. On other nodes it waits until node 0 has
 /// announced itself, if that is needed. Throws Error(config) when the options contradict each
 /// other, the launcher's task or the config; Error(hang) when node 0 announces nothing in time.
-NodePlan plan_node(const PlacementWish& wish, const std::optional<launch::TaskPlace>& task,
+NodePlan plan_node(const PlacementRequest& wish, const std::optional<launch::TaskPlace>& task,
                    const MakeExchange& make_exchange);
 
 /// Called on node 0 after it listens at `bound`: announces the endpoint through the rendezvous file

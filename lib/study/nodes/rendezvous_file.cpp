@@ -17,7 +17,7 @@
 namespace trainctl::study {
 namespace {
 
-constexpr const char* kSchema = "trainctl.meeting/1";
+constexpr const char* kSchema = "trainctl.meeting/2";
 constexpr std::size_t kMostMeetingBytes = 8192;
 
 bool is_plain(char letter) {

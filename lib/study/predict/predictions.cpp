@@ -26,7 +26,7 @@ E called(const char* what, const std::string& name) {
   return static_cast<E>(found - names.begin());
 }
 
-Format format_for(const PredictionWish& wish) {
+Format format_for(const PredictionRequest& wish) {
   if (!wish.format.empty()) return called<Format>("--format", wish.format);
   const std::string extension = wish.file.extension().string();
   ENSURE(config, extension == ".csv" || extension == ".npy" || extension == ".jsonl",
@@ -72,7 +72,7 @@ void check_replaceable(const fs::path& file, Existing existing) {
          "{} exists; choose another --out, or replace it with --force", shown);
 }
 
-void check_file(const PredictionWish& wish) {
+void check_file(const PredictionRequest& wish) {
   std::error_code ignored;
   const std::string shown = printable(wish.file.string());
   const fs::path folder = fs::absolute(wish.file).parent_path();
@@ -247,7 +247,7 @@ bool PredictionPlan::has(Output output) const {
   return std::ranges::find(outputs, output) != outputs.end();
 }
 
-PredictionPlan plan_predictions(const PredictionWish& wish, const Meaning& meaning) {
+PredictionPlan plan_predictions(const PredictionRequest& wish, const Meaning& meaning) {
   check_file(wish);
   PredictionPlan plan{wish.file, format_for(wish), {}, meaning, wish.replaces};
   for (const std::string& name : wish.outputs) {

@@ -21,7 +21,7 @@ enum class Format { csv, npy, jsonl };
 constexpr std::array<const char*, 3> enum_names(Format) { return {"csv", "npy", "jsonl"}; }
 
 /// The options of the command line for the file of predictions.
-struct PredictionWish {
+struct PredictionRequest {
   fs::path file;
   std::vector<std::string> outputs;  // empty: the outputs that are defined for the loss
   std::string format;                // empty: from the file's extension
@@ -43,7 +43,7 @@ struct PredictionPlan {
 /// Decides the contents of the file. Throws Error(config) for an unknown format or output, for an
 /// output that is not defined for the loss, when the file already exists (with `replaces`: when it
 /// is not a regular file), and when its folder does not exist.
-PredictionPlan plan_predictions(const PredictionWish& wish, const Meaning& meaning);
+PredictionPlan plan_predictions(const PredictionRequest& wish, const Meaning& meaning);
 
 /// Returns the class names for `outputs` outputs of the model; the number is appended if two
 /// classes have the same name. Empty if the number of names is not `outputs`.

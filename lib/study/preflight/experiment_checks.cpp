@@ -54,11 +54,11 @@ struct Asking {
 
 Look look_at(const std::string& name, spec::DataSplit split, const Asking& asking,
              const spec::Checker& checker, config::Diagnostics& diagnostics) {
-  if (!split.dataset || !checker.sound_beside(name, "transforms")) return {};
+  if (!split.dataset || !checker.is_valid_except(name, "transforms")) return {};
   if (!asking.network && names_remote(checker.find(name))) return {};
   Look look;
   const bool reads = asking.purpose == Purpose::reading;
-  look.shows_image = !reads && checker.sound(name + ".transforms");
+  look.shows_image = !reads && checker.is_valid(name + ".transforms");
   if (!look.shows_image) split.transforms.clear();
   const data::SplitCheck check =
       reads ? data::check_dataset(split)
@@ -226,7 +226,7 @@ bool is_weights_file(const fs::path& path, spec::Checker& checker) {
 void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const std::optional<spec::Weights>& weights = loaded.experiment.weights;
-  if (loaded.tree.broken || !weights || !checker.sound("weights")) return;
+  if (loaded.tree.broken || !weights || !checker.is_valid("weights")) return;
   if (weights->sha256 && !is_sha256(*weights->sha256)) {
     checker.error("weights.sha256", fmt::format("'{}' is no SHA-256", printable(*weights->sha256)),
                   "write 64 digits 0-9a-f, as sha256sum prints them");

@@ -37,7 +37,7 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
 
 FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
   asked.fixed = real_folder(run_dir);  // `latest` may point to another run later
-  asked.if_used = IfUsed::go_on;
+  asked.if_used = IfUsed::resume;
   return asked;
 }
 
@@ -182,7 +182,7 @@ FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish)
   } else {
     folder = newest_resumable(asked, wish.from);
   }
-  if (folder.if_used == IfUsed::go_on) expect_training(*folder.fixed);
+  if (folder.if_used == IfUsed::resume) expect_training(*folder.fixed);
   return folder;
 }
 
@@ -194,13 +194,13 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
     skipped = fmt::format("; skipped {} newer {} {}: {}", folder.skipped.size(),
                           folder.skipped.size() == 1 ? "run" : "runs", folder.skipped_why,
                           printable(folder.skipped.front().string()));
-  if (!origin.checkpoint.empty() && folder.if_used == IfUsed::go_on)
+  if (!origin.checkpoint.empty() && folder.if_used == IfUsed::resume)
     return fmt::format("resuming {} from checkpoint {}{}", shown,
                        origin.checkpoint.filename().string(), skipped);
   if (!origin.checkpoint.empty())
     return fmt::format("starting {} from checkpoint {}", shown,
                        printable(origin.checkpoint.string()));
-  if (folder.if_used == IfUsed::go_on)
+  if (folder.if_used == IfUsed::resume)
     return fmt::format("{} has no checkpoint: training starts from scratch", shown);
   return fmt::format(
       "no run of '{}' below {} has a checkpoint to resume from: training starts from scratch in {}",
@@ -220,7 +220,7 @@ Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
 
 std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish) {
   const FolderRequest folder = resumed_folder(asked, wish);
-  if (folder.if_used != IfUsed::go_on) return std::nullopt;
+  if (folder.if_used != IfUsed::resume) return std::nullopt;
   const std::optional<std::string> config = resolved_config_of(*folder.fixed);
   return config ? resolved_number(*config, "loader.batch_size") : std::nullopt;
 }

@@ -136,7 +136,7 @@ class Aside {
 
  private:
   [[nodiscard]] std::vector<std::string> later_checkpoints() const {
-    std::vector<std::string> names = checkpoint::names_in(run_dir_ / kCheckpointFolder);
+    std::vector<std::string> names = checkpoint::file_names(run_dir_ / kCheckpointFolder);
     std::erase_if(names, [&](const std::string& name) {
       const Moment moment = checkpoint::parse_folder_name(name);
       return !moment || (from_ && *moment <= *from_);
@@ -176,7 +176,7 @@ void copy_rewritten(const fs::path& run_dir, Aside& aside) {
 
 std::vector<fs::path> undecided_in(const fs::path& run_dir) {
   std::vector<std::pair<int, fs::path>> found;
-  for (const std::string& name : checkpoint::names_in(run_dir / kSuperseded)) {
+  for (const std::string& name : checkpoint::file_names(run_dir / kSuperseded)) {
     const auto number = parse_number<int>(name);
     const fs::path aside = run_dir / kSuperseded / name;
     if (number && checkpoint::is_folder(aside / kUndecided)) found.emplace_back(*number, aside);
@@ -207,13 +207,13 @@ bool has_gone_on(const fs::path& run_dir, const fs::path& aside) {
     return checkpoint::is_committed(run_dir / kCheckpointFolder / name) &&
            (!was_there || checkpoint::is_folder(aside / kCheckpointFolder / name));
   };
-  return std::ranges::any_of(checkpoint::names_in(run_dir / kCheckpointFolder), is_new);
+  return std::ranges::any_of(checkpoint::file_names(run_dir / kCheckpointFolder), is_new);
 }
 
 /// A checkpoint in the way belongs to a save that was not finished.
 bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
   bool any = false;
-  for (const std::string& name : checkpoint::names_in(aside / kCheckpointFolder)) {
+  for (const std::string& name : checkpoint::file_names(aside / kCheckpointFolder)) {
     const fs::path place = run_dir / kCheckpointFolder / name;
     if (checkpoint::is_folder(place)) continue;
     move_to(aside / kCheckpointFolder / name, place);
@@ -224,7 +224,7 @@ bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
   if (!any) return false;
   sync_folder(run_dir / kCheckpointFolder);
   checkpoint::Store store(run_dir / kCheckpointFolder);
-  for (const checkpoint::Found& found : store.list()) {
+  for (const checkpoint::StoredCheckpoint& found : store.list()) {
     if (!found.manifest) continue;
     store.point(checkpoint::Link::last, found.path);
     break;
@@ -234,7 +234,7 @@ bool restore_checkpoints(const fs::path& run_dir, const fs::path& aside) {
 
 bool restore_files(const fs::path& run_dir, const fs::path& aside) {
   bool any = false;
-  for (const std::string& name : checkpoint::names_in(aside / kUndecided)) {
+  for (const std::string& name : checkpoint::file_names(aside / kUndecided)) {
     if (name == kMark || name.starts_with('.')) continue;
     move_to(aside / kUndecided / name, run_dir / name);
     std::error_code ignored;
@@ -250,7 +250,7 @@ std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
   Aside aside(run_dir, point.of_this_run
                            ? std::optional(checkpoint::Moment{point.global_step, point.epoch})
                            : std::nullopt);
-  for (const std::string& name : checkpoint::names_in(run_dir)) {
+  for (const std::string& name : checkpoint::file_names(run_dir)) {
     const fs::path file = run_dir / name;
     if (file.extension() != ".csv" || !is_file(file)) continue;
     if (read_file(file, kMostTableBytes, ReadFailure::resource).starts_with("epoch,"))

@@ -86,7 +86,7 @@ std::unique_ptr<report::Sink> make_exec(const config::Stage& stage, const Logger
   made.stop_after_s = options.stop_after_s;
   make_folder(place.run_dir / "logs");
   made.log = place.run_dir / "logs" / log_name(options, place);
-  made.start = {{"schema", "trainctl.events/1"},     {"name", place.loaded.experiment.name},
+  made.start = {{"schema", "trainctl.events/2"},     {"name", place.loaded.experiment.name},
                 {"run_dir", place.run_dir.string()}, {"host", place.host},
                 {"version", place.version},          {"started_at", utc_timestamp()},
                 {"restarts", place.restarts},        {"config", config_of(place.loaded)}};

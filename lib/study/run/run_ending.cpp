@@ -63,9 +63,9 @@ double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
     if (!failure) end = std::max(end, time);
   };
   for (const char* name : {"metrics.jsonl", "epochs.csv", "timing.csv"}) grew(run_dir / name);
-  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
+  for (const std::string& name : checkpoint::file_names(run_dir / "logs"))
     grew(run_dir / "logs" / name);
-  for (const std::string& name : checkpoint::names_in(run_dir / "checkpoints"))
+  for (const std::string& name : checkpoint::file_names(run_dir / "checkpoints"))
     grew(run_dir / "checkpoints" / name / checkpoint::kManifestName);
   return std::chrono::duration<double>(end - begin).count();
 }
@@ -153,7 +153,8 @@ std::optional<report::SavedState> state_of(const Origin& origin, const fs::path&
 
 std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
   try {
-    for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+    for (const checkpoint::StoredCheckpoint& found :
+         checkpoint::Store(run_dir / "checkpoints").list()) {
       if (found.manifest && !has_weights_only(*found.manifest))
         return report::SavedState{below(run_dir, found.path), found.moment.global_step, true};
     }

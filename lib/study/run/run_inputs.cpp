@@ -239,7 +239,7 @@ Json manifest(const ManifestInput& input, const report::RunRecord& record) {
   const auto where = [](bool is_known, Json value) { return is_known ? std::move(value) : Json(); };
   const std::string allocator = has_hello ? hello->second.allocator : "";
   return {
-      {"schema", "trainctl.manifest/1"},
+      {"schema", "trainctl.manifest/2"},
       {"version", input.version},
       {"started_at", input.started_at},
       {"argv", input.argv},

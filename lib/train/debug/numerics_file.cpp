@@ -15,7 +15,7 @@
 namespace trainctl::train {
 namespace {
 
-constexpr const char* kSchema = "trainctl.diverged/1";
+constexpr const char* kSchema = "trainctl.diverged/2";
 constexpr std::string_view kModel = "model/", kRandom = "rng/";
 
 struct BatchPart {

@@ -113,7 +113,7 @@ void CheckpointWriter::await_history(const WriteJob& job) const {
 /// Runs after the commit, so a failure here does not invalidate the checkpoint.
 void CheckpointWriter::tidy(const fs::path& checkpoint) {
   store_.point(checkpoint::Link::last, checkpoint);
-  const std::vector<checkpoint::Found> found = store_.list();
+  const std::vector<checkpoint::StoredCheckpoint> found = store_.list();
   const std::vector<std::string> best = best_names(found, options_.ranking, options_.top_k);
   if (!best.empty()) store_.point(checkpoint::Link::best, options_.folder / best.front());
   if (options_.top_k >= 0) store_.prune(best);
@@ -146,10 +146,10 @@ void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failu
   }
 }
 
-std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
+std::vector<std::string> best_names(const std::vector<checkpoint::StoredCheckpoint>& found,
                                     const Ranking& ranking, std::int64_t most) {
-  std::vector<const checkpoint::Found*> ranked;
-  for (const checkpoint::Found& one : found) {
+  std::vector<const checkpoint::StoredCheckpoint*> ranked;
+  for (const checkpoint::StoredCheckpoint& one : found) {
     if (one.manifest && one.manifest->value && one.manifest->monitor == ranking.monitor)
       ranked.push_back(&one);
   }
@@ -159,7 +159,7 @@ std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
     return ranking.mode == spec::Mode::min ? left < right : left > right;
   });
   std::vector<std::string> names;
-  for (const checkpoint::Found* one : ranked) {
+  for (const checkpoint::StoredCheckpoint* one : ranked) {
     if (most >= 0 && std::cmp_greater_equal(names.size(), most)) break;
     names.push_back(one->name);
   }
@@ -179,7 +179,7 @@ CheckpointSaver::CheckpointSaver(const Session& session, const Options& options)
   if (!leads()) return;
   checkpoint::Store store(folder_);
   std::vector<std::string> all;
-  for (const checkpoint::Found& found : store.list()) all.push_back(found.name);
+  for (const checkpoint::StoredCheckpoint& found : store.list()) all.push_back(found.name);
   store.prune(all);
 }
 
@@ -196,7 +196,7 @@ void CheckpointSaver::begin(const fs::path& resumed_from) {
       is_own ? checkpoint::parse_folder_name(resumed_from.filename().string()) : std::nullopt;
   if (from) last_ = committed_ = from;
   if (!leads()) return;
-  for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
+  for (const checkpoint::StoredCheckpoint& found : checkpoint::Store(folder_).list()) {
     ENSURE(checkpoint, from && found.moment <= *from,
            "{} is newer than the {} of this run\nhint: move it away, or resume from it",
            printable(found.path.string()), from ? "checkpoint" : "start");
@@ -321,7 +321,7 @@ void CheckpointSaver::count_failure(const std::string& failure) {
 
 std::string CheckpointSaver::older_one() const {
   try {
-    for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
+    for (const checkpoint::StoredCheckpoint& found : checkpoint::Store(folder_).list()) {
       if (found.manifest) return found.name;
     }
   } catch (const Error&) {  // the folder cannot be read

@@ -23,7 +23,7 @@ struct Ranking {
 
 /// Returns the names of the best `most` checkpoints (-1: all that have a value), best first. Of
 /// equal values the older one comes first.
-std::vector<std::string> best_names(const std::vector<checkpoint::Found>& found,
+std::vector<std::string> best_names(const std::vector<checkpoint::StoredCheckpoint>& found,
                                     const Ranking& ranking, std::int64_t most);
 
 // The thread that writes a checkpoint uses no tensors, no collectives and no events.

@@ -106,7 +106,7 @@ TEST_CASE("split: the document of the run folder names the samples of each part"
   const spec::Experiment e = split_experiment(
       "{train: {type: synthetic_digits, samples: 100}, split: {val: 0.2, test: 0.1}}");
   const Json document = split_document(e.dataset.train);
-  CHECK(document["schema"] == "trainctl.split/1");
+  CHECK(document["schema"] == "trainctl.split/2");
   CHECK(document["samples"] == Json({{"train", 70}, {"val", 20}, {"test", 10}}));
   const auto val = document["val"].get<std::vector<std::int64_t>>();
   REQUIRE(val.size() == 20);

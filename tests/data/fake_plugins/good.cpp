@@ -68,4 +68,4 @@ void add_data(data::Catalog& all) {
 extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
     .describe = describe,
     .add_data = add_data,
-    .takes_targets = spec::said_by<spec::Targets, Pinball, Silent>};
+    .takes_targets = spec::stage_supports<spec::Targets, Pinball, Silent>};

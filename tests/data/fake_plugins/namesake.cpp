@@ -26,4 +26,4 @@ void describe(config::Vocabulary& all) { all.add<Loss>("loss", FAKE_NAME); }
 
 extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
     .describe = namesake::describe,
-    .takes_targets = trainctl::spec::said_by<trainctl::spec::Targets, namesake::Loss>};
+    .takes_targets = trainctl::spec::stage_supports<trainctl::spec::Targets, namesake::Loss>};

@@ -139,12 +139,12 @@ TEST_CASE("a file that is no baseline is refused with a sentence") {
   CHECK_THAT(refusal("[1]"), Contains("the document is no object"));
   CHECK_THAT(refusal("{}"), Contains("the document has no 'schema'"));
   CHECK_THAT(refusal(R"({"schema": 3})"), Contains("'schema' of the document is no text"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.result/1"})"),
-             Contains("has the schema 'trainctl.result/1'") && Contains("bench --save"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2"})"), Contains("another version of trainctl"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/1", "rows": {}})"), Contains("is no list"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/1", "rows": []})"), Contains("holds no run"));
-  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/1", "rows": [7]})"),
+  CHECK_THAT(refusal(R"({"schema": "trainctl.result/2"})"),
+             Contains("has the schema 'trainctl.result/2'") && Contains("bench --save"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/3"})"), Contains("another version of trainctl"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2", "rows": {}})"), Contains("is no list"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2", "rows": []})"), Contains("holds no run"));
+  CHECK_THAT(refusal(R"({"schema": "trainctl.bench/2", "rows": [7]})"),
              Contains("row 1 is no object"));
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a row of a baseline that is damaged is refused with its place") {
 TEST_CASE("a document that is nested a million deep is refused and crashes nothing") {
   const std::string deep(1'000'000, '[');
   CHECK_THAT(refusal(deep), Contains("is no JSON document"));
-  const std::string closed = R"({"schema": "trainctl.bench/1", "machine": )" +
+  const std::string closed = R"({"schema": "trainctl.bench/2", "machine": )" +
                              std::string(100'000, '[') + std::string(100'000, ']') + "}";
   CHECK_THAT(refusal(closed), Contains("is no JSON document of a bench"));
 }

@@ -161,7 +161,7 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
   CHECK_THAT(text, Contains("optimizer.lr") && Contains("train/loss") && Contains("-20.0 %"));
   CHECK_THAT(text, Contains("0.5000 -> 0.2500") && Contains("forward"));
   const Json document = compare_document(compared, std::nullopt);
-  CHECK(document["schema"] == "trainctl.compare/1");
+  CHECK(document["schema"] == "trainctl.compare/2");
   CHECK(document["config"][0]["key"] == "optimizer.lr");
   CHECK(document["metrics"][0]["name"] == "train/loss");
   REQUIRE(document["warnings"].size() == 1);  // no manifest records the machine
@@ -173,7 +173,7 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
 
 TEST_CASE("benches are compared technique by technique") {
   const Json bench = Json::parse(
-      R"({"schema":"trainctl.bench/1","machine":{"cores":8},"rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"steady_epoch_s":0.5,"loss":[0.3,"nan"]},7]})");
+      R"({"schema":"trainctl.bench/2","machine":{"cores":8},"rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"steady_epoch_s":0.5,"loss":[0.3,"nan"]},7]})");
   const Group group = group_of_bench("a", bench);
   REQUIRE(group.members.size() == 2);
   CHECK(group.machine["cores"] == 8);
@@ -183,13 +183,13 @@ TEST_CASE("benches are compared technique by technique") {
 }
 
 TEST_CASE("the pages of a bench and a sweep stand damaged documents") {
-  CHECK_THROWS_AS(bench_page(Json::parse(R"({"schema":"trainctl.result/1"})"), "x"), Error);
+  CHECK_THROWS_AS(bench_page(Json::parse(R"({"schema":"trainctl.result/2"})"), "x"), Error);
   const Json bench = Json::parse(
-      R"({"schema":"trainctl.bench/1","rows":[null,{"technique":"<a>","total_s":{"median":2,"q1":1,"q3":"nan"},"speedup":{"value":1.5,"ci95":[1.2,1.9]}}]})");
+      R"({"schema":"trainctl.bench/2","rows":[null,{"technique":"<a>","total_s":{"median":2,"q1":1,"q3":"nan"},"speedup":{"value":1.5,"ci95":[1.2,1.9]}}]})");
   CHECK_THAT(bench_page(bench, "x"),
              Contains("&lt;a&gt;") && Contains("interval 1.2000 to 1.9000"));
   const Json sweep = Json::parse(
-      R"({"schema":"trainctl.sweep/1","runs":[{"id":1,"overrides":{"optimizer.lr":0.1,"model.type":"mlp"},"status":"ok","exit_code":0,"metrics":{"val/loss":0.5}},
+      R"({"schema":"trainctl.sweep/2","runs":[{"id":1,"overrides":{"optimizer.lr":0.1,"model.type":"mlp"},"status":"ok","exit_code":0,"metrics":{"val/loss":0.5}},
           {"id":2,"overrides":["optimizer.lr=0.001","model.type=cnn"],"status":"failed","exit_code":6,"metrics":{"val/loss":"nan"}},[]],"summary":[{"optimizer.lr":0.1,"mean":0.5}]})");
   const std::string page = sweep_page(sweep, {}, "sweep");
   CHECK_THAT(page, Contains("best val/loss") && Contains("run 1") && Contains("failed (exit 6)"));

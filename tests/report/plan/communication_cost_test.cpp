@@ -155,7 +155,7 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
                        Contains("weak scaling: the batch of a rank stays"));
   CHECK_THAT(text, Contains("     2              20    0.20 s   0.10 s  2.10 s"));
   const Json document = scaling_json(scaling);
-  CHECK(document["schema"] == "trainctl.scaling/1");
+  CHECK(document["schema"] == "trainctl.scaling/2");
   CHECK(document["gradient_bytes"] == 200'000);
   REQUIRE(document["rows"].size() == 4);
   CHECK(document["rows"][1]["ranks"] == 2);

@@ -83,7 +83,7 @@ TEST_CASE("the document of fake ranks is part of the plan's") {
   plan.fake = eight();
   const Json document = plan_document(plan);
   const Json& fake = document["fake_ranks"];
-  CHECK(fake["schema"] == "trainctl.fake_ranks/1");
+  CHECK(fake["schema"] == "trainctl.fake_ranks/2");
   CHECK(fake["global_batch"] == 512);
   CHECK(fake["samples_per_step"] == 1024);
   CHECK(fake["memory"]["shards_optimizer"] == false);

@@ -96,9 +96,9 @@ TEST_CASE("the link is told as a table, latency and bandwidth, and read back fro
                        Contains("latency    25 us a message") &&
                        Contains("bandwidth  2 GB/s between neighbors"));
   const Json link = link_json(measured);
-  CHECK(link["schema"] == "trainctl.link/1");
+  CHECK(link["schema"] == "trainctl.link/2");
   CHECK(link["points"].size() == 9);
-  const Json doctor{{"schema", "trainctl.doctor/1"}, {"link", link}};
+  const Json doctor{{"schema", "trainctl.doctor/2"}, {"link", link}};
   for (const Json& document : {link, doctor}) {
     const Link read = read_link(document, "link.json");
     CHECK(read.latency_s == Approx(25e-6));
@@ -111,7 +111,7 @@ TEST_CASE("a file without a link says how one is made") {
     CHECK_THROWS_WITH(read_link(document, "x.json"), Contains("x.json") && Contains(why));
   };
   refuses(Json::array(), "doctor --link --json");
-  refuses({{"schema", "trainctl.doctor/1"}}, "doctor --link --json");
+  refuses({{"schema", "trainctl.doctor/2"}}, "doctor --link --json");
   refuses({{"link", nullptr}}, "doctor --link --json");
   Json link = link_json(ideal(2, {.latency_s = 25e-6, .bytes_per_s = 2e9}));
   link["latency_s"] = "soon";

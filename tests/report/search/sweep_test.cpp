@@ -129,7 +129,7 @@ TEST_CASE("one seed has no interval, and the notes say so") {
 TEST_CASE("the document of a sweep has its runs and their summary") {
   const Sweep sweep = four_settings();
   const Json document = sweep_document(sweep, 5);
-  CHECK(document["schema"] == "trainctl.sweep/1");
+  CHECK(document["schema"] == "trainctl.sweep/2");
   CHECK(document["exit_code"] == 5);
   CHECK(document["mode"] == "max");
   CHECK(document["tied"] == 1);

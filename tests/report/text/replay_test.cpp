@@ -51,7 +51,7 @@ TEST_CASE("the document of a repeated step is valid JSON, whatever its values") 
   replay.step.layers[0].mean = std::nan("");
   replay.step.first.clear();
   const Json document = Json::parse(to_line(report::replay_document(replay)));
-  CHECK(document["schema"] == "trainctl.replay/1");
+  CHECK(document["schema"] == "trainctl.replay/2");
   CHECK(document["epoch"] == 1);
   CHECK(document["loss"] == "inf");
   CHECK(document["first"].is_null());

@@ -97,7 +97,7 @@ TEST_CASE("what is not known is a dash, and null in JSON") {
   const TopView view;
   CHECK_THAT(top_text(view, {}), Contains("- steps/s"));
   const Json document = top_json(view);
-  CHECK(document["schema"] == "trainctl.top/1");
+  CHECK(document["schema"] == "trainctl.top/2");
   CHECK(document["eta_s"].is_null());
   CHECK(document["max_epochs"].is_null());
   CHECK(document["epoch"] == 1);  // the current epoch, as in the text

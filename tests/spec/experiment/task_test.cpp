@@ -38,9 +38,10 @@ TEST_CASE("a task comes back from its file, whatever its path holds") {
        {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
         Task{TaskKind::predict, "train", "x.pth"},
         Task{TaskKind::predict, "val", "x.pth", "new \"pictures\"/"},
-        Task{.kind = TaskKind::predict, .learnt = spec::Learnt{spec::Targets::numbers, 3, false}},
+        Task{.kind = TaskKind::predict,
+        .learned = spec::LearnedTargets{spec::Targets::numbers, 3, false}},
         Task{.kind = TaskKind::replay, .replay = "runs/a/diverged/step=000003/rank_0.part"},
-        Task{.learnt = spec::Learnt{spec::Targets::classes, 1000, true}},
+        Task{.learned = spec::LearnedTargets{spec::Targets::classes, 1000, true}},
         Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
         Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
         Task{.kind = TaskKind::evaluate, .trained_on = "00ff", .division = "ff00"},
@@ -60,7 +61,7 @@ TEST_CASE("a run folder without a task is for training") {
 TEST_CASE("a task that nobody has written so is refused with what is wrong") {
   const auto with = [](const std::string& kind, const std::string& split,
                        const std::string& more = "") {
-    return R"({"schema":"trainctl.task/1","kind":)" + kind + R"(,"split":)" + split +
+    return R"({"schema":"trainctl.task/2","kind":)" + kind + R"(,"split":)" + split +
            R"(,"weights":"w")" + more + "}";
   };
   CHECK(refusal(with(R"("evaluate")", R"("val")")) == "accepted");
@@ -71,16 +72,17 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
              Contains("unknown key 'seed'"));
   CHECK_THAT(refusal(R"({"kind":"evaluate","split":"val","weights":"w"})"), Contains("'schema'"));
   CHECK_THAT(refusal(with(R"("predict")", R"("val")", R"(,"input":3)")), Contains("'input'"));
-  const auto learnt = [&](const std::string& keys) {
-    return refusal(with(R"("predict")", R"("val")", R"(,"learnt":)" + keys));
+  const auto learned = [&](const std::string& keys) {
+    return refusal(with(R"("predict")", R"("val")", R"(,"learned":)" + keys));
   };
-  CHECK(learnt(R"({"targets":"classes","outputs":2,"labeled":true})") == "accepted");
-  CHECK_THAT(learnt("[]"), Contains("must be a JSON object"));
-  CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labeled":true})"), Contains("'names'"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labeled":true})"), Contains("'outputs'"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labeled":true})"), Contains("is 0"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2})"), Contains("'labeled'"));
-  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2,"labeled":true,"x":1})"),
+  CHECK(learned(R"({"targets":"classes","outputs":2,"labeled":true})") == "accepted");
+  CHECK_THAT(learned("[]"), Contains("must be a JSON object"));
+  CHECK_THAT(learned(R"({"targets":"names","outputs":2,"labeled":true})"), Contains("'names'"));
+  CHECK_THAT(learned(R"({"targets":"classes","outputs":-2,"labeled":true})"),
+             Contains("'outputs'"));
+  CHECK_THAT(learned(R"({"targets":"classes","outputs":0,"labeled":true})"), Contains("is 0"));
+  CHECK_THAT(learned(R"({"targets":"classes","outputs":2})"), Contains("'labeled'"));
+  CHECK_THAT(learned(R"({"targets":"classes","outputs":2,"labeled":true,"x":1})"),
              Contains("unknown key 'x'"));
   const auto input = [&](const std::string& keys) {
     return refusal(with(R"("check")", R"("val")", R"(,"model_input":)" + keys));

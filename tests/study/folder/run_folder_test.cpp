@@ -79,7 +79,7 @@ TEST_CASE("make_run_folder: a folder named by a link stays the same when the lin
     fs::remove(root / "x/latest");
     fs::create_directory_symlink(first.filename(), root / "x/latest");
     const RunFolder taken = make_run_folder(
-        {.name = "x", .root = root.path(), .fixed = root / "x" / name, .if_used = IfUsed::go_on});
+        {.name = "x", .root = root.path(), .fixed = root / "x" / name, .if_used = IfUsed::resume});
     const fs::path second = make_run_folder({.name = "x", .root = root.path()}).path;
     CHECK(fs::canonical(root / "x/latest") == fs::canonical(second));
     CHECK(taken.path == fs::canonical(first));

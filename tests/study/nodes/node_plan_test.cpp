@@ -53,22 +53,22 @@ MakeExchange none() {
   return [](const TaskPlace&) -> Exchange { throw std::logic_error("nobody asked for it"); };
 }
 
-PlacementWish wish_in(const TempFolder& folder) {
-  PlacementWish wish;
+PlacementRequest wish_in(const TempFolder& folder) {
+  PlacementRequest wish;
   wish.out = folder.path();
   wish.timeout_s = 60;
   return wish;
 }
 
-PlacementWish by_hand(const TempFolder& folder, int node) {
-  PlacementWish wish = wish_in(folder);
+PlacementRequest by_hand(const TempFolder& folder, int node) {
+  PlacementRequest wish = wish_in(folder);
   wish.nodes = 2;
   wish.node = node;
   wish.endpoint = "127.0.0.1:4711";
   return wish;
 }
 
-std::string refusal(const PlacementWish& wish, const std::optional<TaskPlace>& task) {
+std::string refusal(const PlacementRequest& wish, const std::optional<TaskPlace>& task) {
   try {
     plan_node(wish, task, none());
   } catch (const Error& error) {
@@ -83,7 +83,7 @@ TEST_CASE("without a launcher and without wishes a run is alone and says nothing
   const TempFolder folder;
   const NodePlan plan = plan_node(wish_in(folder), std::nullopt, none());
   CHECK(plan.is_alone());
-  CHECK(plan.is_head());
+  CHECK(plan.is_coordinator());
   CHECK(plan.devices_per_node == 0);
   CHECK(plan.said.empty());
   CHECK(cores_of(plan, 8, 64) == 0);
@@ -101,7 +101,7 @@ TEST_CASE("an ignored allocation does not change the run and is reported") {
 
 TEST_CASE("nodes started by hand need rank and endpoint, and take a token of the environment") {
   const TempFolder folder;
-  PlacementWish wish = by_hand(folder, 1);
+  PlacementRequest wish = by_hand(folder, 1);
   wish.token_digits = kDigits;
   const NodePlan plan = plan_node(wish, std::nullopt, none());
   CHECK(plan.nodes == 2);
@@ -116,7 +116,7 @@ TEST_CASE("nodes started by hand need rank and endpoint, and take a token of the
 
 TEST_CASE("without a token one endpoint in several spellings is one run, another name is told") {
   const TempFolder folder;
-  PlacementWish wish = by_hand(folder, 0);
+  PlacementRequest wish = by_hand(folder, 0);
   wish.endpoint = "Node1";
   const auto file = plan_node(wish, std::nullopt, none()).meeting_file;
   wish.endpoint = "node1:29400";
@@ -159,7 +159,7 @@ TEST_CASE("a node whose head was another one finds the new announcement when it 
 
 TEST_CASE("a head that says nothing is waited for so long, and the file it should make is named") {
   const TempFolder folder;
-  PlacementWish wish = by_hand(folder, 1);
+  PlacementRequest wish = by_hand(folder, 1);
   wish.timeout_s = 0.2;
   CHECK_THAT(refusal(wish, std::nullopt),
              Contains("8 node 0 has not said") && Contains(".rendezvous-127.0.0.1_4711"));
@@ -181,14 +181,14 @@ TEST_CASE("under torchrun endpoint and token go through its store") {
   const NodePlan other = plan_node(wish_in(folder), torchrun_task(1), store.maker());
   CHECK(other.endpoint.port == 5000);
   CHECK(other.token == head.token);
-  CHECK_FALSE(other.is_head());
+  CHECK_FALSE(other.is_coordinator());
   CHECK(fs::is_empty(folder.path()));
 }
 
 TEST_CASE("a token that is given to all tasks does not pass through torchrun's store") {
   const TempFolder folder;
   FakeStore store;
-  PlacementWish wish = wish_in(folder);
+  PlacementRequest wish = wish_in(folder);
   wish.token_digits = kDigits;
   NodePlan head = plan_node(wish, torchrun_task(0), store.maker());
   announce(head, {"127.0.0.1", 5000}, store.maker());
@@ -216,7 +216,7 @@ TEST_CASE("tasks without a port, or without an address, are told by a file of th
   REQUIRE(on_one_host.meeting_file);
   task.master_addr.clear();
   task.local_world_size = 1;
-  PlacementWish wish = wish_in(folder);
+  PlacementRequest wish = wish_in(folder);
   wish.token_digits = kDigits;
   const NodePlan on_two = plan_node(wish, task, none());
   CHECK(on_two.endpoint.host == this_process().host);
@@ -231,7 +231,7 @@ TEST_CASE("tasks that nothing tells from those of other runs need an id") {
   task.master_port.reset();
   CHECK_THAT(refusal(wish_in(folder), task),
              Contains("2 MPI does not say") && Contains("--rdzv-id"));
-  PlacementWish wish = wish_in(folder);
+  PlacementRequest wish = wish_in(folder);
   wish.id = "mine";
   CHECK(plan_node(wish, task, none()).run_id == "mine");
   wish.id = std::string(201, 'x');
@@ -240,7 +240,7 @@ TEST_CASE("tasks that nothing tells from those of other runs need an id") {
 
 TEST_CASE("a place that is typed in full is taken in a launcher's place, and that is told") {
   const TempFolder folder;
-  PlacementWish wish = by_hand(folder, 0);
+  PlacementRequest wish = by_hand(folder, 0);
   const NodePlan plan = plan_node(wish, task_of(Launcher::slurm, 1), none());
   CHECK(plan.node == 0);
   CHECK_FALSE(plan.task);
@@ -250,7 +250,7 @@ TEST_CASE("a place that is typed in full is taken in a launcher's place, and tha
 TEST_CASE("wishes that contradict each other, the launcher or the config are told") {
   const TempFolder folder;
   const TaskPlace task = task_of(Launcher::slurm, 1);
-  PlacementWish wish = wish_in(folder);
+  PlacementRequest wish = wish_in(folder);
   wish.nodes = 4;
   CHECK_THAT(refusal(wish, task), Contains("2 --nnodes (trainer.num_nodes) is 4, but Slurm"));
   CHECK_THAT(refusal(wish, std::nullopt), Contains("--node-rank 0 to 3"));
@@ -276,14 +276,14 @@ TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those
   TaskPlace task = task_of(Launcher::slurm, 1);
   task.world_size = 4;
   for (const int nodes : {2, 4}) {
-    PlacementWish wish = wish_in(folder);
+    PlacementRequest wish = wish_in(folder);
     wish.nodes = nodes;
     wish.devices = 2;
     wish.token_digits = kDigits;
     CHECK(plan_node(wish, task, none()).nodes == 4);
   }
   task.whole_node = true;
-  PlacementWish wish = wish_in(folder);
+  PlacementRequest wish = wish_in(folder);
   wish.devices = 8;
   wish.token_digits = kDigits;
   const NodePlan plan = plan_node(wish, task, none());

@@ -55,7 +55,7 @@ study::PredictionPlan plan(Format format, std::vector<Output> outputs,
   return {"out", format, std::move(outputs), meaning, /*replaces=*/false};
 }
 
-std::string refusal(const study::PredictionWish& wish, const Meaning& meaning) {
+std::string refusal(const study::PredictionRequest& wish, const Meaning& meaning) {
   try {
     plan_predictions(wish, meaning);
   } catch (const Error& error) {

@@ -140,7 +140,7 @@ TEST_CASE("the folder is the one that is named, that of the path, or the newest 
   const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {10});
   const auto newest = study::resumed_folder(asked, study::parse_resume("auto"));
   CHECK(newest.fixed == newer);
-  CHECK(newest.if_used == study::IfUsed::go_on);
+  CHECK(newest.if_used == study::IfUsed::resume);
 
   fs::create_directory_symlink("20260101-000000-aaaa", root / "x/latest");
   CHECK(study::resumed_folder(asked, study::parse_resume("auto")).fixed ==
@@ -286,12 +286,12 @@ TEST_CASE("a run that was killed before it had anything of its own begins there"
     return study::resumed_folder(asked, study::parse_resume("auto")).if_used;
   };
   put_text(root / "young/.lock", "{}");
-  CHECK(resume() == study::IfUsed::go_on);
+  CHECK(resume() == study::IfUsed::resume);
   put_text(root / "young/.result.json.tmp.17", "{");
   put_text(root / "young/result.json", R"({"verdict": "unfinished", "exit_code": null})");
   put_text(root / "young/.result.json.reserved.17", "");
   fs::create_directory(root / "young/logs");
-  CHECK(resume() == study::IfUsed::go_on);
+  CHECK(resume() == study::IfUsed::resume);
   CHECK(study::choose_checkpoint(root / "young", study::parse_resume("auto")).checkpoint.empty());
   put_text(root / "young/result.json", R"({"verdict": "ok", "exit_code": 0})");
   CHECK_THAT(refusal(ErrorKind::config, resume), Contains("no run folder"));

@@ -58,7 +58,7 @@ TEST_CASE("a command gets the config with its start") {
   const auto lines = golden::lines_of(golden::read(got));
   REQUIRE(lines.size() == 2);
   const Json start = Json::parse(lines[0]);
-  CHECK(start["schema"] == "trainctl.events/1");
+  CHECK(start["schema"] == "trainctl.events/2");
   CHECK(start["name"] == "digits");
   CHECK(start["config"]["optimizer"]["lr"] == 0.002);
   CHECK(fs::exists(folder / "logs/exec_sh.log"));

@@ -251,7 +251,7 @@ TEST_CASE("a damaged dump is refused, and so is another container") {
   bytes[bytes.size() - 5] ^= 1;
   std::ofstream(path, std::ios::binary) << bytes;
   CHECK_THROWS_AS(train::read_numerics(path), Error);
-  container::write(path, {}, Json{{"schema", "trainctl.other/1"}});
+  container::write(path, {}, Json{{"schema", "trainctl.other/2"}});
   try {
     (void)train::read_numerics(path);
     FAIL("it was read");

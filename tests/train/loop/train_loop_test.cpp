@@ -85,7 +85,8 @@ TEST_CASE("an epoch takes each sample once and reports the mean loss over sample
 }
 
 TEST_CASE(
-    "mixed rows are learnt by both labels and counted against their own, validation is not mixed") {
+    "mixed rows are learned by both labels and counted against their own, validation is not "
+    "mixed") {
   FakeRun run({.samples = 22, .batch = 8, .val_samples = 7, .mixup_alpha = 1});
   run.scheduler.rate = 0;
   const auto [expected, own] = loss_of_mixed(*run.train_loader(), run.model);

@@ -60,7 +60,8 @@ struct Saving {
   }
   [[nodiscard]] std::vector<std::int64_t> kept() const {
     std::vector<std::int64_t> steps;
-    for (const checkpoint::Found& found : store().list()) steps.push_back(found.moment.global_step);
+    for (const checkpoint::StoredCheckpoint& found : store().list())
+      steps.push_back(found.moment.global_step);
     return steps;
   }
   [[nodiscard]] std::int64_t pointed(Link link) const {

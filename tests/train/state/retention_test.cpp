@@ -7,9 +7,9 @@ using namespace trainctl;
 
 namespace {
 
-checkpoint::Found found(std::int64_t step, std::optional<double> value,
-                        const std::string& monitor = "val/loss") {
-  checkpoint::Found one;
+checkpoint::StoredCheckpoint found(std::int64_t step, std::optional<double> value,
+                                   const std::string& monitor = "val/loss") {
+  checkpoint::StoredCheckpoint one;
   one.name = std::to_string(step);
   one.moment = {step, 0};
   one.committed = true;
@@ -24,14 +24,16 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("the best checkpoints come first, the older of equal ones before") {
-  std::vector<checkpoint::Found> all{found(5, 0.3), found(4, 0.1), found(3, 0.2), found(2, 0.1)};
+  std::vector<checkpoint::StoredCheckpoint> all{found(5, 0.3), found(4, 0.1), found(3, 0.2),
+                                                found(2, 0.1)};
   CHECK(train::best_names(all, {"val/loss", spec::Mode::min}, -1) == Names{"2", "4", "3", "5"});
   CHECK(train::best_names(all, {"val/loss", spec::Mode::max}, 2) == Names{"5", "3"});
   CHECK(train::best_names(all, {"val/loss", spec::Mode::min}, 0).empty());
 }
 
 TEST_CASE("what has no value, another monitor or no manifest is no part of the ranking") {
-  std::vector<checkpoint::Found> all{found(3, {}), found(2, 0.5), found(1, 0.1, "val/accuracy")};
+  std::vector<checkpoint::StoredCheckpoint> all{found(3, {}), found(2, 0.5),
+                                                found(1, 0.1, "val/accuracy")};
   all.emplace_back().name = "damaged";
   CHECK(train::best_names(all, {"val/loss", spec::Mode::min}, -1) == Names{"2"});
 }
