@@ -106,10 +106,10 @@ def tables(rows, small):
         more = [ratio - 100 for ratio in ratios(rows, what, "no checkpoints", 2)]
         bar = f"{BARS['cost']} %" if what == "every epoch" else ""
         lines.append(f"| {what} | {quartiles([row[2] for row in rows if row[0] == what], 3)} | {quartiles(more)} | {bar} |")
-    waits, behind = list(SETTINGS)[3:]
+    waits, asynchronous = list(SETTINGS)[3:]
     lines += ["", "| a save of 100 MB | seconds that training waited | of the first row, % | bar |", "| --- | --- | --- | --- |"]
-    for what in (waits, behind):
-        bar = f"{BARS['exposed']} %" if what == behind else ""
+    for what in (waits, asynchronous):
+        bar = f"{BARS['exposed']} %" if what == asynchronous else ""
         seconds = quartiles([row[3] for row in rows if row[0] == what], 4)
         lines.append(f"| {what.split(', ')[1]} | {seconds} | {quartiles(ratios(rows, what, waits, 3))} | {bar} |")
     return lines + ["", *small_table(small)]

@@ -72,7 +72,7 @@ def write_page(table, documents, build, budget):
     (folder / f"{stem}.md").write_text(
         f"# What tune finds, on {len(os.sched_getaffinity(0))} cores\n\n"
         f"Each row is one `trainctl tune CONFIG --budget {budget}` on an experiment of `tests/support/planted_faults.py`; the gain is\n"
-        f"that of the last proof, patch against original, beside that of the planted key when it was tried. `tests/bench/tune_faults.py` measures it again. Raw: [{stem}.json]({stem}.json).\n\n"
+        f"that of the last proof, patch against original, compared with that of the planted key when it was tried. `tests/bench/tune_faults.py` measures it again. Raw: [{stem}.json]({stem}.json).\n\n"
         + table)
 
 

@@ -64,10 +64,10 @@ class GateOnRealRuns(Sleepy):
         suite = xml.etree.ElementTree.parse(self.folder / "out/junit.xml").getroot()[0]
         self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "1"))
         with open(self.folder / "out/runs.csv", newline="") as rows:
-            told = list(csv.DictReader(rows))
-        self.assertEqual([row["repeat"] for row in told], [str(i + 1) for i in range(document["repeats_asked"])] * 2)
-        self.assertEqual({row["dataset.train.microseconds"] for row in told}, {"2000", "2200"})
-        self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in told))
+            written = list(csv.DictReader(rows))
+        self.assertEqual([row["repeat"] for row in written], [str(i + 1) for i in range(document["repeats_asked"])] * 2)
+        self.assertEqual({row["dataset.train.microseconds"] for row in written}, {"2000", "2200"})
+        self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in written))
 
     @measures_time
     def test_a_change_of_nothing_does_not(self):
@@ -86,7 +86,7 @@ class GateOnRealRuns(Sleepy):
         with slower(20):
             self.failing("--baseline", "base.json", "--fail-on", GATE)
 
-    def test_rows_that_the_baseline_lacks_are_told_as_not_compared(self):
+    def test_rows_that_the_baseline_lacks_are_reported_as_not_compared(self):
         short = ["trainer.max_epochs=1", "dataset.train.samples=50", "--repeats", "3"]
         self.bench(*short, "--workers", "0", "--save", "base.json")
         gate = ["--baseline", "base.json", "--fail-on", "train/loss>+1%"]
@@ -151,7 +151,7 @@ class RefusedBaselines(Sleepy):
     def test_another_config_is_refused_by_name(self):
         self.assertIn("optimizer.lr: 0.01 there, 0.02 here", self.refused("optimizer.lr=0.02"))
 
-    def test_mistakes_of_the_flags_are_told_before_any_run(self):
+    def test_mistakes_of_the_flags_are_reported_before_any_run(self):
         code, _, err = run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--baseline", "base.json")
         self.assertEqual(code, 2)
         self.assertIn("--fail-on", err)

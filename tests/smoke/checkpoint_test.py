@@ -72,7 +72,7 @@ class Saves(unittest.TestCase):
         shutil.copytree(self.template, folder, symlinks=True)
         return folder
 
-    def judge(self, folder, code, out, what):
+    def check_outcome(self, folder, code, out, what):
         """Checks that the old or the new save is intact and that the next save removes every file of the failed one."""
         after = saver(folder, "look", "save:4", "look")
         said = f"{what}: {after.stdout}{after.stderr}"
@@ -118,7 +118,7 @@ class CallsThatFail(Saves):
         said = f"{case}: {ended.code} {ended.err}"
         if not case.what.startswith("signal"):
             self.assertIn(ended.code, (0, 10, 11), said)
-        self.judge(folder, ended.code, ended.out, said)
+        self.check_outcome(folder, ended.code, ended.out, said)
         shutil.rmtree(folder)
         return ended.fired
 
@@ -187,7 +187,7 @@ class WritesThatFallShort(Saves):
             # Python ignores SIGXFSZ and the child inherits that, so the write returns an error.
             ended = saver(folder, "save:3", preexec_fn=bounded, restore_signals=False)
             codes.append(ended.returncode)
-            self.judge(folder, ended.returncode, ended.stdout, f"at most {limit} bytes: {ended.returncode} {ended.stderr}")
+            self.check_outcome(folder, ended.returncode, ended.stdout, f"at most {limit} bytes: {ended.returncode} {ended.stderr}")
             shutil.rmtree(folder)
         self.assertEqual(codes[-1], 0)
         self.assertEqual(set(codes[:-1]), {11})

@@ -118,7 +118,7 @@ class Lists(Verbs):
         self.assertRegex(lines[3], r"epoch=0001-mid-step=000001 +1 +1 +\S+ KiB +0\.1000 +committed$")
         self.assertEqual(self.checkpoint("ls", self.saved), out)
 
-    def test_unfinished_damaged_and_those_moved_aside(self):
+    def test_unfinished_damaged_and_quarantined_ones(self):
         self.save(1, 2)
         shutil.copytree(self.saved / "epoch=0001-mid-step=000001", self.saved / "corrupt-epoch=0001-mid-step=000001")
         (self.saved / "epoch=0001-mid-step=000003").mkdir()
@@ -226,7 +226,7 @@ class Inspects(Verbs):
         self.assertIn("rank_0.part", out)
         self.assertIn("rank_1.part", out)
 
-    def test_what_is_none(self):
+    def test_what_is_not_valid(self):
         for path in (self.folder, self.folder / "nothing", self.folder / "file"):
             (self.folder / "file").write_text("text")
             self.checkpoint("inspect", path, code=10)
@@ -290,7 +290,7 @@ class Verifies(Verbs):
                 out = self.checkpoint("verify", copy, code=10)
                 self.assertIn(name, out)
 
-    def test_what_is_none(self):
+    def test_what_is_not_valid(self):
         (self.folder / "file").write_text("no checkpoint")
         self.run_dir.mkdir()
         for path in ("nothing", "file", self.run_dir):

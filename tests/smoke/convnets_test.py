@@ -53,7 +53,7 @@ class CifarNetworks(Smoke):
         for model in ("{type: resnet_cifar, depth: 8, shortcut: b}", "resnet18", "mobilenet_v3_small", "efficientnet_b0"):
             self.train(*words, f"model={model}", config=self.CONFIG)
 
-    def test_what_does_not_fit_is_told_before_anything_starts(self):
+    def test_what_does_not_fit_is_reported_before_anything_starts(self):
         code, out, err = run(self.folder, "run", self.CONFIG, "model.depth=21", "--run-dir", self.folder / "never")
         self.assertEqual(code, 2, out)
         self.assertIn("depth is 21: expected 6n + 2", err)

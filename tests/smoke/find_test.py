@@ -56,7 +56,7 @@ class Allocators(Smoke):
         result = self.train("+trainer.allocator=jemalloc", code=11)
         self.assertIn("system answers malloc", result["message"])
 
-    def test_what_the_user_preloads_is_kept_and_told(self):
+    def test_what_the_user_preloads_is_kept_and_reported(self):
         if not installed("jemalloc"):
             self.skipTest("libjemalloc2 is not installed")
         os.environ["LD_PRELOAD"] = "libjemalloc.so.2"
@@ -124,7 +124,7 @@ class LearningRates(Smoke):
         self.assertRegex(out, r"stopped +early, after \d+ of 300 rates")
         self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+\n")
 
-    def test_a_rate_of_0_is_swept_alone_and_a_mistake_is_told_as_it_stands(self):
+    def test_a_rate_of_0_is_swept_alone_and_a_mistake_is_reported_as_it_is(self):
         words = ["--steps", "100", "--min", "1e-5", "--max", "1"]
         found = json.loads(self.find("optimizer={type: muon, lr: 0, adamw_lr: 0.001}", *words, "--json")[0])
         self.assertEqual([word.split("=")[0] for word in found["overrides"]], ["optimizer.lr"])
@@ -177,7 +177,7 @@ class BatchSizes(Smoke):
         self.train("trainer.fast_dev_run=true")
         self.assertIsNone(json.loads((self.run_dir / "manifest.json").read_text())["batch_size"])
 
-    def test_a_trial_that_fails_tells_why_and_nothing_is_trained(self):
+    def test_a_trial_that_fails_says_why_and_nothing_is_trained(self):
         code, out, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=auto", "optimizer={type: sgd, lr: 1e30}",
                              "--run-dir", "never")
         self.assertEqual(code, 6, out + err)

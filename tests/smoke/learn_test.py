@@ -60,7 +60,7 @@ class MnistInMiniature(Smoke):
     def test_lenet_learns_the_bands(self):
         self.assertGreater(self.miniature("lenet.yaml")["val"]["accuracy"], 0.9)
 
-    def test_mixed_bands_are_learnt_the_same_whatever_the_workers(self):
+    def test_mixed_bands_are_learned_the_same_whatever_the_workers(self):
         mixed = "+dataset.train.batch_transforms=[{type: mixup, alpha: 0.4}, cutmix]"
         for config in ("ffn.yaml", "lenet.yaml"):
             outcomes = []
@@ -105,7 +105,7 @@ trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
             (self.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
         (self.folder / "rows.yaml").write_text(self.TABLE)
 
-    def test_a_table_of_classes_is_learnt_with_the_training_tables_statistics(self):
+    def test_a_table_of_classes_is_learned_with_the_training_tables_statistics(self):
         result = self.train(config="rows.yaml")
         self.assertGreater(result["val"]["accuracy"], 0.95)
         expected = self.losses(self.run_dir)
@@ -125,11 +125,11 @@ trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
         self.assertAlmostEqual(pair["val"]["loss"], alone["val"]["loss"], delta=1e-4)
         self.assertGreater(pair["val"]["accuracy"], 0.9)
 
-    def test_a_price_is_learnt_with_mse(self):
+    def test_a_price_is_learned_with_mse(self):
         result = self.train("trainer.max_epochs=20", *self.PRICE, config="rows.yaml")
         self.assertLess(result["val"]["loss"], 0.01)
 
-    def test_arrays_of_any_shape_are_learnt(self):
+    def test_arrays_of_any_shape_are_learned(self):
         draw = random.Random(6)
         rows = [[draw.gauss(0, 1) for _ in range(6)] for _ in range(300)]
         self.array("x.npy", "<f4", (300, 2, 3), struct.pack("<1800f", *sum(rows, [])))
@@ -145,7 +145,7 @@ trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
         head = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
         (self.folder / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data)
 
-    def test_a_parquet_table_is_learnt_where_this_build_reads_one(self):
+    def test_a_parquet_table_is_learned_where_this_build_reads_one(self):
         path = SOURCE / "tests/golden/data/table.parquet"
         data = (f"dataset={{train: {{type: parquet, path: {path}, label: y, features: [a, b, kind], categorical: [kind], "
                 f"missing: drop, standardize: true, statistics_from: {path}}}}}")

@@ -103,7 +103,7 @@ class EventFiles(Smoke):
         self.assertEqual((width, height, magic), (160, 160, b"\x89PNG\r\n\x1a\n".hex()))
         self.assertEqual(len(events["histograms"]["step_seconds"]), 2)
 
-    def test_a_run_that_goes_on_has_one_history(self):
+    def test_a_resumed_run_has_one_history(self):
         self.train(*self.LOGGERS, "trainer.max_epochs=1")
         code, out, err = run(self.folder, "run", "digits.yaml", *self.LOGGERS, "--run-dir", self.run_dir, "--resume", "auto",
                              "trainer.max_epochs=2")
@@ -139,7 +139,7 @@ class OtherLoggers(Smoke):
         self.assertIn("exit code 3", self.err)
         self.assertIn("no such project", self.err)
 
-    def test_a_command_that_is_not_there_is_told_by_validate(self):
+    def test_a_command_that_is_not_there_is_reported_by_validate(self):
         code, _, err = run(self.folder, "validate", "digits.yaml", "loggers=[{type: exec, command: [no-such-command-7]}]")
         self.assertEqual(code, 2)
         self.assertIn("'no-such-command-7' is not an executable file", err)
@@ -177,7 +177,7 @@ class LiveView(Smoke):
         process.communicate(timeout=60)
         self.assertEqual(json.loads(run(self.folder, "top", run_dir, "--json")[1])["state"], "gone")
 
-    def test_of_a_run_that_has_ended_it_tells_how(self):
+    def test_of_a_run_that_has_ended_it_shows_the_result(self):
         self.train(*SHORT)
         code, out, err = run(self.folder, "top", self.run_dir)
         self.assertEqual(code, 0, err)

@@ -181,7 +181,7 @@ class NodesThatFail(Nodes):
 
 
 class NodesThatStop(Nodes):
-    def test_a_signal_to_either_supervisor_saves_and_the_run_goes_on(self):
+    def test_a_signal_to_either_supervisor_saves_and_the_run_can_be_resumed(self):
         for number in (0, 1):
             self.run_dir = self.folder / f"stopped-{number}"
             self.endpoint = f"127.0.0.1:{free_port()}"
@@ -206,7 +206,7 @@ class NodesThatDoNotFit(Nodes):
         other = self.node(1, *ENDLESS, *words, **options)
         self.assertEqual(self.codes(other), [code], self.said)
         said = self.said
-        self.assertIsNone(head.poll(), "the head goes on waiting for the right one")
+        self.assertIsNone(head.poll(), "the master keeps waiting for the right one")
         head.send_signal(signal.SIGTERM)
         self.codes(head)
         self.gone()

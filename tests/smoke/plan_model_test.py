@@ -49,7 +49,7 @@ class PlanAndRun(unittest.TestCase):
         with open(pathlib.Path(run_dir) / "timing.csv", newline="") as rows:
             return max(float(row["rss_mb"]) for row in csv.DictReader(rows)) * MIB
 
-    def foretold(self, *words):
+    def predicted(self, *words):
         """Returns the predicted bytes, without the copies that exist only after the first epoch, when the activations are freed."""
         plan = self.plan(*words)
         later = ("best_weights", "saved_state")
@@ -60,13 +60,13 @@ class PlanAndRun(unittest.TestCase):
         within 25 %."""
         expected, actual = [], []
         for words in ([config, f"loader.batch_size={few}"], [config]):
-            expected.append(self.foretold(*words))
+            expected.append(self.predicted(*words))
             actual.append(self.taken(*words))
         report = f"expected {expected}, actual {actual}"
         self.assertGreater(actual[1] - actual[0], 300 * MIB, report)
         self.assertLess(abs(expected[1] - actual[1]), 0.15 * actual[1], report)
-        grown, foretold = actual[1] - actual[0], expected[1] - expected[0]
-        self.assertLess(abs(foretold - grown), 0.25 * grown, report)
+        grown, predicted = actual[1] - actual[0], expected[1] - expected[0]
+        self.assertLess(abs(predicted - grown), 0.25 * grown, report)
 
 
 class PlansTakeTheMemoryOfRuns(PlanAndRun):
@@ -92,10 +92,10 @@ class PlansTakeTheMemoryOfRuns(PlanAndRun):
         config = self.config(model=f"{{type: mlp, hidden: [{hidden}]}}", size=8, batch=32, samples=64)
         words = (config, "trainer.max_epochs=2")
         none = (*words, "+checkpoint={save_top_k: 0, save_last: false}")
-        foretold = [self.plan(*each)["model"]["host_bytes"] for each in (none, words)]
+        predicted = [self.plan(*each)["model"]["host_bytes"] for each in (none, words)]
         taken = [self.taken(*each) for each in (none, words)]
-        report = f"foretold {foretold}, taken {taken}"
-        more, actual = foretold[1] - foretold[0], taken[1] - taken[0]
+        report = f"predicted {predicted}, taken {taken}"
+        more, actual = predicted[1] - predicted[0], taken[1] - taken[0]
         self.assertGreater(more, 200 * MIB, report)
         self.assertLess(abs(more - actual), 0.25 * more, report)
 

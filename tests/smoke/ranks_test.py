@@ -57,14 +57,14 @@ class RanksOfOneMachine(Ranks):
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, out + err)
 
-    def test_two_runs_beside_each_other_are_as_if_alone(self):
+    def test_two_runs_at_once_are_as_if_alone(self):
         self.train("trainer.devices=2")
         alone = self.losses(self.run_dir)
-        pair = [start(self.folder, "run", "digits.yaml", "trainer.devices=2", "--run-dir", self.folder / f"beside-{i}") for i in range(2)]
+        pair = [start(self.folder, "run", "digits.yaml", "trainer.devices=2", "--run-dir", self.folder / f"parallel-{i}") for i in range(2)]
         for number, process in enumerate(pair):
             out, err = process.communicate(timeout=480)
             self.assertEqual(process.returncode, 0, out + err)
-            self.assertEqual(self.losses(self.folder / f"beside-{number}"), alone)
+            self.assertEqual(self.losses(self.folder / f"parallel-{number}"), alone)
 
     def test_four_ranks_follow_one_with_the_fourfold_batch(self):
         one = self.train("loader.batch_size=100")

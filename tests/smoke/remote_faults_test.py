@@ -13,7 +13,7 @@ from support import main
 from support.remote import BLOCK, SECRET, FaultyServer, Remote, write_everything
 
 
-class BehindAFailingServer(Remote):
+class FromAFailingServer(Remote):
     def setUp(self):
         super().setUp()
         self.server = FaultyServer(self.data)
@@ -86,7 +86,7 @@ class BehindAFailingServer(Remote):
         self.assertEqual(self.hash(self.stage("mnist")), self.hash(self.stages["mnist"].replace("ROOT", str(self.data))))
         self.assertIn("does not answer range requests", self.hash(self.stage("npy"), code=9))
 
-    def test_an_error_is_told_at_once_though_other_files_hang(self):
+    def test_an_error_is_reported_at_once_though_other_files_hang(self):
         self.server.always, self.server.delay_s = "delay", 120
         self.server.by_path = {"/list.csv": None, "/images/0/0%20.png": 404}
         started = time.monotonic()
@@ -103,7 +103,7 @@ class BehindAFailingServer(Remote):
         said = self.hash(self.stage("image_list"), "{local: other}", "{retries: 1}", code=11)
         self.assertIn("may be cut off", said)
 
-    def test_a_refusal_is_told_as_one_however_short_the_block(self):
+    def test_a_refusal_is_reported_as_one_however_short_the_block(self):
         (self.data / "x.bin").write_bytes(bytes(BLOCK + 10))
         self.server.faults, self.server.always, self.server.words = [None], 403, b"words" * 56
         said = self.hash("{type: tokens, path: %s/x.bin, sequence_length: 4}" % self.server.url, code=9)
@@ -223,7 +223,7 @@ class BehindAFailingServer(Remote):
         self.assertIn("No space left on device", said)
         self.assertIn("dataset.cache.local", said)
 
-    def test_a_download_that_was_killed_goes_on_and_a_changed_file_begins_anew(self):
+    def test_a_download_that_was_killed_continues_and_a_changed_file_starts_again(self):
         expected = self.hash(self.stages["npy"].replace("ROOT", str(self.data)))
         for change in (False, True):
             shutil.rmtree(self.folder / "tier", ignore_errors=True)

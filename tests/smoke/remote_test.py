@@ -11,7 +11,7 @@ from support.remote import Remote, serve, wait_for, write_everything
 
 
 @unittest.skipUnless(shutil.which("nginx"), "nginx is not installed: scripts/setup --checks")
-class BehindNginx(Remote):
+class ServedByNginx(Remote):
     def setUp(self):
         super().setUp()
         self.log = self.folder / "access.log"

@@ -262,22 +262,22 @@ class Comparisons(PageTest):
         self.assertTrue(loss["differences"][0]["paired"])
         self.assertEqual(len(loss["differences"][0]["ci95"]), 2)
 
-    def test_a_gate_judges_runs_over_their_seeds(self):
+    def test_a_gate_checks_runs_over_their_seeds(self):
         folders = self.runs(*([f"seed={seed}", f"optimizer.lr={lr}"] for lr in (0.01, 1e-9) for seed in (1, 2, 3)))
-        learnt, idle = (",".join(map(str, part)) for part in (folders[:3], folders[3:]))
-        document = json.loads(self.compare(learnt, idle, "--fail-on", "train/loss>+1%", "--junit", "gate.xml", "--json", code=3)[0])
+        trained, idle = (",".join(map(str, part)) for part in (folders[:3], folders[3:]))
+        document = json.loads(self.compare(trained, idle, "--fail-on", "train/loss>+1%", "--junit", "gate.xml", "--json", code=3)[0])
         (finding,) = document["gate"]["conditions"]
         self.assertEqual((document["gate"]["exit_code"], finding["verdict"]), (3, "fail"))
         self.assertGreater(finding["interval"][0], 1)
         suite = xml.etree.ElementTree.parse(self.folder / "gate.xml").getroot()[0]
         self.assertEqual((suite.get("tests"), suite.get("failures")), ("1", "1"))
-        out, _ = self.compare(idle, learnt, "--fail-on", "train/loss>+1%")
+        out, _ = self.compare(idle, trained, "--fail-on", "train/loss>+1%")
         self.assertIn("Compared with", out)
         out, _ = self.compare(folders[0], folders[3], "--fail-on", "train/loss>+1%", code=4)
         self.assertIn("at least 3 are needed", out)
         self.compare(folders[0], folders[3], "--fail-on", "train/los>+1%", code=2)
 
-    def test_a_gate_judges_saved_benches(self):
+    def test_a_gate_checks_saved_benches(self):
         for name in ("a.json", "b.json"):
             code, out, err = support.run(self.folder, "bench", "digits.yaml", "--repeats", 3, "--save", name, "trainer.max_epochs=1")
             self.assertEqual(code, 0, out + err)
@@ -286,7 +286,7 @@ class Comparisons(PageTest):
         self.assertEqual(document["gate"]["warnings"], [])
         self.compare("a.json", "b.json", "--fail-on", "samples_per_s<-99.9%")
 
-    def test_runs_of_other_hardware_are_named_and_their_speeds_judged_only_by_force(self):
+    def test_runs_of_other_hardware_are_named_and_their_speeds_are_compared_only_by_force(self):
         (a,) = self.runs([])
         b = self.copied()
         out, err = self.compare(a, b)

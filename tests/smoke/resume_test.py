@@ -120,8 +120,8 @@ class Resumes(unittest.TestCase):
         return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-class GoesOn(Resumes):
-    def test_a_killed_run_is_told_how_to_go_on_and_ends_as_if_it_had_not_been(self):
+class ResumesRuns(Resumes):
+    def test_a_killed_run_names_the_command_that_resumes_it_and_ends_as_an_unbroken_one(self):
         code, err = self.kill("trainer.max_epochs=1000", wanted=3)
         self.assertEqual(code, 7, err)
         failed = self.result()
@@ -155,7 +155,7 @@ class GoesOn(Resumes):
             mine, theirs = ((d / "checkpoints" / name).read_bytes() for d in (self.run_dir, whole))
             self.assertEqual(mine, theirs, name)
 
-    def test_a_killed_supervisor_leaves_a_folder_that_goes_on(self):
+    def test_a_killed_supervisor_leaves_a_folder_that_can_be_resumed(self):
         self.kill("trainer.max_epochs=1000", wanted=2, victim="supervisor")
         left = self.result()
         self.assertEqual((left["verdict"], left["exit_code"]), ("unfinished", None))
@@ -164,7 +164,7 @@ class GoesOn(Resumes):
         result = self.go("--resume", "last", f"trainer.max_epochs={epoch + 1}")
         self.assertEqual((result["verdict"], result["epochs"]), ("ok", epoch + 1))
 
-    def test_sigterm_asks_for_a_requeue_and_the_same_command_goes_on(self):
+    def test_sigterm_asks_for_a_requeue_and_the_same_command_resumes(self):
         process = start(self.folder, "run", "digits.yaml", "trainer.max_epochs=1000", "--run-dir", self.run_dir, "--resume", "auto")
         self.addCleanup(process.kill)
         deadline = time.monotonic() + DEADLINE
@@ -228,7 +228,7 @@ class GoesOn(Resumes):
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")
         self.assertRegex(self.err, r"no run of 'smoke' below runs has a checkpoint to resume from: training starts from scratch in ")
 
-    def test_without_a_folder_the_newest_run_of_that_name_goes_on(self):
+    def test_without_a_folder_the_newest_run_of_that_name_is_resumed(self):
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=2")
         folders = [path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink()]
@@ -237,14 +237,14 @@ class GoesOn(Resumes):
 
 
 class OtherWays(Resumes):
-    def test_the_best_goes_on_and_the_later_ones_step_aside(self):
+    def test_the_best_is_resumed_and_later_checkpoints_are_superseded(self):
         self.go("checkpoint.save_top_k=-1")
         best = os.readlink(self.run_dir / "checkpoints" / "best")
         result = self.go("--resume", "best", "trainer.max_epochs=4", "checkpoint.save_top_k=-1")
         self.assertEqual(result["resumed_from"]["path"], f"checkpoints/{best}")
         self.assertEqual(result["epochs"], 4)
 
-    def test_a_checkpoint_may_begin_a_run_of_its_own(self):
+    def test_a_checkpoint_can_start_another_run(self):
         self.go("trainer.max_epochs=1")
         last = self.run_dir / "checkpoints" / os.readlink(self.run_dir / "checkpoints" / "last")
         before = sorted(path.name for path in self.run_dir.rglob("*"))
@@ -287,7 +287,7 @@ class OtherWays(Resumes):
         self.assertNotIn("max_epochs", self.err)
         self.assertEqual((self.run_dir / "result.json").read_bytes(), before)
 
-    def test_what_cannot_be_gone_on_from_has_its_exit_code(self):
+    def test_a_checkpoint_that_cannot_be_resumed_has_an_exit_code(self):
         self.go("--resume", "last", code=10)
         self.call("run", "digits.yaml", "--resume", self.folder / "nowhere", code=10)
         (self.folder / "mine").mkdir()

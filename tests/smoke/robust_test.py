@@ -83,7 +83,7 @@ class RunsThatDiverge(Smoke):
         self.assertEqual([attempt["exit_code"] for attempt in result["attempts"]], [6, 0])
         self.assertEqual(result["attempts"][1]["overrides"], ["optimizer.lr=0.05", "trainer.gradient_clip_val=1.0"])
 
-    def test_a_wrong_fallback_is_told_before_anything_starts(self):
+    def test_a_wrong_fallback_is_reported_before_anything_starts(self):
         code, out, err = run(self.folder, "validate", "digits.yaml", "+trainer.on_divergence=[optimizer.lr=0.01, optimizer.rate=0.1]")
         self.assertEqual(code, 2, out + err)
         self.assertIn("attempt 3 of 'on_divergence'", out + err)
@@ -256,7 +256,7 @@ class OutOfMemory(Smoke):
 
 
 class BrokenEngine(Smoke):
-    def test_a_library_that_is_none_is_named_with_the_remedy(self):
+    def test_a_file_that_is_not_a_library_is_named_with_the_remedy(self):
         program = self.folder / "program/bin/trainctl"
         library = self.folder / "program/lib/libtrainctl_engine.so"
         for path in (program, library):

@@ -203,7 +203,7 @@ class BenchComparesSettings(Smoke):
         self.assertTrue(low <= other["speedup"]["value"] <= high)
         self.assertEqual(len(list((self.folder / "runs/bench/smoke").glob("2*"))), 6)
 
-    def test_another_batch_size_is_told_apart(self):
+    def test_another_batch_size_is_reported(self):
         code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "--batch-size", "50,100", "--repeats", "1")
         self.assertEqual(code, 0, err)
         rows = [line.split() for line in out.splitlines() if line.startswith(" batch_size=")][:2]  # a second table follows

@@ -24,10 +24,10 @@ class RanksOfARun(Smoke):
             self.assertLessEqual(row["data_wait_s"] + row["work_s"] + row["allreduce_exposed_s"], 1.05 * row["step_s"])
             self.assertTrue(0 <= row["overlap"] <= 1)
         with open(self.run_dir / "ranks.csv", newline="") as rows:
-            told = list(csv.DictReader(rows))
-        self.assertEqual(sorted((row["epoch"], row["rank"]) for row in told),
+            written = list(csv.DictReader(rows))
+        self.assertEqual(sorted((row["epoch"], row["rank"]) for row in written),
                          [(epoch, rank) for epoch in "123" for rank in "01"])
-        for row in told:
+        for row in written:
             buckets = [int(size) for size in row["bucket_bytes"].split()]
             self.assertEqual(sum(buckets) * int(row["steps"]), int(row["payload_bytes"]))
 
@@ -37,7 +37,7 @@ class RanksOfARun(Smoke):
         self.assertFalse((self.run_dir / "ranks.csv").exists())
         self.assertNotIn("exposed all-reduce", self.out)
 
-    def test_a_resumed_run_goes_on_with_the_file(self):
+    def test_a_resumed_run_continues_the_file(self):
         self.train("trainer.devices=2", *BATCHES, "trainer.max_epochs=1")
         code, out, err = run(self.folder, "run", "digits.yaml", "trainer.devices=2", *BATCHES, "trainer.max_epochs=2", "--run-dir",
                              self.run_dir, "--resume", "auto")
@@ -74,7 +74,7 @@ class BenchOverDevices(Smoke):
         self.assertEqual((one["global_batch"], two["global_batch"]), (50, 100))
         self.assertFalse(two["same_batches"])
 
-    def test_the_table_tells_what_stays(self):
+    def test_the_table_shows_what_stays(self):
         code, out, err = run(self.folder, "bench", "digits.yaml", *SHORT, "--devices", "1,2", "--scaling", "strong", "--repeats", "1")
         self.assertEqual(code, 0, err)
         self.assertIn("Strong scaling", out)
@@ -174,13 +174,13 @@ class LinkAndForecast(Smoke):
             result = self.train(*words, "trainer.devices=2", "trainer.max_epochs=3", "++dataset.cache.mode=decoded")
             ran.append(max(rank["work_s"] + rank["allreduce_exposed_s"] for rank in result["ranks"]))
         low, step, high = (statistics.median(column) for column in zip(*planned))
-        told = f"low, step and high of plans: {planned}; steps of runs: {ran}"
+        figures = f"low, step and high of plans: {planned}; steps of runs: {ran}"
         for times in (ran, [row[1] for row in planned]):
             if max(times) > tolerance * min(times):
-                self.skipTest(f"the machine is unsteady: {told}")
-        self.assertLessEqual(low, step, told)
-        self.assertLessEqual(step, high, told)
-        self.assertTrue(low / tolerance <= statistics.median(ran) <= tolerance * high, told)
+                self.skipTest(f"the machine is unsteady: {figures}")
+        self.assertLessEqual(low, step, figures)
+        self.assertLessEqual(step, high, figures)
+        self.assertTrue(low / tolerance <= statistics.median(ran) <= tolerance * high, figures)
 
     def test_options_that_contradict_each_other_are_refused(self):
         for words, why in [(["--link", "x.json"], "--devices N"), (["--devices", "2", "--bandwidth", "1GB/s"], "belong together"),

@@ -89,7 +89,7 @@ class Setup(ScriptCase):
         self.assertEqual(ended.returncode, 1)
         self.assertIn("setup: error: apt could not install", ended.stderr)
 
-    def test_without_root_and_sudo_the_command_to_run_is_told(self):
+    def test_without_root_and_sudo_the_command_to_run_is_printed(self):
         self.machine.fake("dpkg-query", "exit 1")
         self.machine.fake("id", "echo 1000")
         ended = self.machine.run("setup", "--no-torch")
@@ -182,7 +182,7 @@ class Setup(ScriptCase):
         ended = setup()
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
-    def test_a_torchrun_that_cannot_be_had_or_does_not_start_is_told_and_stops_nothing(self):
+    def test_a_torchrun_that_cannot_be_had_or_does_not_start_is_reported_and_stops_nothing(self):
         setup = self.checks(lost="torchrun-requirements")
         ended = setup()
         self.assertEqual(ended.returncode, 0, ended.stderr)

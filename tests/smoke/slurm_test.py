@@ -38,7 +38,7 @@ class UnderSlurm(Launched):
         self.assertEqual(result["world_size"], 2)
         self.assertIn("the single task of Slurm: 'trainctl run' starts its own workers", self.err)
 
-    def test_a_signalled_job_is_queued_again_once_and_goes_on(self):
+    def test_a_signalled_job_is_queued_again_once_and_resumes(self):
         out = self.folder / "runs"
         self.write_epochs(100_000)  # so many epochs that the first start cannot end before the signal
         job = self.submit("", out)

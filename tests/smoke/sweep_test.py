@@ -109,7 +109,7 @@ class Folders(Sweeping):
             self.assertEqual(code, 5, out + err)
             self.assertRegex(err, rf"go on with: .*--out[ =]{(self.folder / name).resolve()}( |$)")
 
-    def test_the_sweep_of_a_name_starts_where_there_is_none_to_resume(self):
+    def test_the_sweep_of_a_name_starts_without_one_to_resume(self):
         code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "trainer.max_epochs=1", "--resume")
         self.assertEqual(code, 0, out + err)
         self.assertTrue((self.folder / "runs/sweep/tiny/latest/sweep.json").is_file())
@@ -225,7 +225,7 @@ class Grids(Sweeping):
 
 
 class Failures(Sweeping):
-    def test_every_mistake_is_told_once_before_anything_starts(self):
+    def test_every_mistake_is_reported_once_before_anything_starts(self):
         code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,-1", "model.hidden=[8],[4]",
                              "loader.batch_sise=1", "--out", "sweep")
         self.assertEqual(code, 2, out + err)
@@ -241,7 +241,7 @@ class Failures(Sweeping):
             self.assertIn(what, err)
         self.assertFalse((self.folder / "sweep").exists())
 
-    def test_a_run_that_fails_is_told_and_the_others_are_done(self):
+    def test_a_run_that_fails_is_reported_and_the_others_are_done(self):
         words = ["optimizer.lr=0.1,1e30,0.01", "trainer.max_epochs=1"]
         document = self.sweep(*words, code=5)
         self.assertEqual([(run["status"], run["exit_code"]) for run in document["runs"]],
@@ -266,7 +266,7 @@ class Failures(Sweeping):
 
 
 class Stops(Sweeping):
-    def test_a_stop_signal_saves_the_runs_and_resume_goes_on(self):
+    def test_a_stop_signal_saves_the_runs_and_resume_continues(self):
         process = self.begin("optimizer.lr=0.1,0.01", "--jobs", "2", *LONG)
         for number in ("0001", "0002"):
             self.until(lambda: (self.folder / "sweep/runs" / number / "epochs.csv").exists(), process)
@@ -279,8 +279,8 @@ class Stops(Sweeping):
             result = json.loads((self.folder / "sweep/runs" / number / "result.json").read_text())
             self.assertEqual((result["exit_code"], result["checkpoint"]["verified"]), (75, True))
         process = self.begin("optimizer.lr=0.1,0.01", *LONG, "--resume")
-        went_on = lambda: json.loads((self.folder / "sweep/runs/0001/result.json").read_text())
-        self.until(lambda: went_on()["exit_code"] is None and went_on()["resumed_from"] is not None, process)
+        resumed_result = lambda: json.loads((self.folder / "sweep/runs/0001/result.json").read_text())
+        self.until(lambda: resumed_result()["exit_code"] is None and resumed_result()["resumed_from"] is not None, process)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=DEADLINE), 130)
 
@@ -352,7 +352,7 @@ class SideBySide(Sweeping):
 
 
 class Halving(Sweeping):
-    def test_what_is_worse_is_stopped_and_goes_on_nowhere(self):
+    def test_the_worse_runs_are_stopped_and_not_continued(self):
         words = ["optimizer.lr=0.1,0.05,0.0001,0.00001", "--asha", "--eta", "2", "--min-epochs", "1", "trainer.max_epochs=4",
                  "++scheduler={type: cosine_annealing_lr}"]
         document = self.sweep(*words)

@@ -43,7 +43,7 @@ class UnderTorchrun(Launched):
     def test_a_killed_supervisor_ends_both_ranks_with_7(self):
         self.a_killed_rank_ends_all(worker=False)
 
-    def test_a_restart_of_torchrun_goes_on_where_the_run_was(self):
+    def test_a_restart_of_torchrun_continues_the_run(self):
         again = [*self.LAUNCH[:-1], "--max-restarts", "1", self.LAUNCH[-1]]
         process = self.start_tasks("--resume", "auto", "trainer.max_epochs=400", launch=again)
         self.await_training(process)

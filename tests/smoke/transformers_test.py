@@ -78,7 +78,7 @@ class LanguageModels(FromFolder):
                             "optimizer.lr=0.02", "loader.batch_size=4", "trainer.max_epochs=3", config=self.CONFIG)
         self.assertLess(result["val"]["perplexity"], 60)
 
-    def test_what_does_not_fit_is_told_before_anything_starts(self):
+    def test_what_does_not_fit_is_reported_before_anything_starts(self):
         said = self.refused("text/gpt_tiny.yaml", "~dataset.train.vocab_size", "dataset.val.vocab_size=~", "model.heads=3",
                             "dataset.train.sequence_length=200", "metrics=[accuracy]")
         for part in ("add 'vocab_size: 50257' to dataset.train", "a width of 128 does not divide into 3 heads",
@@ -112,7 +112,7 @@ class ListsOfLayers(FromFolder):
         self.train(config=resolved)
         self.assertEqual(self.losses(self.run_dir), expected)
 
-    def test_every_layer_that_does_not_fit_is_told_before_anything_starts(self):
+    def test_every_layer_that_does_not_fit_is_reported_before_anything_starts(self):
         said = self.refused("mnist/sequential.yaml", "++model.layers.0.groups=2", "model.layers.4.kernel_size=99",
                             "++model.layers.3.layers.0.stride=2")
         self.assertIn("layer 0 (conv2d) gets 1x28x28: 2 groups must divide the 1 input channels and the 16 output channels", said)

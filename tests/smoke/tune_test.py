@@ -116,7 +116,7 @@ class TuneWork(Tuned):
 
     @LONG
     @measures_time
-    def test_spinning_threads_are_told_of_and_give_way(self):
+    def test_spinning_threads_are_reported_and_replaced(self):
         document = self.finds(planted.spinning_threads)
         self.assertIn("OMP_WAIT_POLICY=active", " ".join(document["advice"]))
 

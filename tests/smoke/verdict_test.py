@@ -252,10 +252,10 @@ class SavesAndValidates(Verdicts):
 class ThreadsAndHealth(Verdicts):
     WORK = ["optimizer={type: sgd, lr: 0.01}", "loader.num_workers=0", "trainer.limit_val_batches=1", *NO_SAVES]
 
-    @unittest.skipIf(len(os.sched_getaffinity(0)) >= 8, "too many cores for 16 threads to stand in each other's way")
-    @unittest.skipUnless(pathlib.Path("/proc/pressure/cpu").is_file(), "this kernel does not tell pressure")
+    @unittest.skipIf(len(os.sched_getaffinity(0)) >= 8, "too many cores for 16 threads to slow each other down")
+    @unittest.skipUnless(pathlib.Path("/proc/pressure/cpu").is_file(), "this kernel does not report pressure")
     @measures_time
-    def test_many_more_threads_than_cores_are_told_from_work(self):
+    def test_many_more_threads_than_cores_are_distinguished_from_work(self):
         found = self.verdict("trainer.num_threads=16", "model.hidden=[2048, 2048]", "loader.batch_size=256", *self.WORK)
         self.assertEqual((found["verdict"], found["cause"]), ("host_bound", "threads_oversubscribed"), found)
         self.assertTrue(found["setting"].startswith("trainer.num_threads="), found)

@@ -15,7 +15,7 @@ def read_container(path):
     data = path.read_bytes()
     magic, _, _, length, header_length = PREFIX.unpack_from(data)
     if magic != b"TCTLCKPT" or length != len(data):
-        raise AssertionError(f"{path} is no container of its own length")
+        raise AssertionError(f"{path} has another length than its header says")
     header = json.loads(data[PREFIX.size:PREFIX.size + header_length])
     begin = -(-(PREFIX.size + header_length) // 64) * 64
     entries = {}
@@ -80,7 +80,7 @@ def history(run_dir, name, read):
     for path in sorted((run_dir / "superseded").glob(f"*/{name}")):
         for key, line in read(path):
             if found.get(key) != line:
-                raise AssertionError(f"{name}: what was put aside differs: {line} then {found.get(key)}")
+                raise AssertionError(f"{name}: the superseded lines differ: {line} then {found.get(key)}")
     return list(found.values())
 
 

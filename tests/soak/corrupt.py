@@ -10,7 +10,7 @@ class Corrupt(support.RunProof):
     proof = "corrupt checkpoint"
     fast, long = 2, 20
 
-    def test_a_flipped_bit_is_told_and_the_checkpoint_before_it_is_used(self):
+    def test_a_flipped_bit_is_reported_and_the_checkpoint_before_it_is_used(self):
         self.reference = self.whole()
         self.prove(self.one)
 
@@ -25,7 +25,7 @@ class Corrupt(support.RunProof):
         self.flip(draw.choice([damaged / "rank_0.part", damaged / "rank_0.part", damaged / "manifest"]), draw)
         run.finish("--resume", "last")
         self.assertIn(damaged.name, run.said(), "the damaged checkpoint is not named")
-        self.assertTrue(list((run.folder / "checkpoints").glob(f"corrupt-{damaged.name}*")), "it was not moved aside")
+        self.assertTrue(list((run.folder / "checkpoints").glob(f"corrupt-{damaged.name}*")), "it was not renamed")
         run.check_same(self.reference)
 
     def flip(self, path, draw):

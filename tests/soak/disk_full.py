@@ -38,7 +38,7 @@ class DiskFull(support.RunProof):
             self.skip(f"no file system can be mounted here: {why}")
         self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=False)
 
-    def test_a_full_disk_is_survived_and_told(self):
+    def test_a_full_disk_is_survived_and_reported(self):
         self.reference = self.whole(*self.OPTIONS)
         self.prove(self.one)
 
@@ -57,11 +57,11 @@ class DiskFull(support.RunProof):
         run.until("a second checkpoint", lambda: len(compare.committed(run.folder)) >= 2)
         run.until_step(draw.randrange(150, 700))
 
-        def told_twice():
+        def warned_twice():
             self.fill(filler)
             return len(set(TROUBLE.findall(run.said()))) >= 2
 
-        run.until("warnings of two steps", told_twice, pause=0.005)
+        run.until("warnings of two steps", warned_twice, pause=0.005)
         if case % 2 == 0:
             filler.unlink()
             self.assertEqual(run.wait(), 0, run.said()[-800:])

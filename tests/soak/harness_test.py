@@ -99,15 +99,15 @@ class Compares(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "what was repeated differs"):
             self.found()
 
-    def test_steps_that_were_put_aside_have_to_say_the_same(self):
+    def test_steps_that_were_superseded_must_be_the_same(self):
         self.copied()
-        aside = self.other / "superseded/1"
-        aside.mkdir(parents=True)
+        superseded = self.other / "superseded/1"
+        superseded.mkdir(parents=True)
         last = (self.other / "metrics.jsonl").read_text().splitlines(keepends=True)[3]
-        (aside / "metrics.jsonl").write_text(last)
+        (superseded / "metrics.jsonl").write_text(last)
         self.assertEqual(self.found(), [])
-        (aside / "metrics.jsonl").write_text(last.replace("0.25", "0.26"))
-        with self.assertRaisesRegex(AssertionError, "what was put aside differs"):
+        (superseded / "metrics.jsonl").write_text(last.replace("0.25", "0.26"))
+        with self.assertRaisesRegex(AssertionError, "the superseded lines differ"):
             self.found()
 
     def test_epochs_that_come_again_have_to_say_the_same(self):
@@ -165,7 +165,7 @@ class Counts(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "no fault came at its moment"):
             self.counted(never)
 
-    def test_one_wrong_try_fails_the_proof_and_is_told(self):
+    def test_one_wrong_try_fails_the_proof_and_is_reported(self):
         def third_is_wrong(case, _, __):
             if case == 2:
                 raise AssertionError("a weight differs")

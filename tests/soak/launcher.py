@@ -83,10 +83,10 @@ class MixedFaults(support.RunProof):
             self.note("seconds till all was gone", time.monotonic() - began + run.gone())
         else:
             run.gone()
-        self.judge(run, sent, code, (rank, victim))
+        self.check_outcome(run, sent, code, (rank, victim))
         self.assertEqual((run.sockets(), run.stray_files(), (run.folder / ".lock").exists()), ([], [], False))
 
-    def judge(self, run, sent, code, victim):
+    def check_outcome(self, run, sent, code, victim):
         result = run.result()
         failure = result["first_failure"] or {}
         what = f"{sent.name} to rank {victim[0]}: exit code {code}: {failure}: {run.said()[-400:]}"

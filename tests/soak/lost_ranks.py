@@ -40,11 +40,11 @@ class LostRanks(support.RunProof):
         self.note("seconds till all was gone", time.monotonic() - began + run.gone())
         if code == 0 and run.rows() == support.EPOCHS:
             raise proof.Unmet("the run had ended before the kill")
-        self.judge(run, code, (rank, victim), f"SIGKILL to rank {rank} of {world} in {phase}")
+        self.check_outcome(run, code, (rank, victim), f"SIGKILL to rank {rank} of {world} in {phase}")
         if number % 5 == 4:
             run.finish("--resume", "auto").check_same(self.whole_of(world))
 
-    def judge(self, run, code, victim, what):
+    def check_outcome(self, run, code, victim, what):
         result = run.result()
         failure = result["first_failure"] or {}
         what += f": exit code {code}: {failure}: {run.said()[-400:]}"

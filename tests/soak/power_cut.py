@@ -96,13 +96,13 @@ class PowerCut(proof.Proof):
             shutil.copyfile(self.image, copy)
         finally:
             self.saver.send_signal(signal.SIGCONT)
-        self.judge(copy, folder, least)
+        self.check_outcome(copy, folder, least)
 
     def stands_still(self):
         state = pathlib.Path(f"/proc/{self.saver.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         return state in "TZ"
 
-    def judge(self, copy, folder, least):
+    def check_outcome(self, copy, folder, least):
         with mounted(copy, folder / "after") as disk:
             ended = command(SAVER, disk / "checkpoints", "look")
         self.assertEqual(ended.returncode, 0, f"after {least} saves: {ended.stdout}{ended.stderr}")

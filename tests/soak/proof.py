@@ -21,14 +21,14 @@ LONG = os.environ.get("TRAINCTL_LONG") == "1"
 SEED = os.environ.get("TRAINCTL_SOAK_SEED", "0")
 MINUTES = float(os.environ.get("TRAINCTL_SOAK_MINUTES", "0")) or None
 ENOUGH_FAILURES = 10
-TOLD_FAILURES = 3
+MOST_REPORTED_FAILURES = 3
 
 
 class Unmet(Exception):
     """The moment for the fault did not come, so this does not count as a try."""
 
 
-def tell(line):
+def print_json(line):
     """Writes one line of the tally."""
     path = os.environ.get("TRAINCTL_SOAK_TALLY")
     if path:
@@ -51,7 +51,7 @@ class Proof(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
 
     def skip(self, why):
-        tell({"proof": self.proof, "wanted": self.wanted, "tried": 0, "failed": 0, "seconds": 0, "skipped": why})
+        print_json({"proof": self.proof, "wanted": self.wanted, "tried": 0, "failed": 0, "seconds": 0, "skipped": why})
         self.skipTest(why)
 
     def note(self, what, value):
@@ -72,9 +72,9 @@ class Proof(unittest.TestCase):
                 failures.append(f"{case}: {failure}")
         line = {"proof": self.proof, "wanted": self.wanted, "tried": tried, "failed": len(failures),
                 "seconds": round(time.monotonic() - began, 1), "worst": {k: round(v, 3) for k, v in self.worst.items()}}
-        tell(line)
+        print_json(line)
         print(json.dumps(line))
-        self.assertEqual(failures[:TOLD_FAILURES], [], f"{len(failures)} of {tried} failed (seed {SEED})")
+        self.assertEqual(failures[:MOST_REPORTED_FAILURES], [], f"{len(failures)} of {tried} failed (seed {SEED})")
         self.assertGreater(tried, 0, "no fault came at its moment")
 
     def once(self, try_one, case):
@@ -87,7 +87,7 @@ class Proof(unittest.TestCase):
         except Unmet:
             return 0, None
         except Exception as error:  # counts every error of a try, and lets the next one start
-            return 1, self.told(error, folder)
+            return 1, self.message_of(error, folder)
         finally:
             self.after_try()
             shutil.rmtree(folder, ignore_errors=True)
@@ -95,7 +95,7 @@ class Proof(unittest.TestCase):
     def after_try(self):
         """Ends the processes that a try may have left."""
 
-    def told(self, error, folder):
+    def message_of(self, error, folder):
         keep = os.environ.get("TRAINCTL_SOAK_KEEP")
         kept = ""
         if keep and folder.exists():

@@ -41,11 +41,11 @@ class Signals(support.RunProof):
         self.note("seconds from signal to end", time.monotonic() - began)
         run.gone()
         what = f"{sent.name} to the {target} of {world} in {phase}: exit code {code}"
-        self.judge(run, sent, code, what)
+        self.check_outcome(run, sent, code, what)
         if code != 0 and number % 5 == 0:
             run.finish("--resume", "auto").check_same(self.whole_of(world))
 
-    def judge(self, run, sent, code, what):
+    def check_outcome(self, run, sent, code, what):
         result = run.result()
         what += f": {run.said()[-400:]}"
         self.assertEqual(result["exit_code"], code, what)

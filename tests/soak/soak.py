@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SAVES = HERE.parent / "smoke/checkpoint_test.py"
-FLIPS = ["a flipped bit of a checkpoint is never missed", "a checkpoint cut off anywhere is told by its length"]
+FLIPS = ["a flipped bit of a checkpoint is never missed", "a truncated checkpoint is detected by its length"]
 SIZE = 64 << 10  # bytes of the checkpoint whose bits are flipped
 PROOFS = {
     "kills": ("kills.py", "Kills"),
@@ -113,20 +113,20 @@ def prove(name, environment):
 
 
 def main():
-    wish = options()
-    if wish.list:
+    chosen = options()
+    if chosen.list:
         return print("\n".join(NAMES))
-    environment = {**os.environ, "TRAINCTL_LONG": "1", "TRAINCTL_SOAK_SEED": wish.seed}
-    if wish.minutes:
-        environment["TRAINCTL_SOAK_MINUTES"] = str(wish.minutes)
-    if wish.keep:
-        wish.keep.mkdir(parents=True, exist_ok=True)
-        environment["TRAINCTL_SOAK_KEEP"] = str(wish.keep)
+    environment = {**os.environ, "TRAINCTL_LONG": "1", "TRAINCTL_SOAK_SEED": chosen.seed}
+    if chosen.minutes:
+        environment["TRAINCTL_SOAK_MINUTES"] = str(chosen.minutes)
+    if chosen.keep:
+        chosen.keep.mkdir(parents=True, exist_ok=True)
+        environment["TRAINCTL_SOAK_KEEP"] = str(chosen.keep)
     rows = []
-    for name in wish.only or NAMES:
+    for name in chosen.only or NAMES:
         rows.append(prove(name, environment))
         print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
-    print(json.dumps({"schema": "trainctl.soak/2", "seed": wish.seed, "proofs": rows}, indent=2) if wish.json else table(rows))
+    print(json.dumps({"schema": "trainctl.soak/2", "seed": chosen.seed, "proofs": rows}, indent=2) if chosen.json else table(rows))
     failed = any(row["failed"] for row in rows) or not any(row["tried"] for row in rows)
     return sys.exit(1 if failed else 0)
 

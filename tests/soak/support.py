@@ -218,7 +218,7 @@ class Run:
         found = self.stray_files() + self.sockets() + [str(path) for path in self.folder.glob(".lock")]
         found += [str(path) for path in (self.folder / "checkpoints").glob("epoch=*") if not (path / "manifest").exists()]
         if found:
-            raise AssertionError(f"left behind: {', '.join(found[:6])}")
+            raise AssertionError(f"left over: {', '.join(found[:6])}")
 
     def check_checkpoints(self):
         """Checks that `checkpoint verify` accepts each committed checkpoint, and returns their number."""

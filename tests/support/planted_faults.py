@@ -24,11 +24,11 @@ class Fault:
     needs_cores: int = 1
     causes: set = None  # None accepts any cause
 
-    def verdict_fits(self, told):
+    def verdict_fits(self, found):
         """Returns whether `verdict` of tune.json has an expected name and cause."""
-        name = told["verdict"]
+        name = found["verdict"]
         fits = name in self.verdicts if self.verdicts is not None else name not in WAITS
-        return fits and (self.causes is None or told["cause"] in self.causes)
+        return fits and (self.causes is None or found["cause"] in self.causes)
 
 
 def png(path, side, seed):

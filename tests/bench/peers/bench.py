@@ -164,8 +164,8 @@ def measure_row(workload, folder, options):
             result = (run_trainctl(workload, workers, folder, options) if name == "trainctl"
                       else run_peer(name, workload.name, workers, options))
             results[name, workers].append(result)
-            told = result.get("failure") or f"{result['samples_per_s']:,.0f} samples/s"
-            print(f"{workload.name} round {round_number + 1} of {options.rounds}  {name}, {workers} workers: {told}",
+            text = result.get("failure") or f"{result['samples_per_s']:,.0f} samples/s"
+            print(f"{workload.name} round {round_number + 1} of {options.rounds}  {name}, {workers} workers: {text}",
                   file=sys.stderr)
     return results
 
@@ -187,7 +187,7 @@ def parse():
     options = parser.parse_args()
     for row in options.rows:
         if row not in WORKLOADS:
-            parser.error(f"--rows: '{row}' is none of {', '.join(WORKLOADS)}")
+            parser.error(f"--rows: '{row}' must be one of {', '.join(WORKLOADS)}")
     options.cold_reads = options.trainctl.with_name("bench_cold_reads")
     options.float_batches = options.trainctl.with_name("bench_float_batches")
     for name in ("trainctl", "cold_reads", "float_batches", "python", "data", "source"):

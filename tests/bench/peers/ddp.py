@@ -89,8 +89,8 @@ class Ddp:
     def run(self):
         words = [self.options.python, LOOPS, str(self.options.mnist), self.row, self.options.ranks, self.options.threads, ROWS[self.row]]
         out = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True).stdout
-        told = json.loads(out.splitlines()[-1])
-        return told["step_s"], told["exposed_s"], 0.0
+        document = json.loads(out.splitlines()[-1])
+        return document["step_s"], document["exposed_s"], 0.0
 
 
 def measure(options, row):
@@ -137,9 +137,9 @@ HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in fresh 
 ratio is of a round. A step is the mean of the second epoch of a run (trainctl: with all that lies between two steps, without validation
 and saving), or of as many steps after five of warm-up (DDP: the loop of its tutorial with fused optimizers, gradients as views of the
 buckets, tensors in memory). Exposed is what of a step waited for the other ranks, on rank 0 from the launch of the last bucket to the
-end of the backward pass: of DDP in a run of its own whose hook stamps that, of trainctl `exposed_s` of ranks.csv. To agree is what
-trainctl's ranks wait at the end of a step for each other's wish to stop or to save, a part of its step that DDP has not. Both exchange through Gloo on the loopback interface, in buckets of 25 MiB after a first of
-1 MiB; trainctl starts its ranks on cores of their own, DDP leaves that to the kernel. `ffn`: configs/mnist/ffn.yaml, 64 rows a rank.
+end of the backward pass: of DDP in a separate run whose hook records that time, of trainctl `exposed_s` of ranks.csv. To agree is what
+trainctl's ranks wait at the end of a step for each other's request to stop or to save, a part of its step that DDP has not. Both exchange through Gloo on the loopback interface, in buckets of 25 MiB after a first of
+1 MiB; trainctl binds its ranks to separate cores, DDP leaves that to the kernel. `ffn`: configs/mnist/ffn.yaml, 64 rows a rank.
 `resnet18_cifar`: random pixels of 32x32, 64 a rank, SGD. `mlp25m`: MNIST through layers of 2,048, 4,096 and 3,584, 24.7 million
 parameters, 64 rows a rank, SGD."""
 
@@ -149,7 +149,7 @@ def write(options, measured):
     ours = versions_of(options.trainctl)
     torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
     text = [f"# {options.ranks} processes, {CORES} cores, {datetime.date.today().isoformat()}", "",
-            "A run of trainctl on several ranks beside PyTorch's DistributedDataParallel; baseline: trainctl.", "",
+            "A run of trainctl on several ranks compared with PyTorch's DistributedDataParallel; baseline: trainctl.", "",
             f"{cpu_model()}, {CORES} cores. trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}), torch {torch}.", "",
             HOW.format(rounds=options.rounds, ranks=options.ranks, threads=options.threads), ""]
     for row, (found, _) in measured.items():

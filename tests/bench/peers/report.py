@@ -15,7 +15,7 @@ COLUMNS = ("samples_per_s", "samples_per_cpu_s", "p50_ms", "p99_ms", "rss_mb", "
 HOW = """Every cell is the median over {rounds} interleaved rounds (A B C, A B C, ...), each in a fresh process on cores {cores};
 [quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s
 are (peers: in whole epochs). Page cache warm, except W7: there each epoch begins with the file dropped from it, and
-trainctl's figure is its first epoch, beside fio's random reads (O_DIRECT, depth 32). The consumer reads labels only; in
+trainctl's figure is its first epoch, compared with fio's random reads (O_DIRECT, depth 32). The consumer reads labels only; in
 the f32 rows trainctl's consumer also widens and normalizes, as its runs on a CPU do. Samples per CPU second count
 children, and are the figure to trust where the machine is shared. Memory is the peak of all processes: for peers the
 sum of proportional set sizes, sampled twice a second; for trainctl the largest resident set of the measuring process.
@@ -113,7 +113,7 @@ class Page:
                   f"--rounds {options.rounds} --seconds {options.seconds:g} --write"
         cores = ",".join(map(str, options.cores))
         parts = [f"# Loaders, {len(options.cores)} cores, {datetime.date.today().isoformat()}", "",
-                 "What trainctl's loader gives beside other loaders and the machine's limit, same data and same output.", "",
+                 "The throughput of trainctl's loader compared with other loaders and the machine's limit, same data and same output.", "",
                  f"{cpu_model()}, {len(options.cores)} cores, kernel {os.uname().release}, "
                  f"{sum(found['seconds'] for found in self.rows.values()) / 60:.0f} min in all. {self.versions()}.", ""]
         if options.missing:

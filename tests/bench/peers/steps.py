@@ -114,9 +114,9 @@ class Torch:
         threads, count = (1, FFN_EPOCHS) if self.row == "ffn" else (CORES, STEPS)
         out = subprocess.run([self.options.python, LOOPS, what, self.name, str(threads), str(count)], check=True, capture_output=True,
                              text=True).stdout
-        told = json.loads(out.splitlines()[-1])
-        self.trained = told.get("trained", [])
-        return told["epochs"]
+        document = json.loads(out.splitlines()[-1])
+        self.trained = document.get("trained", [])
+        return document["epochs"]
 
 
 def allocations_per_step(options, program):
@@ -229,7 +229,7 @@ def write(options, measured, costs):
     stem = f"steps_{CORES}core_{datetime.date.today().isoformat()}"
     ours = versions_of(options.trainctl)
     torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
-    text = [f"# Training steps, {CORES} cores, {datetime.date.today().isoformat()}", "", "A run of trainctl beside PyTorch's own loops.", "",
+    text = [f"# Training steps, {CORES} cores, {datetime.date.today().isoformat()}", "", "A run of trainctl compared with PyTorch's own loops.", "",
             f"{cpu_model()}, {CORES} cores. trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}), torch {torch}.", "",
             HOW.format(rounds=options.rounds, cores=CORES), ""]
     for row, (found, failed, _) in measured.items():

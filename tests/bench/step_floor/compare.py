@@ -70,7 +70,7 @@ def measure(options):
 def table(floor, runner):
     """Returns Markdown rows, and the ratio of the training times, paired by round."""
     lines = ["| per epoch | floor, s | trainctl, s | ratio |", "| --- | --- | --- | --- |"]
-    judged = 0.0
+    training_ratio = 0.0
     for column, name in enumerate(("training", "training, validation and checkpoint", "CPU time of the process")):
         ours = [epoch[column] for run in runner for epoch in run]
         theirs = [epoch[column] for run in floor for epoch in run]
@@ -78,8 +78,8 @@ def table(floor, runner):
                   for a, b in zip(runner, floor)]
         lines.append(f"| {name} | {quartiles(theirs)} | {quartiles(ours)} | {quartiles(ratios)} |")
         if column == 0:
-            judged = statistics.median(ratios)
-    return lines, judged
+            training_ratio = statistics.median(ratios)
+    return lines, training_ratio
 
 
 def cpu_model():
@@ -135,9 +135,9 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     floor, runner, config = measure(options)
-    lines, judged = table(floor, runner)
+    lines, training_ratio = table(floor, runner)
     print("\n".join(lines))
-    print(f"training: {judged:.3f}x of the floor, the bar is {BAR}: {'met' if judged <= BAR else 'missed'}")
+    print(f"training: {training_ratio:.3f}x of the floor, the bar is {BAR}: {'met' if training_ratio <= BAR else 'missed'}")
     if options.write:
         write_report(lines, options, config, floor, runner)
 

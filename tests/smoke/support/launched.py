@@ -94,9 +94,9 @@ class Launched(Smoke):
         self.assertEqual(self.losses(self.run_dir), losses)
         self.assertTrue((self.run_dir / "logs/rank_1.log").is_file())
         self.assertEqual(self.out.count("val/accuracy"), tables, "the table of one task, not of both")
-        self.assertEqual(self.left_behind(), [])
+        self.assertEqual(self.leftovers(), [])
 
-    def left_behind(self):
+    def leftovers(self):
         """Returns the files by which tasks find node 0; none may be left at the end."""
         return list(self.folder.rglob(".rendezvous-*"))
 
@@ -113,5 +113,5 @@ class Launched(Smoke):
         if worker:
             self.assertEqual(result["first_failure"]["rank"], 1)
         self.assertEqual(marked(self.mark), [], "processes were left")
-        self.assertEqual(self.left_behind(), [])
+        self.assertEqual(self.leftovers(), [])
         return out + err
