@@ -109,7 +109,7 @@ bool holds(const safetensors::File& file, const Entries& entries, std::string_vi
 /// Returns files of other checkpoints that may already contain the weights.
 std::vector<fs::path> candidates(const Store& store, const fs::path& checkpoint) {
   std::vector<fs::path> paths;
-  for (const Found& found : store.list()) {
+  for (const StoredCheckpoint& found : store.list()) {
     if (!found.manifest || found.path == checkpoint) continue;
     for (const Manifest::SharedGroup& shared : found.manifest->shared) {
       if (shared.same_as.empty()) paths.push_back(found.path / shared.file);
