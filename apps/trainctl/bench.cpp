@@ -24,13 +24,12 @@ struct AxisFlag {
 
 // The axes of the table are nested in this order, whatever the order on the command line.
 constexpr std::array kAxes{
-    AxisFlag{"--workers", "loader.num_workers", "loader threads to compare: 0,4,8"},
-    AxisFlag{"--devices", "trainer.devices", "device counts to compare: 1,2"},
+    AxisFlag{"--workers", "loader.num_workers", "numbers of loader threads to compare: 0,4,8"},
+    AxisFlag{"--devices", "trainer.devices", "numbers of devices to compare: 1,2"},
     AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device to compare: 64,128"},
     AxisFlag{"--precision", "trainer.precision", "precisions to compare"},
-    AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked batches to compare: true,false"},
-    AxisFlag{"--cache", "dataset.cache.mode",
-             "where samples are kept between epochs, to compare: none,encoded,decoded"},
+    AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked host memory to compare: true,false"},
+    AxisFlag{"--cache", "dataset.cache.mode", "sample caches to compare: none,encoded,decoded"},
 };
 
 struct BenchFlags {
@@ -105,7 +104,7 @@ void save(const BenchOutcome& bench, const Json& document, const BenchFlags& fla
   std::error_code ignored;
   if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
     writer_for(stderr)(
-        fmt::format("warning: {} is left as it was: rows of this bench failed or were never run\n",
+        fmt::format("warning: {} was not replaced: rows of this bench failed or did not run\n",
                     printable(flags.save)));
     return;
   }
@@ -176,8 +175,7 @@ void write_bench(const BenchOutcome& bench, const Json& document, const BenchFla
 std::optional<double> budget_of(const BenchFlags& flags) {
   if (flags.budget.empty()) return std::nullopt;
   const auto seconds = spec::parse_duration(flags.budget);
-  ENSURE(config, seconds.has_value(),
-         "--budget: '{}' is no time; expected one such as 90s, 10m or 1h30m",
+  ENSURE(config, seconds.has_value(), "--budget must be a time such as 90s, 10m or 1h30m, got '{}'",
          printable(flags.budget));
   return seconds;
 }
@@ -207,8 +205,8 @@ int code_of(const BenchOutcome& bench, const BenchFlags& flags) {
   if (const int code = study::exit_code_of(bench.rows); code != 0) return code;
   if (study::is_whole_round(bench.rows)) return report::gate_code(bench.findings);
   writer_for(stderr)(
-      fmt::format("error: the budget of {} was over before every setting had run once: give more "
-                  "time, or fewer settings\n",
+      fmt::format("error: the budget of {} ended before every setting had run once\nhint: raise "
+                  "--budget or compare fewer settings\n",
                   printable(flags.budget)));
   return static_cast<int>(ErrorKind::inconclusive);
 }
@@ -232,8 +230,8 @@ void complete_options(BenchFlags& flags) {
 void warn_of_contention(const study::WarmUp& warm_up) {
   if (warm_up.taken == 0) return;
   writer_for(stderr)(
-      fmt::format("warning: the number of CPU threads was chosen while other processes took "
-                  "{:.0f} % of the cores: set trainer.num_threads, or run the bench again\n",
+      fmt::format("warning: the number of CPU threads was chosen while other processes used {:.0f} "
+                  "% of the cores\nhint: set trainer.num_threads or run the bench again\n",
                   100 * warm_up.taken));
 }
 
@@ -281,7 +279,7 @@ int bench(BenchFlags flags, Context& context) {
 
 void add_bench(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(program, context,
-                                      {"bench", "compare settings in fresh, interleaved runs",
+                                      {"bench", "compare the speed of settings in interleaved runs",
                                        kTrainGroup, WorkingDirectory::existing},
                                       bench);
   add_config_arguments(verb, flags.config, context, Builtin::photographs);
@@ -294,30 +292,29 @@ void add_bench(CLI::App& program, Context& context) {
   add_options(
       verb,
       {{"--grid", flags.grid, "KEY=LIST",
-        "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated"},
+        "values of any key to compare: optimizer.lr=0.1,0.01; can be repeated"},
        {"--against", flags.options.against, "FILE",
-        "compare the experiment with all keys of a patch at once, as tune writes it"},
+        "compare the experiment with a patch file, as written by tune"},
        {"--scaling", flags.scaling, "HOW",
-        "what stays with --devices: weak: the batch of a device; strong: the samples of a step, so "
-        "that loader.batch_size is divided; weak where this is left out",
+        "with --devices: weak keeps the batch size per device (default), strong the samples per "
+        "step",
         one_of({"weak", "strong"})},
-       {"--repeats", flags.repeats, "N", "runs of each setting", whole_number(1, 1000)},
+       {"--repeats", flags.repeats, "N", "number of runs of each setting", whole_number(1, 1000)},
        {"--budget", flags.budget, "TIME",
-        "time in which the bench ends, with fewer repeats if need be: 10m (built-in experiments: "
-        "150s)"},
+        "time limit, with fewer repeats if necessary: 10m (built-in experiments: 150s)"},
        {"--fail-on", flags.options.fail_on, "CONDITIONS",
-        "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, rss_mb>+10%, "
-        "val/accuracy<-0.5pt; against the baseline, else the first row"},
+        "exit with 3 on these changes from the baseline (4: too noisy): samples_per_s<-2.5%, "
+        "rss_mb>+10%, val/accuracy<-0.5pt"},
        {"--baseline", flags.baseline, "PATH",
-        "file of an earlier --save, or a run, that --fail-on compares with"},
+        "baseline of --fail-on: a saved bench or a run (default: the first row)"},
        {"--force-baseline", flags.options.force_baseline,
-        "compare also where machine or config are others"},
-       {"--out", flags.out, "DIR", "folder that holds the runs"},
-       {"--markdown", flags.markdown, "print the tables as Markdown"},
-       {"--save", flags.save, "FILE", "write the JSON document to this file"},
-       {"--csv", flags.csv, "FILE", "write the numbers of every run to this file"},
-       {"--junit", flags.junit, "FILE", "write settings and conditions as test cases to this file"},
-       {"--html", flags.html, "FILE", "write a page with the charts to this file"}});
+        "compare with the baseline even if machine or config differ"},
+       {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+       {"--markdown", flags.markdown, "print tables as Markdown"},
+       {"--save", flags.save, "FILE", "write the JSON document to a file"},
+       {"--csv", flags.csv, "FILE", "write the figures of every run to a CSV file"},
+       {"--junit", flags.junit, "FILE", "write conditions as JUnit test cases to a file"},
+       {"--html", flags.html, "FILE", "write an HTML page with charts to a file"}});
   make_repeatable(verb, "--grid");
 }
 

@@ -29,27 +29,26 @@ std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
   const std::vector<std::string> apart = report::machines_apart(compared);
   const auto speed = std::ranges::find_if(parsed, report::is_of_machine);
   ENSURE(config, apart.empty() || conditions.force || speed == parsed.end(),
-         "--fail-on {}: {}; leave it out, or add --force", printable(speed->text),
+         "--fail-on {}: {}\nhint: remove the condition or add --force", printable(speed->text),
          printable(apart.front()));
   return parsed;
 }
 
-CompareGate judge_runs(const CompareConditions& conditions, const report::Compared& runs) {
-  ENSURE(config, runs.groups.size() > 1,
-         "--fail-on compares with the first group of runs, and there is no other");
+CompareGate check_runs(const CompareConditions& conditions, const report::Compared& runs) {
+  ENSURE(config, runs.groups.size() > 1, "--fail-on requires at least two groups of runs, got one");
   const auto parsed = parsed_for(conditions, runs, report::gate_metrics(runs));
   const std::vector<report::Contest> contests = report::contests_of(runs);
   CompareGate gate{.findings = report::judge(parsed, contests), .notes = {}};
   gate.notes = report::gate_notes(gate.findings, report::Pairing::interleaved);
   if (std::ranges::find(contests, report::Pairing::apart, &report::Contest::pairing) !=
       contests.end())
-    gate.notes += "Groups that have not the same seeds are compared without pairs (Welch).\n";
+    gate.notes += "Groups with different seeds are compared without pairs (Welch).\n";
   return gate;
 }
 
-CompareGate judge_benches(const CompareConditions& conditions, const report::Compared& benches,
+CompareGate check_benches(const CompareConditions& conditions, const report::Compared& benches,
                           const std::vector<std::string>& files) {
-  ENSURE(config, files.size() > 1, "--fail-on compares with the first bench: name another one");
+  ENSURE(config, files.size() > 1, "--fail-on requires at least two benches, got one");
   std::vector<report::Baseline> saved;
   for (const std::string& file : files) saved.push_back(study::load_baseline(file));
   const auto parsed = parsed_for(conditions, benches, report::gate_metrics(saved));
@@ -92,8 +91,8 @@ report::Compared compared_benches(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const Json bench = report::read_document(words[i]);
     ENSURE(config, report::schema_of(bench).starts_with("trainctl.bench/"),
-           "{} is a document {}: runs are compared with runs, and benches ('bench --save FILE') "
-           "with benches",
+           "{} is a document {}, not a run or a bench\nhint: compare runs with runs, and files of "
+           "'bench --save FILE' with each other",
            printable(words[i]), printable(report::schema_of(bench)));
     compared.groups.push_back(report::group_of_bench(labels[i], bench));
   }
@@ -126,16 +125,15 @@ report::Compared compared_runs(const CompareFlags& flags) {
 
 report::Compared compared_of(const CompareFlags& flags) {
   ENSURE(config, flags.words.size() >= 2 || flags.group || flags.assert_equal_loss,
-         "compare needs two runs or two bench files; with --group one list of runs will do");
+         "compare requires two runs or two bench files, or with --group one list of runs");
   std::error_code ignored;
   const bool benches = std::ranges::all_of(
       flags.words, [&](const std::string& word) { return fs::is_regular_file(word, ignored); });
   ENSURE(config, !benches || (!flags.group && !flags.assert_equal_loss),
-         "--group and --assert-equal-loss are for run folders, and these are files");
+         "--group and --assert-equal-loss require run folders, got files");
   ENSURE(config, flags.junit.empty() || flags.assert_equal_loss || !flags.fail_on.text.empty(),
-         "--junit writes what --fail-on and --assert-equal-loss find: add one of them");
-  ENSURE(config, !flags.fail_on.force || !flags.fail_on.text.empty(),
-         "--force belongs to --fail-on");
+         "--junit requires --fail-on or --assert-equal-loss");
+  ENSURE(config, !flags.fail_on.force || !flags.fail_on.text.empty(), "--force requires --fail-on");
   return benches ? compared_benches(flags.words) : compared_runs(flags);
 }
 
@@ -160,14 +158,14 @@ std::optional<report::LossComparison> losses_of(const CompareFlags& flags,
   if (!flags.assert_equal_loss) return std::nullopt;
   std::size_t runs = 0;
   for (const report::Group& group : compared.groups) runs += group.runs.size();
-  ENSURE(config, runs >= 2, "--assert-equal-loss compares runs, and there is one only");
+  ENSURE(config, runs >= 2, "--assert-equal-loss requires at least two runs, got one");
   return report::compare_losses(compared);
 }
 
 std::optional<CompareGate> gate_of(const CompareFlags& flags, const report::Compared& compared) {
   if (flags.fail_on.text.empty()) return std::nullopt;
-  return compared.kind == "benches" ? judge_benches(flags.fail_on, compared, flags.words)
-                                    : judge_runs(flags.fail_on, compared);
+  return compared.kind == "benches" ? check_benches(flags.fail_on, compared, flags.words)
+                                    : check_runs(flags.fail_on, compared);
 }
 
 void print_text(const report::Compared& compared, const std::optional<CompareGate>& gate,
@@ -195,7 +193,7 @@ Json document_of(const report::Compared& compared,
 int compare(const CompareFlags& flags, const Context& context) {
   const report::Compared compared = compared_of(flags);
   for (const report::Group& group : compared.groups) {
-    for (const report::RunFiles& run : group.runs) tell_notes(run, context);
+    for (const report::RunFiles& run : group.runs) print_notes(run, context);
   }
   const std::optional<report::LossComparison> losses = losses_of(flags, compared);
   const std::optional<CompareGate> gate = gate_of(flags, compared);
@@ -219,28 +217,29 @@ int compare(const CompareFlags& flags, const Context& context) {
 void add_compare(CLI::App& program, Context& context) {
   const auto [verb, flags] =
       add_verb(program, context,
-               {"compare", "runs, groups of runs or benches side by side", kTrainGroup}, compare);
-  add_options(verb,
-              {{"runs", flags.words, "PATH...",
-                "runs (a folder, latest or an experiment's name) or files of 'bench --save'; runs "
-                "that differ in their seed with commas between"},
-               {"--group", flags.group, "runs whose configs differ in the seed only are a group"},
-               {"--assert-equal-loss", flags.assert_equal_loss,
-                "exit 3 where a loss of any step or epoch is not the first run's, bit by bit"},
-               {"--fail-on", flags.fail_on.text, "CONDITIONS",
-                "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
-                "val/accuracy<-0.5pt; against the first"},
-               {"--force", flags.fail_on.force,
-                "judge times and memory also where the machines are others"},
-               {"--junit", flags.junit, "FILE",
-                "write conditions and equal losses as test cases to this file"},
-               {"--html", flags.html, "FILE", "write a page with the curves, too"}});
+               {"compare", "compare runs, groups of runs or saved benches", kTrainGroup}, compare);
+  add_options(
+      verb,
+      {{"runs", flags.words, "PATH...",
+        "runs (folder, experiment name or latest) or files of 'bench --save'; separate runs of one "
+        "group by commas"},
+       {"--group", flags.group, "group runs that differ in the seed only"},
+       {"--assert-equal-loss", flags.assert_equal_loss,
+        "exit with 3 unless all losses equal those of the first run, bit by bit"},
+       {"--fail-on", flags.fail_on.text, "CONDITIONS",
+        "exit with 3 on these changes from the first run (4: too noisy): samples_per_s<-2.5%, "
+        "val/accuracy<-0.5pt"},
+       {"--force", flags.fail_on.force, "compare times and memory even if the machines differ"},
+       {"--junit", flags.junit, "FILE", "write conditions as JUnit test cases to a file"},
+       {"--html", flags.html, "FILE", "write an HTML page with curves to a file"}});
   verb.get_option("runs")->required();
   verb.footer(
-      "All are compared with the first. The interval of a difference is Student's, by pairs where\n"
-      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none, or speeds of\n"
-      "other machines under --fail-on; 3 a condition failed or a loss differs; 4 too noisy to "
-      "decide.");
+      "All runs are compared with the first. With several seeds, differences have Student's 95 % "
+      "interval,\n"
+      "paired if both groups have the same seeds. Exit codes: 0 done; 2 a PATH is not valid, or "
+      "--fail-on\n"
+      "compares speeds of different machines; 3 a condition failed or a loss differs; 4 too noisy "
+      "to decide.");
 }
 
 }  // namespace trainctl::app

@@ -310,8 +310,7 @@ int complete(const std::string& shell, const Context& context) {
   if (shell == "bash") script = bash_script(verbs, flags);
   if (shell == "zsh") script = zsh_script(verbs, flags);
   if (shell == "fish") script = fish_script(verbs, flags);
-  ENSURE(config, !script.empty(), "unknown shell '{}'; there are bash, zsh and fish",
-         printable(shell));
+  ENSURE(config, !script.empty(), "SHELL must be bash, zsh or fish, got '{}'", printable(shell));
   if (context.json) {
     print_json({{"schema", "trainctl.completion/2"}, {"shell", shell}, {"script", script}});
   } else {
@@ -323,10 +322,9 @@ int complete(const std::string& shell, const Context& context) {
 }  // namespace
 
 void add_completion(CLI::App& program, Context& context) {
-  const auto [verb, shell] = add_verb(
-      program, context,
-      {"completion", "completion of verbs, flags, keys and values for your shell", kMachineGroup},
-      complete);
+  const auto [verb, shell] =
+      add_verb(program, context,
+               {"completion", "print a completion script for your shell", kMachineGroup}, complete);
   add_options(verb, {{"shell", shell, "SHELL", "bash, zsh or fish"}});
   verb.get_option("shell")->required();
   verb.footer(

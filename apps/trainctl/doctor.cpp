@@ -163,8 +163,7 @@ void print_text(const std::vector<MachineFinding>& findings, const LinkProbe& li
 }
 
 int doctor(const DoctorFlags& flags, const Context& context) {
-  ENSURE(config, flags.link || flags.devices == 0,
-         "--devices tells how many processes --link measures between: add that");
+  ENSURE(config, flags.link || flags.devices == 0, "--devices requires --link");
   if (flags.link) check_working_directory();
   launch::end_on_stop_signals();
   // Comes before examine_machine(), which may start threads: the supervisor must not have any.
@@ -190,20 +189,17 @@ int doctor(const DoctorFlags& flags, const Context& context) {
 
 void add_doctor(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
-      program, context,
-      {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
-      doctor);
-  add_options(verb,
-              {{"--link", flags.link,
-                "measure what processes take to sum tensors of 1 KiB to 64 MiB: latency and "
-                "bandwidth, for plan --devices"},
-               {"--noise", flags.noise,
-                "measure for some seconds how much the same work varies in time, and so how small "
-                "a slow-down this machine can tell"},
-               {"--devices", flags.devices, "N",
-                "processes to measure between: GPUs where there are so many, else on the CPU",
-                whole_number(2, 1024)}});
-  verb.footer("Exit codes: 0 trainctl can train here; 11 something it needs is missing.");
+      program, context, {"doctor", "check this machine and suggest fixes", kMachineGroup}, doctor);
+  add_options(
+      verb,
+      {{"--link", flags.link,
+        "measure latency and bandwidth between processes, for plan --devices"},
+       {"--noise", flags.noise,
+        "measure how much timings vary, and the smallest slowdown that is detectable"},
+       {"--devices", flags.devices, "N",
+        "number of processes for --link, on GPUs if there are enough", whole_number(2, 1024)}});
+  verb.footer(
+      "Exit codes: 0 trainctl can train on this machine; 11 something that it needs is missing.");
 }
 
 }  // namespace trainctl::app

@@ -22,7 +22,7 @@ int evaluate(const EvalFlags& flags, Context& context) {
                                        scratch ? Tables::none : Tables::files, context);
   if (outcome.ending.exit_code != 0)
     return report_failed_task(outcome, scratch ? &*scratch : nullptr, context);
-  ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank told what it measured");
+  ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its metrics");
   if (context.json) {
     print_json(outcome.result);
   } else {
@@ -34,16 +34,15 @@ int evaluate(const EvalFlags& flags, Context& context) {
 }  // namespace
 
 void add_eval(CLI::App& program, Context& context) {
-  const auto [verb, flags] = add_verb(program, context,
-                                      {"eval", "loss and metrics of a checkpoint on one split",
-                                       kTrainGroup, WorkingDirectory::existing},
-                                      evaluate);
+  const auto [verb, flags] = add_verb(
+      program, context,
+      {"eval", "evaluate a checkpoint on one split", kTrainGroup, WorkingDirectory::existing},
+      evaluate);
   add_task_arguments(verb, flags.task, context);
-  add_options(verb,
-              {{"--out", flags.out, "DIR",
-                "keep result.json, tables and logs in this folder, which must be empty or new"}});
+  add_options(verb, {{"--out", flags.out, "DIR",
+                      "keep result.json, tables and logs in this new or empty folder"}});
   verb.footer(
-      "A run folder may stand in the place of the experiment file:\n"
+      "A run folder can replace the experiment file:\n"
       "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test");
 }
 

@@ -18,7 +18,7 @@ struct NamedFact {
 
 constexpr std::array kExitCodes{
     NamedFact{"0", "done"},
-    NamedFact{"1", "unexpected failure: a bug of trainctl, please report it"},
+    NamedFact{"1", "unexpected failure: a bug in trainctl, please report it"},
     NamedFact{"2", "error in the command line or in the experiment file"},
     NamedFact{"3", "a gate failed: a condition of --fail-on does not hold"},
     NamedFact{"4", "inconclusive: the measurements are too noisy to decide; repeat more often"},
@@ -245,12 +245,12 @@ int explain(const ExplainArguments& arguments, const Context& context) {
 void add_explain(CLI::App& program, Context& context) {
   const auto [verb, arguments] = add_verb(
       program, context,
-      {"explain", "what a key, stage, verb, exit code or metric means", kConfigGroup}, explain);
+      {"explain", "explain a key, stage, command, exit code or metric", kConfigGroup}, explain);
   add_options(verb, {{"name", arguments.words, "NAME",
-                      "trainer.max_epochs, lr, optimizer.adam, mixup, bench, 'exit code 6', "
-                      "samples_per_s ..."},
+                      "what to explain: trainer.max_epochs, lr, optimizer.adam, bench, 'exit code "
+                      "6', samples_per_s, ..."},
                      {"--bottlenecks", arguments.bottlenecks,
-                      "what holds runs up: symptoms, diagnoses, fixes"}});
+                      "list all bottlenecks: symptoms, diagnoses, fixes"}});
   add_plugin_option(verb, arguments.plugins);
 }
 

@@ -62,9 +62,9 @@ int list(const ListArguments& arguments, const Context& context) {
 }  // namespace
 
 void add_list(CLI::App& program, Context& context) {
-  const auto [verb, arguments] = add_verb(
-      program, context,
-      {"list", "every data set, model, optimizer ... with one line each", kConfigGroup}, list);
+  const auto [verb, arguments] =
+      add_verb(program, context,
+               {"list", "list data sets, models, optimizers and other stages", kConfigGroup}, list);
   add_options(verb,
               {{"kind", arguments.kind, "[KIND]",
                 "only this kind: dataset, transform, model, layer, loss, optimizer, scheduler, "

@@ -69,8 +69,8 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
             printable(value) + '\n';
   };
   if (finding.stopped_early)
-    fact("stopped", fmt::format("early, after {} of {} rates: the loss was out of hand",
-                                finding.tried, flags.range.steps));
+    fact("stopped", fmt::format("early, after {} of {} rates: the loss diverged", finding.tried,
+                                flags.range.steps));
   if (finding.second)
     fact("with it", fmt::format("{} rises, {:.3g} times the rate", finding.second->key,
                                 finding.second->ratio));
@@ -111,21 +111,23 @@ int lr_find(const LrFindFlags& flags, Context& context) {
 }  // namespace
 
 void add_lr_find(CLI::App& program, Context& context) {
-  const auto [verb, flags] =
-      add_verb(program, context,
-               {"lr-find", "a short run whose learning rate rises: which rate to train with",
-                kTrainGroup, WorkingDirectory::existing},
-               lr_find);
+  const auto [verb, flags] = add_verb(program, context,
+                                      {"lr-find", "suggest a learning rate from a short run",
+                                       kTrainGroup, WorkingDirectory::existing},
+                                      lr_find);
   add_config_arguments(verb, flags.config, context);
-  add_options(verb, {{"--min", flags.range.low, "LR", "the rate of the first step"},
-                     {"--max", flags.range.high, "LR", "the rate of the last step"},
-                     {"--steps", flags.range.steps, "N", "optimizer steps, each with a higher rate",
-                      whole_number(report::kFewestRates, 100'000)},
-                     {"--out", flags.out, "DIR", "folder that holds the runs"}});
+  add_options(verb,
+              {{"--min", flags.range.low, "LR", "learning rate of the first step"},
+               {"--max", flags.range.high, "LR", "learning rate of the last step"},
+               {"--steps", flags.range.steps, "N", "number of optimizer steps",
+                whole_number(report::kFewestRates, 100'000)},
+               {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"}});
   verb.footer(
-      "The suggestion lies below the rate at which the smoothed loss has made most of its fall,\n"
-      "and well below the one at which it is lowest. Exit codes: 0 a rate is suggested; 4 the\n"
-      "loss does not clearly fall; 6 it diverged from the start.");
+      "The suggestion is below the learning rate where the smoothed loss has done most of its "
+      "fall, and\n"
+      "well below the one where the loss is lowest. Exit codes: 0 a rate is suggested; 4 the loss "
+      "does not\n"
+      "clearly fall; 6 the loss diverges from the start.");
 }
 
 }  // namespace trainctl::app

@@ -75,8 +75,8 @@ int run_action(const Context& context) {
   set_up_log(context);
   try_plugins_apart();
   if (context.json)
-    data::report_lost_pages(
-        {"", R"({"schema":"trainctl.error/2","exit_code":9,"message":")", "\",\"errors\":[]}\n"});
+    data::report_lost_pages({"", R"({"schema":"trainctl.error/2","exit_code":9,"message":")",
+                             "\",\"hint\":\"\",\"errors\":[]}\n"});
   return run_reporting_errors(context, [&] { return context.action(); });
 }
 

@@ -13,10 +13,10 @@ struct PlanFlags {
 void check_flags(const study::PlanOptions& options) {
   const bool has_devices = options.scaling.devices > 0;
   ENSURE(config, !has_devices || !options.no_model,
-         "--devices needs a measured step: leave --no-model out");
+         "--devices requires a measured step: remove --no-model");
   ENSURE(resource, !has_devices || options.has_engine,
-         "--devices needs a measured step, and this build has no engine; build it with: cmake "
-         "--build --preset release");
+         "--devices requires a measured step, but this build has no engine\nhint: build it with "
+         "cmake --build --preset release");
   study::check_options(options.scaling);
 }
 
@@ -43,46 +43,43 @@ int plan(PlanFlags flags, Context& context) {
 
 void add_scaling_options(CLI::App& verb, study::ScalingOptions& options) {
   constexpr int kMostRanks = 1 << 20;
-  add_options(verb,
-              {{"--devices", options.devices, "N",
-                "foretell steps of so many ranks, of 64 and of 1,024, from a timed step and a "
-                "link",
-                whole_number(2, kMostRanks)},
-               {"--link", options.link_file, "FILE",
-                "the link between them, from 'doctor --link --json'; else it is measured now"},
-               {"--bandwidth", options.bandwidth, "RATE",
-                "in its place: bytes a second between two ranks, 25GB/s or 200Gbit/s"},
-               {"--latency", options.latency, "TIME", "with it: time of a message, 20us"},
-               {"--fake-ranks", options.fake_ranks, "N",
-                "check a run of so many ranks here, without their devices: steps, last batches, "
-                "buckets, memory",
-                whole_number(1, kMostRanks)}});
+  add_options(
+      verb, {{"--devices", options.devices, "N", "predict the step time on N, 64 and 1,024 ranks",
+              whole_number(2, kMostRanks)},
+             {"--link", options.link_file, "FILE",
+              "network between ranks, a file of 'doctor --link --json' (default: measure it)"},
+             {"--bandwidth", options.bandwidth, "RATE",
+              "bandwidth between two ranks, instead of --link: 25GB/s or 200Gbit/s"},
+             {"--latency", options.latency, "TIME", "latency of a message, with --bandwidth: 20us"},
+             {"--fake-ranks", options.fake_ranks, "N",
+              "check a run of N ranks without their devices: steps, last batches, buckets, memory",
+              whole_number(1, kMostRanks)}});
 }
 
 }  // namespace
 
 void add_plan(CLI::App& program, Context& context) {
-  const auto [verb, flags] =
-      add_verb(program, context,
-               {"plan", "what a run would take: memory, work and time, beside what there is",
-                kConfigGroup, WorkingDirectory::existing},
-               plan);
+  const auto [verb, flags] = add_verb(program, context,
+                                      {"plan", "predict the memory, work and time of a run",
+                                       kConfigGroup, WorkingDirectory::existing},
+                                      plan);
   add_config_arguments(verb, flags.config, context);
-  add_options(verb,
-              {{"--probe", flags.options.probe,
-                "make some batches and take some steps, and say what loader.num_workers=auto makes "
-                "of their time, and how long a run would take"},
-               {"--no-model", flags.options.no_model, "leave the model out: loading alone"}});
+  add_options(
+      verb,
+      {{"--probe", flags.options.probe,
+        "time some batches and steps; predict loader.num_workers=auto and the duration of a run"},
+       {"--no-model", flags.options.no_model, "plan the data loading only, without the model"}});
   add_scaling_options(verb, flags.options.scaling);
   verb.footer(
-      "Nothing is trained: a few steps on made-up samples, in a process of their own, tell what "
-      "the model takes. With loader.num_workers=auto the table counts the most that a run may "
-      "take.\n"
-      "Exit codes: 0 a run would start, also where the verdict is 'exceeds', which is an estimate; "
-      "2 an error in the file, or --fake-ranks found that so many "
-      "ranks would be refused; 9 an error in the data; 11 a run would not start for want of "
-      "memory, or the model could not be measured for want of it; 7 or 1 it could not be measured "
-      "for another reason.");
+      "Trains nothing. A separate process runs a few steps on synthetic samples to measure the "
+      "model's\n"
+      "memory. With loader.num_workers=auto the table shows the largest number of workers.\n"
+      "Exit codes: 0 a run would start, even if the estimate exceeds the memory ('exceeds'); 2 an "
+      "error in\n"
+      "the file, or the run of --fake-ranks would be rejected; 9 an error in the data; 11 not "
+      "enough memory\n"
+      "to start a run or to measure the model; 1 or 7 the model could not be measured for another "
+      "reason.");
 }
 
 }  // namespace trainctl::app

@@ -52,11 +52,11 @@ std::string shape_text(const data::Facts& facts) {
 /// Throws if the images do not have the form of the training samples.
 void check_pictures(const Headers& headers) {
   ENSURE(config, headers.train.image() != nullptr,
-         "--input gives pictures to the model, and the samples of dataset.train are none; predict "
-         "a --split");
+         "--input requires a model of images, but the samples of dataset.train are not "
+         "images\nhint: predict a --split");
   ENSURE(config, data::has_same_inputs(headers.predicted.layout, headers.train.layout),
-         "--input: behind the transforms the pictures are {}, the samples of dataset.train {}; "
-         "images of files have 3 channels, and a transform brings them to their size",
+         "--input: after the transforms the images are {}, but the samples of dataset.train are "
+         "{}\nhint: image files have 3 channels; resize them with a transform",
          shape_text(headers.predicted), shape_text(headers.train));
 }
 
@@ -75,8 +75,8 @@ spec::LearnedTargets learned_targets_of(const Headers& headers, const spec::Task
   const data::Facts& found = headers.predicted;
   const data::Roles roles = data::roles_of(train.layout);
   ENSURE(config, roles.kind.targets != spec::Targets::tokens,
-         "predict writes one row for each sample, and a model of tokens gives one for each token; "
-         "'trainctl eval' tells its loss and metrics");
+         "predict writes one row per sample, but a model of tokens has one output per token\nhint: "
+         "use 'trainctl eval' for its loss and metrics");
   // Classes without names are identified by their number.
   const bool same_names = train.class_names.empty() || found.class_names.empty() ||
                           train.class_names == found.class_names;
@@ -93,7 +93,8 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
   context.diagnostics.warning(
       split.dataset.position,
       fmt::format(
-          "dataset.{}: its labels are not of the {} of dataset.train, and are left out", task.split,
+          "dataset.{}: its labels are omitted, because they are not among the {} of dataset.train",
+          task.split,
           enum_names(task.learned->targets).at(static_cast<std::size_t>(task.learned->targets))));
 }
 
@@ -102,10 +103,10 @@ study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunReques
                                const Headers& headers) {
   const data::Facts& predicted = headers.predicted;
   const spec::LearnedTargets& learned = *request.task.learned;
-  study::PredictionRequest wish{flags.out, {}, flags.format, flags.force};
-  if (!flags.outputs.empty()) wish.outputs = trainctl::split(flags.outputs, ',');
+  study::PredictionRequest wanted{flags.out, {}, flags.format, flags.force};
+  if (!flags.outputs.empty()) wanted.outputs = trainctl::split(flags.outputs, ',');
   study::PredictionPlan plan =
-      plan_predictions(wish, study::meaning_of(request.loaded.experiment.loss, learned.targets));
+      plan_predictions(wanted, study::meaning_of(request.loaded.experiment.loss, learned.targets));
   plan.class_names = study::distinct_names(headers.train.class_names, learned.outputs);
   const data::Field& target = predicted.layout[data::roles_of(predicted.layout).target];
   const std::uint64_t target_bytes = learned.labeled ? target.bytes() : 0;
@@ -130,8 +131,8 @@ std::vector<std::string> names_of(const study::PredictionPlan& plan) {
   return names;
 }
 
-void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
-          const std::string& input, const Context& context) {
+void print_summary(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
+                   const std::string& input, const Context& context) {
   const std::int64_t rows = outcome.record.evaluated->samples;
   const std::vector<std::string> outputs = names_of(plan);
   if (context.json) {
@@ -154,8 +155,7 @@ void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
 
 int predict(const PredictFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  ENSURE(config, !flags.out.empty(),
-         "--out is missing: name the file to write, with .csv, .npy or .jsonl at its end");
+  ENSURE(config, !flags.out.empty(), "--out is required: a file that ends in .csv, .npy or .jsonl");
   study::RunRequest request = task_request(flags.task, spec::TaskKind::predict, context);
   const Headers headers = read_headers(request);
   request.task.learned = learned_targets_of(headers, request.task);
@@ -168,17 +168,17 @@ int predict(const PredictFlags& flags, Context& context) {
   study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
   if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
   try {
-    ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank told what it predicted");
+    ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank reported its predictions");
     const int ranks = static_cast<int>(outcome.record.hellos.size());
     study::write_predictions({outcome.folder, ranks, *outcome.record.evaluated}, plan,
                              [&] { throw_on_signal(guard); });
   } catch (Error& error) {
     if (launch::is_stop_code(error.exit_code())) throw;
     scratch.keep();
-    error.add_frame(fmt::format("what was predicted is kept in {}", scratch.path().string()));
+    error.add_frame(fmt::format("the predictions so far are kept in {}", scratch.path().string()));
     throw;
   }
-  tell(plan, outcome, flags.task.input, context);
+  print_summary(plan, outcome, flags.task.input, context);
   return 0;
 }
 
@@ -187,20 +187,21 @@ int predict(const PredictFlags& flags, Context& context) {
 void add_predict(CLI::App& program, Context& context) {
   const auto [verb, flags] =
       add_verb(program, context,
-               {"predict", "a file with the outputs of a checkpoint for each sample", kTrainGroup,
+               {"predict", "write a checkpoint's outputs for each sample to a file", kTrainGroup,
                 WorkingDirectory::existing},
                predict);
   add_task_arguments(verb, flags.task, context);
   add_options(verb,
               {{"--input", flags.task.input, "PATH",
-                "in place of a split: a folder of pictures, a list of them, or one",
+                "predict images instead of a split: a folder, a list file or one image",
                 CLI::Validator(
                     [](const std::string& path) { return path.empty() ? "it is empty" : ""; }, "")},
-               {"--out", flags.out, "FILE", "the file to write"},
+               {"--out", flags.out, "FILE", "file to write"},
                {"--outputs", flags.outputs, "LIST",
-                "some of logits, probabilities, class, prediction, with commas between"},
-               {"--format", flags.format, "FORMAT", "csv, npy or jsonl; by default as FILE ends"},
-               {"--force", flags.force, "replace FILE where it exists"}});
+                "outputs to write, separated by commas: logits, probabilities, class, prediction"},
+               {"--format", flags.format, "FORMAT",
+                "file format: csv, npy or jsonl (default: by the extension of FILE)"},
+               {"--force", flags.force, "replace an existing file"}});
   verb.get_option("--input")->excludes("--split");
   verb.footer(
       "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"

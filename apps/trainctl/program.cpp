@@ -13,7 +13,7 @@ constexpr const char* kLibraryName = "libtrainctl_engine.so";
 
 [[noreturn]] void refuse(const fs::path& library, const char* cause) {
   throw Error(ErrorKind::resource,
-              fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set "
+              fmt::format("cannot load {}: {}\nhint: install libtorch with scripts/setup, or set "
                           "TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11",
                           library.string(), cause == nullptr ? "unknown cause" : cause));
 }
@@ -50,14 +50,13 @@ std::optional<fs::path> find_engine_library() {
 TrainctlEngineRun load_engine() {
   const auto library = find_engine_library();
   ENSURE(resource, library.has_value(),
-         "{} was not found beside {}; build it with: cmake --build --preset release", kLibraryName,
-         executable_path().string());
+         "cannot find {} next to {}\nhint: build it with cmake --build --preset release",
+         kLibraryName, executable_path().string());
   void* handle = open_library(*library);
   if (handle == nullptr) refuse(*library, ::dlerror());
   void* symbol = ::dlsym(handle, TRAINCTL_ENGINE_SYMBOL);
-  ENSURE(resource, symbol != nullptr,
-         "{} does not offer {}: it belongs to another version of trainctl", library->string(),
-         TRAINCTL_ENGINE_SYMBOL);
+  ENSURE(resource, symbol != nullptr, "{} has no {}: it belongs to another version of trainctl",
+         library->string(), TRAINCTL_ENGINE_SYMBOL);
   return reinterpret_cast<TrainctlEngineRun>(symbol);
 }
 

@@ -53,8 +53,8 @@ Made made_of_file(const fs::path& file) {
   const std::string schema = report::schema_of(document);
   if (schema.starts_with("trainctl.sweep/")) return made_of_sweep(file);
   ENSURE(config, schema.starts_with("trainctl.bench/"),
-         "{} is a document {}: there are pages of runs, of benches (trainctl.bench/2) and of "
-         "sweeps (trainctl.sweep/2)",
+         "{} is a document {}, but a page requires runs, benches (trainctl.bench/2) or sweeps "
+         "(trainctl.sweep/2)",
          printable(file.string()), printable(schema));
   return {"bench",
           report::bench_page(document, file.filename().string()),
@@ -93,7 +93,7 @@ Made made_of(const ReportFlags& flags, Context& context) {
   std::error_code ignored;
   const bool is_one = flags.words.size() == 1 && fs::exists(first, ignored);
   ENSURE(config, flags.worst.count == 0 || (is_one && report::is_run_folder(first)),
-         "--worst shows samples of one run: name one run folder");
+         "--worst requires exactly one run folder");
   if (!is_one) return made_of_runs(flags.words);
   if (fs::is_regular_file(first, ignored)) return made_of_file(first);
   if (const auto sweep = sweep_file(first)) return made_of_sweep(*sweep);
@@ -128,22 +128,20 @@ int make_report(ReportFlags flags, Context& context) {
 void add_report(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
       program, context,
-      {"report", "a page of a run, of several, of a bench or a sweep", kTrainGroup}, make_report);
-  add_options(verb,
-              {{"runs", flags.words, "PATH...",
-                "runs: a folder, latest or an experiment's name; a 'bench --save' file; a sweep"},
-               {"--out", flags.out, "FILE",
-                "the page; left out: report.html in the folder of the run or sweep, the name of "
-                "the bench with .html, or comparison.html"},
-               {"--worst", flags.worst.count, "N",
-                "show so many samples that the model is most wrong about, of --predictions",
-                within(1, 200)},
-               {"--predictions", flags.worst.predictions, "FILE",
-                "the CSV file of 'trainctl predict'; left out: predictions.csv of the run folder"},
-               {"--split", flags.worst.split, "SPLIT", "that was predicted"}});
+      {"report", "write an HTML page about runs, a bench or a sweep", kTrainGroup}, make_report);
+  add_options(
+      verb,
+      {{"runs", flags.words, "PATH...",
+        "runs (folder, experiment name or latest), a 'bench --save' file or a sweep"},
+       {"--out", flags.out, "FILE",
+        "page to write (default: report.html in the run or sweep, BENCH.html or comparison.html)"},
+       {"--worst", flags.worst.count, "N", "show the N samples with the worst predictions",
+        within(1, 200)},
+       {"--predictions", flags.worst.predictions, "FILE",
+        "CSV file of 'trainctl predict' (default: predictions.csv of the run)"},
+       {"--split", flags.worst.split, "SPLIT", "split of the predictions: train, val or test"}});
   verb.get_option("runs")->required();
-  verb.footer(
-      "Nothing is trained and nothing computed: the page is made of what the runs have left.");
+  verb.footer("Trains and computes nothing: the page shows what the runs have recorded.");
 }
 
 }  // namespace trainctl::app

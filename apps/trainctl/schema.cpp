@@ -65,11 +65,11 @@ int show_schema(const SchemaArguments& arguments, const Context& context) {
 void add_schema(CLI::App& program, Context& context) {
   const auto [verb, arguments] =
       add_verb(program, context,
-               {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
+               {"schema", "print the JSON Schema of experiment files, for editors", kConfigGroup},
                show_schema);
   add_options(verb,
               {{"stage", arguments.wanted, "[KIND[/TYPE]]",
-                "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file"}});
+                "optimizer for any optimizer, optimizer/adam for one (default: the whole file)"}});
   add_plugin_option(verb, arguments.plugins);
 }
 

@@ -76,12 +76,13 @@ int show_config(const ShowArguments& arguments, Context& context) {
 void add_show_config(CLI::App& program, Context& context) {
   const auto [verb, arguments] =
       add_verb(program, context,
-               {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
+               {"show-config", "print the resolved experiment and where each value comes from",
+                kConfigGroup},
                show_config);
   add_config_arguments(verb, arguments.config, context);
-  add_options(
-      verb, {{"--minimal", arguments.minimal, "only what differs from the defaults"},
-             {"--full", arguments.full, "every key with what it means, as a file to start from"}});
+  add_options(verb,
+              {{"--minimal", arguments.minimal, "print only values that differ from the defaults"},
+               {"--full", arguments.full, "print every key with its description, as a template"}});
   verb.get_option("--full")->excludes("--minimal");
   verb.footer("Example: trainctl show-config --minimal configs/mnist/lenet.yaml optimizer.lr=0.01");
 }

@@ -76,7 +76,7 @@ class Tables {
     try {
       study::write_sweep_files(now);
     } catch (const Error& error) {
-      log::get().warn("the tables of the sweep were not written: {}", error.what());
+      log::get().warn("cannot write the tables of the sweep: {}", error.what());
     }
     making_.page.write_sometimes(now);
     written_at_ = clock_.now();
@@ -108,8 +108,8 @@ void say_run(const study::LedgerRun& run, const study::PlannedSweep& sweep,
 
 void say_repeated(const study::PlannedSweep& sweep, const Context& context) {
   if (sweep.repeated == 0 || progress_for(context) == report::ProgressMode::none) return;
-  writer_for(stderr)(fmt::format(
-      "{} of the settings resolve to one that came before: each is run once\n", sweep.repeated));
+  writer_for(stderr)(
+      fmt::format("{} of the settings are duplicates: each setting is run once\n", sweep.repeated));
 }
 
 study::SweepEnd make_runs(const Making& making, const Context& context) {
@@ -120,7 +120,7 @@ study::SweepEnd make_runs(const Making& making, const Context& context) {
   make_folder(folder / "runs");
   say_repeated(making.place.sweep, context);
   Tables tables(making, steady_clock());
-  const auto told = [&](std::span<const study::LedgerRun> runs) {
+  const auto report_finished = [&](std::span<const study::LedgerRun> runs) {
     for (const study::LedgerRun& run : runs) {
       starter.release(run.number);
       say_run(run, making.place.sweep, context);
@@ -130,7 +130,7 @@ study::SweepEnd make_runs(const Making& making, const Context& context) {
   const study::SweepHooks hooks{
       .start = [&](const study::SweepJob& job) { return starter.start(job); },
       .wait = [&](double seconds) { return study::wait_for_signals(making.guard, seconds); },
-      .told = told,
+      .told = report_finished,
       .clock = steady_clock()};
   return study::run_sweep(making.ledger, plan_of(making.flags.options, making.place.sweep, folder),
                           hooks);
@@ -141,7 +141,7 @@ void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::
   if (context.quiet || context.json || (!end.signal && !end.failed_fast)) return;
   const std::size_t open = runs_with(sweep, report::SweepStatus::pending) +
                            runs_with(sweep, report::SweepStatus::running);
-  writer_for(stderr)(fmt::format("{}: {} of {} runs are left; go on with: {}\n",
+  writer_for(stderr)(fmt::format("{}: {} of {} runs are left; resume with: {}\n",
                                  end.signal ? "stopped" : "a run failed", open, sweep.runs.size(),
                                  printable(command)));
 }
@@ -150,7 +150,7 @@ void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::
 void expect_one_task() {
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
   ENSURE(config, !task || task->world_size == 1,
-         "{} has started {} tasks of this sweep, and one makes all of its runs: start one task",
+         "{} started {} tasks of this sweep, but one task runs all of it\nhint: start one task",
          launch::name_of(task->launcher), task->world_size);
 }
 
@@ -188,51 +188,49 @@ int sweep(const SweepFlags& flags, Context& context) {
 void add_sweep(CLI::App& program, Context& context) {
   const auto [verb, flags] =
       add_verb(program, context,
-               {"sweep", "many settings as runs of one ledger, which survives being killed",
-                kTrainGroup, WorkingDirectory::existing},
+               {"sweep", "train with many settings; can be resumed after a crash", kTrainGroup,
+                WorkingDirectory::existing},
                sweep);
   add_config_arguments(verb, flags.config, context);
   study::SweepOptions& options = flags.options;
   add_options(
       verb,
-      {{"--list", options.list, "FILE", "YAML file with a list of maps, one a run"},
-       {"--samples", options.samples, "N", "draw so many settings at random",
-        whole_number(1, 10'000)},
-       {"--lhs", options.lhs, "N", "draw so many settings as a Latin hypercube",
-        whole_number(1, 10'000)},
-       {"--sample-seed", options.sample_seed, "N", "of what is drawn", whole_number(0, INT64_MAX)},
-       {"--seeds", options.seeds, "LIST", "run each setting with these seeds, compared in pairs"},
-       {"--asha", options.asha,
-        "stop runs early that are worse than others (asynchronous successive halving)"},
-       {"--eta", options.eta, "N", "with --asha: of so many settings one goes on",
+      {{"--list", options.list, "FILE", "run the settings of a YAML file, a list of maps"},
+       {"--samples", options.samples, "N", "draw N random settings", whole_number(1, 10'000)},
+       {"--lhs", options.lhs, "N", "draw N settings as a Latin hypercube", whole_number(1, 10'000)},
+       {"--sample-seed", options.sample_seed, "N", "seed of --samples and --lhs",
+        whole_number(0, INT64_MAX)},
+       {"--seeds", options.seeds, "LIST", "run each setting with each of these seeds"},
+       {"--asha", options.asha, "stop worse runs early (asynchronous successive halving)"},
+       {"--eta", options.eta, "N", "with --asha: continue one of N runs at each level",
         whole_number(2, 1000)},
-       {"--min-epochs", options.min_epochs, "N", "with --asha: that each setting is given",
-        whole_number(1, 1'000'000'000)},
+       {"--min-epochs", options.min_epochs, "N",
+        "with --asha: train each run for at least N epochs", whole_number(1, 1'000'000'000)},
        {"--monitor", options.monitor, "METRIC",
-        "what settings are ranked by, such as val/accuracy; the experiment's own"},
-       {"--mode", options.mode, "HOW", "whether the lowest or the highest is best: min, max",
+        "metric that ranks settings: val/accuracy (default: the experiment's monitor)"},
+       {"--mode", options.mode, "HOW", "whether a low or a high metric is better: min or max",
         one_of({"min", "max"})},
-       {"--against", options.against, "WHICH", "the row that all are compared with: best, first",
+       {"--against", options.against, "WHICH", "setting to compare the others with: best or first",
         one_of({"best", "first"})},
-       {"--jobs", options.jobs, "N", "runs side by side, which share cores and GPUs",
+       {"--jobs", options.jobs, "N", "number of runs at the same time; they share cores and GPUs",
         whole_number(1, 1000)},
        {"--retries", options.retries, "N",
-        "try a run again that lacked memory, disk or a device, so often", whole_number(0, 1000)},
-       {"--fail-fast", options.fail_fast, "a run that fails ends all"},
-       {"--keep-going", flags.keep_going, "it does not: the default"},
+        "retry a run up to N times if it lacked memory, disk space or a device",
+        whole_number(0, 1000)},
+       {"--fail-fast", options.fail_fast, "stop the sweep when a run fails"},
+       {"--keep-going", flags.keep_going, "continue when a run fails (default)"},
        {"--resume", options.resume,
-        "resume the sweep of --out, else the newest of that name; more settings are added"},
-       {"--retry-failed", options.retry_failed, "run again what has failed"},
-       {"--out", options.out, "DIR", "folder of the sweep (default: runs/sweep/NAME/TIME)"},
-       {"--csv", flags.csv, "FILE", "write a line a run to this file"}});
+        "resume the sweep in --out (default: the newest of that name); new settings are added"},
+       {"--retry-failed", options.retry_failed, "run failed settings again"},
+       {"--out", options.out, "DIR", "sweep folder (default: runs/sweep/NAME/TIME)"},
+       {"--csv", flags.csv, "FILE", "write one line per run to a CSV file"}});
   verb.get_option("--keep-going")->excludes("--fail-fast");
   verb.footer(
-      "Keys that vary:  optimizer.lr=0.1,0.01  model.hidden=[32],[64]  "
+      "Values to combine:  optimizer.lr=0.1,0.01  model.hidden=[32],[64]  "
       "loader.batch_size=range(16,65,16)\n"
-      "To draw from:    optimizer.lr=log(1e-4,1e-1)  model.dropout=uniform(0,0.5)  "
+      "Values to draw:     optimizer.lr=log(1e-4,1e-1)  model.dropout=uniform(0,0.5)  "
       "optimizer.type=choice(sgd,adam)\n"
-      "Exit codes: 0 all runs are done; 5 some have failed; 75 or 130 stopped, go on with "
-      "--resume.");
+      "Exit codes: 0 all runs are done; 5 some failed; 75 or 130 stopped: resume with --resume.");
 }
 
 }  // namespace trainctl::app

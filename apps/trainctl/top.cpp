@@ -179,16 +179,14 @@ int top(const TopFlags& flags, const Context& context) {
 
 void add_top(CLI::App& program, Context& context) {
   const auto [verb, flags] = add_verb(
-      program, context,
-      {"top", "watch a run of another process: ranks, speed, loss, what is left", kTrainGroup},
-      top);
-  add_options(
-      verb, {{"run", flags.run, "RUN",
-              "a run folder, the name of an experiment for its newest run, or latest"},
-             {"--out", flags.out, "DIR", "folder that holds the runs"},
-             {"--interval", flags.interval, "S", "seconds between two looks", within(0.1, 3600.0)},
-             {"--once", flags.once, "print once, as text; so does a stdout that is no terminal"}});
-  verb.footer("q or Ctrl-C ends it; the run goes on. Of a run that has ended it tells how.");
+      program, context, {"top", "watch a run: ranks, speed, loss, time left", kTrainGroup}, top);
+  add_options(verb,
+              {{"run", flags.run, "RUN", "run folder, experiment name (its newest run) or latest"},
+               {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+               {"--interval", flags.interval, "S", "seconds between updates", within(0.1, 3600.0)},
+               {"--once", flags.once, "print once as text (default if stdout is not a terminal)"}});
+  verb.footer(
+      "Press q or Ctrl-C to quit; the run continues. For a run that has ended, prints its result.");
 }
 
 }  // namespace trainctl::app

@@ -18,13 +18,13 @@ struct TuneFlags {
   std::string patch;  // empty: a file in the folder of the search
 };
 
-study::TuneWish wish_of(const TuneFlags& flags) {
+study::TuneWish options_of(const TuneFlags& flags) {
   const std::optional<double> budget = spec::parse_duration(flags.budget);
   ENSURE(config, budget.has_value(),
-         "--budget: '{}' is no span of time; write 90s, 5m, 1h30m or \"HH:MM:SS\"",
+         "--budget must be a time such as 90s, 5m, 1h30m or \"HH:MM:SS\", got '{}'",
          printable(flags.budget));
   ENSURE(config, flags.tolerance >= 0 && flags.tolerance < 1,
-         "--tolerance is {:g}: it is a share of the loss, from 0 to below 1", flags.tolerance);
+         "--tolerance must be at least 0 and below 1, got {:g}", flags.tolerance);
   return {.budget_s = *budget,
           .spent_s = 0,
           .repeats = flags.repeats,
@@ -58,7 +58,7 @@ void print_report(const report::TuneReport& report, const report::TuneCommands& 
 
 int tune(const TuneFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  const study::TuneWish wish = wish_of(flags);
+  const study::TuneWish options = options_of(flags);
   study::TuneRequests requests(invocation_of(flags.config, context), context.diagnostics);
   print_warnings(context);
   context.diagnostics = {};
@@ -69,7 +69,7 @@ int tune(const TuneFlags& flags, Context& context) {
   const study::PrintLine print_line = [print = progress_printer(context)](const std::string& line) {
     print(printable(line));
   };
-  report::TuneReport report = study::search_settings(wish, requests, print_line);
+  report::TuneReport report = study::search_settings(options, requests, print_line);
   report.config = flags.config.file;
   report.overrides = flags.config.overrides;
   const report::TuneCommands commands = requests.commands(report, patch);
@@ -78,8 +78,7 @@ int tune(const TuneFlags& flags, Context& context) {
   print_report(report, commands, context);
   if (!context.json && !context.quiet)
     print_line(keeps ? "kept     " + patch.string() +
-                           " as it was, since nothing was decided; "
-                           "tune.json is written next to it"
+                           " unchanged, since nothing was decided; tune.json is written next to it"
                      : "written  " + patch.string() + " and tune.json next to it");
   return report.exit_code;
 }
@@ -87,29 +86,30 @@ int tune(const TuneFlags& flags, Context& context) {
 }  // namespace
 
 void add_tune(CLI::App& program, Context& context) {
-  const auto [verb, flags] =
-      add_verb(program, context,
-               {"tune", "find out what makes a run slow, try keys, prove and write what helps",
-                kTrainGroup, WorkingDirectory::existing},
-               tune);
+  const auto [verb, flags] = add_verb(program, context,
+                                      {"tune", "find and prove settings that make training faster",
+                                       kTrainGroup, WorkingDirectory::existing},
+                                      tune);
   add_config_arguments(verb, flags.config, context, Builtin::photographs);
   add_options(
-      verb, {{"--budget", flags.budget, "TIME", "longest time for all runs together: 90s, 5m, 1h"},
-             {"--repeats", flags.repeats, "N", "pairs of runs that decide about a change",
-              whole_number(3, 100)},
-             {"--allow", flags.allow, "LIST",
-              "keys to try although they change the training or what is kept of it: "
-              "batch_size,precision,check_val_every_n_epoch,checkpoint.every_n_epochs"},
-             {"--tolerance", flags.tolerance, "SHARE",
-              "how far losses may differ where sums come in another order"},
-             {"--out", flags.out, "DIR", "folder that holds the runs"},
-             {"--patch", flags.patch, "FILE",
-              "write the changes, as a file to extend, and tune.json next to it "
-              "(default: OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
+      verb,
+      {{"--budget", flags.budget, "TIME", "time limit for all runs together: 90s, 5m, 1h"},
+       {"--repeats", flags.repeats, "N", "pairs of runs for each change", whole_number(3, 100)},
+       {"--allow", flags.allow, "LIST",
+        "also try keys that change training or checkpoints: "
+        "batch_size,precision,check_val_every_n_epoch,checkpoint.every_n_epochs"},
+       {"--tolerance", flags.tolerance, "SHARE",
+        "largest relative difference of losses if the order of sums changes"},
+       {"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+       {"--patch", flags.patch, "FILE",
+        "write the accepted changes to a file, with tune.json next to it (default: "
+        "OUT/tune/NAME/TIME/tuned.patch.yaml)"}});
   verb.footer(
-      "A change is accepted where the 95 % interval of its gain lies above 1.01 and the losses\n"
-      "stay the same. Exit codes: 0 it was decided, with a patch or without; 4 noise or the end\n"
-      "of the budget left changes open, and there is no patch.");
+      "Accepts a change if the 95 % interval of its gain is above 1.01 and the losses stay the "
+      "same.\n"
+      "Exit codes: 0 all changes are decided, with or without a patch; 4 no patch, and noise or "
+      "the time\n"
+      "limit left changes undecided.");
 }
 
 }  // namespace trainctl::app

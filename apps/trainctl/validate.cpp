@@ -91,26 +91,23 @@ int validate(const ValidateArguments& arguments, const Context& context) {
 }  // namespace
 
 void add_validate(CLI::App& program, Context& context) {
-  const auto [verb, arguments] = add_verb(
-      program, context,
-      {"validate", "every error of experiment files, before anything starts", kConfigGroup},
-      validate);
+  const auto [verb, arguments] =
+      add_verb(program, context,
+               {"validate", "report every error in experiment files", kConfigGroup}, validate);
   verb.alias("check");
-  add_options(
-      verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
-              "experiment files, and overrides that are laid over each of them"},
-             {"-c,--config", arguments.words, "FILE", "an experiment file, too"},
-             {"--model", arguments.model,
-              "also build the model and compare weights, freeze and parameter patterns with it"}});
+  add_options(verb, {{"words", arguments.words, "[CONFIG...] [key=value ...]",
+                      "experiment files, and overrides that apply to each of them"},
+                     {"-c,--config", arguments.words, "FILE", "another experiment file"},
+                     {"--model", arguments.model,
+                      "also build the model and check weights, freeze and parameter patterns"}});
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
-      "Of the data it reads what tells how many samples there are and of what kind: lists, heads "
-      "of "
-      "files, whole tables (csv, parquet). Images, arrays and tokens are read by a run; "
-      "'trainctl data hash CONFIG' reads all of an epoch.\n"
-      "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names; 10 one "
-      "in "
-      "its weights; 11 its storage cannot be reached.");
+      "Reads only as much data as is needed to count and describe the samples: lists, file headers "
+      "and whole\n"
+      "tables (csv, parquet). 'trainctl data hash CONFIG' reads all data of an epoch.\n"
+      "Exit codes: 0 all files are valid; 2 an error in a file; 9 an error in its data; 10 an "
+      "error in its\n"
+      "weights; 11 its storage cannot be reached.");
 }
 
 }  // namespace trainctl::app

@@ -13,10 +13,10 @@ struct VerifyResumeFlags {
 };
 
 /// Runs the check. The files of a failed check are kept, unless a signal was the reason.
-report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& wish,
+report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& options,
                             study::ScratchFolder& scratch) {
   try {
-    report::ResumeCheck check = study::verify_resume(request, wish, steady_clock());
+    report::ResumeCheck check = study::verify_resume(request, options, steady_clock());
     if (!check.folder.empty()) scratch.keep();
     return check;
   } catch (const Error& error) {
@@ -32,12 +32,12 @@ int verify(const VerifyResumeFlags& flags, Context& context) {
       invocation_of(flags.config, context), study::comparable_run(), context.diagnostics);
   print_warnings(context);
   study::ScratchFolder scratch(study::temporary_folder());
-  study::VerifyResume wish{
+  study::VerifyResume options{
       .kills = flags.kills, .seed = flags.seed, .scratch = scratch.path(), .say = {}};
-  wish.say = [&context](const std::string& line) {
+  options.say = [&context](const std::string& line) {
     if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
   };
-  const report::ResumeCheck check = checked(request, wish, scratch);
+  const report::ResumeCheck check = checked(request, options, scratch);
   if (context.json) {
     Json document = report::verify_resume_json(check);
     document["config"] = flags.config.file;
@@ -53,19 +53,20 @@ int verify(const VerifyResumeFlags& flags, Context& context) {
 void add_verify_resume(CLI::App& program, Context& context) {
   const auto [verb, flags] =
       add_verb(program, context,
-               {"verify-resume", "kill runs at random steps, resume them, compare them bit by bit",
+               {"verify-resume", "kill and resume runs, and check that they stay bit-identical",
                 kTrainGroup, WorkingDirectory::existing},
                verify);
   add_config_arguments(verb, flags.config, context);
-  add_options(verb, {{"--kills", flags.kills, "N",
-                      "runs that are killed, each at a step of its own", whole_number(1, 10'000)},
-                     {"--seed", flags.seed, "S", "draws the steps"}});
+  add_options(verb, {{"--kills", flags.kills, "N", "number of runs to kill, each at another step",
+                      whole_number(1, 10'000)},
+                     {"--seed", flags.seed, "S", "seed that chooses the steps"}});
   verb.footer(
-      "Every run trains in a fresh process and in a temporary folder, which stays where something\n"
-      "differs. Weights and optimizer state are those of the last checkpoint, losses those of "
-      "every\n"
-      "step. Exit codes: 0 all are identical; 3 one differs, or was not resumed to its end; 10 no\n"
-      "run could be resumed from a checkpoint.");
+      "Each run trains in a fresh process and a temporary folder, which is kept if a difference is "
+      "found.\n"
+      "Compares the weights and optimizer state of the last checkpoint, and the loss of every "
+      "step.\n"
+      "Exit codes: 0 all runs are identical; 3 one differs or did not finish; 10 no run could be "
+      "resumed.");
 }
 
 }  // namespace trainctl::app

@@ -60,7 +60,7 @@ int show_version(const Context& context) {
 
 void add_version(CLI::App& program, Context& context) {
   add_verb(program, context,
-           {"version", "version, commit, build options, library versions", kMachineGroup},
+           {"version", "print version, commit, build options and libraries", kMachineGroup},
            [&context] { return show_version(context); });
 }
 

@@ -17,7 +17,7 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
   const spec::Task task = spec::read_task(run_dir);
   const std::string& accelerator = environment.accelerator;
   const std::string& address = environment.group_address;
-  log::get().debug("rank {} of {}, pid {}, told to compute on '{}', engine {}", environment.rank,
+  log::get().debug("rank {} of {}, pid {}, device '{}', engine {}", environment.rank,
                    environment.world_size, ::getpid(), accelerator,
                    find_engine_library().value_or("not found").string());
   const TrainctlEngineRequest request{

@@ -194,7 +194,7 @@ class Budget(Sleepy):
     def test_a_budget_that_no_round_fits_into_is_inconclusive(self):
         code, out, err = run(self.folder, "bench", "sleepy.yaml", "--workers", "0,1", "--budget", "0.1s")
         self.assertEqual(code, 4, out + err)
-        self.assertIn("was over before every setting had run once", err)
+        self.assertIn("ended before every setting had run once", err)
         self.assertIn("left time for 0 of 5 repeats", out)
         code, _, err = run(self.folder, "bench", "sleepy.yaml", "--budget", "soon")
         self.assertEqual(code, 2)
@@ -206,7 +206,7 @@ class Budget(Sleepy):
         self.assertEqual(code, 4, out + err)
         self.assertIn("warm-up  ended: the budget is over", err)
         self.assertIn("left time for 0 of 5 repeats", out)
-        self.assertIn("was over before every setting had run once", err)
+        self.assertIn("ended before every setting had run once", err)
         self.assertEqual(len(list((self.folder / "runs/bench/sleepy").glob("2*"))), 1)
 
 

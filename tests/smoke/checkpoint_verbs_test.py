@@ -165,7 +165,7 @@ class Lists(Verbs):
         self.checkpoint("ls", self.folder / "nothing", code=10)
         self.assertIn("cannot find", self.err)
         self.checkpoint("ls", write_checkpoint(self.saved), code=10)
-        self.assertIn("is one checkpoint", self.err)
+        self.assertIn("is a checkpoint, not a run", self.err)
         self.checkpoint("ls", code=2)
 
 
@@ -343,7 +343,7 @@ class Exports(Verbs):
             self.assertIn("must end in .safetensors, .pth (state dict) or .pt (TorchScript)", self.err)
             self.assertFalse((self.folder / name).exists())
         self.checkpoint("export", path, "--out", "out.pth", "--format", "safetensors", code=2)
-        self.assertIn("name two formats", self.err)
+        self.assertIn("contradicts the extension of", self.err)
         self.checkpoint("export", path, "--out", "out.pth", "--format", "onnx", code=2)
         self.assertIn("--format must be one of safetensors, pth, torchscript, got 'onnx'", self.err)
         self.checkpoint("export", path, "--out", "out", "--format", "safetensors")

@@ -47,13 +47,13 @@ class Packs(Front):
         packed = self.config("packed.yaml", "{type: pack, path: digits.pack}")
         self.assertEqual(self.digest(packed), self.digest(source))
         again = self.program("data", "pack", source, "--out", pack, "--mode", "raw", code=0)
-        self.assert_has(again.out, "300 samples (raw), 300 of them found there")
+        self.assert_has(again.out, "300 samples (raw), 300 of them already stored")
         self.refused("data", "pack", source, "--out", pack)
 
     def test_options_without_effect_are_refused_and_a_cut_pack_is_a_data_error(self):
         source = self.config("source.yaml", "{type: synthetic_digits, samples: 100}")
         pack = self.folder / "digits.pack"
-        self.assert_has(self.refused("data", "pack", source, "--out", pack, "--size", "8"), "add --mode resize or raw")
+        self.assert_has(self.refused("data", "pack", source, "--out", pack, "--size", "8"), "requires --mode resize or raw")
         self.program("data", "pack", source, "--out", pack, code=0)
         pack.write_bytes(pack.read_bytes()[:-1])
         cut = self.config("cut.yaml", "{type: pack, path: digits.pack}")
@@ -71,7 +71,7 @@ class Packs(Front):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
         self.assertIn(process.returncode, (130, -signal.SIGINT))
-        self.assert_has(err, "start the same command again to go on")
+        self.assert_has(err, "run the same command again to resume")
         self.assertGreater(journal.stat().st_size, 24)  # the journal is longer than its header
 
     def test_with_skip_damaged_samples_are_left_out(self):

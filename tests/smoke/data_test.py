@@ -52,7 +52,7 @@ class Hashes(DataVerbs):
 
     def test_a_missing_verb_and_a_number_out_of_range_are_usage_errors(self):
         self.refused("data")
-        self.assert_has(self.refused("data", "hash", self.config, "--workers", "300"), "'300' is no whole number from 0 to 256")
+        self.assert_has(self.refused("data", "hash", self.config, "--workers", "300"), "'300' must be an integer from 0 to 256")
         for word in ("-1", "2.5", "Auto", "automatic", "", " 2"):
             self.refused("data", "hash", self.config, f"--prefetch-factor={word}")
 

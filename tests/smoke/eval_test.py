@@ -243,9 +243,9 @@ class Refuses(Trained):
     def test_a_checkpoint_that_is_not_there(self):
         self.refused(2, r"--checkpoint is missing: write best or last", "eval", self.trained)
         self.refused(2, r"no run of 'smoke' below .* has one", "eval", "digits.yaml", "--checkpoint", "best")
-        self.refused(2, r"there is no file nothing\.pth", "eval", "digits.yaml", "--checkpoint", "nothing.pth")
-        self.refused(2, r"it is no run folder", "eval", self.trained / "logs", "--checkpoint", "best")
-        self.refused(2, r"is a run folder already", "eval", self.trained, "--run-dir", self.trained, "--checkpoint", "best")
+        self.refused(2, r"nothing\.pth does not exist", "eval", "digits.yaml", "--checkpoint", "nothing.pth")
+        self.refused(2, r"it is not a run folder", "eval", self.trained / "logs", "--checkpoint", "best")
+        self.refused(2, r"is already a run folder", "eval", self.trained, "--run-dir", self.trained, "--checkpoint", "best")
         (self.trained / "checkpoints/best.safetensors").unlink()
         (self.trained / "checkpoints/best").unlink(missing_ok=True)
         self.refused(2, r"best\.safetensors does not exist; the run's checkpoints: .*last", "eval", self.trained,

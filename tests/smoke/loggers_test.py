@@ -186,7 +186,7 @@ class LiveView(Smoke):
     def test_no_run_is_an_error_that_says_what_was_looked_for(self):
         code, _, err = run(self.folder, "top")
         self.assertEqual(code, 2)
-        self.assertIn("there is no run 'latest'", err)
+        self.assertIn("cannot find the run 'latest'", err)
 
 
 if __name__ == "__main__":

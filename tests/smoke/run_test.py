@@ -244,7 +244,7 @@ class BenchComparesSettings(Smoke):
         saved = (self.folder / "saved.json").read_text()
         code, out, err = run(self.folder, *words, "--grid", "optimizer.lr=0.001,1e30")
         self.assertEqual(code, 6, err)
-        self.assertIn("saved.json is left as it was", err)
+        self.assertIn("saved.json was not replaced", err)
         self.assertEqual((self.folder / "saved.json").read_text(), saved)
         (self.folder / "fast.patch.yaml").write_text("loader: {no_such_key: 1}\n")
         code, out, err = run(self.folder, *words, "--against", "fast.patch.yaml")

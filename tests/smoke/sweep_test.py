@@ -107,7 +107,7 @@ class Folders(Sweeping):
             (self.folder / f"link-{name}").symlink_to(name)
             code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=1e30,0.01", "trainer.max_epochs=1", "--fail-fast", *words)
             self.assertEqual(code, 5, out + err)
-            self.assertRegex(err, rf"go on with: .*--out[ =]{(self.folder / name).resolve()}( |$)")
+            self.assertRegex(err, rf"resume with: .*--out[ =]{(self.folder / name).resolve()}( |$)")
 
     def test_the_sweep_of_a_name_starts_without_one_to_resume(self):
         code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "trainer.max_epochs=1", "--resume")
@@ -198,7 +198,7 @@ class Grids(Sweeping):
         document = self.sweep("--list", "runs.yaml", "trainer.max_epochs=1")
         self.assertEqual([run["overrides"] for run in document["runs"]],
                          [{"optimizer.lr": 0.1}, {"optimizer.lr": 0.01, "model.hidden": [4]}])
-        self.assertIn("1 of the settings resolve to one that came before", self.err)
+        self.assertIn("1 of the settings are duplicates", self.err)
         words = ["optimizer.lr=log(1e-3,1)", "trainer.max_epochs=1"]
         few = self.sweep(*words, "--samples", "2", out="few")
         more = self.sweep(*words, "--samples", "3", "--resume", out="few")
@@ -273,7 +273,7 @@ class Stops(Sweeping):
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 75, err)
-        self.assertRegex(err, r"stopped: 2 of 2 runs are left; go on with: .*--resume")
+        self.assertRegex(err, r"stopped: 2 of 2 runs are left; resume with: .*--resume")
         self.assertEqual([row[1] for row in self.rows()], ["pending", "pending"])
         for number in ("0001", "0002"):
             result = json.loads((self.folder / "sweep/runs" / number / "result.json").read_text())

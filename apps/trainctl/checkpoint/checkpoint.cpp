@@ -166,20 +166,20 @@ int verify(const std::vector<std::string>& paths, Context& context) {
 
 void add_ls(CLI::App& checkpoint, Context& context) {
   const auto [verb, arguments] = add_verb(
-      checkpoint, context, {"ls", "the checkpoints of a run, newest first", kTrainGroup}, ls);
-  add_options(verb, {{"path", arguments.path, "PATH", "a run folder, or its folder of checkpoints"},
-                     {"--verify", arguments.verify, "read all of each, not only its manifest"}});
+      checkpoint, context, {"ls", "list the checkpoints of a run, newest first", kTrainGroup}, ls);
+  add_options(verb, {{"path", arguments.path, "PATH", "run folder or its checkpoints folder"},
+                     {"--verify", arguments.verify,
+                      "check every byte of each checkpoint, not only its manifest"}});
   verb.get_option("path")->required();
 }
 
 void add_verify(CLI::App& checkpoint, Context& context) {
-  const auto [verb, paths] =
-      add_verb(checkpoint, context,
-               {"verify", "read all of a checkpoint and check every byte", kTrainGroup}, verify);
+  const auto [verb, paths] = add_verb(
+      checkpoint, context, {"verify", "check every byte of a checkpoint", kTrainGroup}, verify);
   add_options(verb,
-              {{"path", paths, "PATH...", "checkpoints; a run folder stands for all of its own"}});
+              {{"path", paths, "PATH...", "checkpoints, or run folders (all their checkpoints)"}});
   verb.get_option("path")->required();
-  verb.footer("Exit codes: 0 all are whole; 10 one is damaged, and the file and tensor are named.");
+  verb.footer("Exit codes: 0 all are intact; 10 one is damaged: its file and tensor are printed.");
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ void add_verify(CLI::App& checkpoint, Context& context) {
 void add_checkpoint(CLI::App& program, Context& context) {
   CLI::App& verb =
       add_verb_group(program, context,
-                     {"checkpoint", "list, examine, verify and convert checkpoints", kTrainGroup});
+                     {"checkpoint", "list, inspect, verify and convert checkpoints", kTrainGroup});
   add_ls(verb, context);
   add_checkpoint_inspect(verb, context);
   add_verify(verb, context);

@@ -11,7 +11,7 @@ namespace {
 
 using checkpoint::Weights;
 
-constexpr const char* kForceHelp = "replace the file where it is there already";
+constexpr const char* kForceHelp = "replace an existing file";
 
 enum class Format { safetensors, pth, torchscript };
 constexpr std::array<const char*, 3> enum_names(Format) {
@@ -40,9 +40,9 @@ void check_out(const ConvertArguments& arguments) {
   std::error_code ignored;
   const fs::file_status there = fs::symlink_status(arguments.out, ignored);
   if (there.type() == fs::file_type::not_found) return;
-  ENSURE(config, there.type() != fs::file_type::directory, "--out: {} is a folder; name a file",
-         printable(arguments.out));
-  ENSURE(config, arguments.force, "--out: {} is there already; add --force to replace it",
+  ENSURE(config, there.type() != fs::file_type::directory,
+         "--out must be a file, got the folder {}", printable(arguments.out));
+  ENSURE(config, arguments.force, "--out: {} already exists\nhint: add --force to replace it",
          printable(arguments.out));
 }
 
@@ -53,7 +53,7 @@ Weights weights_called(const std::string& name) {
       return weights;
   }
   throw Error(ErrorKind::config,
-              fmt::format("--weights: '{}' is not one of model, ema, best", printable(name)));
+              fmt::format("--weights must be model, ema or best, got '{}'", printable(name)));
 }
 
 std::optional<Format> format_of_name(const std::string& out) {
@@ -69,8 +69,8 @@ Format export_format(const ConvertArguments& arguments) {
   const std::optional<Format> by_name = format_of_name(arguments.out);
   if (arguments.format.empty()) {
     ENSURE(config, by_name.has_value(),
-           "--out: the name must end in .safetensors, .pth (state dict) or .pt (TorchScript), got "
-           "'{}'; or say which with --format safetensors, pth or torchscript",
+           "--out must end in .safetensors, .pth (state dict) or .pt (TorchScript), got "
+           "'{}'\nhint: set --format to safetensors, pth or torchscript",
            printable(arguments.out));
     return *by_name;
   }
@@ -81,7 +81,8 @@ Format export_format(const ConvertArguments& arguments) {
   const auto asked = static_cast<Format>(found - names.begin());
   const bool is_dict_in_pt = by_name == Format::torchscript && asked == Format::pth;
   ENSURE(config, !by_name || by_name == asked || is_dict_in_pt,
-         "--format {} and --out {} name two formats: leave --format out, or choose another name",
+         "--format {} contradicts the extension of --out {}\nhint: remove --format or choose "
+         "another name",
          arguments.format, printable(arguments.out));
   return asked;
 }
@@ -128,12 +129,12 @@ int export_one(const ConvertArguments& arguments, Context& context) {
 
 int import_one(const ConvertArguments& arguments, Context& context) {
   ENSURE(config, format_of_name(arguments.out) == Format::safetensors,
-         "--out: the name must end in .safetensors, got '{}'", printable(arguments.out));
+         "--out must end in .safetensors, got '{}'", printable(arguments.out));
   check_out(arguments);
   const weights::Selection selection = selection_of(arguments.selection);
   const bool is_renamed = !selection.section.empty() || !selection.renaming.is_empty();
   ENSURE(config, is_renamed || weights::format_of(arguments.path) == weights::Format::torch,
-         "{} is no file of torch.save; a safetensors file needs no import",
+         "{} must be a file written by torch.save\nhint: a safetensors file needs no import",
          printable(arguments.path));
   weights::import_weights(arguments.path, arguments.out, selection);
   const safetensors::File file(arguments.out);
@@ -164,41 +165,41 @@ int import_one(const ConvertArguments& arguments, Context& context) {
 }  // namespace
 
 void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
-  const auto [verb, arguments] =
-      add_verb(checkpoint, context,
-               {"export", "write the weights of a checkpoint for other programs", kTrainGroup,
-                WorkingDirectory::existing},
-               export_one);
-  add_options(verb, {{"path", arguments.path, "PATH",
-                      "a checkpoint; a run folder stands for its newest one"},
-                     {"--out", arguments.out, "FILE",
-                      "the file to write: .safetensors, .pth or .pt (TorchScript)"},
-                     {"--force", arguments.force, kForceHelp}});
+  const auto [verb, arguments] = add_verb(checkpoint, context,
+                                          {"export", "write the weights of a checkpoint to a file",
+                                           kTrainGroup, WorkingDirectory::existing},
+                                          export_one);
+  add_options(
+      verb,
+      {{"path", arguments.path, "PATH", "checkpoint, or a run folder (its newest checkpoint)"},
+       {"--out", arguments.out, "FILE", "file to write: .safetensors, .pth or .pt (TorchScript)"},
+       {"--force", arguments.force, kForceHelp}});
   verb.get_option("path")->required();
   verb.get_option("--out")->required();
-  add_options(
-      verb, {{"--format", arguments.format, "FORMAT",
-              "safetensors, pth (state dict) or torchscript; default: as the name of --out ends"}});
+  add_options(verb, {{"--format", arguments.format, "FORMAT",
+                      "file format: safetensors, pth (state dict) or torchscript (default: by the "
+                      "extension of --out)"}});
   verb.footer(
+      "Examples:\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.safetensors\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out weights.pth\n"
       "  trainctl checkpoint export runs/mnist-ffn/latest --out model.pt\n"
-      "torch.load(\"weights.pth\", weights_only=True) gives the state dict, "
-      "torch.jit.load(\"model.pt\") the\n"
-      "model in evaluation mode. TorchScript needs the engine, and the experiment's data for the "
-      "shape of a sample.");
-  add_options(verb,
-              {{"--weights", arguments.weights, "WHICH",
-                "model, ema, best (default: the average where there is one, else the model's)"}});
+      "Load them with torch.load(\"weights.pth\", weights_only=True), a state dict, or "
+      "torch.jit.load(\"model.pt\"),\n"
+      "the model in evaluation mode. TorchScript needs the experiment's data for the shape of a "
+      "sample.");
+  add_options(
+      verb, {{"--weights", arguments.weights, "WHICH",
+              "weights to write: model, ema or best (default: ema if there is one, else model)"}});
 }
 
 void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
-  const auto [verb, arguments] = add_verb(
-      checkpoint, context,
-      {"import", "a state dict of torch.save as safetensors, read in a sandbox", kTrainGroup},
-      import_one);
-  add_options(verb, {{"path", arguments.path, "FILE.pth", "what torch.save made of a state dict"},
-                     {"--out", arguments.out, "FILE", "the safetensors file to write"},
+  const auto [verb, arguments] =
+      add_verb(checkpoint, context,
+               {"import", "convert a PyTorch state dict to safetensors, in a sandbox", kTrainGroup},
+               import_one);
+  add_options(verb, {{"path", arguments.path, "FILE.pth", "file written by torch.save"},
+                     {"--out", arguments.out, "FILE", "safetensors file to write"},
                      {"--force", arguments.force, kForceHelp}});
   verb.get_option("path")->required();
   verb.get_option("--out")->required();

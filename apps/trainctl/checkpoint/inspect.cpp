@@ -176,10 +176,10 @@ Json document(const fs::path& path, const Contents& contents) {
   return all;
 }
 
-int inspect(const std::string& wish, Context& context) {
+int inspect(const std::string& word, Context& context) {
   std::error_code ignored;
-  const bool is_file = fs::is_regular_file(wish, ignored);
-  const fs::path path = is_file ? fs::path(wish) : one_checkpoint(wish);
+  const bool is_file = fs::is_regular_file(word, ignored);
+  const fs::path path = is_file ? fs::path(word) : one_checkpoint(word);
   const Contents contents =
       is_file ? checkpoint::contents_of_file(path) : checkpoint::contents_of(path);
   if (context.json) {
@@ -199,9 +199,9 @@ int inspect(const std::string& wish, Context& context) {
 void add_checkpoint_inspect(CLI::App& checkpoint, Context& context) {
   const auto [verb, path] =
       add_verb(checkpoint, context,
-               {"inspect", "what a checkpoint holds and where it was made", kTrainGroup}, inspect);
+               {"inspect", "show the contents and origin of a checkpoint", kTrainGroup}, inspect);
   add_options(verb, {{"path", path, "PATH",
-                      "a checkpoint or a file of one; a run folder stands for its newest one"}});
+                      "checkpoint, a file of one, or a run folder (its newest checkpoint)"}});
   verb.get_option("path")->required();
 }
 

@@ -72,7 +72,7 @@ Json problems_json(const config::Diagnostics& diagnostics) {
                         {"line", 0},
                         {"column", 0},
                         {"severity", "error"},
-                        {"message", "there are more problems than are collected: mend these first"},
+                        {"message", "there are more problems than these: fix these first"},
                         {"hint", ""}});
   }
   return problems;
@@ -87,14 +87,16 @@ void print_error(const Context& context, const std::string& message) {
 int report_error(const Context& context, const Error& error) {
   std::string message = error.what();
   if (error.kind() == ErrorKind::unexpected) {
-    message += fmt::format(" ({}; this is a bug of trainctl: please report it)",
+    message += fmt::format(" ({}; this is a bug in trainctl: please report it)",
                            source_location_text(error.where()));
   }
   const bool is_config = !context.json && context.diagnostics.error_count() > 0;
   if (context.json) {
+    const std::string full = with_folder_hint(message);
     print_json({{"schema", "trainctl.error/2"},
                 {"exit_code", error.exit_code()},
-                {"message", with_folder_hint(message)},
+                {"message", without_hint(full)},
+                {"hint", hint_of(full)},
                 {"errors", problems_json(context.diagnostics)}});
   } else if (is_config) {
     put(stderr, context.diagnostics.render(color_for(context, stderr)));

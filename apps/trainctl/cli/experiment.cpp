@@ -13,9 +13,9 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
     return;
   }
   if (!arguments.file.empty()) {
-    throw CLI::ValidationError(fmt::format(
-        "'{}' is neither an override (key=value) nor the first config: the config is '{}'",
-        printable(word), printable(arguments.file)));
+    throw CLI::ValidationError(
+        fmt::format("'{}' must be an override (key=value): the config is '{}'", printable(word),
+                    printable(arguments.file)));
   }
   arguments.file = word;
 }
@@ -43,7 +43,7 @@ std::string default_config(const Context& context, Builtin builtin) {
   const std::string name(spec::kBuiltinPrefix);
   const std::string chosen = name + (builtin == Builtin::quickstart ? "quickstart" : "photographs");
   if (prints)
-    put(stderr, fmt::format("no CONFIG given: using the built-in experiment {0} (to see it: "
+    put(stderr, fmt::format("no CONFIG given: using the built-in experiment {0} (print it: "
                             "trainctl show-config {0})\n",
                             chosen));
   return chosen;
@@ -58,12 +58,11 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& c
     for (const std::string& word : words) take_word(arguments, word);
   };
   add_options(verb, {{"-c,--config", arguments.file, "FILE",
-                      "the experiment file, when it is not the first argument"}});
+                      "experiment file, if it is not the first argument"}});
   verb.add_option_function<std::vector<std::string>>(
           "words", take,
-          "the experiment file (absent: ./config.yaml, else a built-in one); then overrides: a.b=c "
-          "sets, +a.b=c adds, ++a.b=c either, ~a.b "
-          "deletes")
+          "experiment file (default: ./config.yaml, else a built-in one), then overrides: a.b=c "
+          "sets a key, +a.b=c adds one, ++a.b=c does either, ~a.b deletes one")
       ->type_name("[CONFIG] [key=value ...]");
 }
 
@@ -90,8 +89,8 @@ void check_model(const spec::Loaded& loaded, const study::TrainingSamples& sampl
                  config::Diagnostics& diagnostics) {
   check_working_directory();
   ENSURE(resource, find_engine_library().has_value(),
-         "cannot check the model: this build has no engine; build it with: cmake --build --preset "
-         "release");
+         "cannot check the model: this build has no engine\nhint: build it with cmake --build "
+         "--preset release");
   study::check_model(loaded, samples.model_input, executable_path(), diagnostics);
 }
 

@@ -193,8 +193,8 @@ std::string override_hint(const CLI::App& verb, const std::string& flag,
     if (!alias->key.empty()) key = std::string(alias->key);
   }
   if (key.empty()) return "";
-  return fmt::format("keys of the experiment are overrides: write '{}{}={}'", command, key,
-                     printable(value_after(flag, argv)));
+  return fmt::format("keys of the experiment are overrides, not flags: write '{}{}={}'", command,
+                     key, printable(value_after(flag, argv)));
 }
 
 std::string unknown_flag(const CLI::App& app, const std::string& word,
@@ -207,8 +207,9 @@ std::string unknown_flag(const CLI::App& app, const std::string& word,
   }
   if (std::ranges::find(flags, name) !=
       flags.end()) {  // it is a flag of this command, and was written before its name
-    return fmt::format("the flag '{0}' belongs to '{1}': write it after the verb, trainctl {1} {0}",
-                       name, app.get_name());
+    return fmt::format(
+        "the flag '{0}' belongs to '{1}': write it after the command, trainctl {1} {0}", name,
+        app.get_name());
   }
   const std::string hint = override_hint(app, word, argv);
   return fmt::format("unknown flag '{}'{}", printable(name),

@@ -55,15 +55,15 @@ std::vector<std::string> runs_of_word(const std::string& word) {
     if (name.empty()) continue;
     const std::string one = run_word(name);
     ENSURE(config, fs::exists(one, ignored),
-           "there is no run '{}': it is neither a folder nor an experiment with runs below runs/",
+           "cannot find the run '{}': it is neither a folder nor an experiment with runs in runs/",
            printable(one));
     for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));
   }
-  ENSURE(config, !folders.empty(), "'{}' names no run", printable(word));
+  ENSURE(config, !folders.empty(), "'{}' is not a run", printable(word));
   return folders;
 }
 
-void tell_notes(const report::RunFiles& run, const Context& context) {
+void print_notes(const report::RunFiles& run, const Context& context) {
   for (const std::string& note : run.notes) {
     const bool is_damage =
         note.find("damaged") != std::string::npos || note.find(": line ") != std::string::npos;
@@ -81,7 +81,7 @@ fs::path found_folder(const std::string& path) {
   const fs::path found =
       fs::canonical(run_word(path, "runs", study::RunNeeds::checkpoint), failure);
   ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
-  ENSURE(checkpoint, checkpoint::is_folder(found), "{} is no folder, as checkpoints are",
+  ENSURE(checkpoint, checkpoint::is_folder(found), "{} must be a folder, as checkpoints are",
          printable(path));
   return found;
 }
@@ -103,7 +103,7 @@ fs::path store_in(const fs::path& folder) {
 fs::path checkpoints_folder(const std::string& path) {
   const fs::path folder = found_folder(path);
   ENSURE(checkpoint, !is_one(folder),
-         "{} is one checkpoint: name its run, or look into it with 'checkpoint inspect'",
+         "{} is a checkpoint, not a run\nhint: name its run, or use 'checkpoint inspect'",
          printable(path));
   return store_in(folder);
 }

@@ -26,7 +26,7 @@ std::vector<std::string> runs_of_word(const std::string& word);
 
 /// Prints missing and damaged files of a run folder to stderr. With --quiet, or with --json, whose
 /// document has all notes, only damaged files are printed.
-void tell_notes(const report::RunFiles& run, const Context& context);
+void print_notes(const report::RunFiles& run, const Context& context);
 
 /// Returns the folder with the checkpoints; `path` is a run folder or that folder itself. Throws
 /// Error(checkpoint) if `path` is not a folder, or is a checkpoint.

@@ -48,10 +48,11 @@ void take_run_folder(TaskArguments& arguments) {
       log::get().warn("{}", note);
   }
   ENSURE(config, fs::is_regular_file(folder / kResolved, ignored),
-         "the folder {} has no {}: it is no run folder; name one, or an experiment file", shown,
-         kResolved);
+         "the folder {} has no {}, so it is not a run folder\nhint: name a run folder or an "
+         "experiment file",
+         shown, kResolved);
   ENSURE(config, arguments.run_dir.empty(),
-         "{} is a run folder already: leave --run-dir out, or name an experiment file before it",
+         "{} is already a run folder\nhint: remove --run-dir, or name an experiment file before it",
          shown);
   arguments.run_dir = folder.string();
   arguments.config.file = (folder / kResolved).string();
@@ -94,11 +95,11 @@ fs::path of_newest_run(const TaskArguments& arguments, const std::string& experi
                               printable(search.run->string()), skipped));
     return *study::weights_named(*search.run, name);
   }
-  throw Error(ErrorKind::config,
-              fmt::format("--checkpoint {0}: no run of '{1}' below {2} has one; train it with "
-                          "'trainctl run', or name a run folder in the place of the experiment "
-                          "file or with --run-dir",
-                          name, printable(experiment), printable((fs::absolute(kRuns)).string())));
+  throw Error(
+      ErrorKind::config,
+      fmt::format("--checkpoint {0}: no run of '{1}' in {2} has one\nhint: train it with 'trainctl "
+                  "run', or name a run folder instead of the experiment file or with --run-dir",
+                  name, printable(experiment), printable((fs::absolute(kRuns)).string())));
 }
 
 fs::path of_run(const TaskArguments& arguments) {
@@ -121,9 +122,9 @@ fs::path of_folder(const std::string& requested) {
 fs::path checkpoint_file(const TaskArguments& arguments, const std::string& experiment,
                          const Context& context) {
   const std::string& requested = arguments.checkpoint;
-  ENSURE(config, !requested.empty(),
-         "--checkpoint is missing: write best or last, of a run folder, or the path of a "
-         "checkpoint's folder, or of a safetensors or .pth file");
+  ENSURE(
+      config, !requested.empty(),
+      "--checkpoint is required: best, last, a checkpoint folder, or a .safetensors or .pth file");
   if (is_link_name(requested)) {
     return fs::absolute(arguments.run_dir.empty() ? of_newest_run(arguments, experiment, context)
                                                   : of_run(arguments));
@@ -131,7 +132,7 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
   std::error_code ignored;
   if (fs::is_directory(requested, ignored)) return of_folder(requested);
   ENSURE(config, fs::is_regular_file(requested, ignored),
-         "--checkpoint: there is no file {}; write its path, or best or last of a run folder",
+         "--checkpoint: {} does not exist\nhint: write a path, or best or last of a run folder",
          printable(requested));
   return fs::absolute(requested);
 }
@@ -145,8 +146,8 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
   std::error_code ignored;
   const bool is_plain = selection.section.empty() && selection.renaming.is_empty();
   ENSURE(config, is_plain || !fs::is_directory(checkpoint, ignored),
-         "--section, --prefix and --key-map are for files of weights, and {} is a checkpoint of "
-         "trainctl: leave them out",
+         "--section, --prefix and --key-map require a file of weights, but {} is a checkpoint of "
+         "trainctl\nhint: remove them",
          printable(checkpoint.string()));
 }
 
@@ -181,11 +182,11 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& conte
   };
   add_options(verb,
               {{"--checkpoint", arguments.checkpoint, "WHICH",
-                "best or last of the run, a checkpoint's folder, or a safetensors or .pth file"},
+                "best, last, a checkpoint folder, or a .safetensors or .pth file"},
                {"--run-dir", arguments.run_dir, "DIR",
-                "the run of --checkpoint best or last; default: the newest of that name in runs/"},
+                "run folder of --checkpoint best or last (default: the newest run of that name)"},
                {"--accept-data-change", arguments.accept_data_change,
-                "evaluate although dataset.split divides other data than the run was trained on"}});
+                "evaluate even if dataset.split divides the data differently than in training"}});
   add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }

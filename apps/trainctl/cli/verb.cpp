@@ -37,9 +37,9 @@ void add_choice(CLI::App& app, const std::string& flag, E& value,
 
 void add_global_flags(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "show this help")->group(kGlobalGroup);
-  app.add_flag("--json", context.json, "print one JSON document on stdout")->group(kGlobalGroup);
-  app.add_flag("-q,--quiet", context.quiet, "print results and errors only")->group(kGlobalGroup);
-  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")
+  app.add_flag("--json", context.json, "print one JSON document to stdout")->group(kGlobalGroup);
+  app.add_flag("-q,--quiet", context.quiet, "print only results and errors")->group(kGlobalGroup);
+  app.add_flag("-v,--verbose", context.verbosity, "print more; repeat for even more")
       ->group(kGlobalGroup);
   add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
   add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"},
@@ -81,7 +81,7 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   return {[least, most](const std::string& text) -> std::string {
             const auto value = parse_number<std::int64_t>(text);
             if (value && *value >= least && *value <= most) return {};
-            return fmt::format("'{}' is no whole number from {} to {}", printable(text), least,
+            return fmt::format("'{0}' must be an integer from {1} to {2}", printable(text), least,
                                most);
           },
           ""};
@@ -96,18 +96,17 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 void add_split_argument(CLI::App& verb, std::string& split) {
-  add_options(verb, {{"--split", split, "SPLIT", "which split: train, val, test",
+  add_options(verb, {{"--split", split, "SPLIT", "split to use: train, val or test",
                       CLI::IsMember({"train", "val", "test"}).description("")}});
 }
 
 void add_selection_flags(CLI::App& verb, SelectionFlags& flags) {
-  add_options(verb,
-              {{"--section", flags.section, "NAME",
-                "the key of the state dict in a .pth or .ckpt file, such as state_dict_ema"},
-               {"--prefix", flags.prefix, "TEXT",
-                "take the tensors whose names begin so and remove it, such as model."},
-               {"--key-map", flags.key_map, "FROM=TO",
-                "rename a tensor, or with dots at the ends a group: FROM=TO; may be repeated"}});
+  add_options(verb, {{"--section", flags.section, "NAME",
+                      "key of the state dict in a .pth or .ckpt file, such as state_dict_ema"},
+                     {"--prefix", flags.prefix, "TEXT",
+                      "use only tensors with this prefix, and remove it from their names: model."},
+                     {"--key-map", flags.key_map, "FROM=TO",
+                      "rename a tensor, or a group of tensors (FROM.=TO.); can be repeated"}});
   make_repeatable(verb, "--key-map");
 }
 
@@ -123,7 +122,7 @@ weights::Selection selection_of(const SelectionFlags& flags) {
            "--key-map must be FROM=TO, as in head.weight=fc.weight, got '{}'", printable(word));
     const bool added =
         selection.renaming.key_map.emplace(word.substr(0, equals), word.substr(equals + 1)).second;
-    ENSURE(config, added, "--key-map names '{}' twice", printable(word.substr(0, equals)));
+    ENSURE(config, added, "--key-map renames '{}' twice", printable(word.substr(0, equals)));
   }
   return selection;
 }
@@ -165,22 +164,23 @@ void try_apart(const std::filesystem::path& library) {
     return std::string();
   };
   try {
-    launch::run_isolated(trial, {.who = who + ", loaded on trial by a process of its own,"});
+    launch::run_isolated(trial, {.who = who + ", loaded on trial in a separate process,"});
   } catch (const launch::NotStarted&) {
     throw;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) throw;
-    throw Error(ErrorKind::config,
-                fmt::format("{}; remove it from 'plugins', or fix what it does when it is loaded",
-                            error.what()));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{}\nhint: remove it from 'plugins', or fix what it does when it is loaded",
+                    error.what()));
   }
 }
 
 }  // namespace
 
 void add_plugin_option(CLI::App& verb, std::vector<std::string>& libraries) {
-  add_options(verb, {{"--plugin", libraries, "FILE",
-                      "with the stages of this plug-in, too; may be repeated"}});
+  add_options(
+      verb, {{"--plugin", libraries, "FILE", "include the stages of a plug-in; can be repeated"}});
   make_repeatable(verb, "--plugin");
 }
 

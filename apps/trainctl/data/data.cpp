@@ -57,31 +57,31 @@ int hash(const HashArguments& arguments, Context& context) {
 }
 
 void add_hash(CLI::App& data, Context& context) {
-  const auto [verb, arguments] =
-      add_verb(data, context, {"hash", "digest of the training batches", kConfigGroup}, hash);
+  const auto [verb, arguments] = add_verb(
+      data, context, {"hash", "print the digest of the training batches", kConfigGroup}, hash);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
   add_auto_option(verb, "--workers", arguments.workers,
-                  "loader threads instead of loader.num_workers", 0, 256);
+                  "number of loader threads (default: loader.num_workers)", 0, 256);
   add_auto_option(verb, "--prefetch-factor", arguments.prefetch_factor,
-                  "batches ahead instead of loader.prefetch_factor", 1, 64);
+                  "batches to prefetch (default: loader.prefetch_factor)", 1, 64);
   add_options(verb,
-              {{"--epochs", arguments.epochs, "E", "epochs to load instead of trainer.max_epochs",
+              {{"--epochs", arguments.epochs, "E", "epochs to load (default: trainer.max_epochs)",
                 whole_number(1, 1'000'000)},
                {"--world-size", arguments.world_size, "R",
-                "load the shares of so many ranks, one after the other", whole_number(1, 4096)}});
+                "load the batches of R ranks, one rank after the other", whole_number(1, 4096)}});
   verb.footer(
-      "The digest is the same for any number of workers, any prefetch factor and any number of "
-      "ranks whose batches are\n"
-      "as large together: loader.batch_size is that of one rank. Without batch_transforms, "
+      "The digest does not depend on the number of workers, the prefetch factor or the number of "
+      "ranks with\n"
+      "the same global batch (loader.batch_size is per rank). Without batch_transforms, "
       "loader.drop_last and\n"
-      "trainer.limit_train_batches it does not depend on the batches at all.");
+      "trainer.limit_train_batches it does not depend on the batch size either.");
 }
 
 }  // namespace
 
 void add_data(CLI::App& program, Context& context) {
-  CLI::App& verb = add_verb_group(program, context,
-                                  {"data", "look at the batches of an experiment", kConfigGroup});
+  CLI::App& verb = add_verb_group(
+      program, context, {"data", "inspect, measure and pack the input data", kConfigGroup});
   add_data_bench(verb, context);
   add_hash(verb, context);
   add_data_pack(verb, context);

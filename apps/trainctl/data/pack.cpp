@@ -82,12 +82,10 @@ data::PackOptions options_of(const PackArguments& arguments) {
       options.mode = mode;
   }
   const bool resizes = options.mode == PackMode::resize || options.mode == PackMode::raw;
-  ENSURE(config, !arguments.size || resizes,
-         "--size changes images, and --mode {} keeps theirs; add --mode resize or raw",
+  ENSURE(config, !arguments.size || resizes, "--size requires --mode resize or raw, got --mode {}",
          arguments.mode);
   ENSURE(config, !arguments.quality || options.mode == PackMode::resize,
-         "--quality is that of new JPEGs, and --mode {} writes none; add --mode resize",
-         arguments.mode);
+         "--quality requires --mode resize, got --mode {}", arguments.mode);
   options.size = arguments.size;
   if (options.mode == PackMode::resize) options.size = arguments.size.value_or(kUsualSize);
   options.quality = arguments.quality.value_or(options.quality);
@@ -130,13 +128,13 @@ data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArgu
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;
   }
-  put(stderr, "stopped: start the same command again to go on\n");
+  put(stderr, "stopped: run the same command again to resume\n");
   std::raise(stop_signal);
   throw Error(ErrorKind::interrupted, "stopped");
 }
 
-void tell(const data::PackReport& report, const PackArguments& arguments,
-          const data::PackOptions& options, const Context& context) {
+void print_report(const data::PackReport& report, const PackArguments& arguments,
+                  const data::PackOptions& options, const Context& context) {
   if (context.json) {
     print_json({{"schema", "trainctl.data_pack/2"},
                 {"file", arguments.out},
@@ -148,11 +146,11 @@ void tell(const data::PackReport& report, const PackArguments& arguments,
                 {"bytes", report.bytes}});
     return;
   }
-  std::string found = report.found == 0
-                          ? ""
-                          : fmt::format(", {} of them found there", with_thousands(report.found));
+  std::string found =
+      report.found == 0 ? ""
+                        : fmt::format(", {} of them already stored", with_thousands(report.found));
   if (report.damaged > 0)
-    found += fmt::format(", {} found damaged and made again", with_thousands(report.damaged));
+    found += fmt::format(", {} damaged and stored again", with_thousands(report.damaged));
   print(fmt::format("{}: {} sample{} ({}){}, {}", printable(arguments.out),
                     with_thousands(report.samples), plural(report.samples),
                     data::pack_recipe(options), found,
@@ -170,7 +168,7 @@ int pack(const PackArguments& arguments, Context& context) {
   options.origin = data::record_origin(split.dataset);
   const auto dataset = data::build_dataset(split, data::catalog_in_use());
   const data::PackReport report = pack_until_stopped(*dataset, arguments, options, context);
-  tell(report, arguments, options, context);
+  print_report(report, arguments, options, context);
   return 0;
 }
 
@@ -178,30 +176,34 @@ int pack(const PackArguments& arguments, Context& context) {
 
 void add_data_pack(CLI::App& data, Context& context) {
   const auto [verb, arguments] = add_verb(
-      data, context, {"pack", "put the images of a split into one file", kConfigGroup}, pack);
+      data, context, {"pack", "pack the images of a split into one file", kConfigGroup}, pack);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
-  add_options(verb, {{"--out", arguments.out, "FILE", "the pack file to write"}});
+  add_options(verb, {{"--out", arguments.out, "FILE", "pack file to write"}});
   verb.get_option("--out")->required();
   add_split_argument(verb, arguments.split);
   add_options(
       verb,
-      {{"--mode", arguments.mode, "MODE", "keep, baseline, resize or raw; see below",
+      {{"--mode", arguments.mode, "MODE",
+        "how to store images: keep, baseline, resize or raw (see below)",
         CLI::IsMember({"keep", "baseline", "resize", "raw"}).description("")},
        {"--size", arguments.size, "PIXELS",
-        "shorter side of larger images with resize (256) and raw (as it is)", within(1, 65'535)},
-       {"--quality", arguments.quality, "Q", "JPEG quality with resize (90)", within(1, 100)},
+        "shorter side of larger images with resize (default: 256) and raw (default: unchanged)",
+        within(1, 65'535)},
+       {"--quality", arguments.quality, "Q", "JPEG quality with resize (default: 90)",
+        within(1, 100)},
        {"--workers", arguments.workers, "N",
-        "threads; the file is the same for any number (all cores)", within(1, 256)}});
+        "number of threads; does not change the file (default: all cores)", within(1, 256)}});
   verb.footer(
-      "keep      the files as they are\n"
-      "baseline  the same pixels; progressive JPEGs, which decode slowly, become baseline ones\n"
-      "resize    JPEGs of a smaller size\n"
-      "raw       pixels, which need no decoding and much more room\n"
+      "keep      store the files unchanged\n"
+      "baseline  convert progressive JPEGs, which decode slowly, to baseline JPEGs with the same "
+      "pixels\n"
+      "resize    store smaller JPEGs\n"
+      "raw       store pixels: no decoding, but much larger\n"
       "\n"
-      "Train from it with {type: pack, path: FILE}. An interrupted pack goes on where it was when "
-      "started again,\n"
-      "behind a check of what is there. With dataset.on_error=skip, samples that cannot be decoded "
-      "are left out.");
+      "Train with {type: pack, path: FILE}. Run an interrupted command again to resume it after a "
+      "check of\n"
+      "the unfinished file. With dataset.on_error=skip, samples that cannot be decoded are left "
+      "out.");
 }
 
 }  // namespace trainctl::app

@@ -156,9 +156,10 @@ int stats(const StatsArguments& arguments, Context& context) {
   spec::DataSplit split = spec::split_called(loaded.experiment, arguments.split);
   split.transforms.clear();
   const auto dataset = data::build_dataset(split, data::catalog_in_use());
-  const spec::Dataset& wish = loaded.experiment.dataset;
+  const spec::Dataset& settings = loaded.experiment.dataset;
   data::SplitStats stats = data::split_stats(
-      *dataset, {arguments.workers.value_or(usable_cores()), wish.on_error, wish.max_skipped.value},
+      *dataset,
+      {arguments.workers.value_or(usable_cores()), settings.on_error, settings.max_skipped.value},
       progress_of(dataset->size(), context));
   // For a table the stored columns are described, before missing values are filled in and values
   // are standardized. The columns of one part of a divided table are not stored separately.
@@ -178,19 +179,19 @@ int stats(const StatsArguments& arguments, Context& context) {
 }  // namespace
 
 void add_data_stats(CLI::App& data, Context& context) {
-  const auto [verb, arguments] =
-      add_verb(data, context,
-               {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup}, stats);
+  const auto [verb, arguments] = add_verb(
+      data, context, {"stats", "print mean, deviation, classes and sizes of a split", kConfigGroup},
+      stats);
   add_config_arguments(verb, arguments.config, context, Builtin::photographs);
   add_split_argument(verb, arguments.split);
-  add_options(verb, {{"--workers", arguments.workers, "N",
-                      "threads that read (default: every core)", within(0, 256)}});
+  add_options(verb, {{"--workers", arguments.workers, "N", "number of threads (default: all cores)",
+                      within(0, 256)}});
   verb.footer(
-      "Mean and deviation are those of value / 255 over all pixels of the samples as they are "
-      "stored, before any\n"
-      "transform; the line is ready for the end of 'transforms'. Those of a table's columns are of "
-      "the numbers in the\n"
-      "file, before any is filled in or standardized.");
+      "Mean and deviation of images are those of value / 255 over all stored pixels, before any "
+      "transform;\n"
+      "add the printed line at the end of 'transforms'. Those of table columns are of the numbers "
+      "in the\n"
+      "file, before missing values are filled in or columns are standardized.");
 }
 
 }  // namespace trainctl::app

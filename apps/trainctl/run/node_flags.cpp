@@ -19,13 +19,13 @@ constexpr double kExchangeSeconds = 300;
 
 /// Runs in a child process, since the engine stays loaded. Request and reply fit in the buffer of a
 /// socket, so one process can hold both ends.
-std::string ask_engine(const std::string& wish) {
+std::string ask_engine(const std::string& text) {
   std::array<int, 2> ends{};
   ENSURE(resource, ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
-         "cannot make a socket: {}", std::strerror(errno));
+         "cannot create a socket: {}", std::strerror(errno));
   const Fd ours(ends[0]);
   Fd theirs(ends[1]);
-  write_all(ours.get(), wish, "the request of the exchange");
+  write_all(ours.get(), text, "the broadcast request");
   ::shutdown(ours.get(), SHUT_WR);
   const TrainctlEngineRequest request{.run_dir = "",
                                       .mode = "exchange",
@@ -45,11 +45,11 @@ std::string ask_engine(const std::string& wish) {
   return answer;
 }
 
-std::string exchange(const launch::TaskPlace& task, Json wish) {
-  wish["host"] = task.master_addr;
-  wish["port"] = task.master_port.value_or(0);
-  wish["timeout_s"] = kExchangeSeconds;
-  const auto body = [text = to_line(wish)] {
+std::string exchange(const launch::TaskPlace& task, Json request) {
+  request["host"] = task.master_addr;
+  request["port"] = task.master_port.value_or(0);
+  request["timeout_s"] = kExchangeSeconds;
+  const auto body = [text = to_line(request)] {
     ::alarm(static_cast<unsigned>(2 * kExchangeSeconds));  // ends a connection that hangs
     ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);           // its errors are reported as ours
     return ask_engine(text);
@@ -72,24 +72,25 @@ study::Exchange engine_exchange(const launch::TaskPlace& task) {
 
 constexpr int kMostNodes = 1024;
 
-study::PlacementRequest wish_of(const study::RunRequest& request, const NodeFlags& flags) {
+study::PlacementRequest placement_request_of(const study::RunRequest& request,
+                                             const NodeFlags& flags) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
-  study::PlacementRequest wish;
-  if (flags.nodes > 0 || trainer.num_nodes > 1) wish.nodes = trainer.num_nodes;
-  if (flags.node >= 0) wish.node = flags.node;
-  wish.endpoint = flags.endpoint;
-  wish.id = flags.id;
-  wish.token_file = flags.token_file;
-  wish.out = request.folder.root;
-  wish.devices = trainer.devices.value;
-  return wish;
+  study::PlacementRequest placement;
+  if (flags.nodes > 0 || trainer.num_nodes > 1) placement.nodes = trainer.num_nodes;
+  if (flags.node >= 0) placement.node = flags.node;
+  placement.endpoint = flags.endpoint;
+  placement.id = flags.id;
+  placement.token_file = flags.token_file;
+  placement.out = request.folder.root;
+  placement.devices = trainer.devices.value;
+  return placement;
 }
 
 /// Determines the position from the flags, or else from the launcher. It may wait for node 0.
-study::NodePlan place_node(study::PlacementRequest wish, Context& context) {
-  wish.token_digits = context.token_digits;
+study::NodePlan place_node(study::PlacementRequest placement, Context& context) {
+  placement.token_digits = context.token_digits;
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
-  study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
+  study::NodePlan plan = study::plan_node(placement, task, engine_exchange);
   if (plan.task && !plan.is_coordinator()) context.quiet = true;  // from now on, except for errors
   if (!plan.said.empty() && !context.quiet && !context.json)
     writer_for(stderr)(printable(plan.said) + "\n");
@@ -107,7 +108,7 @@ std::vector<std::string> words_of(const NodeFlags& flags) {
   add("--rdzv-endpoint", flags.endpoint);
   add("--rdzv-id", flags.id);
   add("--rdzv-token-file", flags.token_file);
-  if (flags.any_address) words.emplace_back("--i-know");
+  if (flags.any_address) words.emplace_back("--allow-public-address");
   return words;
 }
 
@@ -116,18 +117,17 @@ std::vector<std::string> words_of(const NodeFlags& flags) {
 void add_node_flags(CLI::App& verb, NodeFlags& flags) {
   // torchrun accepts underscores too.
   add_options(verb,
-              {{"--nnodes", flags.nodes, "N", "number of machines, as trainer.num_nodes",
+              {{"--nnodes", flags.nodes, "N", "number of machines, like trainer.num_nodes",
                 within(1, kMostNodes)},
                {"--node-rank,--node_rank", flags.node, "K",
-                "which of them this is; 0 has the run folder and judges the run",
-                within(0, kMostNodes - 1)},
+                "rank of this machine; node 0 has the run folder", within(0, kMostNodes - 1)},
                {"--rdzv-endpoint,--rdzv_endpoint", flags.endpoint, "HOST:PORT",
-                "where node 0 listens and the others find it, in a private network"},
-               {"--rdzv-id,--rdzv_id", flags.id, "ID", "a name that the nodes of one run share"},
+                "address of node 0 in a private network"},
+               {"--rdzv-id,--rdzv_id", flags.id, "ID", "name of the run, the same on all nodes"},
                {"--rdzv-token-file,--rdzv_token_file", flags.token_file, "FILE",
-                "file with the secret of the run, for its owner only (or TRAINCTL_RDZV_TOKEN)"},
-               {"--i-know", flags.any_address,
-                "let node 0 listen on a public address, though nothing there is encrypted"}});
+                "file with the shared secret, mode 0600 (default: $TRAINCTL_RDZV_TOKEN)"},
+               {"--allow-public-address", flags.any_address,
+                "allow node 0 to listen on a public address, without encryption"}});
 }
 
 std::vector<std::string> overrides_of(const NodeFlags& flags) {
@@ -138,7 +138,7 @@ std::vector<std::string> overrides_of(const NodeFlags& flags) {
 study::RunRequest placed(study::RunRequest request, const NodeFlags& flags, const Reload& reload,
                          Context& context) {
   const int nodes = request.loaded.experiment.trainer.num_nodes;
-  study::NodePlan plan = place_node(wish_of(request, flags), context);
+  study::NodePlan plan = place_node(placement_request_of(request, flags), context);
   if (plan.is_alone() && !plan.task && nodes == 1) return request;
   std::vector<std::string> overrides;
   if (plan.nodes != nodes) overrides.push_back(fmt::format("++trainer.num_nodes={}", plan.nodes));

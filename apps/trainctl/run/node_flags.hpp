@@ -15,8 +15,8 @@ struct NodeFlags {
   bool any_address = false;
 };
 
-/// Adds --nnodes, --node-rank, --rdzv-endpoint, --rdzv-id, --rdzv-token-file and --i-know, also
-/// with underscores.
+/// Adds --nnodes, --node-rank, --rdzv-endpoint, --rdzv-id, --rdzv-token-file and
+/// --allow-public-address, also with underscores.
 void add_node_flags(CLI::App& verb, NodeFlags& flags);
 
 /// Returns the flags as overrides of the experiment file.

@@ -70,8 +70,8 @@ std::vector<std::string> profile_overrides(const std::string& flag) {
   if (flag == "true") return {"++profiler={}"};
   const std::vector<std::string> numbers = split(flag, ',');
   ENSURE(config, numbers.size() == 3,
-         "--profile={}: expected three numbers of steps, WAIT,WARMUP,ACTIVE, as in "
-         "--profile=10,2,5",
+         "--profile must be three numbers of steps, WAIT,WARMUP,ACTIVE, as in --profile=10,2,5, "
+         "got '{}'",
          printable(flag));
   return {"++profiler.wait=" + numbers[0], "++profiler.warmup=" + numbers[1],
           "++profiler.active=" + numbers[2]};
@@ -132,7 +132,7 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
     return;
   }
   if (!run.unwritten.empty()) {
-    writer_for(stderr)(fmt::format("result.json was not written ({}); it is:\n{}\n",
+    writer_for(stderr)(fmt::format("result.json was not written ({}). Its content:\n{}\n",
                                    printable(run.unwritten), to_pretty(run.result)));
   }
   if (run.ending.exit_code != 0) {
@@ -165,7 +165,7 @@ RunFlags with_config(RunFlags flags, const Context& context) {
   if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
   std::string& folder = flags.run_dir;
   if (is_folder) {
-    ENSURE(config, folder.empty(), "{} is a run folder already: leave --run-dir out",
+    ENSURE(config, folder.empty(), "{} is already a run folder\nhint: remove --run-dir",
            printable(flags.config.file));
     folder = flags.config.file;
   } else if (folder.empty()) {
@@ -178,7 +178,7 @@ RunFlags with_config(RunFlags flags, const Context& context) {
   if (const std::string said = study::restore_resolved_config(folder); !said.empty())
     log::get().warn("{}", said);
   ENSURE(config, fs::is_regular_file(flags.config.file, ignored),
-         "{} is no run folder: it has no config.resolved.yaml", printable(folder));
+         "{} is not a run folder: it has no config.resolved.yaml", printable(folder));
   return flags;
 }
 
@@ -194,7 +194,7 @@ int replay_step(const RunFlags& flags, Context& context) {
   study::ScratchFolder scratch(study::temporary_folder());
   study::RunOutcome outcome = run_task(request, scratch.path(), Tables::none, context);
   if (outcome.ending.exit_code != 0) return report_failed_task(outcome, &scratch, context);
-  ENSURE(unexpected, outcome.record.replayed.has_value(), "no rank told what it repeated");
+  ENSURE(unexpected, outcome.record.replayed.has_value(), "no rank reported the repeated step");
   replay.step = *outcome.record.replayed;
   if (context.json) {
     print_json(report::replay_document(replay));
@@ -209,8 +209,7 @@ int run(const RunFlags& typed, Context& context) {
   launch::end_on_stop_signals();  // nothing to save so far
   if (!typed.replay_step.empty()) return replay_step(typed, context);
   ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
-         "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
-         "folder");
+         "--accept-data-change requires --resume auto, last, best or a folder");
   const RunFlags flags = with_config(typed, context);
   std::vector<std::string> of_place;
   const auto reload = [&](const std::vector<std::string>& overrides) {
@@ -248,35 +247,32 @@ int run(const RunFlags& typed, Context& context) {
 }  // namespace
 
 void add_run(CLI::App& program, Context& context) {
-  const auto [verb, flags] = add_verb(program, context,
-                                      {"run", "train; writes a run folder, prints the epoch table",
-                                       kTrainGroup, WorkingDirectory::existing},
-                                      run);
+  const auto [verb, flags] = add_verb(
+      program, context,
+      {"run", "train a model and write a run folder", kTrainGroup, WorkingDirectory::existing},
+      run);
   add_config_arguments(verb, flags.config, context);
   context.complete_arguments.erase(&verb);  // a run folder may provide the experiment
-  add_options(
-      verb,
-      {{"--out", flags.out, "DIR", "folder that holds the runs"},
-       {"--run-dir", flags.run_dir, "DIR",
-        "write into this folder, which must be empty or new, or be resumed"},
-       {"--resume", flags.resume, "WHICH",
-        "resume from a checkpoint: auto (the newest, if any), last, best, or a run or "
-        "checkpoint by folder or name; CONFIG may be left out before a run"},
-       {"--accept-data-change", flags.accept_data_change,
-        "with --resume: where the data has changed, start the epoch again with the new data"},
-       {"--max-restarts", flags.max_restarts, "N",
-        "start again from the newest checkpoint after a process failed or hung, so often",
-        within(0, 1000)},
-       {"--until-epoch", flags.until_epoch, "N",
-        "end after this epoch with a checkpoint; schedules are those of the whole run, "
-        "which --resume goes on with",
-        whole_number(1, 1'000'000'000)},
-       {"--break-lock", flags.break_lock, "take the folder from a run that holds it but is gone"},
-       {"--profile", flags.profile,
-        "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which"}});
+  add_options(verb,
+              {{"--out", flags.out, "DIR", "parent folder of the run folders (default: runs)"},
+               {"--run-dir", flags.run_dir, "DIR", "run folder: new, empty, or to be resumed"},
+               {"--resume", flags.resume, "WHICH",
+                "resume from a checkpoint: auto (else start from scratch), last, best, or a run or "
+                "checkpoint by path or name"},
+               {"--accept-data-change", flags.accept_data_change,
+                "with --resume: accept changed data and restart the interrupted epoch"},
+               {"--max-restarts", flags.max_restarts, "N",
+                "restart from the newest checkpoint up to N times after a failure or hang",
+                within(0, 1000)},
+               {"--until-epoch", flags.until_epoch, "N",
+                "stop after epoch N with a checkpoint; schedules still span trainer.max_epochs",
+                whole_number(1, 1'000'000'000)},
+               {"--break-lock", flags.break_lock, "remove the lock of a run that no longer exists"},
+               {"--profile", flags.profile,
+                "profile a few steps; --profile=WAIT,WARMUP,ACTIVE chooses them"}});
   add_node_flags(verb, flags.nodes);
   add_options(verb, {{"--replay-step", flags.replay_step, "PATH",
-                      "train nothing: repeat the step after which a run diverged, from its dump"}});
+                      "repeat the saved step of a diverged run instead of training"}});
 }
 
 }  // namespace trainctl::app

@@ -134,11 +134,11 @@ std::optional<Obstacle> forbidden(const Address& address, const Listener::Option
     case Reach::public_network: break;
   }
   if (options.any_address) return std::nullopt;
-  return Obstacle{
-      .what = fmt::format("{} is a public address, and what nodes tell each other is not "
-                          "encrypted: give one of a private network, or --i-know where a firewall "
-                          "keeps others out",
-                          host)};
+  return Obstacle{.what = fmt::format(
+                      "{} is a public address, and connections between nodes are not encrypted: "
+                      "use an address of a private network, or --allow-public-address behind "
+                      "a firewall",
+                      host)};
 }
 
 Obstacle obstacle_of(int cause, const Address& address) {

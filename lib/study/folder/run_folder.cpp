@@ -328,8 +328,8 @@ std::optional<NamedRun> run_called(const std::string& word, const fs::path& root
 fs::path find_run(const std::string& word, const fs::path& root) {
   const auto found = run_called(word, root);
   ENSURE(config, found.has_value(),
-         "there is no run '{}': it is neither a run folder (with config.resolved.yaml) nor an "
-         "experiment with runs below {}; name a folder, or another place by --out",
+         "cannot find the run '{}': it is neither a run folder (with config.resolved.yaml) nor an "
+         "experiment with runs in {}\nhint: name a run folder, or the parent folder with --out",
          printable(word), printable(root.string()));
   return found->folder;
 }

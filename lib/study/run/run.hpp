@@ -43,8 +43,8 @@ struct RunRequest : Invocation {
   std::string batch_size_why;        // set if loader.batch_size was auto and trials chose the size
   std::optional<NodePlan> nodes;     // placement among several nodes; absent: this machine only
   std::vector<std::string> node_flags;  // as typed, for the command that is suggested at the end
-  bool any_address = false;             // --i-know: node 0 may listen on a public address
-  MakeExchange make_exchange;           // connects to torchrun's store
+  bool any_address = false;    // --allow-public-address: node 0 may listen on a public address
+  MakeExchange make_exchange;  // connects to torchrun's store
 };
 
 /// The result of run_experiment().

@@ -65,7 +65,7 @@ TEST_CASE("the wildcard address is refused even where any address will do") {
 TEST_CASE("a public address is refused unless it is asked for") {
   const Error error = refused("8.8.8.8");
   CHECK(error.kind() == ErrorKind::config);
-  CHECK_THAT(error.what(), Contains("public") && Contains("--i-know"));
+  CHECK_THAT(error.what(), Contains("public") && Contains("--allow-public-address"));
   const Error elsewhere = refused("8.8.8.8", true);
   CHECK(elsewhere.kind() == ErrorKind::config);
   CHECK_THAT(elsewhere.what(), Contains("no address of this machine"));

@@ -29,7 +29,7 @@ TEST_CASE("a run is found by its folder, by its experiment, or as the latest") {
   CHECK(find_run("other", root.path()) == root / "other/20260102-000000-cccc");
   CHECK(find_run(newest.string(), root / "none") == newest);
   CHECK(find_run((root / "other").string(), root / "none") == root / "other/20260102-000000-cccc");
-  CHECK_THROWS_WITH(find_run("nothing", root.path()), Contains("there is no run 'nothing'"));
+  CHECK_THROWS_WITH(find_run("nothing", root.path()), Contains("cannot find the run 'nothing'"));
   CHECK_FALSE(study::run_called("", root.path()));
   CHECK_FALSE(study::run_called("digits/nothing", root.path()));
 }
