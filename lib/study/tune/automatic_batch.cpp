@@ -48,8 +48,8 @@ RunRequest with_found_batch(const UnsizedRun& run, const PrintLine& print, const
                    [&](std::int64_t batch) { return try_batch(batch, run, print, clock); });
   if (choice.failure)
     throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
-                "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
-  print(fmt::format("loader.batch_size={}: {}; the learning rate stays as it is", choice.batch,
+                "cannot determine loader.batch_size (auto): " + choice.failure->message);
+  print(fmt::format("loader.batch_size={}: {}; the learning rate is unchanged", choice.batch,
                     choice.why));
   RunRequest found = with_batch(choice.batch, run);
   found.batch_size_why = choice.why;

@@ -53,13 +53,13 @@ report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timi
   const report::Bottleneck found =
       report::find_bottleneck(timing, report::context_of(run.record, run.ending.levers));
   const bool is_busy = !found.otherwise.empty();
-  const report::Bottleneck& told = is_busy ? found.otherwise.front() : found;
-  return {report::name_of(told.limit),
-          told.share,
-          told.without_waits,
-          told.advice,
-          told.setting,
-          told.cause,
+  const report::Bottleneck& shown = is_busy ? found.otherwise.front() : found;
+  return {report::name_of(shown.limit),
+          shown.share,
+          shown.without_waits,
+          shown.advice,
+          shown.setting,
+          shown.cause,
           is_busy ? found.share : 0};
 }
 
@@ -79,14 +79,14 @@ TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,
   facts.on_gpu = hello != run.record.hellos.end() && hello->second.device.starts_with("cuda");
   facts.cpu_percent = timing.cpu_percent;
   facts.environment = slow_variable();
-  if (trial.slowest) facts.behind = trial.slowest->behind;
+  if (trial.slowest) facts.slowest_delay = trial.slowest->behind;
   return facts;
 }
 
 TuneResult sample_of(const RunOutcome& run, const TuneLength& length) {
   const events::Timing steady = report::sum_timing(report::steady_epochs(run.record));
   if (!(steady.wall_s > 0) || steady.samples <= 0)
-    return report::TrialFailure{1, "a run told no epoch; see " + run.folder.string()};
+    return report::TrialFailure{1, "a run logged no epoch; see " + run.folder.string()};
   const events::Timing timing = as_in_whole_epochs(steady, length.part);
   TuneSample sample{.trial = report::trial_of(run.record, run.ending.wall_s)};
   sample.sample_s = steady.wall_s / static_cast<double>(steady.samples);
@@ -105,7 +105,7 @@ std::int64_t in_steps(const spec::Experiment& experiment, std::int64_t batches) 
   return (batches + step - 1) / step * step;
 }
 
-double reckoned_run_s(const TuneSample& sample, double epoch_s) {
+double estimated_run_s(const TuneSample& sample, double epoch_s) {
   double epochs_s = 0;
   for (const double each : sample.trial.epoch_s) epochs_s += each;
   return std::max(sample.trial.total_s - epochs_s, 0.0) + TuneLength{}.epochs * epoch_s;
@@ -137,7 +137,7 @@ std::string first_problem(const config::Diagnostics& diagnostics, const Error& e
   for (const config::Diagnostic& problem : diagnostics.sorted()) {
     if (problem.severity == config::Severity::error) return problem.message;
   }
-  return error.what();
+  return one_line(error.what());
 }
 
 std::string command(Words words) {
@@ -173,7 +173,7 @@ report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFa
   report.repeats = wish.repeats;
   report.tolerance = wish.tolerance;
   report.end = why.overdue ? report::TuneEnd::budget : report::TuneEnd::stopped;
-  report.ended = why.overdue ? "the budget was over before the first verdict"
+  report.ended = why.overdue ? "the budget ended before the first verdict"
                              : "stopped by a signal before the first verdict";
   report.exit_code = why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;
   return report;
@@ -185,7 +185,7 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneW
                                                                      const PrintLine& print) {
   const Clock& clock = steady_clock();
   const double ends_at = clock.now() + wish.budget_s;
-  print("scouting how long runs have to be");
+  print("measuring how long runs have to be");
   const auto result =
       scout(requests.experiment(), epoch_target_s(wish.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
@@ -199,7 +199,7 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneW
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
     if (failure->overdue || launch::is_stop_code(failure->exit_code)) return *failure;
     throw Error(static_cast<ErrorKind>(failure->exit_code),
-                "the experiment as it is does not run: " + failure->message);
+                "cannot run the unchanged experiment: " + failure->message);
   }
   const auto& found = std::get<TuneScouted>(result);
   requests.use_length(found.length);
@@ -251,8 +251,8 @@ std::vector<std::string> without_schedule(std::vector<std::string> overrides) {
 TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock,
                       double most_s) {
   if (most_s <= 0)
-    return report::TrialFailure{static_cast<int>(ErrorKind::hang), "no time was left for it", false,
-                                true};
+    return report::TrialFailure{static_cast<int>(ErrorKind::hang),
+                                "the budget leaves no time for it", false, true};
   const Deadline deadline(std::isfinite(most_s) ? std::optional(clock.now() + most_s)
                                                 : std::nullopt);
   try {
@@ -262,7 +262,7 @@ TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const
     fs::remove_all(run.folder / "checkpoints", ignored);
     if (run.ending.exit_code == 0) return sample_of(run, length);
     report::TrialFailure failure = failure_of(run);
-    failure.overdue = deadline.has_struck();
+    failure.overdue = deadline.has_expired();
     return failure;
   } catch (const Error& error) {
     return report::TrialFailure{error.exit_code(), error.what()};
@@ -289,11 +289,11 @@ std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& ex
     const double batch_s = epoch_s / static_cast<double>(ran);
     const std::int64_t next =
         is_whole ? ran : in_steps(experiment, wanted_batches(target_s / batch_s, ran));
-    const TuneLength reckoned = length_of(next, whole);
+    const TuneLength next_length = length_of(next, whole);
     if (is_whole || epoch_s >= target_s / 2 || runs == kMostScouts)
-      return TuneScouted{reckoned, sample, runs,
-                         reckoned_run_s(sample, batch_s * static_cast<double>(next))};
-    length = reckoned;
+      return TuneScouted{next_length, sample, runs,
+                         estimated_run_s(sample, batch_s * static_cast<double>(next))};
+    length = next_length;
     length.epochs = 2;
   }
 }
@@ -303,10 +303,11 @@ TuneRequests::TuneRequests(Invocation invocation, config::Diagnostics& diagnosti
       loaded_(make_request(invocation_, {}, diagnostics).loaded) {
   const spec::Experiment& experiment = loaded_.experiment;
   ENSURE(config, !experiment.loader.batch_size.automatic,
-         "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
+         "loader.batch_size is auto, which only 'trainctl run' can determine\nhint: set a number, "
+         "as in "
          "loader.batch_size=64");
   ENSURE(config, experiment.trainer.num_nodes == 1,
-         "trainer.num_nodes is {}, and tune starts its runs on this machine alone: add "
+         "trainer.num_nodes must be 1 for tune, which runs on this machine only, got {}\nhint: add "
          "trainer.num_nodes=1",
          experiment.trainer.num_nodes);
 }

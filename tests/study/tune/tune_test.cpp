@@ -257,7 +257,7 @@ TEST_CASE("tune: noise that leaves changes open is reported with the time that w
   CHECK(report.used_s <= 1000);
 }
 
-TEST_CASE("tune: a gain that first trials cannot tell from noise is found within the budget") {
+TEST_CASE("tune: a gain that first trials cannot separate from noise is found within the budget") {
   World world;
   world.seconds = Noisy(0.05, [](const TuneChanges& changes) {
     return value_of(changes, "dataset.cache.mode") == "decoded" ? 9.3 : 10.0;
@@ -296,7 +296,7 @@ TEST_CASE("tune: a budget that ends before all changes were tried names those th
   CHECK(report.exit_code == 4);
   CHECK(report.tried.size() == 2);
   CHECK_THAT(report.ended,
-             StartsWith("the budget is over: about ") && Contains("dataset.cache.mode=decoded"));
+             StartsWith("the budget is used up: about ") && Contains("dataset.cache.mode=decoded"));
   REQUIRE(report.undecided);
   CHECK(report.undecided->changes.empty());
   CHECK(report.undecided->untested.size() == 3);
@@ -313,7 +313,7 @@ TEST_CASE("tune: advice that may not be tried is not reported as nothing to fix"
                                Contains("--allow batch_size"));
 }
 
-TEST_CASE("a gain that changes the losses is none, but within the tolerance where sums differ") {
+TEST_CASE("tune: a change of the losses beyond the tolerance is rejected") {
   World world;
   world.seconds = one_worker_helps;
   world.loss = [](const TuneChanges& changes) {
@@ -338,7 +338,7 @@ TEST_CASE("a gain that changes the losses is none, but within the tolerance wher
   CHECK_THAT(tried(strict, "trainer.num_threads=1").why, Contains("the tolerance is 1e-05"));
 }
 
-TEST_CASE("a change that does not run is noted, and the search goes on") {
+TEST_CASE("tune: a change that fails is recorded and the search continues") {
   World world;
   world.seconds = [](const TuneChanges& changes) {
     return value_of(changes, "loader.num_workers") == "2" ? 5.0 : 10.0;
@@ -377,7 +377,8 @@ TEST_CASE("an experiment that does not run at all is an error of its kind") {
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.exit_code() == 9);
-    CHECK_THAT(error.what(), Contains("as it is does not run") && Contains("no such file"));
+    CHECK_THAT(error.what(),
+               Contains("cannot run the unchanged experiment") && Contains("no such file"));
   }
 }
 
@@ -389,7 +390,7 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   const report::TuneReport open = none.tune({.budget_s = 60});
   CHECK(open.end == TuneEnd::budget);
   CHECK(tried(open, "loader.num_workers=1").ruling == Ruling::unclear);
-  CHECK_THAT(open.ended, StartsWith("the budget is over: about ") &&
+  CHECK_THAT(open.ended, StartsWith("the budget is used up: about ") &&
                              Contains("would decide loader.num_workers=1"));
   CHECK(open.exit_code == 4);
   World few;
@@ -410,7 +411,7 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   CHECK(one.used_s <= 230);
 }
 
-TEST_CASE("a change whose runs take ten times as long is ended, and others are tried still") {
+TEST_CASE("tune: a change that is ten times slower is killed and others are still tried") {
   World world;
   world.seconds = [](const TuneChanges& changes) {
     if (value_of(changes, "loader.num_workers") == "1") return 100.0;
@@ -424,7 +425,7 @@ TEST_CASE("a change whose runs take ten times as long is ended, and others are t
   CHECK(report.used_s <= 400);
 }
 
-TEST_CASE("no run goes on beyond the budget") {
+TEST_CASE("tune: no run exceeds the budget") {
   World world;
   world.seconds = [](const TuneChanges&) { return 500.0; };
   const report::TuneReport first = world.tune({.budget_s = 60});
@@ -488,7 +489,7 @@ TEST_CASE("a signal ends the search, and what was accepted stays, unproved") {
   CHECK_FALSE(report.gain);
 }
 
-TEST_CASE("a signal within a run is the end, too, and its half comparison is not told") {
+TEST_CASE("tune: a signal during a run ends the search without its unfinished comparison") {
   World world;
   world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
     if (world.runs < 4) return std::nullopt;
@@ -514,7 +515,7 @@ TEST_CASE("a gain that does not hold in the proof is dropped") {
   CHECK(report.exit_code == 4);
 }
 
-TEST_CASE("a run that differs by itself is judged by the tolerance") {
+TEST_CASE("tune: losses of a nondeterministic run are compared with the tolerance") {
   World world;
   int calls = 0;
   world.seconds = one_worker_helps;

@@ -131,7 +131,7 @@ TEST_CASE("batches of one step stay together") {
   CHECK(std::get<study::TuneScouted>(result).length.batches % 3 == 0);
 }
 
-TEST_CASE("a scout that fails is what the search is told") {
+TEST_CASE("scout: returns the failure of a run") {
   const auto result = study::scout(read({}), 2, [](const TuneLength&) -> TuneResult {
     return report::TrialFailure{9, "no data"};
   });
@@ -144,7 +144,7 @@ TEST_CASE("runs are shorter where there is less time for them") {
   CHECK(study::epoch_target_s(1e6) == 5);
 }
 
-TEST_CASE("a short run tells its trial, its verdict and what it chose") {
+TEST_CASE("run_tuning: returns the trial, the verdict and the values that auto chose") {
   TempFolder folder;
   const TuneResult result =
       study::run_tuning(fake_run::request(folder, fake_run::two_epochs()), {}, steady_clock());
