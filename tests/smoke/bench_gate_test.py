@@ -176,7 +176,7 @@ class NamedBaselines(Sleepy):
             self.assertEqual(code, 0, out + err)
             [finding] = json.loads(out)["gate"]["conditions"]
             self.assertEqual((finding["verdict"], finding["change"]), ("pass", 0), baseline)
-        for baseline, meant in (("slepy", "did you mean 'sleepy'?"), ("sleepy.yml", "did you mean 'sleepy"), ("zzz", "got 'zzz'")):
+        for baseline, meant in (("slepy", "did you mean 'sleepy'?"), ("sleepy.yml", "did you mean 'sleepy"), ("zzz", "baseline 'zzz'")):
             code, out, err = self.compare(baseline)
             self.assertEqual(code, 2, out + err)
             self.assertIn(meant, out + err)

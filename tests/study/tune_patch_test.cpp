@@ -61,7 +61,7 @@ spec::Experiment extended_by(const TempFolder& folder, const std::string& patch)
 
 }  // namespace
 
-TEST_CASE("a patch is a file that others extend") {
+TEST_CASE("patch_text: a file that other experiments extend") {
   TempFolder folder;
   const std::string text = report::patch_text(found(), commands());
   const spec::Experiment experiment = extended_by(folder, text);

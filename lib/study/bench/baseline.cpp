@@ -167,8 +167,7 @@ void check_options(const BenchOptions& options, const BenchPlan& plan) {
          "--force-baseline needs --baseline");
   ENSURE(config, options.fail_on.empty() || !options.baseline.empty() || plan.settings.size() > 1,
          "--fail-on needs a row to compare with the first one\nhint: add settings, as in --workers "
-         "0,4, "
-         "or --baseline FILE");
+         "0,4, or --baseline FILE");
 }
 
 const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
@@ -202,9 +201,10 @@ void check_exists(const std::string& baseline) {
       near ? fmt::format("did you mean '{}'?", *near) : nearest_file_hint(baseline);
   throw Error(
       ErrorKind::config,
-      fmt::format("--baseline must be a file, a run folder or an experiment with runs below "
-                  "runs/, got '{}'{}",
-                  printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
+      fmt::format(
+          "cannot find the baseline '{}': it must be a file, a run folder or an experiment with "
+          "runs below runs/{}",
+          printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
 }
 
 report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& plan,
@@ -219,7 +219,7 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
          printable(baseline.path), shortened(differences, 8));
   ensure_rows(baseline, options, plan);
   if (!differences.empty())
-    print(fmt::format("baseline  compared despite: {}", shortened(differences, 8)));
+    print(fmt::format("baseline  compared despite differences: {}", shortened(differences, 8)));
   return baseline;
 }
 

@@ -55,7 +55,7 @@ std::map<std::string, std::string> patch_values(const std::string& file) {
         all, [&](const auto& other) { return other.first.starts_with(path + "."); });
     if (!is_map && !path.empty()) values[path] = value;
   }
-  ENSURE(config, !values.empty(), "--against: {} changes no value", printable(file));
+  ENSURE(config, !values.empty(), "--against: {} contains no values", printable(file));
   return values;
 }
 

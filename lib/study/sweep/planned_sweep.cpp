@@ -63,8 +63,7 @@ Settings settings_of(const SweepOptions& options, const SweepSpace& space,
                            options.sample_seed);
   ENSURE(config, !space.dimensions.empty() || !options.seeds.empty(),
          "no key is varied\nhint: give a key several values, as in optimizer.lr=0.1,0.01, or add "
-         "--list FILE "
-         "or --seeds 0,1,2");
+         "--list FILE or --seeds 0,1,2");
   return grid_settings(space.dimensions);
 }
 

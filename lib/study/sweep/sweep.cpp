@@ -34,8 +34,7 @@ void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
     if (!holder || why_gone(*holder, this_process())) return;
     ENSURE(resource, surely_lives(*holder, this_process()) && hooks.clock.now() < deadline,
            "the sweep's run {} is in use by pid {} on {}\nhint: wait for that process or stop it; "
-           "if it "
-           "no longer exists, remove {}",
+           "if it no longer exists, remove {}",
            printable(run_dir.string()), holder->pid, printable(holder->host),
            printable(lock.string()));
     std::this_thread::sleep_for(kPause);

@@ -61,8 +61,8 @@ void expect_same_halving(const Json& before, const Json& now, const std::string&
   const Json was = before.value("asha", Json());
   const Json is = now.value("asha", Json());
   ENSURE(config, was == is,
-         "{} holds a sweep {}, and this one is {} ({}), so their runs cannot be "
-         "compared\nhint: use the same --asha options, or choose another --out",
+         "{} holds a sweep {}, and this one is {} ({}), so their runs cannot be compared"
+         "\nhint: use the same --asha options, or choose another --out",
          shown, was.is_null() ? "without --asha" : "with --asha",
          is.is_null()    ? "without it"
          : was.is_null() ? "with it"
@@ -141,8 +141,7 @@ Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& opti
     const std::string difference = definition_difference(before, sweep.definition);
     ENSURE(config, difference.empty() || options.resume,
            "{} holds another sweep ({})\nhint: add --resume to change it to this one and keep the "
-           "runs "
-           "that both have, or choose another --out",
+           "runs that both have, or choose another --out",
            shown, difference);
     const auto runs = ledger.runs();
     const bool is_done = difference.empty() && is_finished(runs) && !options.retry_failed;
@@ -155,7 +154,8 @@ Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& opti
              run.status == report::SweepStatus::pruned;
     });
     ENSURE(config, options.resume || options.retry_failed,
-           "the sweep in {} is not finished: {} of {} runs are\nhint: resume it with --resume, or "
+           "the sweep in {} is not finished: {} of {} runs are done\nhint: resume it with "
+           "--resume, or "
            "choose another --out",
            shown, done, runs.size());
   }

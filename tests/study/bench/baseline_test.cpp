@@ -183,7 +183,7 @@ TEST_CASE("Baseline: a memory format holds for the same model, training data and
     CHECK(inputs({other}) != as_it_is);
 }
 
-TEST_CASE("a folder that is no run, or one that failed, is no baseline") {
+TEST_CASE("load_baseline: a folder without a successful run is an error") {
   TempFolder folder;
   const auto refused = [&] {
     try {
@@ -201,7 +201,7 @@ TEST_CASE("a folder that is no run, or one that failed, is no baseline") {
   CHECK_THAT(refused(), Contains("truncated"));
 }
 
-TEST_CASE("a baseline that is not there is refused") {
+TEST_CASE("load_baseline: a missing file is an error") {
   TempFolder folder;
   CHECK_THROWS_WITH(load_baseline(folder / "none.json"), Contains("none.json"));
 }

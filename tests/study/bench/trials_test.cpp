@@ -145,7 +145,7 @@ TEST_CASE("run_rounds: no round starts that would exceed the budget") {
   CHECK(within(30, {1, 1, 6, 6, 1, 1, 1, 1, 1, 1}, 9)[1].trials.size() == 5);
 }
 
-TEST_CASE("the first round is made whole where time is left before its last run") {
+TEST_CASE("run_rounds: the first round is completed if its last run starts within the budget") {
   const auto rows = within(6, {5}, 5);
   CHECK(rows[0].trials.size() == 1);
   CHECK(rows[1].trials.size() == 1);
@@ -238,7 +238,7 @@ TEST_CASE("a budget that is over in the first round leaves settings without a ru
   CHECK_FALSE(is_whole_round(rows));
 }
 
-TEST_CASE("a budget that is over before the first run, as after a warm-up, lets none begin") {
+TEST_CASE("run_rounds: no run starts if the budget is used up before the first one") {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
   ManualClock clock;
   clock.advance(5);

@@ -82,7 +82,7 @@ TEST_CASE("Halving: of equal values the first setting is promoted") {
   CHECK(text_of(halving.next()) == "2>1");
 }
 
-TEST_CASE("a sweep without rungs promotes nobody") {
+TEST_CASE("Halving: with a single rung nothing is promoted") {
   Halving halving(1, 3, Better::lower);
   for (std::size_t i = 0; i < 9; ++i) halving.report(0, i, 1.0);
   CHECK(text_of(halving.next()) == "none");

@@ -157,7 +157,7 @@ TEST_CASE("a run ends once, and only one that runs") {
                     Contains("as pending: another sweep"));
 }
 
-TEST_CASE("a run that has come to a rung waits there, and its times add up") {
+TEST_CASE("Ledger: a run that reached a rung is pending and its times add up") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
   for (const int rung : {0, 1}) {
@@ -237,7 +237,7 @@ TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
   }
 }
 
-TEST_CASE("a file that is no ledger is refused") {
+TEST_CASE("Ledger: a file that is not a ledger is an error") {
   const TempFolder folder;
   put_text(folder / "sweep.sqlite", std::string(4096, 'x'));
   CHECK_THROWS_WITH(Ledger(folder / "sweep.sqlite"), Contains("is not a sweep ledger"));

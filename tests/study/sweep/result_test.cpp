@@ -54,7 +54,7 @@ TEST_CASE("the value of any monitor is that of its best epoch, by the table") {
   CHECK_FALSE(best_in_table(folder / "none.csv", kAccuracy));
 }
 
-TEST_CASE("the last words of a log are its last line that is not empty") {
+TEST_CASE("last_log_line: returns the last line that is not empty") {
   const TempFolder folder;
   put_text(folder / "0001.log", "one\nerror: no space left\n\n  \n");
   CHECK(last_log_line(folder / "0001.log") == "error: no space left");

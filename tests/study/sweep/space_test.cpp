@@ -52,7 +52,7 @@ TEST_CASE("a grid has every combination, the last key fastest") {
                     Contains("lr: log() needs a number of samples") && Contains("--samples"));
 }
 
-TEST_CASE("bounds that are none are refused with what was found") {
+TEST_CASE("parse_dimension: invalid bounds are an error with their values") {
   CHECK_THROWS_WITH(parse_dimension("k=uniform(1)"), Contains("k: uniform() needs a lowest"));
   CHECK_THROWS_WITH(parse_dimension("k=uniform(2,1)"), Contains("first value of uniform(2,1)"));
   CHECK_THROWS_WITH(parse_dimension("k=log(0,1)"), Contains("must be above 0"));
@@ -108,7 +108,7 @@ TEST_CASE("a Latin hypercube meets each part of each range once") {
         latin_hypercube(dimensions({"u=uniform(0,1)"}), 4, 3));
 }
 
-TEST_CASE("a list of runs is read as it stands") {
+TEST_CASE("listed_settings: reads runs in the order of the file") {
   const Settings settings =
       listed("- {optimizer.lr: 0.1, model.hidden: [32, 16]}\n- optimizer: {type: sgd, lr: 1}\n");
   REQUIRE(settings.size() == 2);

@@ -190,7 +190,7 @@ TEST_CASE("run_sweep: a run that lacked resources is retried after a pause, up t
   CHECK(world.order == "1 1 ");
 }
 
-TEST_CASE("a rank that is killed as the kernel does for want of memory is tried again, too") {
+TEST_CASE("run_sweep: a run whose rank the OOM killer killed is retried") {
   const std::string killed = R"({"rank": 0, "signal": "SIGKILL", "message": "killed"})";
   const std::string reported = R"({"rank": 0, "signal": null, "message": "out of memory: 2 GB"})";
   for (const std::string& failure : {killed, reported}) {
@@ -209,7 +209,8 @@ TEST_CASE("a rank that is killed as the kernel does for want of memory is tried 
   CHECK(world.statuses() == "failed ok ");
 }
 
-TEST_CASE("fewer runs go side by side after a lack of resources, until runs end well again") {
+TEST_CASE(
+    "run_sweep: a lack of resources lowers the number of concurrent runs until runs succeed") {
   World world({6, 5, 4, 3, 2, 1});
   world.define();
   world.plan.jobs = 3;

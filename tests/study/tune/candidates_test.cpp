@@ -67,7 +67,7 @@ TuneSituation on_gpus(TuneSituation now, int ranks) {
 
 }  // namespace
 
-TEST_CASE("a run that waits for batches is given workers first, the next number before others") {
+TEST_CASE("tune: a run that waits for data gets more workers first") {
   const auto now = situation(
       "input_bound", {"loader.num_workers=0", "dataset.cache.mode=none", "trainer.num_threads=2"});
   CHECK(tries(now) == Strings{"loader.num_workers=1", "loader.num_workers=2",
@@ -76,7 +76,7 @@ TEST_CASE("a run that waits for batches is given workers first, the next number 
   CHECK_THAT(why_not(now, "loader.prefetch_factor"), Contains("without loader workers"));
 }
 
-TEST_CASE("workers end at the cores, unless these are idle while the run waits") {
+TEST_CASE("tune: workers are limited to the cores, unless the cores are idle") {
   auto now = situation("input_bound", {"loader.num_workers=2", "dataset.cache.mode=decoded"});
   CHECK(tries(now) == Strings{"loader.prefetch_factor=4"});
   CHECK_THAT(why_not(now, "loader.num_workers"), Contains("2 loader workers on 2 core(s)"));

@@ -353,7 +353,7 @@ TEST_CASE("tune: a change that fails is recorded and the search continues") {
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=2"});
 }
 
-TEST_CASE("a change that the experiment does not take is listed and not run") {
+TEST_CASE("tune: a change that the experiment rejects is listed and not run") {
   World world;
   world.refuses = [](const TuneChanges& changes) {
     return value_of(changes, "dataset.cache.mode") == "decoded" ? std::string("it cannot")
@@ -367,7 +367,7 @@ TEST_CASE("a change that the experiment does not take is listed and not run") {
     CHECK(value_of(changes, "dataset.cache.mode") != "decoded");
 }
 
-TEST_CASE("an experiment that does not run at all is an error of its kind") {
+TEST_CASE("tune: a failure of the unchanged experiment is an error of its kind") {
   World world;
   world.fails = [](const TuneChanges&) {
     return std::optional(report::TrialFailure{9, "no such file"});
@@ -443,7 +443,7 @@ TEST_CASE("tune: no run exceeds the budget") {
   CHECK(later.used_s == Approx(400));
 }
 
-TEST_CASE("a run of the base that fails late leaves what was accepted") {
+TEST_CASE("tune: a late failure of the base keeps the accepted changes") {
   World world;
   world.seconds = one_worker_helps;
   world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
@@ -458,7 +458,7 @@ TEST_CASE("a run of the base that fails late leaves what was accepted") {
   CHECK_FALSE(report.gain);
 }
 
-TEST_CASE("what the verdict proposes is tried first, and its neighbors after it") {
+TEST_CASE("tune: the suggestion of the verdict is tried first, then its neighbors") {
   World world;
   world.setting = "loader.num_workers=5";
   const report::TuneReport report = world.tune();
@@ -471,13 +471,13 @@ TEST_CASE("what the verdict proposes is tried first, and its neighbors after it"
   CHECK(other.tune().tried[0].change.key == "loader.num_workers");
 }
 
-TEST_CASE("time that was spent before counts") {
+TEST_CASE("tune: time spent before the search counts") {
   World world;
   CHECK(world.tune({.budget_s = 1000, .spent_s = 990}).end == TuneEnd::budget);
   CHECK(world.runs == 1);
 }
 
-TEST_CASE("a signal ends the search, and what was accepted stays, unproved") {
+TEST_CASE("tune: a signal ends the search and keeps accepted changes without a final comparison") {
   World world;
   world.seconds = one_worker_helps;
   world.signal_after = 11;  // the first run and five pairs
@@ -501,7 +501,7 @@ TEST_CASE("tune: a signal during a run ends the search without its unfinished co
   CHECK(report.tried.empty());
 }
 
-TEST_CASE("a gain that does not hold in the proof is dropped") {
+TEST_CASE("tune: a gain that the final comparison does not confirm is dropped") {
   World world;
   world.seconds = [&](const TuneChanges& changes) {  // the original is only slow in the search
     if (!value_of(changes, "loader.num_workers").empty()) return 5.0;
