@@ -124,7 +124,7 @@ class SweepLoop {
 
   void collect() {
     for (std::size_t i = 0; i < running_.size();) {
-      const auto exit_code = running_[i].process->ended();
+      const auto exit_code = running_[i].process->poll_exit_code();
       if (!exit_code) {
         ++i;
         continue;

@@ -41,7 +41,7 @@ class BatchSearch {
  private:
   void step() {
     const std::int64_t next = tried_ == 0 ? spec::BatchSize::kSmallest : 2 * tried_;
-    if (last_ && next > last_->most)
+    if (last_ && next > last_->max_batch)
       return stop(fmt::format("{} leaves fewer than {} steps per epoch", next, kFewestSteps));
     if (half_ && memory_bytes_ > 0 && expected_memory(*half_, *last_) > memory_bytes_)
       return stop(fmt::format("{} would need about {} of memory, and the limit is {}", next,
@@ -131,8 +131,8 @@ BatchResult run_batch_trial(const RunRequest& request, const Clock& clock) {
   const events::Timing timing = report::sum_timing(record.epochs);
   return BatchTrial{.samples_per_s = static_cast<double>(a_step) / step_seconds(ends),
                     .memory_bytes = timing.rss_mb * (1 << 20) * ranks,
-                    .most = record.started->train_samples /
-                            (kFewestSteps * trainer.accumulate_grad_batches * ranks)};
+                    .max_batch = record.started->train_samples /
+                                 (kFewestSteps * trainer.accumulate_grad_batches * ranks)};
 }
 
 double batch_budget(const spec::Trainer& trainer) {

@@ -252,22 +252,22 @@ const KnownKey* find_key(std::string_view name) {
   return key == kKeys.end() ? nullptr : key;
 }
 
-struct KeysOf {
+struct VerdictKeys {
   std::string_view verdict;
   std::array<const char*, 8> keys{};  // null: no further key
 };
 
 /// The table of rules: for each verdict the keys that may help, the most promising first.
 constexpr std::array kVerdicts{
-    KeysOf{"input_bound", {kWorkers, kCache, kPrefetch, kThreads}},
-    KeysOf{"transfer_bound", {kPin, kCache, kPrefetch, kWorkers}},
-    KeysOf{"communication_bound", {kBucket, kThreads, kBatch, kPrecision}},
-    KeysOf{"checkpoint_bound", {kSaving}},
-    KeysOf{"evaluation_bound", {kValidation, kWorkers, kThreads}},
-    KeysOf{"compute_bound", {kThreads, kLayout, kPrecision, kGraphs, kBatch}},
-    KeysOf{"optimizer_bound", {kThreads, kGraphs, kBatch}},
-    KeysOf{"host_bound", {kGraphs, kThreads, kBatch, kWorkers}},
-    KeysOf{"balanced", {kThreads, kWorkers, kLayout, kGraphs, kPrecision, kBucket, kBatch}}};
+    VerdictKeys{"input_bound", {kWorkers, kCache, kPrefetch, kThreads}},
+    VerdictKeys{"transfer_bound", {kPin, kCache, kPrefetch, kWorkers}},
+    VerdictKeys{"communication_bound", {kBucket, kThreads, kBatch, kPrecision}},
+    VerdictKeys{"checkpoint_bound", {kSaving}},
+    VerdictKeys{"evaluation_bound", {kValidation, kWorkers, kThreads}},
+    VerdictKeys{"compute_bound", {kThreads, kLayout, kPrecision, kGraphs, kBatch}},
+    VerdictKeys{"optimizer_bound", {kThreads, kGraphs, kBatch}},
+    VerdictKeys{"host_bound", {kGraphs, kThreads, kBatch, kWorkers}},
+    VerdictKeys{"balanced", {kThreads, kWorkers, kLayout, kGraphs, kPrecision, kBucket, kBatch}}};
 
 std::string last_word(std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); }
 
@@ -297,9 +297,9 @@ std::vector<std::string> keys_of_cause(const std::string& cause) {
 /// other keys.
 std::vector<std::string> keys_of(const TuneSituation& now) {
   if (is_slow_rank(now.verdict)) return {};
-  const auto* row = std::ranges::find(kVerdicts, now.verdict.name, &KeysOf::verdict);
+  const auto* row = std::ranges::find(kVerdicts, now.verdict.name, &VerdictKeys::verdict);
   if (row == kVerdicts.end())
-    row = std::ranges::find(kVerdicts, std::string_view("balanced"), &KeysOf::verdict);
+    row = std::ranges::find(kVerdicts, std::string_view("balanced"), &VerdictKeys::verdict);
   std::vector<std::string> keys;
   for (const char* key : row->keys) {
     if (key != nullptr) keys.emplace_back(key);

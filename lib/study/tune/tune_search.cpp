@@ -180,14 +180,14 @@ report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFa
 }
 
 /// Finds the length of the runs and sets it in `requests`.
-std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneWish& wish,
-                                                                     TuneRequests& requests,
-                                                                     const PrintLine& print) {
+std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(const TuneWish& wish,
+                                                                           TuneRequests& requests,
+                                                                           const PrintLine& print) {
   const Clock& clock = steady_clock();
   const double ends_at = clock.now() + wish.budget_s;
   print("measuring how long runs have to be");
-  const auto result =
-      scout(requests.experiment(), epoch_target_s(wish.budget_s), [&](const TuneLength& length) {
+  const auto result = find_run_length(
+      requests.experiment(), epoch_target_s(wish.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
         TuneResult one = requests.run({}, TuneScope::lean, ends_at - clock.now());
         if (const auto* sample = std::get_if<TuneSample>(&one)) {
@@ -201,7 +201,7 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneW
     throw Error(static_cast<ErrorKind>(failure->exit_code),
                 "cannot run the unchanged experiment: " + failure->message);
   }
-  const auto& found = std::get<TuneScouted>(result);
+  const auto& found = std::get<MeasuredRunLength>(result);
   requests.use_length(found.length);
   print(found.length.batches > 0 ? fmt::format("runs of {} epochs of {} batches",
                                                found.length.epochs, found.length.batches)
@@ -274,9 +274,8 @@ double epoch_target_s(double budget_s) {
   return std::clamp(budget_s / kEpochsOfBudget, 0.5, 5.0);
 }
 
-std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& experiment,
-                                                      double target_s,
-                                                      const TryLength& try_length) {
+std::variant<MeasuredRunLength, report::TrialFailure> find_run_length(
+    const spec::Experiment& experiment, double target_s, const TryLength& try_length) {
   TuneLength length{.batches = in_steps(experiment, kFirstBatches), .part = 1, .epochs = 2};
   for (int runs = 1;; ++runs) {
     const TuneResult result = try_length(length);
@@ -291,8 +290,8 @@ std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& ex
         is_whole ? ran : in_steps(experiment, wanted_batches(target_s / batch_s, ran));
     const TuneLength next_length = length_of(next, whole);
     if (is_whole || epoch_s >= target_s / 2 || runs == kMostScouts)
-      return TuneScouted{next_length, sample, runs,
-                         estimated_run_s(sample, batch_s * static_cast<double>(next))};
+      return MeasuredRunLength{next_length, sample, runs,
+                               estimated_run_s(sample, batch_s * static_cast<double>(next))};
     length = next_length;
     length.epochs = 2;
   }
@@ -333,11 +332,11 @@ Words TuneRequests::pins(const report::TuneChanges& changes) const {
   return words;
 }
 
-TuneRequests::Made TuneRequests::read(const Words& added) {
+TuneRequests::RequestOrReason TuneRequests::read(const Words& added) {
   const std::string key = join(added, "\n");
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   config::Diagnostics diagnostics;
-  Made made;
+  RequestOrReason made;
   try {
     RunRequest request = make_request(invocation_, added, diagnostics);
     if (folder_) request.folder.root = folder_->path;
@@ -349,20 +348,21 @@ TuneRequests::Made TuneRequests::read(const Words& added) {
   return known_.emplace(key, std::move(made)).first->second;
 }
 
-TuneRequests::Made TuneRequests::make(const report::TuneChanges& changes, TuneScope scope) {
+TuneRequests::RequestOrReason TuneRequests::make(const report::TuneChanges& changes,
+                                                 TuneScope scope) {
   Words words = tuning_run(experiment(), length_, scope);
   append_words(words, pins(changes));
   append_words(words, overrides_of(changes, "++"));
-  Made made = read(words);
+  RequestOrReason made = read(words);
   if (std::holds_alternative<RunRequest>(made)) return made;
-  Made constant = read(without_schedule(words));
+  RequestOrReason constant = read(without_schedule(words));
   if (std::holds_alternative<std::string>(constant)) return made;
   has_constant_rate_ = true;
   return constant;
 }
 
 TuneResult TuneRequests::run(const report::TuneChanges& changes, TuneScope scope, double most_s) {
-  const Made made = make(changes, scope);
+  const RequestOrReason made = make(changes, scope);
   if (const auto* why = std::get_if<std::string>(&made))
     return report::TrialFailure{static_cast<int>(ErrorKind::config), *why};
   return run_tuning(std::get<RunRequest>(made), length_, steady_clock(), most_s);
@@ -370,9 +370,9 @@ TuneResult TuneRequests::run(const report::TuneChanges& changes, TuneScope scope
 
 std::variant<spec::Experiment, std::string> TuneRequests::check(
     const report::TuneChanges& changes) {
-  const Made whole = read(overrides_of(changes, "++"));
+  const RequestOrReason whole = read(overrides_of(changes, "++"));
   if (const auto* why = std::get_if<std::string>(&whole)) return *why;
-  const Made cut = make(changes, TuneScope::lean);
+  const RequestOrReason cut = make(changes, TuneScope::lean);
   if (const auto* why = std::get_if<std::string>(&cut)) return *why;
   return std::get<RunRequest>(whole).loaded.experiment;
 }
@@ -408,8 +408,8 @@ report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests
   launch::SignalGuard guard;  // the results so far are written whenever a signal comes
   const Clock& clock = steady_clock();
   const double began = clock.now();
-  const auto scouted = find_length(asked, requests, print);
-  if (const auto* failure = std::get_if<report::TrialFailure>(&scouted))
+  const auto found_length = choose_run_length(asked, requests, print);
+  if (const auto* failure = std::get_if<report::TrialFailure>(&found_length))
     return unfinished_report(asked, *failure);
   TuneWish wish = asked;
   wish.spent_s = clock.now() - began;
@@ -420,7 +420,7 @@ report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests
                         .stopped = [&] { return stop_code(guard); },
                         .say = print,
                         .clock = clock};
-  return tune(wish, std::get<report::TuneBaseline>(scouted), tools);
+  return tune(wish, std::get<report::TuneBaseline>(found_length), tools);
 }
 
 }  // namespace trainctl::study

@@ -73,7 +73,7 @@ class World {
     ~Job() override { --world_.running_; }
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
-    std::optional<int> ended() override {
+    std::optional<int> poll_exit_code() override {
       if (course_.endless && !stopped_) return std::nullopt;
       if (stopped_) return 75;
       const auto code = course_.exit_codes.find(start_);

@@ -32,7 +32,7 @@ SearchRecord choose(const study::TryBatch& try_batch, double memory_bytes = 0) {
 BatchResult twice_as_fast(std::int64_t batch) {
   return BatchTrial{.samples_per_s = 100.0 * static_cast<double>(batch),
                     .memory_bytes = 500 * kMb + kMb * static_cast<double>(batch),
-                    .most = kPlenty};
+                    .max_batch = kPlenty};
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ BatchResult twice_as_fast(std::int64_t batch) {
 TEST_CASE("choose_batch: stops after two sizes that are hardly faster and keeps the smaller one") {
   const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     const double rate = batch <= 64 ? 10.0 * static_cast<double>(batch) : 660;
-    return BatchTrial{.samples_per_s = rate, .most = kPlenty};
+    return BatchTrial{.samples_per_s = rate, .max_batch = kPlenty};
   });
   CHECK(found.choice.batch == 64);
   CHECK(found.tried == std::vector<std::int64_t>{8, 16, 32, 64, 128, 256});
@@ -51,7 +51,7 @@ TEST_CASE("one size that is slow does not end the search") {
   const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     if (batch > 64) return report::TrialFailure{11, "rank 0 failed: out of memory"};
     return BatchTrial{.samples_per_s = batch == 32 ? 1.0 : 10.0 * static_cast<double>(batch),
-                      .most = kPlenty};
+                      .max_batch = kPlenty};
   });
   CHECK(found.choice.batch == 64);
   CHECK(found.choice.why == "128 does not fit in memory");
@@ -91,7 +91,7 @@ TEST_CASE("a batch that would take too much memory is not tried") {
 
 TEST_CASE("choose_batch: every epoch keeps at least three steps") {
   const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
-    return BatchTrial{.samples_per_s = static_cast<double>(batch), .most = 20};
+    return BatchTrial{.samples_per_s = static_cast<double>(batch), .max_batch = 20};
   });
   CHECK(found.choice.batch == 16);
   CHECK_THAT(found.choice.why, Contains("fewer than 3 steps"));
@@ -126,7 +126,7 @@ TEST_CASE("the rate of a trial is that of its later steps") {
       study::run_batch_trial(fake_run::request(folder, script), steady_clock()));
   CHECK(trial.samples_per_s == Approx(32 / 1.5));
   CHECK(trial.memory_bytes == Approx(1400.0 * (1 << 20)));
-  CHECK(trial.most == 200);
+  CHECK(trial.max_batch == 200);
   const auto failure = std::get<report::TrialFailure>(
       study::run_batch_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock()));
   CHECK(failure.exit_code == 7);
