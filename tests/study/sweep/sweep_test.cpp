@@ -246,7 +246,7 @@ TEST_CASE("run_sweep: a stop signal to one run stops the sweep") {
 TEST_CASE("run_sweep: runs of a killed sweep are recorded or resumed") {
   World world({3, 1, 2});
   world.define();
-  world.ledger().aim(std::vector<std::int64_t>{1, 2, 3}, 0);
+  world.ledger().set_target(std::vector<std::int64_t>{1, 2, 3}, 0);
   world.leave_result(2, 9);
   for (const std::int64_t number : {1, 2, 3}) {
     const fs::path run_dir = run_folder(world.plan.folder, number);
@@ -261,7 +261,7 @@ TEST_CASE("run_sweep: runs of a killed sweep are recorded or resumed") {
 TEST_CASE("run_sweep: a run in use by another process is an error") {
   World world({3});
   world.define();
-  world.ledger().aim(std::vector<std::int64_t>{1}, 0);
+  world.ledger().set_target(std::vector<std::int64_t>{1}, 0);
   world.ledger().claim(1, "gone", "");
   LockHolder holder = this_process();
   holder.host = "another-host";
@@ -296,7 +296,7 @@ TEST_CASE("a run that ends by itself before its rung is complete") {
   world.define();
   world.plan.rungs = {3, 9};
   world.courses[1].exit_codes = {};
-  world.ledger().aim(std::vector<std::int64_t>{1}, 0);
+  world.ledger().set_target(std::vector<std::int64_t>{1}, 0);
   world.ledger().claim(1, "gone", "");
   world.leave_result(1, 2);  // early stopping, after 2 of 3 epochs
   world.run();

@@ -511,7 +511,7 @@ TEST_CASE("tune: a gain that the final comparison does not confirm is dropped") 
   CHECK(report.patch.empty());
   CHECK_FALSE(report.gain);
   CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::dropped);
-  CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("did not hold"));
+  CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("not confirmed"));
   CHECK(report.exit_code == 4);
 }
 
