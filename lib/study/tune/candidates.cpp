@@ -347,8 +347,7 @@ void add_pack_advice(const TuneSituation& now, TuneCandidates& found) {
   if (!is_starved(now) || !holds(kFiles, data.train.dataset.type)) return;
   found.advice.emplace_back(
       "not tried because it writes a file: 'trainctl data pack CONFIG --out FILE --mode raw' "
-      "stores "
-      "decoded images for all later runs");
+      "stores decoded images for all later runs");
 }
 
 void add_advice(const TuneSituation& now, TuneCandidates& found) {

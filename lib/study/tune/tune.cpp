@@ -372,7 +372,7 @@ class Search {
     noise_.update(setting, contender.runs);
     ComparisonRuling ruling = rule_on(contender.comparison, contender.runs, noise_);
     if (trials_.is_late() && ruling.ruling != Ruling::accepted)
-      ruling = {Ruling::unclear, ruling.losses, "the budget ended before its runs"};
+      ruling = {Ruling::unclear, ruling.losses, "the budget ended before its runs finished"};
     record_.note_try(contender.candidate, contender.runs, ruling);
     const bool accepted = ruling.ruling == Ruling::accepted;
     const bool is_open = ruling.ruling == Ruling::unclear;
