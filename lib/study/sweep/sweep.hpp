@@ -42,7 +42,7 @@ class JobProcess {
   virtual ~JobProcess() = default;
   /// Returns the exit code after the process has exited, 128 + N if signal N ended it; nullopt
   /// while it is running.
-  virtual std::optional<int> ended() = 0;
+  virtual std::optional<int> poll_exit_code() = 0;
   virtual void signal(int number) = 0;
 };
 

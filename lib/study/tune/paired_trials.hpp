@@ -95,7 +95,7 @@ class PairNoise {
   };
   [[nodiscard]] Scatter pooled() const;
 
-  std::map<std::string, Scatter> of_;
+  std::map<std::string, Scatter> scatters_;
 };
 
 /// The decision about a comparison, with the comparison of the losses and the reason.
