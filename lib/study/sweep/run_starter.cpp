@@ -155,11 +155,11 @@ void Slots::give_back(const Share& share) {
     --runs_[static_cast<std::size_t>(std::ranges::find(gpus_, name) - gpus_.begin())];
 }
 
-RunStarter::RunStarter(const SweepPlace& context, int jobs, const launch::SignalGuard& guard)
+RunStarter::RunStarter(const SweepContext& context, int jobs, const launch::SignalGuard& guard)
     : RunStarter(context, jobs, guard,
                  jobs > 1 ? gpus_for(context.sweep) : std::vector<std::string>()) {}
 
-RunStarter::RunStarter(const SweepPlace& context, int jobs, const launch::SignalGuard& guard,
+RunStarter::RunStarter(const SweepContext& context, int jobs, const launch::SignalGuard& guard,
                        const std::vector<std::string>& gpus)
     : context_(context),
       jobs_(jobs),

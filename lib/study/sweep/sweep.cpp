@@ -200,11 +200,11 @@ class SweepLoop {
   }
 
   void report_update(std::span<const std::int64_t> numbers) const {
-    if (!hooks_.told) return;
+    if (!hooks_.on_update) return;
     const std::set<std::int64_t> wanted(numbers.begin(), numbers.end());
     std::vector<LedgerRun> runs = ledger_.runs();
     std::erase_if(runs, [&](const LedgerRun& run) { return !wanted.contains(run.number); });
-    hooks_.told(runs);
+    hooks_.on_update(runs);
   }
 
   /// Combines the exit code with the other values of result.json, if that file is from this start.

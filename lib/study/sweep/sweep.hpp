@@ -52,7 +52,7 @@ struct SweepHooks {
   /// Waits for a signal, the exit of a child or that many seconds; returns the stop signals.
   std::function<std::vector<int>(double seconds)> wait;
   /// Called after runs have ended or advanced, with their state in the ledger.
-  std::function<void(std::span<const LedgerRun> runs)> told;
+  std::function<void(std::span<const LedgerRun> runs)> on_update;
   const Clock& clock;
 };
 

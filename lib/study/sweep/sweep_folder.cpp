@@ -132,8 +132,8 @@ RunFolder sweep_folder(const SweepOptions& options, const std::string& name) {
   return {*folder, lock_of(*folder)};
 }
 
-Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
-             const std::filesystem::path& folder) {
+PendingWork prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
+                    const std::filesystem::path& folder) {
   const Json before = ledger.definition();
   const std::string shown = printable(folder.string());
   if (!before.is_null()) {
@@ -147,7 +147,7 @@ Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& opti
     const bool is_done = difference.empty() && is_finished(runs) && !options.retry_failed;
     if (is_done) {
       rank_by(ledger, sweep, folder);
-      return Todo::nothing;
+      return PendingWork::nothing;
     }
     const auto done = std::ranges::count_if(runs, [](const LedgerRun& run) {
       return run.status == report::SweepStatus::ok || run.status == report::SweepStatus::failed ||
@@ -167,7 +167,7 @@ Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& opti
     if (failed || run.status == report::SweepStatus::pruned) again.push_back(run.number);
   }
   if (!again.empty()) ledger.reopen(again);
-  return Todo::runs;
+  return PendingWork::runs;
 }
 
 report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
@@ -203,7 +203,7 @@ void write_sweep_files(const report::Sweep& sweep) {
   write_atomically(folder / "results.csv", report::to_csv(report::sweep_results(sweep)));
 }
 
-void SweepPage::write_sometimes(const report::Sweep& sweep) {
+void SweepPage::write_if_due(const report::Sweep& sweep) {
   if (!has_begun_ || clock_.now() >= not_before_) write(sweep);
 }
 

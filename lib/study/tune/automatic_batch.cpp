@@ -38,7 +38,8 @@ RunRequest with_batch(std::int64_t batch, const AutoBatchRun& run) {
 
 }  // namespace
 
-RunRequest with_found_batch(const AutoBatchRun& run, const PrintLine& print, const Clock& clock) {
+RunRequest with_measured_batch(const AutoBatchRun& run, const PrintLine& print,
+                               const Clock& clock) {
   const RunRequest& request = run.request;
   const auto before =
       request.resume ? resumed_batch(request.folder, *request.resume) : std::nullopt;

@@ -20,6 +20,6 @@ struct AutoBatchRun {
 /// Returns the request with the batch size of the run that it resumes, or else with the size that
 /// trials on this node find while the other nodes wait. Prints each trial. Throws the failure of a
 /// trial that ends the search.
-RunRequest with_found_batch(const AutoBatchRun& run, const PrintLine& print, const Clock& clock);
+RunRequest with_measured_batch(const AutoBatchRun& run, const PrintLine& print, const Clock& clock);
 
 }  // namespace trainctl::study

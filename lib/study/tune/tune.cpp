@@ -59,10 +59,10 @@ report::Speedup product(const report::Speedup& a, const report::Speedup& b) {
 /// The results of a search so far, as a report with the rules that extend it.
 class TuneRecord {
  public:
-  TuneRecord(const TuneWish& wish, const report::TuneBaseline& baseline) {
-    report_.budget_s = wish.budget_s;
-    report_.repeats = wish.repeats;
-    report_.tolerance = wish.tolerance;
+  TuneRecord(const TuneOptions& options, const report::TuneBaseline& baseline) {
+    report_.budget_s = options.budget_s;
+    report_.repeats = options.repeats;
+    report_.tolerance = options.tolerance;
     report_.baseline = baseline;
   }
 
@@ -254,8 +254,8 @@ class TuneRecord {
 
 class Search {
  public:
-  Search(const TuneWish& wish, const report::TuneBaseline& baseline, const TuneTools& tools)
-      : wish_(wish), tools_(tools), trials_(wish, tools), record_(wish, baseline) {}
+  Search(const TuneOptions& options, const report::TuneBaseline& baseline, const TuneTools& tools)
+      : options_(options), tools_(tools), trials_(options, tools), record_(options, baseline) {}
 
   report::TuneReport run() {
     diagnose();
@@ -332,8 +332,9 @@ class Search {
     tools_.say(fmt::format("trying   {} (was {}): {}", setting_of(candidate.change),
                            candidate.change.before, candidate.reason));
     const TuneChanges other = with(trials_.base(), candidate.change);
-    compare({candidate, {trials_.base(), other, scope_of(other), candidate.rule, wish_.tolerance}},
-            kScreeningPairs);
+    compare(
+        {candidate, {trials_.base(), other, scope_of(other), candidate.rule, options_.tolerance}},
+        kScreeningPairs);
   }
 
   /// Gives more pairs to the change with the largest possible gain. Returns false if there is no
@@ -418,7 +419,7 @@ class Search {
   void confirm_gains() {
     bool is_first = true;
     while (!record_.report().patch.empty() && !check_signal()) {
-      const int pairs = std::min(wish_.repeats, trials_.proof_pairs());
+      const int pairs = std::min(options_.repeats, trials_.proof_pairs());
       if (!is_first && (trials_.is_late() || pairs < kFewestToAccept)) {
         while (!record_.report().patch.empty())
           drop_weakest("the budget leaves no time to confirm the rest of the patch");
@@ -434,7 +435,8 @@ class Search {
     const TuneChanges changes = patch_changes(record_.report());
     tools_.say(
         fmt::format("confirm  the patch of {} setting(s) against the original", changes.size()));
-    const Comparison comparison{{}, changes, scope_of(changes), loosest(changes), wish_.tolerance};
+    const Comparison comparison{
+        {}, changes, scope_of(changes), loosest(changes), options_.tolerance};
     ComparisonRuns runs;
     ComparisonRuling ruling;
     for (const int most : {pairs, 2 * pairs}) {
@@ -469,7 +471,7 @@ class Search {
                       .facts = facts_,
                       .no_capture = {},
                       .whole_epochs = record_.report().baseline.part >= 1,
-                      .allowed = wish_.allowed};
+                      .allowed = options_.allowed};
     now.no_capture = tools_.no_capture(now.experiment);
     return now;
   }
@@ -480,11 +482,11 @@ class Search {
     constexpr double kPromising = 1.03;
     double reserve_s = 0;
     if (!record_.report().patch.empty()) {
-      reserve_s = trials_.proof_s(wish_.repeats);
+      reserve_s = trials_.proof_s(options_.repeats);
     } else {
       for (const Contender& each : contenders_) {
         if (each.runs.gain().value.value_or(0) < kPromising) continue;
-        const int missing = std::max(wish_.repeats - each.runs.pairs(), 0);
+        const int missing = std::max(options_.repeats - each.runs.pairs(), 0);
         reserve_s =
             std::max(reserve_s, missing * trials_.pair_s() + trials_.proof_s(kFewestToAccept));
       }
@@ -503,8 +505,8 @@ class Search {
   /// that exist.
   [[nodiscard]] int next_pairs(const ComparisonRuns& runs) const {
     const int have = runs.pairs();
-    const int wanted = have < wish_.repeats ? wish_.repeats : 2 * have;
-    for (const int proof : {wish_.repeats, kFewestToAccept}) {
+    const int wanted = have < options_.repeats ? options_.repeats : 2 * have;
+    for (const int proof : {options_.repeats, kFewestToAccept}) {
       const int possible = have + trials_.affordable_pairs(trials_.proof_s(proof));
       if (possible > have && possible >= kFewestToAccept) return std::min(wanted, possible);
     }
@@ -518,10 +520,10 @@ class Search {
 
   /// Returns the seconds beyond the budget that are likely to decide every open change.
   [[nodiscard]] double missing_s(std::size_t untested) const {
-    double pairs = static_cast<double>(untested) * wish_.repeats;
+    double pairs = static_cast<double>(untested) * options_.repeats;
     for (const Contender& each : contenders_)
       pairs += noise_.pairs_to_decide(each.runs) - each.runs.pairs();
-    const double needed_s = pairs * trials_.pair_s() + trials_.proof_s(wish_.repeats);
+    const double needed_s = pairs * trials_.pair_s() + trials_.proof_s(options_.repeats);
     return std::max(needed_s - std::max(trials_.left_s(), 0.0), 0.0);
   }
 
@@ -550,7 +552,7 @@ class Search {
     return stop_code_.has_value();
   }
 
-  const TuneWish& wish_;
+  const TuneOptions& options_;
   const TuneTools& tools_;
   PairedTrials trials_;
   PairNoise noise_;
@@ -569,9 +571,9 @@ report::TuneChanges patch_changes(const report::TuneReport& report) {
   return changes;
 }
 
-report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
+report::TuneReport tune(const TuneOptions& options, const report::TuneBaseline& baseline,
                         const TuneTools& tools) {
-  return Search(wish, baseline, tools).run();
+  return Search(options, baseline, tools).run();
 }
 
 }  // namespace trainctl::study

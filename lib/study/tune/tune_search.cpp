@@ -167,11 +167,11 @@ std::optional<int> stop_code(launch::SignalGuard& guard) {
   return std::nullopt;
 }
 
-report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFailure& why) {
+report::TuneReport unfinished_report(const TuneOptions& options, const report::TrialFailure& why) {
   report::TuneReport report;
-  report.budget_s = wish.budget_s;
-  report.repeats = wish.repeats;
-  report.tolerance = wish.tolerance;
+  report.budget_s = options.budget_s;
+  report.repeats = options.repeats;
+  report.tolerance = options.tolerance;
   report.end = why.overdue ? report::TuneEnd::budget : report::TuneEnd::stopped;
   report.ended = why.overdue ? "the budget ended before the first verdict"
                              : "stopped by a signal before the first verdict";
@@ -180,14 +180,13 @@ report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFa
 }
 
 /// Finds the length of the runs and sets it in `requests`.
-std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(const TuneWish& wish,
-                                                                           TuneRequests& requests,
-                                                                           const PrintLine& print) {
+std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
+    const TuneOptions& options, TuneRequests& requests, const PrintLine& print) {
   const Clock& clock = steady_clock();
-  const double ends_at = clock.now() + wish.budget_s;
+  const double ends_at = clock.now() + options.budget_s;
   print("measuring how long runs have to be");
   const auto result = find_run_length(
-      requests.experiment(), epoch_target_s(wish.budget_s), [&](const TuneLength& length) {
+      requests.experiment(), epoch_target_s(options.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
         TuneResult one = requests.run({}, TuneScope::lean, ends_at - clock.now());
         if (const auto* sample = std::get_if<TuneSample>(&one)) {
@@ -403,7 +402,7 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report,
   return {command(run), command(check)};
 }
 
-report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
+report::TuneReport search_settings(const TuneOptions& asked, TuneRequests& requests,
                                    const PrintLine& print) {
   launch::SignalGuard guard;  // the results so far are written whenever a signal comes
   const Clock& clock = steady_clock();
@@ -411,8 +410,8 @@ report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests
   const auto found_length = choose_run_length(asked, requests, print);
   if (const auto* failure = std::get_if<report::TrialFailure>(&found_length))
     return unfinished_report(asked, *failure);
-  TuneWish wish = asked;
-  wish.spent_s = clock.now() - began;
+  TuneOptions options = asked;
+  options.spent_s = clock.now() - began;
   const TuneTools tools{.run = [&](const auto& changes, auto scope,
                                    double most_s) { return requests.run(changes, scope, most_s); },
                         .check = [&](const auto& changes) { return requests.check(changes); },
@@ -420,7 +419,7 @@ report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests
                         .stopped = [&] { return stop_code(guard); },
                         .say = print,
                         .clock = clock};
-  return tune(wish, std::get<report::TuneBaseline>(found_length), tools);
+  return tune(options, std::get<report::TuneBaseline>(found_length), tools);
 }
 
 }  // namespace trainctl::study

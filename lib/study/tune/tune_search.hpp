@@ -107,7 +107,7 @@ class TuneRequests {
 /// Finds a suitable run length, then tries one change after the other within the budget. After a
 /// signal the report holds the results so far. Throws Error when the unchanged experiment does not
 /// run.
-report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
+report::TuneReport search_settings(const TuneOptions& asked, TuneRequests& requests,
                                    const PrintLine& print);
 
 }  // namespace trainctl::study

@@ -31,7 +31,7 @@ class World {
     return run_sweep(ledger_, plan,
                      {.start = [&](const SweepJob& job) { return start(job); },
                       .wait = [&](double seconds) { return wait(seconds); },
-                      .told = {},
+                      .on_update = {},
                       .clock = clock_});
   }
   [[nodiscard]] std::string statuses() const {

@@ -85,7 +85,7 @@ struct World {
     return sample;
   }
 
-  report::TuneReport tune(study::TuneWish wish = {.budget_s = 1e6}) {
+  report::TuneReport tune(study::TuneOptions options = {.budget_s = 1e6}) {
     const study::TuneTools tools{
         .run = [&](const TuneChanges& changes, TuneScope,
                    double most_s) { return run(changes, most_s); },
@@ -96,7 +96,7 @@ struct World {
         },
         .say = [](const std::string&) {},
         .clock = clock};
-    return study::tune(wish, {}, tools);
+    return study::tune(options, {}, tools);
   }
 
   std::variant<spec::Experiment, std::string> check(const TuneChanges& changes) const {
