@@ -53,7 +53,7 @@ study::SweepPlan plan_of(const study::SweepOptions& options, const study::Planne
 /// The objects that the runs of a sweep need.
 struct Making {
   study::Ledger& ledger;
-  const study::SweepPlace& place;
+  const study::SweepContext& place;
   const SweepFlags& flags;
   launch::SignalGuard& guard;
   study::SweepPage& page;
@@ -78,7 +78,7 @@ class Tables {
     } catch (const Error& error) {
       log::get().warn("cannot write the tables of the sweep: {}", error.what());
     }
-    making_.page.write_sometimes(now);
+    making_.page.write_if_due(now);
     written_at_ = clock_.now();
   }
 
@@ -130,7 +130,7 @@ study::SweepEnd make_runs(const Making& making, const Context& context) {
   const study::SweepHooks hooks{
       .start = [&](const study::SweepJob& job) { return starter.start(job); },
       .wait = [&](double seconds) { return study::wait_for_signals(making.guard, seconds); },
-      .told = report_finished,
+      .on_update = report_finished,
       .clock = steady_clock()};
   return study::run_sweep(making.ledger, plan_of(making.flags.options, making.place.sweep, folder),
                           hooks);
@@ -165,13 +165,13 @@ int sweep(const SweepFlags& flags, Context& context) {
   if (const fs::path csv = fs::path(flags.csv).parent_path(); !csv.empty()) make_folder(csv);
   const study::RunFolder taken = study::sweep_folder(options, planned.name);
   study::Ledger ledger(taken.path / kLedger);
-  const study::Todo todo = study::prepare(ledger, planned, options, taken.path);
+  const study::PendingWork work = study::prepare(ledger, planned, options, taken.path);
   launch::SignalGuard guard;  // a signal after the last run must not prevent the table
   study::SweepEnd end;
   study::SweepPage page(steady_clock());
-  const study::SweepPlace place{planned, invocation, taken.path};
+  const study::SweepContext place{planned, invocation, taken.path};
   const Making making{ledger, place, flags, guard, page};
-  if (todo == study::Todo::runs) end = make_runs(making, context);
+  if (work == study::PendingWork::runs) end = make_runs(making, context);
   const report::Sweep record = making.record();
   const int exit_code = study::exit_code_of(record, end.signal);
   study::write_sweep_files(record);

@@ -18,7 +18,7 @@ struct TuneFlags {
   std::string patch;  // empty: a file in the folder of the search
 };
 
-study::TuneWish options_of(const TuneFlags& flags) {
+study::TuneOptions options_of(const TuneFlags& flags) {
   const std::optional<double> budget = spec::parse_duration(flags.budget);
   ENSURE(config, budget.has_value(),
          "--budget must be a time such as 90s, 5m, 1h30m or \"HH:MM:SS\", got '{}'",
@@ -58,7 +58,7 @@ void print_report(const report::TuneReport& report, const report::TuneCommands& 
 
 int tune(const TuneFlags& flags, Context& context) {
   keep_running_without_output(LostOutput::is_tolerated);
-  const study::TuneWish options = options_of(flags);
+  const study::TuneOptions options = options_of(flags);
   study::TuneRequests requests(invocation_of(flags.config, context), context.diagnostics);
   print_warnings(context);
   context.diagnostics = {};

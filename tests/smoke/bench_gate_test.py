@@ -157,7 +157,7 @@ class RefusedBaselines(Sleepy):
         self.assertIn("--fail-on", err)
         code, _, err = run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--fail-on", "sample_per_s<-5%, val/acc<-1pt")
         self.assertEqual(code, 2)
-        self.assertIn("there is no other", err)
+        self.assertIn("--fail-on needs a row to compare", err)
 
 
 class NamedBaselines(Sleepy):
@@ -176,7 +176,7 @@ class NamedBaselines(Sleepy):
             self.assertEqual(code, 0, out + err)
             [finding] = json.loads(out)["gate"]["conditions"]
             self.assertEqual((finding["verdict"], finding["change"]), ("pass", 0), baseline)
-        for baseline, meant in (("slepy", "did you mean 'sleepy'?"), ("sleepy.yml", "did you mean 'sleepy"), ("zzz", "called 'zzz'")):
+        for baseline, meant in (("slepy", "did you mean 'sleepy'?"), ("sleepy.yml", "did you mean 'sleepy"), ("zzz", "baseline 'zzz'")):
             code, out, err = self.compare(baseline)
             self.assertEqual(code, 2, out + err)
             self.assertIn(meant, out + err)
@@ -204,7 +204,7 @@ class Budget(Sleepy):
         minutes = ["trainer.num_threads=auto", "dataset.train.microseconds=60000000"]  # microseconds per sample
         code, out, err = run(self.folder, "bench", "sleepy.yaml", *minutes, "--budget", "2s")
         self.assertEqual(code, 4, out + err)
-        self.assertIn("warm-up  ended: the budget is over", err)
+        self.assertIn("warm-up  stopped: the budget is used up", err)
         self.assertIn("left time for 0 of 5 repeats", out)
         self.assertIn("ended before every setting had run once", err)
         self.assertEqual(len(list((self.folder / "runs/bench/sleepy").glob("2*"))), 1)

@@ -114,8 +114,8 @@ class Benches(DataVerbs):
     def test_invalid_worker_counts_and_two_lengths_are_refused(self):
         def bench(*words):
             return self.refused("data", "bench", self.config, *words)
-        self.assert_has(bench("--workers", "0,two"), "'two' is no number of threads from 0 to 256")
-        self.assert_has(bench("--workers", "257"), "'257' is no number")
+        self.assert_has(bench("--workers", "0,two"), "'two' must be auto or a number from 0 to 256")
+        self.assert_has(bench("--workers", "257"), "'257' must be auto or a number")
         self.assert_has(bench("--workers", "2,2"), "given twice")
         bench("--epochs", "1", "--seconds", "1")
         bench("--seconds", "0")

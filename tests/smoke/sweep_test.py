@@ -232,10 +232,10 @@ class Failures(Sweeping):
         self.assertEqual(len(re.findall(r"error: .*batch_sise", err)), 1, err)
         self.assertEqual(len(re.findall(r"error: .*lr", err)), 1, err)
         self.assertFalse((self.folder / "sweep").exists())
-        for words, what in ((["optimizer.lr=0.1"], "nothing is varied"), (["optimizer.lr=log(1,2)"], "--samples"),
+        for words, what in ((["optimizer.lr=0.1"], "no key is varied"), (["optimizer.lr=log(1,2)"], "--samples"),
                             (["optimizer.lr=1,2", "--asha", "trainer.max_epochs=1"], "--min-epochs"),
-                            (["optimizer.lr=1,2", "--monitor", "val/f1"], "--monitor val/f1"),
-                            (["seed=1,2"], "--seeds"), (["optimizer.lr=1,2", "--samples", "2", "--lhs", "2"], "take one")):
+                            (["optimizer.lr=1,2", "--monitor", "val/f1"], "got val/f1"),
+                            (["seed=1,2"], "--seeds"), (["optimizer.lr=1,2", "--samples", "2", "--lhs", "2"], "exclude each other")):
             code, out, err = run(self.folder, "sweep", "tiny.yaml", *words, "--out", "sweep")
             self.assertEqual(code, 2, f"{words}: {out}{err}")
             self.assertIn(what, err)

@@ -61,7 +61,7 @@ spec::Experiment extended_by(const TempFolder& folder, const std::string& patch)
 
 }  // namespace
 
-TEST_CASE("a patch is a file that others extend") {
+TEST_CASE("patch_text: a file that other experiments extend") {
   TempFolder folder;
   const std::string text = report::patch_text(found(), commands());
   const spec::Experiment experiment = extended_by(folder, text);
@@ -115,7 +115,7 @@ TEST_CASE("the document of a search has what was tried, the patch and its gain")
   CHECK(report::tune_document(unproved, {})["run_command"].is_null());
 }
 
-TEST_CASE("the text of a search tells verdict, patch, proof and the next commands") {
+TEST_CASE("tune_text: shows verdict, patch, final comparison and the next commands") {
   const report::Style style{
       .glyphs = report::Glyphs::ascii, .colors = report::Colors::off, .width = 200};
   const std::string text = report::tune_text(found(), commands(), style);

@@ -231,8 +231,8 @@ int run(const RunFlags& typed, Context& context) {
   const launch::SignalGuard guard;  // also active between the parts of the run
   if (request.nodes && !request.nodes->is_coordinator()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
-    request = study::with_found_batch({request, remake, remake_as_trial}, progress_printer(context),
-                                      steady_clock());
+    request = study::with_measured_batch({request, remake, remake_as_trial},
+                                         progress_printer(context), steady_clock());
   if (!finds_checkpoint(request) && study::names_parameters(request.loaded)) {
     check_model(request.loaded, request.samples, context.diagnostics);
     context.diagnostics.throw_if_errors();

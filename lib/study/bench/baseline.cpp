@@ -56,7 +56,7 @@ void add_value(Hasher& hasher, const std::string& path, const std::string& value
 Json read_json(const fs::path& file) {
   const std::string text = read_file(file, kMostBaselineBytes, ReadFailure::config);
   Json document = Json::parse(text, nullptr, false);
-  ENSURE(config, document.is_object(), "{} is no JSON document, or is cut off",
+  ENSURE(config, document.is_object(), "{} is not a JSON document or is truncated",
          printable(file.string()));
   return document;
 }
@@ -119,7 +119,7 @@ void ensure_readable(const report::Baseline& baseline) {
       config::parse_yaml(config::make_source("the baseline's config", baseline.config_resolved),
                          baseline.config_resolved, problems);
   ENSURE(config, problems.error_count() == 0 && !tree.broken,
-         "the baseline {} holds a config that cannot be read", printable(baseline.path));
+         "cannot parse the config in the baseline {}", printable(baseline.path));
 }
 
 /// Reads the memory format of images that the manifest's run used.
@@ -134,7 +134,7 @@ report::Baseline run_as_baseline(const fs::path& folder) {
   const Json result = read_json(folder / "result.json");
   const std::string path = printable(folder.string());
   ENSURE(config, plain_number(result, "exit_code") == 0.0,
-         "the baseline {} is a run that did not end well: give one whose exit code was 0", path);
+         "the baseline {} is a run that failed\nhint: use a run with exit code 0", path);
   report::Baseline baseline;
   baseline.path = folder.string();
   const Json manifest = read_json(folder / "manifest.json");
@@ -161,13 +161,13 @@ std::vector<std::string> all_varied(const report::Baseline& baseline,
 
 void check_options(const BenchOptions& options, const BenchPlan& plan) {
   ENSURE(config, options.baseline.empty() || !options.fail_on.empty(),
-         "--baseline is compared with by conditions: add them, as in --fail-on "
+         "--baseline needs conditions to check\nhint: add them, as in --fail-on "
          "'samples_per_s<-2.5%'");
   ENSURE(config, !options.force_baseline || !options.baseline.empty(),
-         "--force-baseline belongs to --baseline");
+         "--force-baseline needs --baseline");
   ENSURE(config, options.fail_on.empty() || !options.baseline.empty() || plan.settings.size() > 1,
-         "--fail-on compares with the first row, and there is no other: add settings, as in "
-         "--workers 0,4, or --baseline FILE");
+         "--fail-on needs a row to compare with the first one\nhint: add settings, as in --workers "
+         "0,4, or --baseline FILE");
 }
 
 const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
@@ -199,10 +199,12 @@ void check_exists(const std::string& baseline) {
   const auto near = nearest(fs::path(baseline).filename().string(), names);
   const std::string hint =
       near ? fmt::format("did you mean '{}'?", *near) : nearest_file_hint(baseline);
-  throw Error(ErrorKind::config,
-              fmt::format("--baseline: there is no file, run folder or experiment with runs below "
-                          "runs/ called '{}'{}",
-                          printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
+  throw Error(
+      ErrorKind::config,
+      fmt::format(
+          "cannot find the baseline '{}': it must be a file, a run folder or an experiment with "
+          "runs below runs/{}",
+          printable(baseline), hint.empty() ? "" : "\nhint: " + printable(hint)));
 }
 
 report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& plan,
@@ -212,10 +214,12 @@ report::Baseline checked_baseline(const BenchOptions& options, const BenchPlan& 
   const std::vector<std::string> differences =
       baseline_differences(baseline, plan.requests.front().loaded, machine, varied_keys(plan));
   ENSURE(config, differences.empty() || options.force_baseline,
-         "the baseline {} is not comparable: {}; save one here (--save), or add --force-baseline",
+         "the baseline {} is not comparable: {}\nhint: save one here with --save, or add "
+         "--force-baseline",
          printable(baseline.path), shortened(differences, 8));
   ensure_rows(baseline, options, plan);
-  if (!differences.empty()) print(fmt::format("baseline  forced: {}", shortened(differences, 8)));
+  if (!differences.empty())
+    print(fmt::format("baseline  compared despite differences: {}", shortened(differences, 8)));
   return baseline;
 }
 
@@ -271,7 +275,7 @@ std::vector<std::string> baseline_differences(const report::Baseline& baseline,
                                               std::span<const std::string> varied) {
   std::vector<std::string> differences = report::machine_differences(baseline.machine, here);
   if (baseline.config_resolved.empty()) {
-    differences.emplace_back("it does not say under which config it was made");
+    differences.emplace_back("it does not contain the config of its runs");
     return differences;
   }
   ensure_readable(baseline);

@@ -33,7 +33,7 @@ std::int64_t batch_of(const Setting& setting, const Invocation& invocation,
   const spec::Loaded loaded = spec::load_experiment(invocation.config_file, overrides, diagnostics);
   diagnostics = {};  // the settings repeat its warnings
   ENSURE(config, !loaded.experiment.loader.batch_size.automatic,
-         "--scaling strong divides loader.batch_size, which is auto: add a number, as in "
+         "--scaling strong needs a number as loader.batch_size, got auto\nhint: set one, as in "
          "loader.batch_size=64");
   return loaded.experiment.loader.batch_size;
 }
@@ -45,8 +45,9 @@ std::map<std::string, std::string> patch_values(const std::string& file) {
   try {
     all = resolved_values(read_file(file, kMostBytes, ReadFailure::config));
   } catch (const Error&) {
-    throw Error(ErrorKind::config,
-                fmt::format("--against: {} is no file of keys and values", printable(file)));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("--against: {} must be a YAML file of keys and values", printable(file)));
   }
   std::map<std::string, std::string> values;
   for (const auto& [path, value] : all) {
@@ -54,14 +55,15 @@ std::map<std::string, std::string> patch_values(const std::string& file) {
         all, [&](const auto& other) { return other.first.starts_with(path + "."); });
     if (!is_map && !path.empty()) values[path] = value;
   }
-  ENSURE(config, !values.empty(), "--against: {} changes nothing", printable(file));
+  ENSURE(config, !values.empty(), "--against: {} contains no values", printable(file));
   return values;
 }
 
 std::vector<Setting> settings_against(const BenchOptions& options, const Invocation& invocation,
                                       config::Diagnostics& diagnostics) {
-  ENSURE(config, options.axes.empty(),
-         "--against compares two settings: leave out --grid and the other axes");
+  ENSURE(
+      config, options.axes.empty(),
+      "--against compares exactly two settings\nhint: remove --grid and the other lists of values");
   const RunRequest base = make_request(invocation, {}, diagnostics);
   diagnostics = {};  // the settings repeat its warnings
   const auto now = resolved_values(resolved_config(base.loaded));
@@ -69,7 +71,7 @@ std::vector<Setting> settings_against(const BenchOptions& options, const Invocat
   Setting after{.technique = fs::path(options.against).filename().string(), .values = {}};
   for (const auto& [key, value] : patch_values(options.against)) {
     const auto found = now.find(key);
-    ENSURE(config, found != now.end(), "--against: the experiment has no value of '{}'",
+    ENSURE(config, found != now.end(), "--against: the experiment has no value for '{}'",
            printable(key));
     before.values.emplace_back(key, found->second);
     after.values.emplace_back(key, value);
@@ -81,7 +83,7 @@ void scale(const BenchOptions& options, const Invocation& invocation,
            std::vector<Setting>& settings, config::Diagnostics& diagnostics) {
   if (!options.scaling) return;
   ENSURE(config, devices_of(settings.front()).has_value(),
-         "--scaling compares numbers of devices: add them, as in --devices 1,2");
+         "--scaling needs numbers of devices to compare\nhint: add them, as in --devices 1,2");
   if (options.scaling == report::Scaling::weak) return;
   keep_global_batch(
       settings, [&](const Setting& setting) { return batch_of(setting, invocation, diagnostics); });
@@ -147,13 +149,13 @@ class WarmUps {
 
   void take_threads(int devices, int number) {
     first_.threads = threads_[devices] = number;
-    print_(fmt::format("baseline  {} CPU thread{} a process in every run, as it had", number,
-                       plural(number)));
+    print_(fmt::format("baseline  {} CPU thread{} per process in every run, as in the baseline",
+                       number, plural(number)));
   }
 
   void take_layout(const std::string& inputs, bool channels_last) {
     if (!layouts_.emplace(inputs, channels_last).second) return;
-    print_(fmt::format("baseline  images with the channels {} in every run, as it had",
+    print_(fmt::format("baseline  channels_{} in every run, as in the baseline",
                        channels_last ? "last" : "first"));
   }
 
@@ -176,21 +178,21 @@ class WarmUps {
     if (tried.stopped || tried.overdue) {
       first_.stopped = tried.stopped;
       first_.overdue = tried.overdue;
-      if (tried.overdue) print_("warm-up  ended: the budget is over");
+      if (tried.overdue) print_("warm-up  stopped: the budget is used up");
       return tried;
     }
     if (!wants_threads) return tried;
     if (!tried.threads) {
       failed_.insert(devices);
       print_(fmt::format(
-          "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
+          "warm-up  failed on {} device{}: each of these runs chooses its CPU threads itself",
           devices, plural(devices)));
       return tried;
     }
     if (!first_.threads) first_.threads = tried.threads;
     first_.taken = std::max(first_.taken, tried.taken);
     threads_[devices] = *tried.threads;
-    print_(fmt::format("warm-up  {} CPU thread{} a process in every run{}", *tried.threads,
+    print_(fmt::format("warm-up  {} CPU thread{} per process in every run{}", *tried.threads,
                        plural(*tried.threads),
                        differs ? fmt::format(" on {} device{}", devices, plural(devices)) : ""));
     return tried;
@@ -202,8 +204,9 @@ class WarmUps {
     for (int i = 0; i < kMostRuns; ++i) {
       tried = warm_up(request, steady_clock(), ends_at_);
       if (tried.stopped || tried.overdue || !tried.threads || tried.taken == 0) return tried;
-      print_(fmt::format("warm-up  others took {:.0f} % of the cores: {}", 100 * tried.taken,
-                         i + 1 < kMostRuns ? "repeated" : "the number may be wrong"));
+      print_(fmt::format("warm-up  other processes took {:.0f} % of the cores: {}",
+                         100 * tried.taken,
+                         i + 1 < kMostRuns ? "repeating" : "the number of threads may be wrong"));
     }
     return tried;
   }

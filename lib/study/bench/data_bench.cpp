@@ -31,8 +31,7 @@ WorkerCount worker_count(const std::string& text) {
   if (text == "auto") return {};
   const auto count = parse_number<int>(text);
   ENSURE(config, count && *count >= 0 && *count <= kMostWorkers,
-         "--workers: '{}' is no number of threads from 0 to {}, nor auto", printable(text),
-         kMostWorkers);
+         "--workers: '{}' must be auto or a number from 0 to {}", printable(text), kMostWorkers);
   return {*count};
 }
 

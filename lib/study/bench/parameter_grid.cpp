@@ -26,13 +26,13 @@ double to_number(const std::string& key, const std::string& text) {
 std::vector<std::string> range_values(const std::string& key, std::string_view arguments) {
   const std::vector<std::string> parts = split_values(arguments);
   ENSURE(config, parts.size() == 2 || parts.size() == 3,
-         "{}: range() takes start, stop and optionally a step, found {}", printable(key),
+         "{}: range() takes start, stop and optionally a step, got {}", printable(key),
          printable(arguments));
   const double start = to_number(key, parts[0]);
   const double stop = to_number(key, parts[1]);
   const double step = parts.size() == 3 ? to_number(key, parts[2]) : 1;
   ENSURE(config, step > 0 && stop > start,
-         "{}: range({}) is empty; the step must be above 0 and the stop above the start",
+         "{}: range({}) is empty\nhint: use a step above 0 and a stop above the start",
          printable(key), printable(arguments));
   std::vector<std::string> values;
   for (std::size_t i = 0; start + static_cast<double>(i) * step < stop; ++i) {
@@ -61,7 +61,7 @@ void check_axes(std::span<const Axis> axes) {
     count *= axes[i].values.size();
     ENSURE(config, count <= kMostSettings, "the grid has more than {} combinations", kMostSettings);
     const auto same = std::ranges::count(axes, axes[i].key, &Axis::key);
-    ENSURE(config, same == 1, "{} is given twice; put all its values in one list",
+    ENSURE(config, same == 1, "{} is given twice\nhint: put all its values in one list",
            printable(axes[i].key));
   }
 }
@@ -118,7 +118,7 @@ Axis parse_axis(std::string key, std::string_view values) {
     axis.values = split_values(call_of(values, "choice").value_or(values));
   }
   for (const std::string& value : axis.values) {
-    ENSURE(config, !value.empty(), "{}: an empty value in '{}'; expected a list such as 0,4,8",
+    ENSURE(config, !value.empty(), "{}: an empty value in '{}'\nhint: give a list such as 0,4,8",
            printable(axis.key), printable(values));
     ENSURE(config, std::ranges::count(axis.values, value) == 1, "{}: the value {} is given twice",
            printable(axis.key), printable(value));
@@ -129,7 +129,7 @@ Axis parse_axis(std::string key, std::string_view values) {
 Axis parse_grid(std::string_view text) {
   const std::size_t equals = text.find('=');
   ENSURE(config, equals != text.npos && equals > 0,
-         "'{}' is no axis; expected key=a,b, such as optimizer.lr=0.1,0.01", printable(text));
+         "'{}' must have the form key=a,b, such as optimizer.lr=0.1,0.01", printable(text));
   return parse_axis(std::string(trimmed(text.substr(0, equals))), text.substr(equals + 1));
 }
 
@@ -166,7 +166,7 @@ std::optional<int> devices_of(const Setting& setting) {
   const std::string& text = found->second;
   const auto number = parse_number<int>(text);
   ENSURE(config, number && *number >= 1,
-         "--devices: '{}' is no number of devices; --scaling compares numbers, as in --devices 1,2",
+         "--devices: '{}' must be a number with --scaling\nhint: list numbers, as in --devices 1,2",
          printable(text));
   return number;
 }
@@ -176,7 +176,7 @@ void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of) 
   for (Setting& setting : settings) {
     const auto devices = devices_of(setting);
     ENSURE(config, devices.has_value(),
-           "--scaling compares numbers of devices: add them, as in --devices 1,2");
+           "--scaling needs numbers of devices to compare\nhint: add them, as in --devices 1,2");
     if (!base) base = devices;
     Setting first = setting;
     value_of(first, kDevices) = std::to_string(*base);
@@ -185,7 +185,8 @@ void keep_global_batch(std::vector<Setting>& settings, const BatchOf& batch_of) 
     ENSURE(
         config, samples % *devices == 0,
         "--scaling strong keeps the {} samples of a step ({} on {} device{}), which do not divide "
-        "among {} devices; choose a loader.batch_size of which {} is a factor, or --scaling weak",
+        "evenly among {} devices\nhint: choose a loader.batch_size that is a multiple of {}, or "
+        "--scaling weak",
         samples, batch, *base, plural(*base), *devices, *devices);
     value_of(setting, kBatchSize) = std::to_string(samples / *devices);
   }

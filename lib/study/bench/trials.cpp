@@ -16,7 +16,7 @@ bool was_stopped(const report::BenchRow& row) {
 }
 
 /// Adds the run to its row; returns false if the run was stopped or exceeded the budget.
-bool keep(report::BenchRow& row, TrialResult result, const std::string& which) {
+bool add_result(report::BenchRow& row, TrialResult result, const std::string& which) {
   if (auto* trial = std::get_if<report::Trial>(&result)) {
     row.trials.push_back(std::move(*trial));
     return true;
@@ -32,7 +32,7 @@ class Budget {
  public:
   explicit Budget(const Rounds& rounds) : rounds_(rounds) {}
 
-  bool lets_round_begin(int repeat) {
+  bool allows_round(int repeat) {
     if (!rounds_.ends_at) return true;
     const double now = rounds_.clock->now();
     if (repeat > 0) longest_s_ = std::max(longest_s_, now - began_);
@@ -40,7 +40,7 @@ class Budget {
     return repeat == 0 || now + longest_s_ <= *rounds_.ends_at;
   }
 
-  [[nodiscard]] bool lets_run_begin(int repeat) const {
+  [[nodiscard]] bool allows_run(int repeat) const {
     return repeat > 0 || !rounds_.ends_at || rounds_.clock->now() <= *rounds_.ends_at;
   }
 
@@ -57,24 +57,24 @@ RunRequest one_attempt(RunRequest request) {
   return request;
 }
 
-class Watch : public report::Sink {
+class DeadlineSink : public report::Sink {
  public:
-  Watch(double at, std::shared_ptr<bool> struck) : at_(at), struck_(std::move(struck)) {}
+  DeadlineSink(double at, std::shared_ptr<bool> expired) : at_(at), expired_(std::move(expired)) {}
 
   void on_event(int /*rank*/, const events::Event& /*event*/) override {}
 
   // An exception from here ends the job.
   void on_tick(double now) override {
-    if (now < at_ || *struck_) return;
-    *struck_ = true;
-    throw Error(ErrorKind::hang, "it was ended, since it took longer than it may");
+    if (now < at_ || *expired_) return;
+    *expired_ = true;
+    throw Error(ErrorKind::hang, "the run was killed because it exceeded its time limit");
   }
 
   void close() override {}
 
  private:
   double at_;
-  std::shared_ptr<bool> struck_;
+  std::shared_ptr<bool> expired_;
 };
 
 /// Passes the steps of rank 0 to a function.
@@ -101,12 +101,12 @@ std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, cons
   for (const Setting& setting : settings)
     rows.push_back({setting.technique, setting.values, {}, {}});
   Budget budget(rounds);
-  for (int repeat = 0; repeat < rounds.repeats && budget.lets_round_begin(repeat); ++repeat) {
+  for (int repeat = 0; repeat < rounds.repeats && budget.allows_round(repeat); ++repeat) {
     const std::string which = fmt::format("run {} of {}", repeat + 1, rounds.repeats);
     for (std::size_t turn = 0; turn < settings.size(); ++turn) {
       const std::size_t i = repeat % 2 == 0 ? turn : settings.size() - 1 - turn;
       if (rows[i].failure) continue;
-      if (!budget.lets_run_begin(repeat) || !keep(rows[i], run_trial(i, repeat), which))
+      if (!budget.allows_run(repeat) || !add_result(rows[i], run_trial(i, repeat), which))
         return rows;
     }
   }
@@ -142,7 +142,7 @@ int exit_code_of(std::span<const report::BenchRow> rows) {
 report::TrialFailure failure_of(const RunOutcome& run) {
   const report::Ending& ending = run.ending;
   const std::string cause =
-      ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
+      ending.message.empty() ? "the run ended with the verdict " + ending.verdict : ending.message;
   return {.exit_code = ending.exit_code,
           .message = with_reference(cause, run.folder.string()),
           .killed = ending.first_failure && ending.first_failure->signal == SIGKILL};
@@ -156,7 +156,7 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock,
         one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
     if (run.ending.exit_code == 0) return report::trial_of(run.record, run.ending.wall_s);
     report::TrialFailure failure = failure_of(run);
-    failure.overdue = deadline.has_struck();
+    failure.overdue = deadline.has_expired();
     return failure;
   } catch (const Error& error) {
     // The folder could not be created; the earlier runs are still worth a table.
@@ -172,7 +172,7 @@ WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<doub
                .channels_last = {},
                .taken = 0,
                .stopped = {},
-               .overdue = deadline.has_struck()};
+               .overdue = deadline.has_expired()};
   if (launch::is_stop_code(run.ending.exit_code)) found.stopped = run.ending.exit_code;
   if (run.record.started) {
     found.threads = run.record.started->num_threads;
@@ -193,7 +193,7 @@ RunOutcome run_with(const RunRequest& request, const OnStep& on_step, const Cloc
 
 Sinks Deadline::sinks() const {
   Sinks sinks;
-  if (at_) sinks.push_back(std::make_unique<Watch>(*at_, struck_));
+  if (at_) sinks.push_back(std::make_unique<DeadlineSink>(*at_, expired_));
   return sinks;
 }
 

@@ -77,11 +77,11 @@ class Deadline {
   /// Returns the listener that checks the time during the run.
   [[nodiscard]] Sinks sinks() const;
   /// Returns whether the deadline has killed the run.
-  [[nodiscard]] bool has_struck() const { return *struck_; }
+  [[nodiscard]] bool has_expired() const { return *expired_; }
 
  private:
   std::optional<double> at_;
-  std::shared_ptr<bool> struck_ = std::make_shared<bool>(false);
+  std::shared_ptr<bool> expired_ = std::make_shared<bool>(false);
 };
 
 /// Called for each step that rank 0 logs.

@@ -33,7 +33,7 @@ void flatten(const Json& value, const std::string& path,
 
 std::string value_at(const std::map<std::string, std::string>& texts, const std::string& path) {
   const auto found = texts.find(path);
-  return found == texts.end() ? "nothing" : found->second;
+  return found == texts.end() ? "unset" : found->second;
 }
 
 // Draws for different purposes must not share random numbers.
@@ -62,16 +62,17 @@ double bound_of(const std::string& key, const std::string& text) {
 Dimension drawn(std::string key, Spread spread, std::string_view arguments) {
   const char* name = spread == Spread::uniform ? "uniform" : "log";
   const std::vector<std::string> bounds = split_values(arguments);
-  ENSURE(config, bounds.size() == 2, "{}: {}() takes a lowest and a highest value, found '{}'",
+  ENSURE(config, bounds.size() == 2, "{}: {}() needs a lowest and a highest value, got '{}'",
          printable(key), name, printable(arguments));
   Dimension dimension{{std::move(key), {}}, spread, 0, 0};
   dimension.low = bound_of(dimension.axis.key, bounds[0]);
   dimension.high = bound_of(dimension.axis.key, bounds[1]);
   ENSURE(config, dimension.low < dimension.high,
-         "{}: {}({}) is empty; the first value has to be below the second",
-         printable(dimension.axis.key), name, printable(arguments));
-  ENSURE(config, spread == Spread::uniform || dimension.low > 0, "{}: log({}) has to begin above 0",
-         printable(dimension.axis.key), printable(arguments));
+         "{}: the first value of {}({}) must be below the second", printable(dimension.axis.key),
+         name, printable(arguments));
+  ENSURE(config, spread == Spread::uniform || dimension.low > 0,
+         "{}: the first value of log({}) must be above 0", printable(dimension.axis.key),
+         printable(arguments));
   return dimension;
 }
 
@@ -85,7 +86,7 @@ void check_keys(std::span<const Dimension> dimensions) {
   for (const Dimension& dimension : dimensions) {
     const auto same = std::ranges::count_if(
         dimensions, [&](const Dimension& other) { return other.axis.key == dimension.axis.key; });
-    ENSURE(config, same == 1, "{} is given twice; put all its values in one list",
+    ENSURE(config, same == 1, "{} is given twice\nhint: put all its values in one list",
            printable(dimension.axis.key));
   }
 }
@@ -94,9 +95,9 @@ void check_count(std::span<const Dimension> dimensions, std::size_t count) {
   check_keys(dimensions);
   ENSURE(
       config, !dimensions.empty(),
-      "nothing is varied: write keys with what to draw from, such as optimizer.lr=log(1e-4,0.1)");
-  ENSURE(config, count >= 1 && count <= kMostSweepRuns, "{} samples are not from 1 to {}", count,
-         kMostSweepRuns);
+      "no key is varied\nhint: give a key a range to sample, such as optimizer.lr=log(1e-4,0.1)");
+  ENSURE(config, count >= 1 && count <= kMostSweepRuns,
+         "the number of samples must be from 1 to {}, got {}", kMostSweepRuns, count);
 }
 
 std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
@@ -134,13 +135,13 @@ report::Overrides overrides_of(const config::Node& item, config::Diagnostics& pr
   if (item.type != config::Node::Type::map || item.entries.empty()) {
     problems.error(
         item.position,
-        fmt::format("a run is a map of keys and values, found {}", config::describe_value(item)),
+        fmt::format("a run must be a map of keys and values, got {}", config::describe_value(item)),
         "write {optimizer.lr: 0.1}");
     return overrides;
   }
   for (const config::Entry& entry : item.entries) {
     const bool is_key = !entry.key.empty() && entry.key.find('=') == std::string::npos;
-    if (!is_key) problems.error(entry.key_position, "this is no key of an experiment");
+    if (!is_key) problems.error(entry.key_position, "a key must not be empty or contain '='");
     overrides.emplace_back(entry.key, config::flow_text(entry.value, config::References::plain));
   }
   return overrides;
@@ -232,9 +233,10 @@ std::string value_at(const Dimension& dimension, double unit) {
 Settings grid_settings(std::span<const Dimension> dimensions) {
   std::vector<Axis> axes;
   for (const Dimension& dimension : dimensions) {
-    ENSURE(config, dimension.spread == Spread::listed,
-           "{}: values of {}() are drawn: say how many with --samples N or --lhs N, or list them",
-           printable(dimension.axis.key), dimension.spread == Spread::uniform ? "uniform" : "log");
+    ENSURE(
+        config, dimension.spread == Spread::listed,
+        "{}: {}() needs a number of samples\nhint: add --samples N or --lhs N, or list the values",
+        printable(dimension.axis.key), dimension.spread == Spread::uniform ? "uniform" : "log");
     axes.push_back(dimension.axis);
   }
   Settings settings;
@@ -260,13 +262,13 @@ Settings listed_settings(const std::filesystem::path& file) {
   if (!list.broken && (list.type != config::Node::Type::list || list.items.empty()))
     problems.error(
         list.position,
-        fmt::format("a list of runs is expected, found {}", config::describe_value(list)),
+        fmt::format("the file must be a list of runs, got {}", config::describe_value(list)),
         "write - {optimizer.lr: 0.1}");
   Settings settings;
   for (const config::Node& item : list.items) settings.push_back(overrides_of(item, problems));
   problems.throw_if_errors();
-  ENSURE(config, settings.size() <= kMostSweepRuns, "{} lists {} runs, at most {} are allowed",
-         printable(file.string()), settings.size(), kMostSweepRuns);
+  ENSURE(config, settings.size() <= kMostSweepRuns, "{} must list at most {} runs, got {}",
+         printable(file.string()), kMostSweepRuns, settings.size());
   return settings;
 }
 

@@ -46,13 +46,13 @@ CREATE TABLE rungs (
 /// Throws Error(resource) with SQLite's text for the last failure of the handle.
 [[noreturn]] void fail(sqlite3* handle, const fs::path& file, int code) {
   const int primary = code & 0xFF;
-  const char* hint = "; check the disk, and that the folder can be written";
+  const char* hint = "check the disk and the permissions of the folder";
   if (primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT)
-    hint = "; it is no ledger of a sweep, or damaged: choose another --out";
+    hint = "choose another --out, because this file is damaged or is not a sweep ledger";
   if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
-    hint = "; another program holds it: close that";
+    hint = "close the program that has it open";
   throw Error(ErrorKind::resource,
-              fmt::format("the ledger {}: {}{}", printable(file.string()),
+              fmt::format("cannot use the ledger {}: {}\nhint: {}", printable(file.string()),
                           handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
 }
 
@@ -160,7 +160,7 @@ class LedgerDatabase {
   void change_one(std::int64_t number, const char* to, const char* text,
                   const Values&... values) const {
     ENSURE(resource, run(text, values...) == 1,
-           "run {:04} of the ledger {} cannot become {}: another sweep is at it", number,
+           "cannot mark run {:04} of the ledger {} as {}: another sweep has changed it", number,
            printable(file_.string()), to);
   }
   /// Runs `body` in one transaction.
@@ -201,8 +201,8 @@ class LedgerDatabase {
       if (Statement asked = prepare("PRAGMA user_version"); asked.step())
         version = asked.integer(0);
       ENSURE(resource, version == 0 || version == kVersion,
-             "the ledger {} has version {}, and this trainctl knows {}: use the trainctl that made "
-             "it, or another --out",
+             "the ledger {} has version {}, and this trainctl supports {}\nhint: use the trainctl "
+             "that wrote it, or choose another --out",
              printable(file_.string()), version, kVersion);
       if (version == 0) execute((std::string(kTables) + "PRAGMA user_version = 1;").c_str());
     });
@@ -219,7 +219,8 @@ namespace {
 report::SweepStatus status_called(const std::string& name) {
   const auto names = enum_names(report::SweepStatus());
   const auto* found = std::ranges::find(names, name);
-  ENSURE(resource, found != names.end(), "the ledger has a run of status '{}'", printable(name));
+  ENSURE(resource, found != names.end(), "the ledger has a run with the unknown status '{}'",
+         printable(name));
   return static_cast<report::SweepStatus>(found - names.begin());
 }
 
@@ -336,7 +337,7 @@ std::vector<LedgerRun> Ledger::runs() const {
 
 std::vector<LedgerRun> Ledger::all_runs() const { return runs_in(*database_, "ORDER BY number"); }
 
-void Ledger::aim(std::span<const std::int64_t> numbers, int target) {
+void Ledger::set_target(std::span<const std::int64_t> numbers, int target) {
   database_->atomically([&] {
     for (const std::int64_t number : numbers)
       database_->run("UPDATE runs SET target = ? WHERE number = ? AND target < ?", target, number,
@@ -374,11 +375,11 @@ void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
   });
 }
 
-void Ledger::put_back(std::int64_t number, Because because) {
+void Ledger::put_back(std::int64_t number, Reason reason) {
   database_->change_one(number, "pending",
                         "UPDATE runs SET status = 'pending', holder = '', retries = retries + ? "
                         "WHERE number = ? AND status = 'running'",
-                        because == Because::lacked_resources ? 1 : 0, number);
+                        reason == Reason::lacked_resources ? 1 : 0, number);
 }
 
 void Ledger::prune(std::span<const std::int64_t> numbers) {

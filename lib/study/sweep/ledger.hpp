@@ -86,15 +86,15 @@ class Ledger {
   void rank(const Json& ranking, const Values& values);
 
   /// Sets the target rung of all these runs.
-  void aim(std::span<const std::int64_t> numbers, int target);
+  void set_target(std::span<const std::int64_t> numbers, int target);
   /// pending -> running.
   void claim(std::int64_t number, const std::string& holder, const std::string& result_before);
   /// running -> failed; or -> ok if its target is the last rung or the run ended earlier by itself;
   /// else -> pending, with its target as the rung reached.
   void end(std::int64_t number, const RunEnd& end, bool is_complete);
-  enum class Because { stopped, lacked_resources };
+  enum class Reason { stopped, lacked_resources };
   /// running -> pending, without a result.
-  void put_back(std::int64_t number, Because because);
+  void put_back(std::int64_t number, Reason reason);
   /// pending -> pruned.
   void prune(std::span<const std::int64_t> numbers);
   /// failed or pruned -> pending, at its current rung.

@@ -31,8 +31,8 @@ SweepSpace space_of(const std::vector<std::string>& overrides) {
     space.words.push_back(word);
     space.dimensions.push_back(parse_dimension(word));
     ENSURE(config, bare_key(space.dimensions.back().axis.key) != "seed",
-           "seed is not a key to vary: write --seeds {}, so that runs of one setting are compared "
-           "seed by seed",
+           "seed must be varied with --seeds, because runs of one setting are compared seed by "
+           "seed\nhint: use --seeds {}",
            printable(word.substr(word.find('=') + 1)));
   }
   return space;
@@ -40,7 +40,8 @@ SweepSpace space_of(const std::vector<std::string>& overrides) {
 
 std::string kind_of(const SweepOptions& options) {
   const int ways = (options.list.empty() ? 0 : 1) + (options.samples > 0) + (options.lhs > 0);
-  ENSURE(config, ways <= 1, "--list, --samples and --lhs are three ways to choose runs: take one");
+  ENSURE(config, ways <= 1,
+         "--list, --samples and --lhs exclude each other\nhint: use one of them");
   if (!options.list.empty()) return "list";
   if (options.samples > 0) return "random";
   return options.lhs > 0 ? "lhs" : "grid";
@@ -49,7 +50,8 @@ std::string kind_of(const SweepOptions& options) {
 Settings settings_of(const SweepOptions& options, const SweepSpace& space,
                      const std::string& kind) {
   if (kind == "list") {
-    ENSURE(config, space.dimensions.empty(), "--list names the runs: leave {} out, or the list",
+    ENSURE(config, space.dimensions.empty(),
+           "--list cannot be combined with {}\nhint: remove one of them",
            printable(space.words.front()));
     return listed_settings(options.list);
   }
@@ -60,8 +62,8 @@ Settings settings_of(const SweepOptions& options, const SweepSpace& space,
     return latin_hypercube(space.dimensions, static_cast<std::size_t>(options.lhs),
                            options.sample_seed);
   ENSURE(config, !space.dimensions.empty() || !options.seeds.empty(),
-         "nothing is varied: write keys with several values, as in optimizer.lr=0.1,0.01, or "
-         "--list FILE, or --seeds 0,1,2");
+         "no key is varied\nhint: give a key several values, as in optimizer.lr=0.1,0.01, or add "
+         "--list FILE or --seeds 0,1,2");
   return grid_settings(space.dimensions);
 }
 
@@ -70,7 +72,7 @@ std::vector<std::uint64_t> seeds_of(const SweepOptions& options) {
   if (options.seeds.empty()) return seeds;
   for (const std::string& text : parse_axis("--seeds", options.seeds).values) {
     const auto seed = parse_number<std::uint64_t>(text);
-    ENSURE(config, seed, "--seeds: '{}' is no whole number from 0 on", printable(text));
+    ENSURE(config, seed, "--seeds: '{}' must be a whole number of at least 0", printable(text));
     seeds.push_back(*seed);
   }
   const std::set<std::uint64_t> unique(seeds.begin(), seeds.end());
@@ -103,7 +105,8 @@ class Problems {
     if (!is_theirs) throw Error(error);
     if (!seen_.insert(error.message()).second) return;
     config::Diagnostic problem;
-    problem.message = error.what();
+    problem.message = without_hint(error.what());
+    problem.hint = error.hint();
     problem.kind = error.kind();
     all_.add(std::move(problem));
   }
@@ -132,12 +135,12 @@ class SweepPlanner {
     seeds_ = seeds_of(options_);
     const Settings settings = settings_of(options_, space, sweep_.kind);
     const std::size_t runs = settings.size() * std::max<std::size_t>(seeds_.size(), 1);
-    ENSURE(config, runs <= kMostSweepRuns, "the sweep would have {} runs; at most {} are allowed",
+    ENSURE(config, runs <= kMostSweepRuns, "the sweep has {} runs, and at most {} are allowed",
            with_thousands(static_cast<long long>(runs)), kMostSweepRuns);
     for (const report::Overrides& setting : settings) {
       for (const auto& [key, value] : setting) {
         ENSURE(config, seeds_.empty() || bare_key(key) != "seed",
-               "--list {} sets seed={}, and --seeds sets it for all runs: leave one of them out",
+               "--list {} sets seed={}, and --seeds sets it for all runs\nhint: remove one of them",
                printable(options_.list), printable(value));
         if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
       }
@@ -201,10 +204,11 @@ class SweepPlanner {
   }
 
   void check(const spec::Experiment& experiment) {
-    ENSURE(config, experiment.trainer.num_nodes == 1,
-           "trainer.num_nodes is {}, and a sweep starts runs on this machine alone: write "
-           "trainer.num_nodes=1",
-           experiment.trainer.num_nodes);
+    ENSURE(
+        config, experiment.trainer.num_nodes == 1,
+        "trainer.num_nodes must be 1 for a sweep, which runs on this machine only, got {}\nhint: "
+        "add trainer.num_nodes=1",
+        experiment.trainer.num_nodes);
     rank(experiment);
     if (options_.asha) check_halving(experiment);
   }
@@ -221,27 +225,27 @@ class SweepPlanner {
     }
     const std::vector<std::string> known = spec::monitored_values(experiment);
     ENSURE(config, std::ranges::find(known, ranking.monitor) != known.end(),
-           "--monitor {}: the run will not tell it; it tells {}", printable(ranking.monitor),
-           join(known, ", "));
+           "--monitor must be a metric that the runs log, got {}\nhint: use one of {}",
+           printable(ranking.monitor), join(known, ", "));
   }
 
   void check_halving(const spec::Experiment& experiment) {
     const spec::Trainer& trainer = experiment.trainer;
     const auto epochs = trainer.epoch_limit();
     ENSURE(config, epochs.has_value() && !trainer.fast_dev_run,
-           "--asha stops runs after some of their epochs: set trainer.max_epochs{}",
-           trainer.fast_dev_run ? ", and leave trainer.fast_dev_run out" : "");
-    ENSURE(
-        config, epochs_.value_or(*epochs) == *epochs,
-        "--asha compares runs at the same epochs, and trainer.max_epochs is {} here and {} before",
-        *epochs, epochs_.value_or(0));
+           "--asha needs a fixed number of epochs\nhint: set trainer.max_epochs{}",
+           trainer.fast_dev_run ? " and remove trainer.fast_dev_run" : "");
+    ENSURE(config, epochs_.value_or(*epochs) == *epochs,
+           "with --asha trainer.max_epochs must be the same in all runs, got {} and {}", *epochs,
+           epochs_.value_or(0));
     epochs_ = epochs;
     validates_every_ = std::max(validates_every_, trainer.check_val_every_n_epoch);
     const spec::Checkpoint& checkpoint = experiment.checkpoint;
-    ENSURE(config,
-           (checkpoint.save_last || checkpoint.save_top_k != 0) && !checkpoint.save_weights_only,
-           "--asha goes on with runs from their checkpoints, and this one leaves none: set "
-           "checkpoint.save_last=true and checkpoint.save_weights_only=false");
+    ENSURE(
+        config,
+        (checkpoint.save_last || checkpoint.save_top_k != 0) && !checkpoint.save_weights_only,
+        "--asha resumes runs from their checkpoints, and this experiment saves none to resume from"
+        "\nhint: set checkpoint.save_last=true and checkpoint.save_weights_only=false");
   }
 
   /// Checks that every rung has a validation; otherwise the monitor would be missing or outdated
@@ -255,8 +259,8 @@ class SweepPlanner {
       fits = fits && (rung % validates_every_ == 0 || rung == sweep_.rungs.back());
     }
     ENSURE(config, fits,
-           "--asha judges runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}: "
-           "set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
+           "--asha compares runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}"
+           "\nhint: set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
            printable(sweep_.ranking.monitor), rungs, validates_every_);
   }
 

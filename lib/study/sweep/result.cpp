@@ -54,11 +54,11 @@ std::optional<double> value_in(const Json& document, const RunEnd& end, const Ra
 
 /// Returns whether the OOM killer has killed a rank, which the supervisor of the run survives.
 bool lacked_memory(const Json& document) {
-  constexpr const char* kHint = "out of memory";
+  constexpr const char* kCause = "out of memory";
   const Json& failure = report::member(document, "first_failure");
   const Json& signal = report::member(failure, "signal");
   return signal == "SIGKILL" || signal == SIGKILL ||
-         report::text_at(failure, "message").find(kHint) != std::string::npos;
+         report::text_at(failure, "message").find(kCause) != std::string::npos;
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ std::optional<double> value_in(const LedgerRun& run, const Ranking& ranking) {
   return events::find_metric(run.metrics, ranking.monitor);
 }
 
-std::string last_words(const fs::path& log) {
+std::string last_log_line(const fs::path& log) {
   constexpr std::size_t kMostShown = 300;
   const std::string text = text_at(log);
   const std::vector<std::string> lines = split(text, '\n');

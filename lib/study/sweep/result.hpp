@@ -27,7 +27,7 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
 std::optional<double> value_in(const LedgerRun& run, const Ranking& ranking);
 
 /// Returns the last line of a log that is not empty; empty if all are.
-std::string last_words(const fs::path& log);
+std::string last_log_line(const fs::path& log);
 
 /// Returns the monitor's value in the best epoch of epochs.csv; nullopt if it has no such column.
 std::optional<double> best_in_table(const fs::path& epochs_csv, const Ranking& ranking);

@@ -34,7 +34,7 @@ int target_of(const SeedGroup& setting) {
 }
 
 /// A run that has ended by itself counts for every rung up to its target.
-bool has_come_to(const LedgerRun& run, int rung) {
+bool has_reached(const LedgerRun& run, int rung) {
   return run.rung >= rung || run.status == SweepStatus::ok || run.status == SweepStatus::failed;
 }
 
@@ -54,16 +54,16 @@ std::optional<double> value_at_rung(const SeedGroup& setting, int rung) {
   return mean(values);
 }
 
-Halving standing(const std::vector<SeedGroup>& settings, const SweepPlan& plan) {
+Halving halving_of(const std::vector<SeedGroup>& settings, const SweepPlan& plan) {
   Halving halving(plan.rungs.size(), plan.eta, plan.ranking.better);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const int target = target_of(settings[i]);
     const int last = std::min(target, static_cast<int>(plan.rungs.size()) - 1);
     for (int rung = 0; rung <= last; ++rung) {
       halving.begin(static_cast<std::size_t>(rung), i);
-      const bool has_come = std::ranges::all_of(
-          settings[i], [&](const LedgerRun* run) { return has_come_to(*run, rung); });
-      if (has_come)
+      const bool all_reached = std::ranges::all_of(
+          settings[i], [&](const LedgerRun* run) { return has_reached(*run, rung); });
+      if (all_reached)
         halving.report(static_cast<std::size_t>(rung), i, value_at_rung(settings[i], rung));
     }
   }
@@ -71,17 +71,17 @@ Halving standing(const std::vector<SeedGroup>& settings, const SweepPlan& plan) 
 }
 
 /// Returns whether a seed was added to the definition after the others had advanced.
-bool lags(const SeedGroup& setting) {
+bool has_late_seed(const SeedGroup& setting) {
   const int target = target_of(setting);
   return std::ranges::any_of(setting, [&](const LedgerRun* run) {
     return run->status == SweepStatus::pending && run->target < target;
   });
 }
 
-void aim(Ledger& ledger, const SeedGroup& setting, int rung) {
+void set_target(Ledger& ledger, const SeedGroup& setting, int rung) {
   std::vector<std::int64_t> numbers;
   for (const LedgerRun* run : setting) numbers.push_back(run->number);
-  ledger.aim(numbers, rung);
+  ledger.set_target(numbers, rung);
 }
 
 }  // namespace
@@ -94,28 +94,29 @@ std::optional<LedgerRun> next_run(Ledger& ledger, const SweepPlan& plan) {
     });
     if (ready != runs.end()) return *ready;
     const std::vector<SeedGroup> settings = settings_of(runs);
-    if (const auto late = std::ranges::find_if(settings, lags); late != settings.end()) {
-      aim(ledger, *late, target_of(*late));
+    if (const auto late = std::ranges::find_if(settings, has_late_seed); late != settings.end()) {
+      set_target(ledger, *late, target_of(*late));
       continue;
     }
-    if (const auto promoted = standing(settings, plan).next()) {
-      aim(ledger, settings[promoted->setting], static_cast<int>(promoted->rung));
+    if (const auto promoted = halving_of(settings, plan).next()) {
+      set_target(ledger, settings[promoted->setting], static_cast<int>(promoted->rung));
       continue;
     }
     const auto fresh = std::ranges::find_if(
         settings, [](const SeedGroup& setting) { return target_of(setting) < 0; });
     if (fresh == settings.end()) return std::nullopt;
-    aim(ledger, *fresh, 0);
+    set_target(ledger, *fresh, 0);
   }
 }
 
 std::vector<std::int64_t> rungs_of(std::int64_t least, std::int64_t most, int eta) {
-  ENSURE(config, eta >= 2, "--eta is {}, expected 2 or more", eta);
-  ENSURE(config, least >= 1, "--min-epochs is {}, expected 1 or more", least);
-  ENSURE(config, least < most,
-         "--min-epochs is {} and trainer.max_epochs {}: nothing could be stopped early; lower the "
-         "one or raise the other",
-         least, most);
+  ENSURE(config, eta >= 2, "--eta must be at least 2, got {}", eta);
+  ENSURE(config, least >= 1, "--min-epochs must be at least 1, got {}", least);
+  ENSURE(
+      config, least < most,
+      "--min-epochs must be below trainer.max_epochs, got {} and {}\nhint: lower --min-epochs or "
+      "raise trainer.max_epochs",
+      least, most);
   std::vector<std::int64_t> rungs;
   for (std::int64_t epochs = least; epochs < most; epochs *= eta) {
     rungs.push_back(epochs);

@@ -84,7 +84,7 @@ ChildProcess::~ChildProcess() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-std::optional<int> ChildProcess::ended() {
+std::optional<int> ChildProcess::poll_exit_code() {
   if (exit_code_) return exit_code_;
   int status = 0;
   const pid_t found = ::waitpid(pid_, &status, WNOHANG);
@@ -155,20 +155,20 @@ void Slots::give_back(const Share& share) {
     --runs_[static_cast<std::size_t>(std::ranges::find(gpus_, name) - gpus_.begin())];
 }
 
-RunStarter::RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard)
-    : RunStarter(place, jobs, guard,
-                 jobs > 1 ? gpus_for(place.sweep) : std::vector<std::string>()) {}
+RunStarter::RunStarter(const SweepContext& context, int jobs, const launch::SignalGuard& guard)
+    : RunStarter(context, jobs, guard,
+                 jobs > 1 ? gpus_for(context.sweep) : std::vector<std::string>()) {}
 
-RunStarter::RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard,
+RunStarter::RunStarter(const SweepContext& context, int jobs, const launch::SignalGuard& guard,
                        const std::vector<std::string>& gpus)
-    : place_(place),
+    : context_(context),
       jobs_(jobs),
       guard_(guard),
       gpus_(static_cast<int>(gpus.size())),
       slots_(jobs, by_physical_core(allowed_cores()), cpu_quota(), gpus) {}
 
 std::vector<std::string> RunStarter::command(const SweepJob& job) const {
-  std::vector<std::string> words{place_.invocation.executable.string(), "run",
+  std::vector<std::string> words{context_.invocation.executable.string(), "run",
                                  config_of(run_of(job).config).string(),
                                  fmt::format("seed={}", job.seed)};
   for (const char* word : {"--resume", "auto", "--quiet", "--progress", "none", "--color", "never"})
@@ -182,33 +182,33 @@ std::vector<std::string> RunStarter::command(const SweepJob& job) const {
 /// Writes the experiment as it was when the sweep started, so that later changes of the file do not
 /// affect its runs.
 fs::path RunStarter::config_of(const std::string& hash) const {
-  const fs::path file = place_.folder / "configs" / (hash + ".yaml");
+  const fs::path file = context_.folder / "configs" / (hash + ".yaml");
   std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) write_atomically(file, place_.sweep.configs.at(hash));
+  if (!fs::is_regular_file(file, ignored)) write_atomically(file, context_.sweep.configs.at(hash));
   return file;
 }
 
 const PlannedRun& RunStarter::run_of(const SweepJob& job) const {
-  const auto run = std::ranges::find_if(place_.sweep.runs, [&](const PlannedRun& each) {
+  const auto run = std::ranges::find_if(context_.sweep.runs, [&](const PlannedRun& each) {
     return each.seed == job.seed && each.overrides == job.overrides;
   });
-  ASSERT(run != place_.sweep.runs.end());
+  ASSERT(run != context_.sweep.runs.end());
   return *run;
 }
 
 int RunStarter::gpus_of(const SweepJob& job) const {
   if (gpus_ == 0) return 0;
-  const int wanted = place_.sweep.devices.at(run_of(job).config);
+  const int wanted = context_.sweep.devices.at(run_of(job).config);
   return wanted >= 0 ? wanted : std::max(1, gpus_ / jobs_);
 }
 
 std::unique_ptr<JobProcess> RunStarter::start(const SweepJob& job) {
   const Share share = slots_.take(gpus_of(job));
   shares_[job.number] = share;
-  const fs::path log = place_.folder / "logs" / (run_id(job.number) + ".log");
+  const fs::path log = context_.folder / "logs" / (run_id(job.number) + ".log");
   try {
     return std::make_unique<ChildProcess>(
-        JobCommand{command(job), log, share, place_.invocation.config_file}, guard_);
+        JobCommand{command(job), log, share, context_.invocation.config_file}, guard_);
   } catch (const Error&) {
     release(job.number);
     throw;

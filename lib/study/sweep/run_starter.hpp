@@ -65,7 +65,7 @@ class ChildProcess final : public JobProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  std::optional<int> ended() override;
+  std::optional<int> poll_exit_code() override;
   void signal(int number) override;
 
  private:
@@ -78,7 +78,7 @@ class ChildProcess final : public JobProcess {
 std::vector<int> wait_for_signals(launch::SignalGuard& guard, double seconds);
 
 /// The sweep whose runs are started, and the folder for their output.
-struct SweepPlace {
+struct SweepContext {
   const PlannedSweep& sweep;
   const Invocation& invocation;
   std::filesystem::path folder;
@@ -87,7 +87,7 @@ struct SweepPlace {
 /// Starts `trainctl run` for each job, with its share of the machine.
 class RunStarter {
  public:
-  RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard);
+  RunStarter(const SweepContext& context, int jobs, const launch::SignalGuard& guard);
 
   /// Starts the run of a job with a free slot. Throws Error(resource) when it cannot be started.
   std::unique_ptr<JobProcess> start(const SweepJob& job);
@@ -95,7 +95,7 @@ class RunStarter {
   void release(std::int64_t number);
 
  private:
-  RunStarter(const SweepPlace& place, int jobs, const launch::SignalGuard& guard,
+  RunStarter(const SweepContext& context, int jobs, const launch::SignalGuard& guard,
              const std::vector<std::string>& gpus);
 
   [[nodiscard]] std::vector<std::string> command(const SweepJob& job) const;
@@ -103,7 +103,7 @@ class RunStarter {
   [[nodiscard]] const PlannedRun& run_of(const SweepJob& job) const;
   [[nodiscard]] int gpus_of(const SweepJob& job) const;
 
-  SweepPlace place_;
+  SweepContext context_;
   int jobs_;
   const launch::SignalGuard& guard_;
   int gpus_;

@@ -21,7 +21,7 @@ namespace {
 using report::SweepStatus;
 
 constexpr int kSignalled = 128;
-constexpr double kLookAgainS = 1;  // limits the wait if a wake-up is lost
+constexpr double kPollS = 1;  // limits the wait if a wake-up is lost
 
 /// Waits, because a killed process takes a moment to exit.
 void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
@@ -33,8 +33,8 @@ void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
     const auto holder = lock_holder(run_dir);
     if (!holder || why_gone(*holder, this_process())) return;
     ENSURE(resource, surely_lives(*holder, this_process()) && hooks.clock.now() < deadline,
-           "the run {} of the sweep is in use by pid {} on {}: wait for that process or end it; "
-           "if it is gone, remove {}",
+           "the sweep's run {} is in use by pid {} on {}\nhint: wait for that process or stop it; "
+           "if it no longer exists, remove {}",
            printable(run_dir.string()), holder->pid, printable(holder->host),
            printable(lock.string()));
     std::this_thread::sleep_for(kPause);
@@ -49,18 +49,18 @@ bool lacked_resources(const RunEnd& end) {
          end.exit_code == kSignalled + SIGKILL || (lost_a_rank && end.lacked_memory);
 }
 
-class Loop {
+class SweepLoop {
  public:
-  Loop(Ledger& ledger, const SweepPlan& plan, const SweepHooks& hooks)
+  SweepLoop(Ledger& ledger, const SweepPlan& plan, const SweepHooks& hooks)
       : ledger_(ledger), plan_(plan), hooks_(hooks), allowed_(plan.jobs) {}
 
   SweepEnd run() {
-    take_over_left();
+    recover_runs();
     for (;;) {
       collect();
-      if (!stopping_) start_some();
+      if (!stopping_) start_runs();
       if (running_.empty() && (stopping_ || nothing_left_)) break;
-      hear(hooks_.wait(patience()));
+      handle_signals(hooks_.wait(wait_s()));
     }
     if (!stopping_) prune_rest();
     return end_;
@@ -73,27 +73,27 @@ class Loop {
     double started_at = 0;
   };
 
-  void take_over_left() {
+  void recover_runs() {
     for (const LedgerRun& run : ledger_.runs()) {
-      if (run.status == SweepStatus::running) take_over(run);
+      if (run.status == SweepStatus::running) recover(run);
     }
   }
 
-  void take_over(const LedgerRun& run) {
+  void recover(const LedgerRun& run) {
     const fs::path folder = run_folder(plan_.folder, run.number);
     await_holder(folder, hooks_);
     const auto end = run_end(folder, run.result_before, plan_.ranking);
     const bool is_over = end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
-    log::get().info("run {} was left by a sweep that was killed: {}", run_id(run.number),
-                    is_over ? "it had ended" : "it goes on from its newest checkpoint");
+    log::get().info("run {} was left running by a killed sweep: {}", run_id(run.number),
+                    is_over ? "it has ended" : "it resumes from its newest checkpoint");
     if (is_over) {
       record(run, *end);
     } else {
-      put_back(run, Ledger::Because::stopped);
+      put_back(run, Ledger::Reason::stopped);
     }
   }
 
-  void start_some() {
+  void start_runs() {
     nothing_left_ = false;
     while (std::ssize(running_) < allowed_ && hooks_.clock.now() >= not_before_) {
       if (!start_next()) {
@@ -115,7 +115,7 @@ class Loop {
           hooks_.start({run->number, run->plan.seed, run->plan.overrides, folder, limit_of(*run)});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::resource) throw;
-      record(*run, {.exit_code = error.exit_code(), .message = error.what()});
+      record(*run, {.exit_code = error.exit_code(), .message = one_line(error.what())});
       return true;
     }
     running_.push_back(std::move(running));
@@ -124,25 +124,25 @@ class Loop {
 
   void collect() {
     for (std::size_t i = 0; i < running_.size();) {
-      const auto exit_code = running_[i].process->ended();
+      const auto exit_code = running_[i].process->poll_exit_code();
       if (!exit_code) {
         ++i;
         continue;
       }
       const Running ended = std::move(running_[i]);
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-      conclude(ended, *exit_code);
+      finish(ended, *exit_code);
     }
   }
 
-  void conclude(const Running& running, int exit_code) {
+  void finish(const Running& running, int exit_code) {
     const bool was_stopped =
         launch::is_stop_code(exit_code) || (killed_ && exit_code == kSignalled + SIGKILL);
     if (was_stopped) {
-      put_back(running.run, Ledger::Because::stopped);
+      put_back(running.run, Ledger::Reason::stopped);
       // A stop signal to a run stops the sweep, as when a scheduler signals all processes.
       if (!stopping_)
-        hear({exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM});
+        handle_signals({exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM});
       return;
     }
     record(running.run, end_of(running, exit_code));
@@ -150,9 +150,9 @@ class Loop {
 
   void record(const LedgerRun& run, const RunEnd& end) {
     if (lacked_resources(end) && run.retries < plan_.retries) {
-      log::get().warn("run {} lacked resources and is tried again in {}: {}", run_id(run.number),
+      log::get().warn("run {} ran out of resources and is retried in {}: {}", run_id(run.number),
                       human_duration(kRetryPauseS), one_line(end.message));
-      put_back(run, Ledger::Because::lacked_resources);
+      put_back(run, Ledger::Reason::lacked_resources);
       allowed_ = std::max(1, allowed_ - 1);
       not_before_ = hooks_.clock.now() + kRetryPauseS;
       return;
@@ -161,18 +161,18 @@ class Loop {
     const bool is_complete = !limit || end.epochs < *limit;  // early stopping, or another limit
     ledger_.end(run.number, end, is_complete);
     if (end.exit_code == 0) allowed_ = std::min(plan_.jobs, allowed_ + 1);
-    tell(std::array{run.number});
+    report_update(std::array{run.number});
     if (end.exit_code == 0 || plan_.on_failure == OnFailure::keep_going) return;
     end_.failed_fast = true;
     if (!std::exchange(stopping_, true)) stop_all(SIGTERM);
   }
 
-  void put_back(const LedgerRun& run, Ledger::Because because) {
-    ledger_.put_back(run.number, because);
-    tell(std::array{run.number});
+  void put_back(const LedgerRun& run, Ledger::Reason reason) {
+    ledger_.put_back(run.number, reason);
+    report_update(std::array{run.number});
   }
 
-  void hear(const std::vector<int>& signals) {
+  void handle_signals(const std::vector<int>& signals) {
     for (const int signal : signals) {
       if (!end_.signal) {
         end_.signal = signal;
@@ -196,15 +196,15 @@ class Loop {
     }
     if (rest.empty()) return;
     ledger_.prune(rest);
-    tell(rest);
+    report_update(rest);
   }
 
-  void tell(std::span<const std::int64_t> numbers) const {
-    if (!hooks_.told) return;
+  void report_update(std::span<const std::int64_t> numbers) const {
+    if (!hooks_.on_update) return;
     const std::set<std::int64_t> wanted(numbers.begin(), numbers.end());
     std::vector<LedgerRun> runs = ledger_.runs();
     std::erase_if(runs, [&](const LedgerRun& run) { return !wanted.contains(run.number); });
-    hooks_.told(runs);
+    hooks_.on_update(runs);
   }
 
   /// Combines the exit code with the other values of result.json, if that file is from this start.
@@ -214,21 +214,22 @@ class Loop {
     const auto before = ledger_.runs();
     const auto claimed = std::ranges::find(before, number, &LedgerRun::number);
     RunEnd end;
-    if (auto told = run_end(folder, claimed->result_before, plan_.ranking)) end = std::move(*told);
+    if (auto result = run_end(folder, claimed->result_before, plan_.ranking))
+      end = std::move(*result);
     end.exit_code = exit_code;
     end.wall_s = hooks_.clock.now() - running.started_at;
     if (exit_code != 0 && end.message.empty())
-      end.message = last_words(plan_.folder / "logs" / (run_id(number) + ".log"));
+      end.message = last_log_line(plan_.folder / "logs" / (run_id(number) + ".log"));
     if (exit_code > kSignalled && !launch::is_stop_code(exit_code))
-      end.message = fmt::format("its process was ended by signal {}{}{}", exit_code - kSignalled,
+      end.message = fmt::format("its process was killed by signal {}{}{}", exit_code - kSignalled,
                                 end.message.empty() ? "" : "; ", end.message);
     return end;
   }
 
   /// Returns the seconds to wait for a signal, at most until the retry pause ends.
-  [[nodiscard]] double patience() const {
+  [[nodiscard]] double wait_s() const {
     const double pause = not_before_ - hooks_.clock.now();
-    return pause > 0 && !stopping_ ? std::min(pause, kLookAgainS) : kLookAgainS;
+    return pause > 0 && !stopping_ ? std::min(pause, kPollS) : kPollS;
   }
 
   [[nodiscard]] std::optional<std::int64_t> limit_of(const LedgerRun& run) const {
@@ -265,7 +266,7 @@ bool is_finished(const std::vector<LedgerRun>& runs) {
 
 SweepEnd run_sweep(Ledger& ledger, const SweepPlan& plan, const SweepHooks& hooks) {
   ASSERT(!plan.rungs.empty() && plan.jobs >= 1);
-  return Loop(ledger, plan, hooks).run();
+  return SweepLoop(ledger, plan, hooks).run();
 }
 
 }  // namespace trainctl::study

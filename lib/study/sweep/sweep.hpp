@@ -42,7 +42,7 @@ class JobProcess {
   virtual ~JobProcess() = default;
   /// Returns the exit code after the process has exited, 128 + N if signal N ended it; nullopt
   /// while it is running.
-  virtual std::optional<int> ended() = 0;
+  virtual std::optional<int> poll_exit_code() = 0;
   virtual void signal(int number) = 0;
 };
 
@@ -52,7 +52,7 @@ struct SweepHooks {
   /// Waits for a signal, the exit of a child or that many seconds; returns the stop signals.
   std::function<std::vector<int>(double seconds)> wait;
   /// Called after runs have ended or advanced, with their state in the ledger.
-  std::function<void(std::span<const LedgerRun> runs)> told;
+  std::function<void(std::span<const LedgerRun> runs)> on_update;
   const Clock& clock;
 };
 

@@ -29,11 +29,12 @@ FolderLock lock_of(const fs::path& folder) {
     const fs::path file = folder / FolderLock::kFileName;
     const auto holder = error.kind() == ErrorKind::resource ? lock_holder(folder) : std::nullopt;
     if (!holder) throw;
-    throw Error(ErrorKind::resource,
-                fmt::format("a sweep is at work in {}: pid {} on {} since {}; wait for it, or "
-                            "choose another --out; if that process is gone, remove {}",
-                            printable(folder.string()), holder->pid, printable(holder->host),
-                            printable(holder->since), printable(file.string())));
+    throw Error(
+        ErrorKind::resource,
+        fmt::format("the sweep folder {} is in use by pid {} on {} since {}\nhint: wait for that "
+                    "process or choose another --out; if it no longer exists, remove {}",
+                    printable(folder.string()), holder->pid, printable(holder->host),
+                    printable(holder->since), printable(file.string())));
   }
 }
 
@@ -60,12 +61,12 @@ void expect_same_halving(const Json& before, const Json& now, const std::string&
   const Json was = before.value("asha", Json());
   const Json is = now.value("asha", Json());
   ENSURE(config, was == is,
-         "{} holds a sweep {}, and this one is {}: its runs were stopped by those rules; repeat "
-         "them, or choose another --out ({})",
+         "{} holds a sweep {}, and this one is {} ({}), so their runs cannot be compared"
+         "\nhint: use the same --asha options, or choose another --out",
          shown, was.is_null() ? "without --asha" : "with --asha",
          is.is_null()    ? "without it"
          : was.is_null() ? "with it"
-                         : "with other settings of it",
+                         : "with other options",
          printable(definition_difference({{"asha", was}}, {{"asha", is}})));
 }
 
@@ -107,11 +108,11 @@ std::string state_text(const report::SweepRun& run, const std::string& monitor) 
   switch (run.status) {
     case SweepStatus::ok: return fmt::format("{}  {} epochs", value, run.epochs);
     case SweepStatus::failed:
-      return fmt::format("failed (exit {}): {}", run.exit_code.value_or(1), run.message);
+      return fmt::format("failed (exit {}): {}", run.exit_code.value_or(1), one_line(run.message));
     case SweepStatus::pruned: return fmt::format("{}  pruned at epoch {}", value, run.epochs);
     case SweepStatus::pending:
       return run.exit_code == 0 ? fmt::format("{}  {} epochs so far", value, run.epochs)
-                                : std::string("waits to go on");
+                                : std::string("waiting to resume");
     case SweepStatus::running: break;
   }
   return name_of(run.status);
@@ -131,29 +132,30 @@ RunFolder sweep_folder(const SweepOptions& options, const std::string& name) {
   return {*folder, lock_of(*folder)};
 }
 
-Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
-             const std::filesystem::path& folder) {
+PendingWork prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
+                    const std::filesystem::path& folder) {
   const Json before = ledger.definition();
   const std::string shown = printable(folder.string());
   if (!before.is_null()) {
     expect_same_halving(before, sweep.definition, shown);
     const std::string difference = definition_difference(before, sweep.definition);
     ENSURE(config, difference.empty() || options.resume,
-           "{} holds another sweep ({}); go on with this one there by --resume, which keeps the "
+           "{} holds another sweep ({})\nhint: add --resume to change it to this one and keep the "
            "runs that both have, or choose another --out",
            shown, difference);
     const auto runs = ledger.runs();
     const bool is_done = difference.empty() && is_finished(runs) && !options.retry_failed;
     if (is_done) {
       rank_by(ledger, sweep, folder);
-      return Todo::nothing;
+      return PendingWork::nothing;
     }
     const auto done = std::ranges::count_if(runs, [](const LedgerRun& run) {
       return run.status == report::SweepStatus::ok || run.status == report::SweepStatus::failed ||
              run.status == report::SweepStatus::pruned;
     });
     ENSURE(config, options.resume || options.retry_failed,
-           "the sweep in {} is not finished, {} of {} runs are: go on with it by --resume, or "
+           "the sweep in {} is not finished: {} of {} runs are done\nhint: resume it with "
+           "--resume, or "
            "choose another --out",
            shown, done, runs.size());
   }
@@ -165,7 +167,7 @@ Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& opti
     if (failed || run.status == report::SweepStatus::pruned) again.push_back(run.number);
   }
   if (!again.empty()) ledger.reopen(again);
-  return Todo::runs;
+  return PendingWork::runs;
 }
 
 report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
@@ -201,7 +203,7 @@ void write_sweep_files(const report::Sweep& sweep) {
   write_atomically(folder / "results.csv", report::to_csv(report::sweep_results(sweep)));
 }
 
-void SweepPage::write_sometimes(const report::Sweep& sweep) {
+void SweepPage::write_if_due(const report::Sweep& sweep) {
   if (!has_begun_ || clock_.now() >= not_before_) write(sweep);
 }
 
@@ -218,7 +220,7 @@ void SweepPage::write(const report::Sweep& sweep) {
                      report::sweep_page(document, runs, folder.filename().string()));
     file_ = folder / "report.html";
   } catch (const Error& error) {
-    log::get().warn("the page of the sweep was not written: {}", error.what());
+    log::get().warn("cannot write the sweep's report.html: {}", one_line(error.what()));
   }
   const double ended = clock_.now();
   not_before_ = ended + std::max(kPauseS, kShare * (ended - began));

@@ -17,13 +17,13 @@ namespace trainctl::study {
 /// two sweeps with one ledger would start its runs twice.
 RunFolder sweep_folder(const SweepOptions& options, const std::string& name);
 
-enum class Todo { nothing, runs };
+enum class PendingWork { nothing, runs };
 
 /// Writes the definition into the ledger, and ranks finished runs by the current options. Throws
 /// Error(config) when the ledger has another definition or is unfinished and --resume was not
 /// given; with --resume also when its runs were stopped by other rules of --asha.
-Todo prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
-             const std::filesystem::path& folder);
+PendingWork prepare(Ledger& ledger, const PlannedSweep& sweep, const SweepOptions& options,
+                    const std::filesystem::path& folder);
 
 /// Returns the contents of the ledger for tables and documents.
 report::Sweep sweep_record(const Ledger& ledger, const PlannedSweep& sweep,
@@ -43,7 +43,7 @@ class SweepPage {
   explicit SweepPage(const Clock& clock) : clock_(clock) {}
 
   /// Writes at most every 30 s, and less often if the page takes long.
-  void write_sometimes(const report::Sweep& sweep);
+  void write_if_due(const report::Sweep& sweep);
   void write(const report::Sweep& sweep);
 
   /// Returns the path of the page; empty if the last write failed.

@@ -12,7 +12,7 @@
 namespace trainctl::study {
 namespace {
 
-BatchResult try_batch(std::int64_t batch, const UnsizedRun& run, const PrintLine& print,
+BatchResult try_batch(std::int64_t batch, const AutoBatchRun& run, const PrintLine& print,
                       const Clock& clock) {
   std::vector<std::string> overrides = batch_trial(batch);
   if (run.request.nodes) overrides.emplace_back("++trainer.num_nodes=1");
@@ -27,7 +27,7 @@ BatchResult try_batch(std::int64_t batch, const UnsizedRun& run, const PrintLine
   return result;
 }
 
-RunRequest with_batch(std::int64_t batch, const UnsizedRun& run) {
+RunRequest with_batch(std::int64_t batch, const AutoBatchRun& run) {
   RunRequest sized = run.remake({fmt::format("++loader.batch_size={}", batch)});
   sized.nodes = run.request.nodes;
   sized.node_flags = run.request.node_flags;
@@ -38,7 +38,8 @@ RunRequest with_batch(std::int64_t batch, const UnsizedRun& run) {
 
 }  // namespace
 
-RunRequest with_found_batch(const UnsizedRun& run, const PrintLine& print, const Clock& clock) {
+RunRequest with_measured_batch(const AutoBatchRun& run, const PrintLine& print,
+                               const Clock& clock) {
   const RunRequest& request = run.request;
   const auto before =
       request.resume ? resumed_batch(request.folder, *request.resume) : std::nullopt;
@@ -48,8 +49,8 @@ RunRequest with_found_batch(const UnsizedRun& run, const PrintLine& print, const
                    [&](std::int64_t batch) { return try_batch(batch, run, print, clock); });
   if (choice.failure)
     throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
-                "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
-  print(fmt::format("loader.batch_size={}: {}; the learning rate stays as it is", choice.batch,
+                "cannot determine loader.batch_size (auto): " + choice.failure->message);
+  print(fmt::format("loader.batch_size={}: {}; the learning rate is unchanged", choice.batch,
                     choice.why));
   RunRequest found = with_batch(choice.batch, run);
   found.batch_size_why = choice.why;

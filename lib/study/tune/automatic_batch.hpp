@@ -9,7 +9,7 @@
 namespace trainctl::study {
 
 /// A run with `loader.batch_size: auto`, with its placement among the nodes.
-struct UnsizedRun {
+struct AutoBatchRun {
   const RunRequest& request;
   /// Load the request again with further overrides: as the run itself, and as a short trial of it
   /// that neither resumes nor profiles.
@@ -20,6 +20,6 @@ struct UnsizedRun {
 /// Returns the request with the batch size of the run that it resumes, or else with the size that
 /// trials on this node find while the other nodes wait. Prints each trial. Throws the failure of a
 /// trial that ends the search.
-RunRequest with_found_batch(const UnsizedRun& run, const PrintLine& print, const Clock& clock);
+RunRequest with_measured_batch(const AutoBatchRun& run, const PrintLine& print, const Clock& clock);
 
 }  // namespace trainctl::study

@@ -41,9 +41,10 @@ class BatchSearch {
  private:
   void step() {
     const std::int64_t next = tried_ == 0 ? spec::BatchSize::kSmallest : 2 * tried_;
-    if (last_ && next > last_->most) return stop("the training data has no more for a few steps");
+    if (last_ && next > last_->max_batch)
+      return stop(fmt::format("{} leaves fewer than {} steps per epoch", next, kFewestSteps));
     if (half_ && memory_bytes_ > 0 && expected_memory(*half_, *last_) > memory_bytes_)
-      return stop(fmt::format("{} would take about {} of the {} that may be used", next,
+      return stop(fmt::format("{} would need about {} of memory, and the limit is {}", next,
                               human_bytes(expected_memory(*half_, *last_)),
                               human_bytes(memory_bytes_)));
     const BatchResult result = try_batch_(next);
@@ -55,18 +56,19 @@ class BatchSearch {
   void take(std::int64_t batch, const BatchTrial& trial) {
     tried_ = batch;
     half_ = std::exchange(last_, trial);
-    if (choice_.batch > 0 && trial.samples_per_s < kWorthwhileRate * rate_) return doubt(trial);
-    doubts_.clear();
+    if (choice_.batch > 0 && trial.samples_per_s < kWorthwhileRate * rate_)
+      return note_slow_size(trial);
+    slow_sizes_.clear();
     choice_.batch = batch;
     rate_ = trial.samples_per_s;
   }
 
   /// Counts a size that is hardly faster. One such size may be slow by chance or because of its
   /// shape.
-  void doubt(const BatchTrial& trial) {
-    doubts_.push_back(fmt::format("{} {:.2f}x", tried_, trial.samples_per_s / rate_));
-    if (doubts_.size() < kPatience) return;
-    stop(fmt::format("of the samples that it trains a second, {}", fmt::join(doubts_, " and ")));
+  void note_slow_size(const BatchTrial& trial) {
+    slow_sizes_.push_back(fmt::format("{} {:.2f}x", tried_, trial.samples_per_s / rate_));
+    if (slow_sizes_.size() < kPatience) return;
+    stop(fmt::format("larger batches hardly raise throughput: {}", fmt::join(slow_sizes_, ", ")));
   }
 
   void fail(std::int64_t batch, const report::TrialFailure& failure) {
@@ -74,9 +76,9 @@ class BatchSearch {
     if (!last_ || (!refused && !failure.killed)) {
       choice_.failure = failure;
     } else if (refused && failure.message.find("out of memory") == std::string::npos) {
-      stop(fmt::format("{} does not run: {}", batch, failure.message));
+      stop(fmt::format("{} does not run: {}", batch, one_line(failure.message)));
     } else {
-      stop(fmt::format("{} does not fit", batch));
+      stop(fmt::format("{} does not fit in memory", batch));
     }
   }
 
@@ -87,8 +89,8 @@ class BatchSearch {
   std::int64_t tried_ = 0;
   std::optional<BatchTrial> half_;
   std::optional<BatchTrial> last_;
-  double rate_ = 0;                  // of the choice
-  std::vector<std::string> doubts_;  // larger sizes that were hardly faster
+  double rate_ = 0;                      // of the choice
+  std::vector<std::string> slow_sizes_;  // larger sizes that were hardly faster
   BatchChoice choice_;
 };
 
@@ -120,16 +122,17 @@ BatchResult run_batch_trial(const RunRequest& request, const Clock& clock) {
       request, [&](const events::StepLogged& step) { ends.push_back(step.elapsed_s); }, clock);
   if (run.ending.exit_code != 0) return failure_of(run);
   const report::RunRecord& record = run.record;
-  const bool told = record.started && !record.epochs.empty() && ends.size() >= 2;
-  if (!told) return report::TrialFailure{1, "a trial told no steps; see " + run.folder.string()};
+  const bool has_steps = record.started && !record.epochs.empty() && ends.size() >= 2;
+  if (!has_steps)
+    return report::TrialFailure{1, "a trial logged no steps; see " + run.folder.string()};
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   const std::int64_t a_step = record.started->global_batch * trainer.accumulate_grad_batches;
   const int ranks = record.started->world_size;
   const events::Timing timing = report::sum_timing(record.epochs);
   return BatchTrial{.samples_per_s = static_cast<double>(a_step) / step_seconds(ends),
                     .memory_bytes = timing.rss_mb * (1 << 20) * ranks,
-                    .most = record.started->train_samples /
-                            (kFewestSteps * trainer.accumulate_grad_batches * ranks)};
+                    .max_batch = record.started->train_samples /
+                                 (kFewestSteps * trainer.accumulate_grad_batches * ranks)};
 }
 
 double batch_budget(const spec::Trainer& trainer) {

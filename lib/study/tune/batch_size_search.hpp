@@ -15,8 +15,8 @@ namespace trainctl::study {
 /// The measurements of a few steps with one batch size.
 struct BatchTrial {
   double samples_per_s = 0;
-  double memory_bytes = 0;  // peak of all ranks together; 0: unknown
-  std::int64_t most = 0;    // the largest size with which an epoch has enough steps
+  double memory_bytes = 0;     // peak of all ranks together; 0: unknown
+  std::int64_t max_batch = 0;  // the largest size with which an epoch has enough steps
 };
 using BatchResult = std::variant<BatchTrial, report::TrialFailure>;
 /// Trains a few steps with `batch` samples per step on each device, in new processes.

@@ -50,7 +50,7 @@ struct Offer {
   std::string none = {};
 };
 
-Offer nothing(std::string why) { return {.none = std::move(why)}; }
+Offer no_values(std::string why) { return {.none = std::move(why)}; }
 
 template <class E>
 std::string word_of(E value) {
@@ -80,152 +80,151 @@ Offer workers(const TuneSituation& now) {
   if (!facts.on_gpu && facts.num_workers > facts.cores && !starved)
     return {before,
             {std::to_string(facts.cores)},
-            fmt::format("{} loader threads share {} core(s) with the steps", facts.num_workers,
-                        facts.cores)};
-  if (!starved) return nothing("the steps do not wait for batches");
+            fmt::format("{} loader workers share {} core(s) with the training steps",
+                        facts.num_workers, facts.cores)};
+  if (!starved) return no_values("steps do not wait for data");
   if (facts.num_workers >= most)
-    return nothing(
-        fmt::format("{} loader threads on {} core(s) already", facts.num_workers, facts.cores));
+    return no_values(
+        fmt::format("already {} loader workers on {} core(s)", facts.num_workers, facts.cores));
   const int next = facts.num_workers == 0 ? 1 : std::min(2 * facts.num_workers, most);
   std::vector<std::string> values{std::to_string(next)};
   if (next < most) values.push_back(std::to_string(std::min(2 * next, most)));
   return {before, values,
-          fmt::format("the steps wait for batches with {} loader thread(s)", facts.num_workers)};
+          fmt::format("steps wait for data with {} loader worker(s)", facts.num_workers)};
 }
 
 Offer cache(const TuneSituation& now) {
   using spec::CacheMode;
   const CacheMode mode = now.experiment.dataset.cache.mode;
-  if (mode == CacheMode::automatic) return nothing("auto takes the highest tier that fits");
+  if (mode == CacheMode::automatic)
+    return no_values("auto already uses the highest cache tier that fits");
   std::vector<std::string> values;
   if (mode < CacheMode::device && now.facts.on_gpu) values.emplace_back("device");
   if (mode < CacheMode::decoded) values.emplace_back("decoded");
   if (mode < CacheMode::encoded) values.emplace_back("encoded");
-  if (values.empty()) return nothing("it is the highest tier already");
-  return {word_of(mode), values,
-          "samples that are kept are not read and decoded again in each epoch"};
+  if (values.empty()) return no_values("already the highest cache tier");
+  return {word_of(mode), values, "cached samples are not read and decoded again in every epoch"};
 }
 
 Offer prefetch(const TuneSituation& now) {
   constexpr int kMost = 64;
   const int factor = now.facts.prefetch_factor;
-  if (now.facts.num_workers == 0) return nothing("without loader threads no batch is made ahead");
+  if (now.facts.num_workers == 0) return no_values("without loader workers no batch is prefetched");
   if (factor >= kMost || factor < 1)
-    return nothing(fmt::format("{} batches are made ahead already", factor));
+    return no_values(fmt::format("{} batches are already prefetched", factor));
   return {text_of(now.experiment.loader.prefetch_factor),
           {std::to_string(std::min(2 * factor, kMost))},
-          "more batches ahead cover samples that take longer than others"};
+          "more prefetched batches hide slow samples"};
 }
 
 Offer pinning(const TuneSituation& now) {
   const auto& asked = now.experiment.loader.pin_memory;
-  if (!now.facts.on_gpu) return nothing("nothing is copied to a GPU");
-  if (asked.value_or(true)) return nothing("batches are in page-locked memory already");
-  return {text_of(asked), {"true"}, "page-locked memory lets copies run beside the steps"};
+  if (!now.facts.on_gpu) return no_values("no batch is copied to a GPU");
+  if (asked.value_or(true)) return no_values("batches are already in pinned memory");
+  return {text_of(asked), {"true"}, "copies from pinned memory overlap with the steps"};
 }
 
 Offer threads(const TuneSituation& now) {
   const TuneFacts& facts = now.facts;
   const auto& asked = now.experiment.trainer.num_threads;
   const std::string before = text_of(asked);
-  if (facts.on_gpu) return nothing("the steps run on a GPU");
+  if (facts.on_gpu) return no_values("steps run on a GPU");
   if (now.verdict.cause == "spinning_threads")
-    return {before, {"1"}, "one thread has none that spins beside it"};
-  if (asked.is_auto()) return nothing("auto measures it at the start of every run");
+    return {
+        before, {"1"}, "a single thread does not compete with threads that spin while they wait"};
+  if (asked.is_auto()) return no_values("auto measures it at the start of every run");
   std::vector<std::string> values;
   if (facts.num_threads > facts.cores) {
     values.push_back(std::to_string(facts.cores));
     if (facts.cores > 1) values.push_back(std::to_string(facts.cores / 2));
-    return {
-        before, values,
-        fmt::format("{} threads of a process share {} core(s)", facts.num_threads, facts.cores)};
+    return {before, values,
+            fmt::format("{} threads per process share {} core(s)", facts.num_threads, facts.cores)};
   }
   const int up = std::min(2 * facts.num_threads, facts.cores);
   const int down = facts.num_threads / 2;
   if (up > facts.num_threads && !is_starved(now)) values.push_back(std::to_string(up));
   if (down >= 1) values.push_back(std::to_string(down));
-  if (values.empty()) return nothing("one thread on one core");
+  if (values.empty()) return no_values("already one thread on one core");
   return {before, values,
-          is_starved(now) ? "a core that does not compute can load"
-                          : "so many threads suit some sizes of work and not others"};
+          is_starved(now) ? "fewer compute threads leave cores for data loading"
+                          : "the best number of threads depends on the model and the batch size"};
 }
 
 Offer layout(const TuneSituation& now) {
   const auto& asked = now.experiment.trainer.channels_last;
   const bool last = asked.value_or(now.facts.channels_last);
   if (!spec::may_have_convolutions(now.experiment.model))
-    return nothing(fmt::format("the model '{}' has no convolutions", now.experiment.model.type));
+    return no_values(fmt::format("the model '{}' has no convolutions", now.experiment.model.type));
   return {text_of(asked),
           {last ? "false" : "true"},
-          asked.is_auto() ? fmt::format("auto has chosen the channels {}", last ? "last" : "first")
-                          : "kernels of convolutions may be faster in the other layout"};
+          asked.is_auto() ? fmt::format("auto chose channels_{}", last ? "last" : "first")
+                          : "convolutions may be faster in the other memory format"};
 }
 
 Offer graphs(const TuneSituation& now) {
   const auto& asked = now.experiment.trainer.cuda_graphs;
   const bool recorded = asked.is_auto() ? now.facts.ranks == 1 : *asked.value;
-  if (!now.no_capture.empty()) return nothing(now.no_capture);
-  if (recorded) return nothing("steps are recorded already");
-  return {text_of(asked), {"true"}, "a recorded step is launched at once"};
+  if (!now.no_capture.empty()) return no_values(now.no_capture);
+  if (recorded) return no_values("steps are already recorded as CUDA graphs");
+  return {text_of(asked), {"true"}, "a CUDA graph launches all kernels of a step at once"};
 }
 
 Offer precision(const TuneSituation& now) {
   const spec::Precision asked = now.experiment.trainer.precision;
-  if (asked != spec::Precision::full) return nothing("it has 16 bits already");
+  if (asked != spec::Precision::full) return no_values("already 16-bit");
   std::vector<std::string> values{"bf16-mixed"};
   if (now.facts.on_gpu) values.emplace_back("16-mixed");
-  return {word_of(asked), values, "products of 16 bits take less time and memory"};
+  return {word_of(asked), values, "16-bit matrix products take less time and memory"};
 }
 
 Offer bucket(const TuneSituation& now) {
   constexpr std::array<double, 7> kSizes{1, 5, 10, 25, 50, 100, 200};
   const double size = now.experiment.distributed.bucket_cap_mb;
-  if (now.facts.ranks == 1) return nothing("one rank exchanges nothing");
+  if (now.facts.ranks == 1) return no_values("a single rank exchanges no gradients");
   if (now.experiment.distributed.type == spec::Strategy::local_sgd)
-    return nothing("local_sgd exchanges no gradients");
+    return no_values("local_sgd exchanges no gradients");
   std::vector<std::string> values;
   const auto* above = std::ranges::upper_bound(kSizes, size);
   const auto* at = std::ranges::lower_bound(kSizes, size);
   if (at != kSizes.begin()) values.push_back(fmt::format("{}", *std::prev(at)));
   if (above != kSizes.end()) values.push_back(fmt::format("{}", *above));
   return {fmt::format("{}", size), values,
-          "smaller buckets start sooner, larger ones are sent faster"};
+          "smaller buckets start the all-reduce sooner, larger ones transfer faster"};
 }
 
 Offer anomaly(const TuneSituation& now) {
-  if (!now.experiment.trainer.detect_anomaly) return nothing("it is off");
-  return {
-      "true", {"false"}, "it waits for every operation and looks at what it made: for debugging"};
+  if (!now.experiment.trainer.detect_anomaly) return no_values("already off");
+  return {"true", {"false"}, "it checks the result of every operation, which only debugging needs"};
 }
 
 Offer batch(const TuneSituation& now) {
   const std::int64_t size = now.experiment.loader.batch_size;
   const std::int64_t samples = now.facts.train_samples;
   if (samples > 0 && 2 * size * now.facts.ranks > samples)
-    return nothing("the training data has no more for one step");
+    return no_values("the training data has too few samples for a larger batch");
   return {fmt::format("{}", size),
           {fmt::format("{}", 2 * size)},
-          "fixed costs of a step are paid half as often; it is another training"};
+          "it halves the number of steps and their fixed costs, but changes the training"};
 }
 
-Offer cadence(const TuneSituation& now, std::int64_t every, const char* what) {
+Offer longer_interval(const TuneSituation& now, std::int64_t every, const char* what) {
   const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
   if (!now.whole_epochs)
-    return nothing("the runs that are compared have shortened epochs, in which it weighs more");
+    return no_values("the compared runs have shortened epochs, which overstates its cost");
   // The epochs of short runs are too few for a longer interval.
-  if (every > 1) return nothing(fmt::format("it is every {} epochs already", every));
-  if (2 * every > most) return nothing("the experiment has no more epochs");
+  if (every > 1) return no_values(fmt::format("already only every {} epochs", every));
+  if (2 * every > most) return no_values("the experiment has too few epochs");
   return {fmt::format("{}", every),
           {fmt::format("{}", 2 * every)},
           fmt::format("{} half as often", what)};
 }
 
 Offer validation(const TuneSituation& now) {
-  return cadence(now, now.experiment.trainer.check_val_every_n_epoch, "validation");
+  return longer_interval(now, now.experiment.trainer.check_val_every_n_epoch, "run validation");
 }
 
 Offer saving(const TuneSituation& now) {
-  return cadence(now, now.experiment.checkpoint.every_n_epochs, "saving");
+  return longer_interval(now, now.experiment.checkpoint.every_n_epochs, "save checkpoints");
 }
 
 struct KnownKey {
@@ -253,30 +252,30 @@ const KnownKey* find_key(std::string_view name) {
   return key == kKeys.end() ? nullptr : key;
 }
 
-struct KeysOf {
+struct VerdictKeys {
   std::string_view verdict;
   std::array<const char*, 8> keys{};  // null: no further key
 };
 
 /// The table of rules: for each verdict the keys that may help, the most promising first.
 constexpr std::array kVerdicts{
-    KeysOf{"input_bound", {kWorkers, kCache, kPrefetch, kThreads}},
-    KeysOf{"transfer_bound", {kPin, kCache, kPrefetch, kWorkers}},
-    KeysOf{"communication_bound", {kBucket, kThreads, kBatch, kPrecision}},
-    KeysOf{"checkpoint_bound", {kSaving}},
-    KeysOf{"evaluation_bound", {kValidation, kWorkers, kThreads}},
-    KeysOf{"compute_bound", {kThreads, kLayout, kPrecision, kGraphs, kBatch}},
-    KeysOf{"optimizer_bound", {kThreads, kGraphs, kBatch}},
-    KeysOf{"host_bound", {kGraphs, kThreads, kBatch, kWorkers}},
-    KeysOf{"balanced", {kThreads, kWorkers, kLayout, kGraphs, kPrecision, kBucket, kBatch}}};
+    VerdictKeys{"input_bound", {kWorkers, kCache, kPrefetch, kThreads}},
+    VerdictKeys{"transfer_bound", {kPin, kCache, kPrefetch, kWorkers}},
+    VerdictKeys{"communication_bound", {kBucket, kThreads, kBatch, kPrecision}},
+    VerdictKeys{"checkpoint_bound", {kSaving}},
+    VerdictKeys{"evaluation_bound", {kValidation, kWorkers, kThreads}},
+    VerdictKeys{"compute_bound", {kThreads, kLayout, kPrecision, kGraphs, kBatch}},
+    VerdictKeys{"optimizer_bound", {kThreads, kGraphs, kBatch}},
+    VerdictKeys{"host_bound", {kGraphs, kThreads, kBatch, kWorkers}},
+    VerdictKeys{"balanced", {kThreads, kWorkers, kLayout, kGraphs, kPrecision, kBucket, kBatch}}};
 
 std::string last_word(std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); }
 
-std::string proposed_key(const report::TuneVerdict& verdict) {
+std::string suggested_key(const report::TuneVerdict& verdict) {
   return verdict.setting.substr(0, verdict.setting.find('='));
 }
 
-std::string proposed_value(const report::TuneVerdict& verdict) {
+std::string suggested_value(const report::TuneVerdict& verdict) {
   const std::size_t sign = verdict.setting.find('=');
   return sign == std::string::npos ? "" : verdict.setting.substr(sign + 1);
 }
@@ -298,9 +297,9 @@ std::vector<std::string> keys_of_cause(const std::string& cause) {
 /// other keys.
 std::vector<std::string> keys_of(const TuneSituation& now) {
   if (is_slow_rank(now.verdict)) return {};
-  const auto* row = std::ranges::find(kVerdicts, now.verdict.name, &KeysOf::verdict);
+  const auto* row = std::ranges::find(kVerdicts, now.verdict.name, &VerdictKeys::verdict);
   if (row == kVerdicts.end())
-    row = std::ranges::find(kVerdicts, std::string_view("balanced"), &KeysOf::verdict);
+    row = std::ranges::find(kVerdicts, std::string_view("balanced"), &VerdictKeys::verdict);
   std::vector<std::string> keys;
   for (const char* key : row->keys) {
     if (key != nullptr) keys.emplace_back(key);
@@ -313,7 +312,7 @@ std::vector<std::string> keys_of(const TuneSituation& now) {
   std::vector<std::string> of_cause = keys_of_cause(now.verdict.cause);
   std::ranges::reverse(of_cause);
   for (const std::string& key : of_cause) to_front(key);
-  to_front(proposed_key(now.verdict));
+  to_front(suggested_key(now.verdict));
   const bool crowded = !now.facts.on_gpu && now.facts.num_threads > now.facts.cores;
   if (crowded && !now.experiment.trainer.num_threads.is_auto()) to_front(kThreads);
   if (now.experiment.trainer.detect_anomaly) to_front(kAnomaly);
@@ -322,22 +321,23 @@ std::vector<std::string> keys_of(const TuneSituation& now) {
 
 /// Moves the value that the verdict suggests to the front. An offer without values keeps its
 /// reason.
-void propose(Offer& offer, const std::string& value) {
+void try_first(Offer& offer, const std::string& value) {
   if (offer.values.empty() || value.empty() || value == offer.before) return;
   std::erase(offer.values, value);
   offer.values.insert(offer.values.begin(), value);
 }
 
 /// Returns why no value of the key may be tried; empty if values may be tried.
-std::string barred(const std::string& key, const TuneSituation& now) {
+std::string reason_to_skip(const std::string& key, const TuneSituation& now) {
   constexpr std::array kWaitKeys{kWorkers, kCache, kPrefetch, kPin};
   const auto& restricted = keys_to_allow();
-  const bool needs_leave = std::ranges::find(restricted, key) != restricted.end();
-  if (needs_leave && !now.allowed.contains(key))  // two keys end in every_n_epochs
-    return fmt::format("it changes the training or what is kept of it: --allow {}",
+  const bool needs_permission = std::ranges::find(restricted, key) != restricted.end();
+  if (needs_permission && !now.allowed.contains(key))  // two keys end in every_n_epochs
+    return fmt::format("it changes the training or its checkpoints; try it with --allow {}",
                        key == kSaving ? key : last_word(key));
   if (holds(kWaitKeys, key) && now.verdict.headroom < kWorthHeadroom && !is_starved(now))
-    return fmt::format("all waits and overhead gone would give {:.2f}x", now.verdict.headroom);
+    return fmt::format("removing all waits and overhead would give only {:.2f}x",
+                       now.verdict.headroom);
   return {};
 }
 
@@ -346,24 +346,24 @@ void add_pack_advice(const TuneSituation& now, TuneCandidates& found) {
   const spec::Dataset& data = now.experiment.dataset;
   if (!is_starved(now) || !holds(kFiles, data.train.dataset.type)) return;
   found.advice.emplace_back(
-      "not tried, since it writes a file: 'trainctl data pack CONFIG --out FILE --mode raw' keeps "
-      "decoded images for all later runs");
+      "not tried because it writes a file: 'trainctl data pack CONFIG --out FILE --mode raw' "
+      "stores decoded images for all later runs");
 }
 
 void add_advice(const TuneSituation& now, TuneCandidates& found) {
   if (is_slow_rank(now.verdict))
-    found.advice.push_back(
-        fmt::format("one rank takes {:.0f} % longer than the median and the others wait for it: "
-                    "look at its machine and at what it runs besides; no key of the file mends it",
-                    100 * now.facts.behind));
-  const std::string key = proposed_key(now.verdict);
-  const bool is_cure = now.verdict.name == "checkpoint_bound" ||
-                       now.verdict.name == "evaluation_bound" ||
-                       (!key.empty() && find_key(key) == nullptr);
-  if (is_cure && !now.verdict.advice.empty()) found.advice.push_back(now.verdict.advice);
+    found.advice.push_back(fmt::format(
+        "one rank takes {:.0f} % longer than the median and the others wait for it: "
+        "check its machine for slow hardware and other processes; no setting fixes this",
+        100 * now.facts.slowest_delay));
+  const std::string key = suggested_key(now.verdict);
+  const bool is_remedy = now.verdict.name == "checkpoint_bound" ||
+                         now.verdict.name == "evaluation_bound" ||
+                         (!key.empty() && find_key(key) == nullptr);
+  if (is_remedy && !now.verdict.advice.empty()) found.advice.push_back(now.verdict.advice);
   if (!now.facts.environment.empty())
     found.advice.push_back(
-        fmt::format("{} is set and slows every run down: unset it", now.facts.environment));
+        fmt::format("{} is set and slows down every run: unset it", now.facts.environment));
   add_pack_advice(now, found);
 }
 
@@ -381,8 +381,7 @@ std::set<std::string> allowed_keys(std::string_view list) {
     const auto key = std::ranges::find_if(keys_to_allow(), [&](const std::string& each) {
       return each == word || last_word(each) == word;
     });
-    ENSURE(config, key != keys_to_allow().end(),
-           "--allow: '{}' is none of the keys that need it: {}", printable(word),
+    ENSURE(config, key != keys_to_allow().end(), "--allow: '{}' must be one of {}", printable(word),
            fmt::join(keys_to_allow(), ", "));
     allowed.insert(*key);
   }
@@ -394,7 +393,7 @@ LossRule loss_rule_of(std::string_view key) {
   return known == nullptr ? LossRule::same : known->rule;
 }
 
-bool is_cadence(std::string_view key) { return key == kValidation || key == kSaving; }
+bool is_interval_key(std::string_view key) { return key == kValidation || key == kSaving; }
 
 bool is_slow_rank(const report::TuneVerdict& verdict) { return verdict.cause == "slow_rank"; }
 
@@ -402,8 +401,10 @@ TuneCandidates tune_candidates(const TuneSituation& situation) {
   TuneCandidates found;
   for (const std::string& key : keys_of(situation)) {
     Offer offer = find_key(key)->offer(situation);
-    if (key == proposed_key(situation.verdict)) propose(offer, proposed_value(situation.verdict));
-    if (const std::string why = barred(key, situation); !why.empty()) offer = nothing(why);
+    if (key == suggested_key(situation.verdict))
+      try_first(offer, suggested_value(situation.verdict));
+    if (const std::string why = reason_to_skip(key, situation); !why.empty())
+      offer = no_values(why);
     if (offer.values.empty()) found.left_out.push_back({key, "", offer.none});
     for (const std::string& value : offer.values)
       found.tries.push_back({{key, offer.before, value}, offer.reason, loss_rule_of(key)});
@@ -412,13 +413,15 @@ TuneCandidates tune_candidates(const TuneSituation& situation) {
   return found;
 }
 
-std::optional<TuneCandidate> proposed(const TuneSituation& now, const TuneCandidates& found) {
+std::optional<TuneCandidate> suggested_candidate(const TuneSituation& now,
+                                                 const TuneCandidates& found) {
   constexpr std::array kFurther{"checkpoint.async", "loader.read_ahead"};
-  const std::string key = proposed_key(now.verdict);
+  const std::string key = suggested_key(now.verdict);
   if (key.size() == now.verdict.setting.size()) return std::nullopt;
-  TuneCandidate one{.change = {.key = key, .before = "unset", .value = proposed_value(now.verdict)},
-                    .reason = now.verdict.advice,
-                    .rule = loss_rule_of(key)};
+  TuneCandidate one{
+      .change = {.key = key, .before = "unset", .value = suggested_value(now.verdict)},
+      .reason = now.verdict.advice,
+      .rule = loss_rule_of(key)};
   const auto same = [&](const TuneCandidate& each) { return each.change.key == one.change.key; };
   if (const auto known = std::ranges::find_if(found.tries, same); known != found.tries.end()) {
     one.change.before = known->change.before;

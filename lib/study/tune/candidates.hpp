@@ -23,7 +23,7 @@ struct TuneFacts {
   bool on_gpu = false;
   double cpu_percent = 0;          // of one core, for the first rank; 0: unknown
   std::int64_t train_samples = 0;  // 0: unknown
-  double behind = 0;             // delay of the slowest rank as a fraction of the median step time
+  double slowest_delay = 0;      // delay of the slowest rank as a fraction of the median step time
   std::string environment = {};  // a variable that slows runs down: "OMP_WAIT_POLICY=active"
 };
 
@@ -74,10 +74,11 @@ bool is_slow_rank(const report::TuneVerdict& verdict);
 LossRule loss_rule_of(std::string_view key);
 /// Returns whether the key configures validation or saving, which the short runs otherwise leave
 /// out.
-bool is_cadence(std::string_view key);
+bool is_interval_key(std::string_view key);
 
 /// Returns the setting that the verdict itself suggests, as a candidate; nullopt if the verdict
 /// suggests nothing that tune may try. `found` are the candidates of the table of rules.
-std::optional<TuneCandidate> proposed(const TuneSituation& now, const TuneCandidates& found);
+std::optional<TuneCandidate> suggested_candidate(const TuneSituation& now,
+                                                 const TuneCandidates& found);
 
 }  // namespace trainctl::study

@@ -37,10 +37,10 @@ std::optional<SecondRate> second_rate(const spec::Experiment& experiment) {
 // The scheduler multiplies both rates by the same factor, so both must start with the same ratio.
 std::vector<std::string> lr_sweep(const LrRange& range, const std::optional<SecondRate>& second) {
   ENSURE(config, std::isfinite(range.high) && range.low > 0 && range.low < range.high,
-         "--min is {:g} and --max is {:g}: rates rise from one above 0 to a higher one", range.low,
+         "--min must be above 0 and below a finite --max, got {:g} and {:g}", range.low,
          range.high);
-  ENSURE(config, range.steps >= report::kFewestRates, "--steps is {}: at least {} are needed",
-         range.steps, report::kFewestRates);
+  ENSURE(config, range.steps >= report::kFewestRates, "--steps must be at least {}, got {}",
+         report::kFewestRates, range.steps);
   const double gamma = std::pow(range.high / range.low, 1.0 / (range.steps - 1));
   std::vector<std::string> overrides = short_run(range.steps);
   overrides.push_back(fmt::format(

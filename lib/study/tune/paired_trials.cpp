@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
+#include "base/strings.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,24 +48,23 @@ bool run_side(const Comparison& comparison, Side side, const RunTune& run, Compa
 
 /// Returns a ruling that follows from the losses and batches alone; nullopt if they are as
 /// expected.
-std::optional<ComparisonRuling> rule_on_numbers(const Comparison& comparison,
-                                                const ComparisonRuns& runs) {
+std::optional<ComparisonRuling> check_losses(const Comparison& comparison,
+                                             const ComparisonRuns& runs) {
   if (comparison.rule == LossRule::other) return std::nullopt;
   if (report::same_batches(runs.base, runs.other) == false)
-    return ComparisonRuling{Ruling::batches_differ, "differ", "it was trained on other batches"};
+    return ComparisonRuling{Ruling::batches_differ, "differ",
+                            "its batches differ from those of the baseline"};
   const std::optional<double> gap = report::loss_gap(runs.base, runs.other);
   const std::string text = report::loss_text(gap);
-  if (!gap)
-    return ComparisonRuling{Ruling::losses_differ, text,
-                            "the losses of the two cannot be compared"};
+  if (!gap) return ComparisonRuling{Ruling::losses_differ, text, "the losses cannot be compared"};
   const double own = report::loss_gap(runs.base, runs.base).value_or(0);
   const bool exact = comparison.rule == LossRule::same && own == 0;
   const double most = exact ? 0 : std::max(comparison.tolerance, own);
   if (*gap <= most) return std::nullopt;
   const std::string asked =
-      exact ? "not one bit may differ" : fmt::format("the tolerance is {:g}", most);
+      exact ? "they must be bitwise equal" : fmt::format("the tolerance is {:g}", most);
   return ComparisonRuling{Ruling::losses_differ, text,
-                          fmt::format("the losses differ by {:.1e}, and {}", *gap, asked)};
+                          fmt::format("the losses differ by {:.1e}; {}", *gap, asked)};
 }
 
 /// Returns the logarithm of each pair's gain.
@@ -79,9 +79,9 @@ std::vector<double> log_gains(const ComparisonRuns& runs) {
 }
 
 std::string open_reason(const report::Speedup& gain) {
-  if (!gain.ci95) return "too few runs for an interval";
-  if (gain.value.value_or(0) < 1) return "too noisy: a gain of 3 % is not ruled out";
-  return "too noisy: the interval does not exclude that nothing is won";
+  if (!gain.ci95) return "too few runs for a 95 % interval";
+  if (gain.value.value_or(0) < 1) return "too noisy to rule out a gain of 3 %";
+  return "too noisy: the 95 % interval does not rule out a gain of zero";
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ int PairedTrials::proof_pairs() const { return whole_pairs(left_s(), proof_s(1))
 
 TuneScope scope_of(const report::TuneChanges& changes) {
   const bool whole = std::ranges::any_of(changes, [](const report::TuneChange& each) {
-    return is_cadence(each.key) || each.key.starts_with("checkpoint.");
+    return is_interval_key(each.key) || each.key.starts_with("checkpoint.");
   });
   return whole ? TuneScope::whole : TuneScope::lean;
 }
@@ -139,7 +139,7 @@ void run_pairs(const Comparison& comparison, int pairs, const RunTune& run, Comp
       if (!run_side(comparison, side, run, runs)) return;
     }
     // A single run of the base does not show whether the base is bitwise reproducible.
-    if (runs.base_s.size() >= kFewestPairs && rule_on_numbers(comparison, runs)) return;
+    if (runs.base_s.size() >= kFewestPairs && check_losses(comparison, runs)) return;
   }
 }
 
@@ -149,12 +149,12 @@ void PairNoise::update(const std::string& name, const ComparisonRuns& runs) {
   const double middle = mean(gains);
   Scatter scatter{.squares = 0, .degrees = static_cast<double>(gains.size() - 1)};
   for (const double gain : gains) scatter.squares += (gain - middle) * (gain - middle);
-  of_[name] = scatter;
+  scatters_[name] = scatter;
 }
 
 PairNoise::Scatter PairNoise::pooled() const {
   Scatter all;
-  for (const auto& [name, scatter] : of_) {
+  for (const auto& [name, scatter] : scatters_) {
     all.squares += scatter.squares;
     all.degrees += scatter.degrees;
   }
@@ -196,15 +196,15 @@ bool is_obvious(const ComparisonRuns& runs) {
 ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& runs,
                          const PairNoise& noise) {
   if (runs.failed && runs.failed->overdue)
-    return {Ruling::no_gain, "?", "a run of it took more than three times as long"};
-  if (runs.failed) return {Ruling::failed, "?", runs.failed->message};
-  if (const auto numbers = rule_on_numbers(comparison, runs)) return *numbers;
+    return {Ruling::no_gain, "?", "a run took more than three times as long as the baseline"};
+  if (runs.failed) return {Ruling::failed, "?", one_line(runs.failed->message)};
+  if (const auto numbers = check_losses(comparison, runs)) return *numbers;
   const std::string losses = comparison.rule == LossRule::other
                                  ? "not compared"
                                  : report::loss_text(report::loss_gap(runs.base, runs.other));
   const report::Speedup gain = runs.gain();
   const bool certain = gain.ci95 && gain.ci95->low > kWorthwhile;
-  if (certain) return {Ruling::accepted, losses, "the interval lies above 1.01"};
+  if (certain) return {Ruling::accepted, losses, "the 95 % interval is above 1.01x"};
   const std::optional<report::Interval> likely = noise.interval(runs);
   if (likely && likely->high < kNegligible)
     return {Ruling::no_gain, losses, "a gain of 3 % is ruled out"};

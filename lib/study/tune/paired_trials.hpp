@@ -95,7 +95,7 @@ class PairNoise {
   };
   [[nodiscard]] Scatter pooled() const;
 
-  std::map<std::string, Scatter> of_;
+  std::map<std::string, Scatter> scatters_;
 };
 
 /// The decision about a comparison, with the comparison of the losses and the reason.
@@ -117,7 +117,7 @@ ComparisonRuling rule_on(const Comparison& comparison, const ComparisonRuns& run
 bool is_obvious(const ComparisonRuns& runs);
 
 /// The command-line options of tune.
-struct TuneWish {
+struct TuneOptions {
   double budget_s = 300;
   double spent_s = 0;  // seconds of the budget that were used before the search started
   int repeats = 5;     // pairs of runs for each change
@@ -141,8 +141,8 @@ struct TuneTools {
 class PairedTrials {
  public:
   /// The budget starts now.
-  PairedTrials(const TuneWish& wish, const TuneTools& tools)
-      : wish_(wish), tools_(tools), began_(tools.clock.now()) {}
+  PairedTrials(const TuneOptions& options, const TuneTools& tools)
+      : options_(options), tools_(tools), began_(tools.clock.now()) {}
 
   /// Sets the duration of one run of the unchanged experiment, in seconds.
   void start(double run_s) { run_s_ = original_s_ = run_s; }
@@ -160,8 +160,8 @@ class PairedTrials {
   /// Returns whether the end of the budget interrupted a run.
   [[nodiscard]] bool is_late() const { return is_late_; }
 
-  [[nodiscard]] double used_s() const { return wish_.spent_s + tools_.clock.now() - began_; }
-  [[nodiscard]] double left_s() const { return wish_.budget_s - used_s(); }
+  [[nodiscard]] double used_s() const { return options_.spent_s + tools_.clock.now() - began_; }
+  [[nodiscard]] double left_s() const { return options_.budget_s - used_s(); }
   /// Returns the duration of one pair in seconds.
   [[nodiscard]] double pair_s() const { return 2 * run_s_; }
   /// Returns the duration of `pairs` pairs of the final comparison with the original, in seconds.
@@ -172,7 +172,7 @@ class PairedTrials {
   [[nodiscard]] int proof_pairs() const;
 
  private:
-  const TuneWish& wish_;
+  const TuneOptions& options_;
   const TuneTools& tools_;
   double began_;
   double run_s_ = 0;       // of the current base

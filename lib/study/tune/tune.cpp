@@ -59,10 +59,10 @@ report::Speedup product(const report::Speedup& a, const report::Speedup& b) {
 /// The results of a search so far, as a report with the rules that extend it.
 class TuneRecord {
  public:
-  TuneRecord(const TuneWish& wish, const report::TuneBaseline& baseline) {
-    report_.budget_s = wish.budget_s;
-    report_.repeats = wish.repeats;
-    report_.tolerance = wish.tolerance;
+  TuneRecord(const TuneOptions& options, const report::TuneBaseline& baseline) {
+    report_.budget_s = options.budget_s;
+    report_.repeats = options.repeats;
+    report_.tolerance = options.tolerance;
     report_.baseline = baseline;
   }
 
@@ -165,28 +165,28 @@ class TuneRecord {
     is_over_ = true;
   }
 
-  void end_for_want_of_candidates() {
+  void end_without_candidates() {
     if (!report_.patch.empty()) return end(TuneEnd::nothing_left, "nothing is left to try");
     if (most_taken_ > 0)
       return end(TuneEnd::machine_busy,
-                 fmt::format("undecided: other processes took {:.0f} % of the cores; end or move "
-                             "them and tune again",
+                 fmt::format("undecided: other processes took {:.0f} % of the cores; stop them "
+                             "and run tune again",
                              100 * most_taken_));
-    const bool has_other_cure = is_slow_rank(report_.before) ||
-                                report_.before.name == "checkpoint_bound" ||
-                                report_.before.name == "evaluation_bound";
-    if (has_other_cure)
-      return end(
-          TuneEnd::nothing_left,
-          fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
+    const bool has_other_remedy = is_slow_rank(report_.before) ||
+                                  report_.before.name == "checkpoint_bound" ||
+                                  report_.before.name == "evaluation_bound";
+    if (has_other_remedy)
+      return end(TuneEnd::nothing_left,
+                 fmt::format("no setting that tune may change helps a run that is {}",
+                             report_.before.name));
     if (const std::string advice = untested_advice(); !advice.empty())
-      return end(
-          TuneEnd::nothing_left,
-          fmt::format("no change that was tried is a gain; the advice was not tested: {}", advice));
+      return end(TuneEnd::nothing_left,
+                 fmt::format("no tested change makes the run faster; the advice was not tested: {}",
+                             advice));
     const std::string tries =
         report_.tried.empty()
-            ? fmt::format("no further key touches a run that is {}", report_.before.name)
-            : fmt::format("none of {} change(s) is a gain", report_.tried.size());
+            ? fmt::format("no other setting affects a run that is {}", report_.before.name)
+            : fmt::format("none of {} tested change(s) makes the run faster", report_.tried.size());
     end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
   }
 
@@ -195,11 +195,11 @@ class TuneRecord {
     const std::string time = report::more_time_text(undecided.more_s);
     std::string why;
     if (undecided.changes.empty()) {
-      why = fmt::format("the budget is over: {} are needed to try {}", time,
+      why = fmt::format("the budget is used up: {} would be enough to try {}", time,
                         fmt::join(undecided.untested, ", "));
     } else {
       why = fmt::format("{}: {} would decide {}",
-                        undecided.is_noise ? "too noisy" : "the budget is over", time,
+                        undecided.is_noise ? "too noisy" : "the budget is used up", time,
                         fmt::join(undecided.changes, ", "));
       if (!undecided.untested.empty())
         why += fmt::format("; not tried: {}", fmt::join(undecided.untested, ", "));
@@ -243,7 +243,7 @@ class TuneRecord {
     const std::string key = setting.substr(0, setting.find('='));
     const auto reason = std::ranges::find(report_.left_out, key, &report::TuneLeftOut::key);
     const std::string why =
-        reason == report_.left_out.end() ? "tune does not try this key" : reason->why;
+        reason == report_.left_out.end() ? "tune does not change this key" : reason->why;
     return fmt::format("{} ({})", setting, why);
   }
 
@@ -254,33 +254,33 @@ class TuneRecord {
 
 class Search {
  public:
-  Search(const TuneWish& wish, const report::TuneBaseline& baseline, const TuneTools& tools)
-      : wish_(wish), tools_(tools), trials_(wish, tools), record_(wish, baseline) {}
+  Search(const TuneOptions& options, const report::TuneBaseline& baseline, const TuneTools& tools)
+      : options_(options), tools_(tools), trials_(options, tools), record_(options, baseline) {}
 
   report::TuneReport run() {
     diagnose();
     while (!record_.is_over() && step()) {
     }
-    if (!stop_code_) prove();
+    if (!stop_code_) confirm_gains();
     return record_.finished(trials_.used_s(), stop_code_);
   }
 
  private:
   void diagnose() {
-    if (heard_signal()) return;
+    if (check_signal()) return;
     const TuneResult result = tools_.run({}, TuneScope::whole, trials_.left_s());
     if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
-      if (failure->overdue) return end_out_of_time("the first verdict");
+      if (failure->overdue) return end_out_of_time("the first run");
       if (launch::is_stop_code(failure->exit_code)) return end_by_signal(failure->exit_code);
       throw Error(static_cast<ErrorKind>(failure->exit_code),
-                  "the experiment as it is does not run: " + failure->message);
+                  "cannot run the unchanged experiment: " + failure->message);
     }
     const auto& sample = std::get<TuneSample>(result);
     facts_ = sample.facts;
     record_.start(sample);
     trials_.start(record_.report().baseline.run_s);
     tools_.say(
-        fmt::format("verdict  {}: {:.0f} % of the time, {:.2f}x without all waits and overhead",
+        fmt::format("verdict  {}: {:.0f} % of the time; {:.2f}x without all waits and overhead",
                     sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
     if (sample.verdict.taken > 0)
       tools_.say(
@@ -292,16 +292,16 @@ class Search {
   /// Screens the next change, or gives a screened change more pairs. Returns false if the search is
   /// over.
   bool step() {
-    if (heard_signal()) return false;
+    if (check_signal()) return false;
     const TuneCandidates found = candidates();
-    settle();
-    if (has_obvious_gain() && narrow()) return true;
+    drop_ruled_out();
+    if (has_obvious_gain() && add_pairs()) return true;
     const std::optional<TuneCandidate> candidate = next(found);
     if (candidate && has_time_to_screen()) {
       screen(*candidate);
       return true;
     }
-    if (narrow()) return true;
+    if (add_pairs()) return true;
     end_search(found);
     return false;
   }
@@ -309,7 +309,8 @@ class Search {
   [[nodiscard]] TuneCandidates candidates() {
     const TuneSituation now = situation();
     TuneCandidates found = tune_candidates(now);
-    if (auto first = proposed(now, found)) found.tries.insert(found.tries.begin(), *first);
+    if (auto first = suggested_candidate(now, found))
+      found.tries.insert(found.tries.begin(), *first);
     record_.note(found);
     return found;
   }
@@ -331,13 +332,14 @@ class Search {
     tools_.say(fmt::format("trying   {} (was {}): {}", setting_of(candidate.change),
                            candidate.change.before, candidate.reason));
     const TuneChanges other = with(trials_.base(), candidate.change);
-    compare({candidate, {trials_.base(), other, scope_of(other), candidate.rule, wish_.tolerance}},
-            kScreeningPairs);
+    compare(
+        {candidate, {trials_.base(), other, scope_of(other), candidate.rule, options_.tolerance}},
+        kScreeningPairs);
   }
 
   /// Gives more pairs to the change with the largest possible gain. Returns false if there is no
   /// such change or no time.
-  bool narrow() {
+  bool add_pairs() {
     const auto best = std::ranges::max_element(
         contenders_, {}, [this](const Contender& each) { return upper_gain(each); });
     if (best == contenders_.end()) return false;
@@ -345,14 +347,14 @@ class Search {
     if (pairs <= best->runs.pairs()) return false;
     Contender contender = std::move(*best);
     contenders_.erase(best);
-    tools_.say(fmt::format("further  {}: {} pairs of runs", setting_of(contender.candidate.change),
+    tools_.say(fmt::format("repeat   {}: {} pairs of runs", setting_of(contender.candidate.change),
                            pairs));
     compare(std::move(contender), pairs);
     return true;
   }
 
   /// Drops the changes that the current estimate of the noise rules out.
-  void settle() {
+  void drop_ruled_out() {
     std::erase_if(contenders_, [this](const Contender& each) {
       const ComparisonRuling ruling = rule_on(each.comparison, each.runs, noise_);
       if (ruling.ruling == Ruling::unclear) return false;
@@ -371,14 +373,14 @@ class Search {
     noise_.update(setting, contender.runs);
     ComparisonRuling ruling = rule_on(contender.comparison, contender.runs, noise_);
     if (trials_.is_late() && ruling.ruling != Ruling::accepted)
-      ruling = {Ruling::unclear, ruling.losses, "the budget was over before its runs were"};
+      ruling = {Ruling::unclear, ruling.losses, "the budget ended before its runs finished"};
     record_.note_try(contender.candidate, contender.runs, ruling);
     const bool accepted = ruling.ruling == Ruling::accepted;
     const bool is_open = ruling.ruling == Ruling::unclear;
     tools_.say(fmt::format("{} {}  {}: {}",
                            accepted  ? "accepted"
-                           : is_open ? "open    "
-                                     : "left    ",
+                           : is_open ? "unclear "
+                                     : "rejected",
                            setting, report::gain_text(contender.runs.gain()), ruling.why));
     if (accepted) accept(contender);
     if (is_open) contenders_.push_back(std::move(contender));
@@ -407,32 +409,34 @@ class Search {
       undecided.untested.push_back(setting_of(candidate->change));
     }
     if (undecided.changes.empty() && undecided.untested.empty())
-      return record_.end_for_want_of_candidates();
+      return record_.end_without_candidates();
     undecided.more_s = missing_s(undecided.untested.size());
     record_.end_undecided(std::move(undecided));
   }
 
   /// Compares the whole patch with the original and drops changes without a confirmed gain, because
   /// gains that were measured one after the other need not add up.
-  void prove() {
+  void confirm_gains() {
     bool is_first = true;
-    while (!record_.report().patch.empty() && !heard_signal()) {
-      const int pairs = std::min(wish_.repeats, trials_.proof_pairs());
+    while (!record_.report().patch.empty() && !check_signal()) {
+      const int pairs = std::min(options_.repeats, trials_.proof_pairs());
       if (!is_first && (trials_.is_late() || pairs < kFewestToAccept)) {
         while (!record_.report().patch.empty())
-          drop_weakest("the budget does not leave the time to prove what is left of the patch");
+          drop_weakest("the budget leaves no time to confirm the rest of the patch");
         return;
       }
       is_first = false;
-      if (holds(std::max(pairs, kFewestToAccept)) || stop_code_) return;
+      if (confirm_patch(std::max(pairs, kFewestToAccept)) || stop_code_) return;
     }
   }
 
   /// Returns whether the patch is faster than the original; if not, drops its weakest change.
-  bool holds(int pairs) {
+  bool confirm_patch(int pairs) {
     const TuneChanges changes = patch_changes(record_.report());
-    tools_.say(fmt::format("proving  the patch of {} key(s) against the original", changes.size()));
-    const Comparison comparison{{}, changes, scope_of(changes), loosest(changes), wish_.tolerance};
+    tools_.say(
+        fmt::format("confirm  the patch of {} setting(s) against the original", changes.size()));
+    const Comparison comparison{
+        {}, changes, scope_of(changes), loosest(changes), options_.tolerance};
     ComparisonRuns runs;
     ComparisonRuling ruling;
     for (const int most : {pairs, 2 * pairs}) {
@@ -442,7 +446,7 @@ class Search {
       if (stop_code_) return false;
       noise_.update("proof", runs);
       ruling = rule_on(comparison, runs, noise_);
-      if (trials_.is_late()) end_out_of_time("the proof");
+      if (trials_.is_late()) end_out_of_time("the final comparison");
       const bool is_open = ruling.ruling == Ruling::unclear && !trials_.is_late();
       if (!is_open || trials_.proof_pairs() < pairs) break;
     }
@@ -450,7 +454,7 @@ class Search {
       record_.note_proof(runs);
       return true;
     }
-    drop_weakest(fmt::format("it did not hold in the last proof ({}): {}",
+    drop_weakest(fmt::format("its gain was not confirmed in the final comparison ({}): {}",
                              report::gain_text(runs.gain()), ruling.why));
     return false;
   }
@@ -467,7 +471,7 @@ class Search {
                       .facts = facts_,
                       .no_capture = {},
                       .whole_epochs = record_.report().baseline.part >= 1,
-                      .allowed = wish_.allowed};
+                      .allowed = options_.allowed};
     now.no_capture = tools_.no_capture(now.experiment);
     return now;
   }
@@ -478,11 +482,11 @@ class Search {
     constexpr double kPromising = 1.03;
     double reserve_s = 0;
     if (!record_.report().patch.empty()) {
-      reserve_s = trials_.proof_s(wish_.repeats);
+      reserve_s = trials_.proof_s(options_.repeats);
     } else {
       for (const Contender& each : contenders_) {
         if (each.runs.gain().value.value_or(0) < kPromising) continue;
-        const int missing = std::max(wish_.repeats - each.runs.pairs(), 0);
+        const int missing = std::max(options_.repeats - each.runs.pairs(), 0);
         reserve_s =
             std::max(reserve_s, missing * trials_.pair_s() + trials_.proof_s(kFewestToAccept));
       }
@@ -501,8 +505,8 @@ class Search {
   /// that exist.
   [[nodiscard]] int next_pairs(const ComparisonRuns& runs) const {
     const int have = runs.pairs();
-    const int wanted = have < wish_.repeats ? wish_.repeats : 2 * have;
-    for (const int proof : {wish_.repeats, kFewestToAccept}) {
+    const int wanted = have < options_.repeats ? options_.repeats : 2 * have;
+    for (const int proof : {options_.repeats, kFewestToAccept}) {
       const int possible = have + trials_.affordable_pairs(trials_.proof_s(proof));
       if (possible > have && possible >= kFewestToAccept) return std::min(wanted, possible);
     }
@@ -516,10 +520,10 @@ class Search {
 
   /// Returns the seconds beyond the budget that are likely to decide every open change.
   [[nodiscard]] double missing_s(std::size_t untested) const {
-    double pairs = static_cast<double>(untested) * wish_.repeats;
+    double pairs = static_cast<double>(untested) * options_.repeats;
     for (const Contender& each : contenders_)
       pairs += noise_.pairs_to_decide(each.runs) - each.runs.pairs();
-    const double needed_s = pairs * trials_.pair_s() + trials_.proof_s(wish_.repeats);
+    const double needed_s = pairs * trials_.pair_s() + trials_.proof_s(options_.repeats);
     return std::max(needed_s - std::max(trials_.left_s(), 0.0), 0.0);
   }
 
@@ -528,8 +532,7 @@ class Search {
     if (launch::is_stop_code(runs.failed->exit_code)) return end_by_signal(runs.failed->exit_code);
     if (!runs.base_failed) return;
     stop_code_ = runs.failed->exit_code;
-    record_.end(TuneEnd::failed,
-                "a run that others are compared with failed: " + runs.failed->message);
+    record_.end(TuneEnd::failed, "a run of the baseline failed: " + one_line(runs.failed->message));
   }
 
   void end_by_signal(int code) {
@@ -539,17 +542,17 @@ class Search {
     record_.end(TuneEnd::stopped, "stopped by a signal");
   }
 
-  void end_out_of_time(const std::string& what) {
-    record_.end(TuneEnd::budget, "the budget was over before the end of " + what);
+  void end_out_of_time(const std::string& run) {
+    record_.end(TuneEnd::budget, "the budget ended during " + run);
   }
 
-  bool heard_signal() {
+  bool check_signal() {
     if (stop_code_) return true;
     if (const auto code = tools_.stopped()) end_by_signal(*code);
     return stop_code_.has_value();
   }
 
-  const TuneWish& wish_;
+  const TuneOptions& options_;
   const TuneTools& tools_;
   PairedTrials trials_;
   PairNoise noise_;
@@ -568,9 +571,9 @@ report::TuneChanges patch_changes(const report::TuneReport& report) {
   return changes;
 }
 
-report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
+report::TuneReport tune(const TuneOptions& options, const report::TuneBaseline& baseline,
                         const TuneTools& tools) {
-  return Search(wish, baseline, tools).run();
+  return Search(options, baseline, tools).run();
 }
 
 }  // namespace trainctl::study

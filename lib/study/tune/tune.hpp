@@ -18,7 +18,7 @@ namespace trainctl::study {
 /// accepted change. A run of a change is killed after three times the duration of its base, and at
 /// the end of the budget. Throws when the unchanged experiment does not run; if one of its later
 /// runs fails, the search ends with the results so far.
-report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
+report::TuneReport tune(const TuneOptions& options, const report::TuneBaseline& baseline,
                         const TuneTools& tools);
 
 /// Returns the changes of the report's patch.

@@ -53,13 +53,13 @@ report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timi
   const report::Bottleneck found =
       report::find_bottleneck(timing, report::context_of(run.record, run.ending.levers));
   const bool is_busy = !found.otherwise.empty();
-  const report::Bottleneck& told = is_busy ? found.otherwise.front() : found;
-  return {report::name_of(told.limit),
-          told.share,
-          told.without_waits,
-          told.advice,
-          told.setting,
-          told.cause,
+  const report::Bottleneck& shown = is_busy ? found.otherwise.front() : found;
+  return {report::name_of(shown.limit),
+          shown.share,
+          shown.without_waits,
+          shown.advice,
+          shown.setting,
+          shown.cause,
           is_busy ? found.share : 0};
 }
 
@@ -79,14 +79,14 @@ TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,
   facts.on_gpu = hello != run.record.hellos.end() && hello->second.device.starts_with("cuda");
   facts.cpu_percent = timing.cpu_percent;
   facts.environment = slow_variable();
-  if (trial.slowest) facts.behind = trial.slowest->behind;
+  if (trial.slowest) facts.slowest_delay = trial.slowest->behind;
   return facts;
 }
 
 TuneResult sample_of(const RunOutcome& run, const TuneLength& length) {
   const events::Timing steady = report::sum_timing(report::steady_epochs(run.record));
   if (!(steady.wall_s > 0) || steady.samples <= 0)
-    return report::TrialFailure{1, "a run told no epoch; see " + run.folder.string()};
+    return report::TrialFailure{1, "a run logged no epoch; see " + run.folder.string()};
   const events::Timing timing = as_in_whole_epochs(steady, length.part);
   TuneSample sample{.trial = report::trial_of(run.record, run.ending.wall_s)};
   sample.sample_s = steady.wall_s / static_cast<double>(steady.samples);
@@ -105,7 +105,7 @@ std::int64_t in_steps(const spec::Experiment& experiment, std::int64_t batches) 
   return (batches + step - 1) / step * step;
 }
 
-double reckoned_run_s(const TuneSample& sample, double epoch_s) {
+double estimated_run_s(const TuneSample& sample, double epoch_s) {
   double epochs_s = 0;
   for (const double each : sample.trial.epoch_s) epochs_s += each;
   return std::max(sample.trial.total_s - epochs_s, 0.0) + TuneLength{}.epochs * epoch_s;
@@ -137,7 +137,7 @@ std::string first_problem(const config::Diagnostics& diagnostics, const Error& e
   for (const config::Diagnostic& problem : diagnostics.sorted()) {
     if (problem.severity == config::Severity::error) return problem.message;
   }
-  return error.what();
+  return one_line(error.what());
 }
 
 std::string command(Words words) {
@@ -167,27 +167,26 @@ std::optional<int> stop_code(launch::SignalGuard& guard) {
   return std::nullopt;
 }
 
-report::TuneReport unfinished_report(const TuneWish& wish, const report::TrialFailure& why) {
+report::TuneReport unfinished_report(const TuneOptions& options, const report::TrialFailure& why) {
   report::TuneReport report;
-  report.budget_s = wish.budget_s;
-  report.repeats = wish.repeats;
-  report.tolerance = wish.tolerance;
+  report.budget_s = options.budget_s;
+  report.repeats = options.repeats;
+  report.tolerance = options.tolerance;
   report.end = why.overdue ? report::TuneEnd::budget : report::TuneEnd::stopped;
-  report.ended = why.overdue ? "the budget was over before the first verdict"
+  report.ended = why.overdue ? "the budget ended before the first verdict"
                              : "stopped by a signal before the first verdict";
   report.exit_code = why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;
   return report;
 }
 
 /// Finds the length of the runs and sets it in `requests`.
-std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneWish& wish,
-                                                                     TuneRequests& requests,
-                                                                     const PrintLine& print) {
+std::variant<report::TuneBaseline, report::TrialFailure> choose_run_length(
+    const TuneOptions& options, TuneRequests& requests, const PrintLine& print) {
   const Clock& clock = steady_clock();
-  const double ends_at = clock.now() + wish.budget_s;
-  print("scouting how long runs have to be");
-  const auto result =
-      scout(requests.experiment(), epoch_target_s(wish.budget_s), [&](const TuneLength& length) {
+  const double ends_at = clock.now() + options.budget_s;
+  print("measuring how long runs have to be");
+  const auto result = find_run_length(
+      requests.experiment(), epoch_target_s(options.budget_s), [&](const TuneLength& length) {
         requests.use_length(length);
         TuneResult one = requests.run({}, TuneScope::lean, ends_at - clock.now());
         if (const auto* sample = std::get_if<TuneSample>(&one)) {
@@ -199,9 +198,9 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const TuneW
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
     if (failure->overdue || launch::is_stop_code(failure->exit_code)) return *failure;
     throw Error(static_cast<ErrorKind>(failure->exit_code),
-                "the experiment as it is does not run: " + failure->message);
+                "cannot run the unchanged experiment: " + failure->message);
   }
-  const auto& found = std::get<TuneScouted>(result);
+  const auto& found = std::get<MeasuredRunLength>(result);
   requests.use_length(found.length);
   print(found.length.batches > 0 ? fmt::format("runs of {} epochs of {} batches",
                                                found.length.epochs, found.length.batches)
@@ -251,8 +250,8 @@ std::vector<std::string> without_schedule(std::vector<std::string> overrides) {
 TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock,
                       double most_s) {
   if (most_s <= 0)
-    return report::TrialFailure{static_cast<int>(ErrorKind::hang), "no time was left for it", false,
-                                true};
+    return report::TrialFailure{static_cast<int>(ErrorKind::hang),
+                                "the budget leaves no time for it", false, true};
   const Deadline deadline(std::isfinite(most_s) ? std::optional(clock.now() + most_s)
                                                 : std::nullopt);
   try {
@@ -262,7 +261,7 @@ TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const
     fs::remove_all(run.folder / "checkpoints", ignored);
     if (run.ending.exit_code == 0) return sample_of(run, length);
     report::TrialFailure failure = failure_of(run);
-    failure.overdue = deadline.has_struck();
+    failure.overdue = deadline.has_expired();
     return failure;
   } catch (const Error& error) {
     return report::TrialFailure{error.exit_code(), error.what()};
@@ -274,9 +273,8 @@ double epoch_target_s(double budget_s) {
   return std::clamp(budget_s / kEpochsOfBudget, 0.5, 5.0);
 }
 
-std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& experiment,
-                                                      double target_s,
-                                                      const TryLength& try_length) {
+std::variant<MeasuredRunLength, report::TrialFailure> find_run_length(
+    const spec::Experiment& experiment, double target_s, const TryLength& try_length) {
   TuneLength length{.batches = in_steps(experiment, kFirstBatches), .part = 1, .epochs = 2};
   for (int runs = 1;; ++runs) {
     const TuneResult result = try_length(length);
@@ -289,11 +287,11 @@ std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& ex
     const double batch_s = epoch_s / static_cast<double>(ran);
     const std::int64_t next =
         is_whole ? ran : in_steps(experiment, wanted_batches(target_s / batch_s, ran));
-    const TuneLength reckoned = length_of(next, whole);
+    const TuneLength next_length = length_of(next, whole);
     if (is_whole || epoch_s >= target_s / 2 || runs == kMostScouts)
-      return TuneScouted{reckoned, sample, runs,
-                         reckoned_run_s(sample, batch_s * static_cast<double>(next))};
-    length = reckoned;
+      return MeasuredRunLength{next_length, sample, runs,
+                               estimated_run_s(sample, batch_s * static_cast<double>(next))};
+    length = next_length;
     length.epochs = 2;
   }
 }
@@ -303,10 +301,11 @@ TuneRequests::TuneRequests(Invocation invocation, config::Diagnostics& diagnosti
       loaded_(make_request(invocation_, {}, diagnostics).loaded) {
   const spec::Experiment& experiment = loaded_.experiment;
   ENSURE(config, !experiment.loader.batch_size.automatic,
-         "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
+         "loader.batch_size is auto, which only 'trainctl run' can determine\nhint: set a number, "
+         "as in "
          "loader.batch_size=64");
   ENSURE(config, experiment.trainer.num_nodes == 1,
-         "trainer.num_nodes is {}, and tune starts its runs on this machine alone: add "
+         "trainer.num_nodes must be 1 for tune, which runs on this machine only, got {}\nhint: add "
          "trainer.num_nodes=1",
          experiment.trainer.num_nodes);
 }
@@ -332,11 +331,11 @@ Words TuneRequests::pins(const report::TuneChanges& changes) const {
   return words;
 }
 
-TuneRequests::Made TuneRequests::read(const Words& added) {
+TuneRequests::RequestOrReason TuneRequests::read(const Words& added) {
   const std::string key = join(added, "\n");
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   config::Diagnostics diagnostics;
-  Made made;
+  RequestOrReason made;
   try {
     RunRequest request = make_request(invocation_, added, diagnostics);
     if (folder_) request.folder.root = folder_->path;
@@ -348,20 +347,21 @@ TuneRequests::Made TuneRequests::read(const Words& added) {
   return known_.emplace(key, std::move(made)).first->second;
 }
 
-TuneRequests::Made TuneRequests::make(const report::TuneChanges& changes, TuneScope scope) {
+TuneRequests::RequestOrReason TuneRequests::make(const report::TuneChanges& changes,
+                                                 TuneScope scope) {
   Words words = tuning_run(experiment(), length_, scope);
   append_words(words, pins(changes));
   append_words(words, overrides_of(changes, "++"));
-  Made made = read(words);
+  RequestOrReason made = read(words);
   if (std::holds_alternative<RunRequest>(made)) return made;
-  Made constant = read(without_schedule(words));
+  RequestOrReason constant = read(without_schedule(words));
   if (std::holds_alternative<std::string>(constant)) return made;
   has_constant_rate_ = true;
   return constant;
 }
 
 TuneResult TuneRequests::run(const report::TuneChanges& changes, TuneScope scope, double most_s) {
-  const Made made = make(changes, scope);
+  const RequestOrReason made = make(changes, scope);
   if (const auto* why = std::get_if<std::string>(&made))
     return report::TrialFailure{static_cast<int>(ErrorKind::config), *why};
   return run_tuning(std::get<RunRequest>(made), length_, steady_clock(), most_s);
@@ -369,9 +369,9 @@ TuneResult TuneRequests::run(const report::TuneChanges& changes, TuneScope scope
 
 std::variant<spec::Experiment, std::string> TuneRequests::check(
     const report::TuneChanges& changes) {
-  const Made whole = read(overrides_of(changes, "++"));
+  const RequestOrReason whole = read(overrides_of(changes, "++"));
   if (const auto* why = std::get_if<std::string>(&whole)) return *why;
-  const Made cut = make(changes, TuneScope::lean);
+  const RequestOrReason cut = make(changes, TuneScope::lean);
   if (const auto* why = std::get_if<std::string>(&cut)) return *why;
   return std::get<RunRequest>(whole).loaded.experiment;
 }
@@ -402,16 +402,16 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report,
   return {command(run), command(check)};
 }
 
-report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
+report::TuneReport search_settings(const TuneOptions& asked, TuneRequests& requests,
                                    const PrintLine& print) {
   launch::SignalGuard guard;  // the results so far are written whenever a signal comes
   const Clock& clock = steady_clock();
   const double began = clock.now();
-  const auto scouted = find_length(asked, requests, print);
-  if (const auto* failure = std::get_if<report::TrialFailure>(&scouted))
+  const auto found_length = choose_run_length(asked, requests, print);
+  if (const auto* failure = std::get_if<report::TrialFailure>(&found_length))
     return unfinished_report(asked, *failure);
-  TuneWish wish = asked;
-  wish.spent_s = clock.now() - began;
+  TuneOptions options = asked;
+  options.spent_s = clock.now() - began;
   const TuneTools tools{.run = [&](const auto& changes, auto scope,
                                    double most_s) { return requests.run(changes, scope, most_s); },
                         .check = [&](const auto& changes) { return requests.check(changes); },
@@ -419,7 +419,7 @@ report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests
                         .stopped = [&] { return stop_code(guard); },
                         .say = print,
                         .clock = clock};
-  return tune(wish, std::get<report::TuneBaseline>(scouted), tools);
+  return tune(options, std::get<report::TuneBaseline>(found_length), tools);
 }
 
 }  // namespace trainctl::study

@@ -45,8 +45,8 @@ TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const
 /// Returns the target duration of an epoch after the first, in wall seconds, for a total budget.
 double epoch_target_s(double budget_s);
 
-/// The result of scout().
-struct TuneScouted {
+/// The result of find_run_length().
+struct MeasuredRunLength {
   TuneLength length;
   TuneSample sample;  // of the last run
   int runs = 0;
@@ -56,8 +56,8 @@ using TryLength = std::function<TuneResult(const TuneLength& length)>;
 
 /// Lengthens runs of two epochs from a few batches until the second epoch takes about half of
 /// `target_s` or is a whole epoch, then extrapolates the length for `target_s`.
-std::variant<TuneScouted, report::TrialFailure> scout(const spec::Experiment& experiment,
-                                                      double target_s, const TryLength& try_length);
+std::variant<MeasuredRunLength, report::TrialFailure> find_run_length(
+    const spec::Experiment& experiment, double target_s, const TryLength& try_length);
 
 /// The experiment of the command line, shortened to the runs of tune, with changes applied to it.
 class TuneRequests {
@@ -86,12 +86,13 @@ class TuneRequests {
                                               const fs::path& patch) const;
 
  private:
-  using Made = std::variant<RunRequest, std::string>;  // or why the request cannot be made
+  using RequestOrReason =
+      std::variant<RunRequest, std::string>;  // or why the request cannot be made
 
   /// Returns the overrides that pin the choices of `auto` in a run with these changes.
   [[nodiscard]] std::vector<std::string> pins(const report::TuneChanges& changes) const;
-  Made make(const report::TuneChanges& changes, TuneScope scope);
-  Made read(const std::vector<std::string>& added);
+  RequestOrReason make(const report::TuneChanges& changes, TuneScope scope);
+  RequestOrReason read(const std::vector<std::string>& added);
 
   Invocation invocation_;
   spec::Loaded loaded_;
@@ -100,13 +101,13 @@ class TuneRequests {
   std::optional<int> threads_;
   std::optional<bool> channels_last_;
   bool has_constant_rate_ = false;
-  std::map<std::string, Made> known_;  // by the overrides
+  std::map<std::string, RequestOrReason> known_;  // by the overrides
 };
 
 /// Finds a suitable run length, then tries one change after the other within the budget. After a
 /// signal the report holds the results so far. Throws Error when the unchanged experiment does not
 /// run.
-report::TuneReport search_settings(const TuneWish& asked, TuneRequests& requests,
+report::TuneReport search_settings(const TuneOptions& asked, TuneRequests& requests,
                                    const PrintLine& print);
 
 }  // namespace trainctl::study

@@ -73,7 +73,7 @@ TEST_CASE("the hash of a config is that of its work: names, loggers and axes are
   CHECK(config_hash(loaded({"optimizer.lr=0.2"}), axis) == config_hash(loaded(), axis));
 }
 
-TEST_CASE("a baseline of another config is told value by value") {
+TEST_CASE("baseline_differences: lists every value of another config") {
   CHECK(differences({}, {}).empty());
   CHECK(differences({}, {"name=other"}).empty());
   CHECK(differences({"optimizer.lr=0.3"}, {}) == Strings{"optimizer.lr: 0.3 there, 0.1 here"});
@@ -107,17 +107,17 @@ TEST_CASE("a row of a baseline with axes is comparable with the same settings al
   CHECK(comparable_row(baseline, {{"loader.num_workers", "8"}}) == nullptr);
 }
 
-TEST_CASE("a baseline of another machine, or without a config, is told") {
+TEST_CASE("baseline_differences: reports another machine and a missing config") {
   CHECK(baseline_differences(made_with({}), loaded(), key(16), {}) ==
         Strings{"cores: 2 there, 16 here"});
   report::Baseline silent = made_with({});
   silent.config_resolved.clear();
   CHECK_THAT(baseline_differences(silent, loaded(), key(2), {}).front(),
-             Contains("does not say under which config"));
+             Contains("does not contain the config"));
   report::Baseline broken = made_with({});
   broken.config_resolved = "{ seed: [";
   CHECK_THROWS_WITH(baseline_differences(broken, loaded(), key(2), {}),
-                    Contains("holds a config that cannot be read"));
+                    Contains("cannot parse the config in the baseline"));
 }
 
 TEST_CASE("a run folder is a baseline of one run") {
@@ -166,7 +166,8 @@ TEST_CASE("Baseline: a run folder pins the memory format of images that its run 
           std::map<std::string, bool>{{layout_inputs(resolved_config(loaded())), value}});
   }
   write(folder / "config.resolved.yaml", "{ seed: [");
-  CHECK_THROWS_WITH(load_baseline(folder.path()), Contains("holds a config that cannot be read"));
+  CHECK_THROWS_WITH(load_baseline(folder.path()),
+                    Contains("cannot parse the config in the baseline"));
 }
 
 TEST_CASE("Baseline: a memory format holds for the same model, training data and precision") {
@@ -182,7 +183,7 @@ TEST_CASE("Baseline: a memory format holds for the same model, training data and
     CHECK(inputs({other}) != as_it_is);
 }
 
-TEST_CASE("a folder that is no run, or one that failed, is no baseline") {
+TEST_CASE("load_baseline: a folder without a successful run is an error") {
   TempFolder folder;
   const auto refused = [&] {
     try {
@@ -195,12 +196,12 @@ TEST_CASE("a folder that is no run, or one that failed, is no baseline") {
   };
   CHECK_THAT(refused(), Contains("result.json"));
   write_run(folder.path(), 6);
-  CHECK_THAT(refused(), Contains("did not end well"));
+  CHECK_THAT(refused(), Contains("a run that failed"));
   write(folder / "result.json", "{\"exit_code\": 0");
-  CHECK_THAT(refused(), Contains("cut off"));
+  CHECK_THAT(refused(), Contains("truncated"));
 }
 
-TEST_CASE("a baseline that is not there is refused") {
+TEST_CASE("load_baseline: a missing file is an error") {
   TempFolder folder;
   CHECK_THROWS_WITH(load_baseline(folder / "none.json"), Contains("none.json"));
 }

@@ -56,15 +56,14 @@ TEST_CASE("samples that do not divide are refused, with what to do") {
   auto some = settings({devices("1,3")});
   CHECK_THROWS_WITH(keep_global_batch(some, sixty_four),
                     Contains("keeps the 64 samples of a step (64 on 1 device)") &&
-                        Contains("among 3 devices") && Contains("--scaling weak"));
+                        Contains("evenly among 3 devices") && Contains("--scaling weak"));
 }
 
 TEST_CASE("scaling without numbers of devices is refused") {
   auto none = settings({parse_axis("loader.num_workers", "0,2")});
   CHECK_THROWS_WITH(keep_global_batch(none, sixty_four), Contains("--devices 1,2"));
   auto automatic = settings({devices("auto,2")});
-  CHECK_THROWS_WITH(keep_global_batch(automatic, sixty_four),
-                    Contains("'auto' is no number of devices"));
+  CHECK_THROWS_WITH(keep_global_batch(automatic, sixty_four), Contains("'auto' must be a number"));
   auto zero = settings({devices("0,2")});
   CHECK_THROWS_AS(keep_global_batch(zero, sixty_four), Error);
 }

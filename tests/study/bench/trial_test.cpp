@@ -4,7 +4,7 @@
 
 using namespace trainctl;
 
-TEST_CASE("a trial is what a run in fresh processes told") {
+TEST_CASE("run_trial: returns the measurements of a run in new processes") {
   TempFolder folder;
   const auto trial = std::get<report::Trial>(
       study::run_trial(fake_run::request(folder, fake_run::two_epochs()), steady_clock()));
@@ -23,13 +23,13 @@ TEST_CASE("a trial whose worker dies is a failure with the run's exit code, caus
   CHECK_THAT(failure.message, Contains("SIGKILL") && Contains((folder / "runs").string()));
 }
 
-TEST_CASE("a trial that goes on beyond its end is killed, and is overdue") {
+TEST_CASE("run_trial: a run that exceeds its deadline is killed and marked overdue") {
   TempFolder folder;
   const Clock& clock = steady_clock();
   const auto failure = std::get<report::TrialFailure>(
       study::run_trial(fake_run::request(folder, "sleep 600\n"), clock, clock.now() + 0.3));
   CHECK(failure.overdue);
-  CHECK_THAT(failure.message, Contains("longer than it may"));
+  CHECK_THAT(failure.message, Contains("exceeded its time limit"));
 }
 
 TEST_CASE("a trial that gets no folder is a failure, too") {
@@ -39,14 +39,14 @@ TEST_CASE("a trial that gets no folder is a failure, too") {
   CHECK(std::get<report::TrialFailure>(study::run_trial(request, steady_clock())).exit_code == 11);
 }
 
-TEST_CASE("a warm-up tells the number of threads") {
+TEST_CASE("warm_up: returns the number of threads") {
   TempFolder folder;
   CHECK(study::warm_up(fake_run::request(folder, fake_run::two_epochs()), steady_clock()).threads ==
         3);
   CHECK_FALSE(study::warm_up(fake_run::request(folder, "exit 1\n"), steady_clock()).threads);
 }
 
-TEST_CASE("a warm-up that goes on beyond its end is killed, and is overdue") {
+TEST_CASE("warm_up: a run that exceeds its deadline is killed and marked overdue") {
   TempFolder folder;
   const Clock& clock = steady_clock();
   const study::WarmUp late =

@@ -19,7 +19,7 @@ Json parsed(const char* text) { return Json::parse(text); }
 
 }  // namespace
 
-TEST_CASE("the hash of a config is of its values, and not of how they were written") {
+TEST_CASE("config_hash: depends on the values, not on how they are written") {
   const std::string hash = config_hash(loaded({}));
   CHECK(hash.size() == 16);
   CHECK(config_hash(loaded({"optimizer.lr=0.1"})) == hash);
@@ -28,7 +28,7 @@ TEST_CASE("the hash of a config is of its values, and not of how they were writt
   CHECK(config_hash(loaded({"trainer.max_epochs=3"})) != hash);
 }
 
-TEST_CASE("what a sweep varies is no part of what stays") {
+TEST_CASE("fixed_values: leaves out the varied keys") {
   const Json values = fixed_values(loaded({}), {"optimizer.lr", "+trainer"});
   CHECK_FALSE(values.contains("optimizer.lr"));
   CHECK_FALSE(values.contains("seed"));

@@ -25,9 +25,10 @@ TEST_CASE("rungs grow by eta up to the whole run") {
   CHECK(rungs_of(1, 10, 3) == Rungs{1, 3, 9, 10});
   CHECK(rungs_of(2, 5, 4) == Rungs{2, 5});
   CHECK(rungs_of(1, 2, 2) == Rungs{1, 2});
-  CHECK_THROWS_WITH(rungs_of(9, 9, 3), Contains("--min-epochs is 9 and trainer.max_epochs 9"));
-  CHECK_THROWS_WITH(rungs_of(0, 9, 3), Contains("--min-epochs is 0"));
-  CHECK_THROWS_WITH(rungs_of(1, 9, 1), Contains("--eta is 1"));
+  CHECK_THROWS_WITH(rungs_of(9, 9, 3),
+                    Contains("--min-epochs must be below trainer.max_epochs, got 9 and 9"));
+  CHECK_THROWS_WITH(rungs_of(0, 9, 3), Contains("--min-epochs must be at least 1, got 0"));
+  CHECK_THROWS_WITH(rungs_of(1, 9, 1), Contains("--eta must be at least 2, got 1"));
 }
 
 // Computed by hand, one run at a time, with eta 3 and the lowest loss best; the losses at rung 0
@@ -51,7 +52,7 @@ TEST_CASE("nine settings are promoted as worked out by hand") {
   CHECK(order == "1>1 3>1 4>1 3>2 5>1 ");
 }
 
-TEST_CASE("a setting that was begun is not promoted again, whatever order it is told in") {
+TEST_CASE("Halving: a started setting is not promoted again, in any order of reports") {
   Halving halving(2, 2, Better::higher);
   halving.report(0, 0, 0.9);
   halving.report(0, 1, 0.8);
@@ -62,7 +63,7 @@ TEST_CASE("a setting that was begun is not promoted again, whatever order it is 
   CHECK(text_of(halving.next()) == "none");
 }
 
-TEST_CASE("what failed counts as the worst and never goes on") {
+TEST_CASE("Halving: a failed setting ranks last and is never promoted") {
   Halving halving(2, 2, Better::lower);
   halving.report(0, 0, std::nullopt);
   halving.report(0, 1, std::numeric_limits<double>::quiet_NaN());
@@ -74,14 +75,14 @@ TEST_CASE("what failed counts as the worst and never goes on") {
   CHECK(text_of(halving.next()) == "3>1");
 }
 
-TEST_CASE("of equal values the setting that comes first goes on") {
+TEST_CASE("Halving: of equal values the first setting is promoted") {
   Halving halving(2, 2, Better::lower);
   halving.report(0, 4, 1.0);
   halving.report(0, 2, 1.0);
   CHECK(text_of(halving.next()) == "2>1");
 }
 
-TEST_CASE("a sweep without rungs promotes nobody") {
+TEST_CASE("Halving: with a single rung nothing is promoted") {
   Halving halving(1, 3, Better::lower);
   for (std::size_t i = 0; i < 9; ++i) halving.report(0, i, 1.0);
   CHECK(text_of(halving.next()) == "none");

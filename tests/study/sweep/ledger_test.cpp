@@ -51,12 +51,12 @@ const std::vector<LedgerStep>& life() {
   static const std::vector<LedgerStep> steps{
       [](Ledger& ledger) { ledger.define(kind("grid"), planned(3)); },
       [](Ledger& ledger) {
-        ledger.aim(std::vector<std::int64_t>{1, 2, 3}, 0);
+        ledger.set_target(std::vector<std::int64_t>{1, 2, 3}, 0);
       },
       [](Ledger& ledger) { ledger.claim(1, "me", ""); },
       [](Ledger& ledger) { ledger.claim(2, "me", "abc"); },
       [](Ledger& ledger) { ledger.end(1, good(0.5), false); },
-      [](Ledger& ledger) { ledger.put_back(2, Ledger::Because::lacked_resources); },
+      [](Ledger& ledger) { ledger.put_back(2, Ledger::Reason::lacked_resources); },
       [](Ledger& ledger) { ledger.claim(2, "me", "abc"); },
       [](Ledger& ledger) { ledger.end(2, {.exit_code = 6, .message = "nan"}, true); },
       [](Ledger& ledger) { ledger.prune(kFirst); },
@@ -107,8 +107,8 @@ TEST_CASE("a ledger knows its runs after it was opened again") {
 TEST_CASE("a run is claimed once") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
-  CHECK_THROWS_WITH(ledger.claim(1, "me", ""), Contains("cannot become running"));
-  ledger.aim(kFirst, 0);
+  CHECK_THROWS_WITH(ledger.claim(1, "me", ""), Contains("as running: another sweep"));
+  ledger.set_target(kFirst, 0);
   ledger.claim(1, "me", "");
   try {
     ledger.claim(1, "you", "");
@@ -119,12 +119,12 @@ TEST_CASE("a run is claimed once") {
   CHECK(ledger.runs()[0].holder == "me");
 }
 
-TEST_CASE("another ranking gives runs their values anew, also those that are not listed") {
+TEST_CASE("Ledger: another ranking updates the values of all runs") {
   const TempFolder folder;
   {
     Ledger ledger = with_runs(folder / "sweep.sqlite", 2);
     CHECK(ledger.ranking().is_null());
-    ledger.aim(kFirst, 0);
+    ledger.set_target(kFirst, 0);
     ledger.claim(1, "me", "");
     ledger.end(1, good(0.25), true);
     ledger.define(kind("list"), std::vector{planned(2)[1]});
@@ -141,9 +141,9 @@ TEST_CASE("another ranking gives runs their values anew, also those that are not
 TEST_CASE("a run ends once, and only one that runs") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
-  CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("cannot become ok"));
+  CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("as ok: another sweep"));
   CHECK(ledger.runs()[0].rung_values.empty());
-  ledger.aim(kFirst, 0);
+  ledger.set_target(kFirst, 0);
   ledger.claim(1, "me", "");
   ledger.end(1, good(0.25), true);
   const LedgerRun run = ledger.runs()[0];
@@ -152,16 +152,16 @@ TEST_CASE("a run ends once, and only one that runs") {
   CHECK(run.exit_code == 0);
   CHECK(run.metrics.front() == std::pair<std::string, double>("val/loss", 1.0));
   CHECK(run.holder.empty());
-  CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("cannot become ok"));
-  CHECK_THROWS_WITH(ledger.put_back(1, Ledger::Because::stopped),
-                    Contains("cannot become pending"));
+  CHECK_THROWS_WITH(ledger.end(1, good(1), true), Contains("as ok: another sweep"));
+  CHECK_THROWS_WITH(ledger.put_back(1, Ledger::Reason::stopped),
+                    Contains("as pending: another sweep"));
 }
 
-TEST_CASE("a run that has come to a rung waits there, and its times add up") {
+TEST_CASE("Ledger: a run that reached a rung is pending and its times add up") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
   for (const int rung : {0, 1}) {
-    ledger.aim(kFirst, rung);
+    ledger.set_target(kFirst, rung);
     ledger.claim(1, "me", "");
     ledger.end(1, good(1.0 - rung), rung == 1);
   }
@@ -171,19 +171,19 @@ TEST_CASE("a run that has come to a rung waits there, and its times add up") {
   CHECK(run.rung_values == std::vector<std::optional<double>>{1.0, 0.0});
 }
 
-TEST_CASE("values that are not finite are none") {
+TEST_CASE("Ledger: values that are not finite are stored as absent") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 1);
-  ledger.aim(kFirst, 0);
+  ledger.set_target(kFirst, 0);
   ledger.claim(1, "me", "");
   ledger.end(1, good(std::numeric_limits<double>::infinity()), true);
   CHECK_FALSE(ledger.runs()[0].value);
 }
 
-TEST_CASE("a longer definition keeps what is done, and what it leaves out is kept aside") {
+TEST_CASE("Ledger: a new definition keeps all runs and lists only its own") {
   const TempFolder folder;
   Ledger ledger = with_runs(folder / "sweep.sqlite", 2);
-  ledger.aim(kFirst, 0);
+  ledger.set_target(kFirst, 0);
   ledger.claim(1, "me", "");
   ledger.end(1, good(1), true);
   CHECK(ledger.define(kind("list"), planned(4)) == 2);
@@ -237,9 +237,9 @@ TEST_CASE("a ledger whose log was cut off anywhere is as some call left it") {
   }
 }
 
-TEST_CASE("a file that is no ledger is refused") {
+TEST_CASE("Ledger: a file that is not a ledger is an error") {
   const TempFolder folder;
   put_text(folder / "sweep.sqlite", std::string(4096, 'x'));
-  CHECK_THROWS_WITH(Ledger(folder / "sweep.sqlite"), Contains("it is no ledger of a sweep"));
+  CHECK_THROWS_WITH(Ledger(folder / "sweep.sqlite"), Contains("is not a sweep ledger"));
   CHECK_THROWS_WITH(Ledger(folder / "none" / "sweep.sqlite"), Contains("check the disk"));
 }

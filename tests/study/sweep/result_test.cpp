@@ -34,7 +34,7 @@ TEST_CASE("the end of a run is what its result.json says") {
   CHECK(run_end(folder.path(), "", {"train/loss", Better::lower})->value == 0.5);
 }
 
-TEST_CASE("a result of an earlier start, or of one that has not ended, is none") {
+TEST_CASE("run_end: ignores the result of an earlier or unfinished start") {
   const TempFolder folder;
   put_text(folder / "result.json", kResult);
   CHECK_FALSE(run_end(folder.path(), result_hash(folder.path()), kAccuracy));
@@ -54,9 +54,9 @@ TEST_CASE("the value of any monitor is that of its best epoch, by the table") {
   CHECK_FALSE(best_in_table(folder / "none.csv", kAccuracy));
 }
 
-TEST_CASE("the last words of a log are its last line that is not empty") {
+TEST_CASE("last_log_line: returns the last line that is not empty") {
   const TempFolder folder;
   put_text(folder / "0001.log", "one\nerror: no space left\n\n  \n");
-  CHECK(last_words(folder / "0001.log") == "error: no space left");
-  CHECK(last_words(folder / "none.log").empty());
+  CHECK(last_log_line(folder / "0001.log") == "error: no space left");
+  CHECK(last_log_line(folder / "none.log").empty());
 }

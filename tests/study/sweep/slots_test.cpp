@@ -13,14 +13,14 @@ using Gpus = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("one run at a time has all there is") {
+TEST_CASE("Slots: a single run gets all cores and GPUs") {
   Slots slots(1, {0, 1, 2, 3}, kNoQuota, {"0", "1"});
   const Share share = slots.take(1);
   CHECK(share.cores.empty());
   CHECK(share.gpus.empty());
 }
 
-TEST_CASE("runs side by side have cores of their own") {
+TEST_CASE("Slots: concurrent runs have separate cores") {
   Slots slots(2, {4, 5, 6, 7, 8}, kNoQuota, {});
   const Share first = slots.take(0);
   const Share second = slots.take(0);
@@ -30,7 +30,7 @@ TEST_CASE("runs side by side have cores of their own") {
   CHECK(slots.take(0).cores == Cores{4, 5});
 }
 
-TEST_CASE("more runs than cores share them, and a quota is shared as well") {
+TEST_CASE("Slots: more runs than cores share the cores and the quota") {
   Slots crowded(3, {0, 1}, kNoQuota, {});
   CHECK(crowded.take(0).cores == Cores{0});
   CHECK(crowded.take(0).cores == Cores{1});

@@ -49,18 +49,18 @@ TEST_CASE("a grid has every combination, the last key fastest") {
   CHECK(settings[1] == report::Overrides{{"a", "1"}, {"b.c", "x"}});
   CHECK(settings[2] == report::Overrides{{"a", "2"}, {"b.c", "[1,2]"}});
   CHECK_THROWS_WITH(grid_settings(dimensions({"a=1,2", "lr=log(0.1,1)"})),
-                    Contains("lr: values of log() are drawn") && Contains("--samples"));
+                    Contains("lr: log() needs a number of samples") && Contains("--samples"));
 }
 
-TEST_CASE("bounds that are none are refused with what was found") {
-  CHECK_THROWS_WITH(parse_dimension("k=uniform(1)"), Contains("k: uniform() takes a lowest"));
-  CHECK_THROWS_WITH(parse_dimension("k=uniform(2,1)"), Contains("uniform(2,1) is empty"));
-  CHECK_THROWS_WITH(parse_dimension("k=log(0,1)"), Contains("has to begin above 0"));
+TEST_CASE("parse_dimension: invalid bounds are an error with their values") {
+  CHECK_THROWS_WITH(parse_dimension("k=uniform(1)"), Contains("k: uniform() needs a lowest"));
+  CHECK_THROWS_WITH(parse_dimension("k=uniform(2,1)"), Contains("first value of uniform(2,1)"));
+  CHECK_THROWS_WITH(parse_dimension("k=log(0,1)"), Contains("must be above 0"));
   CHECK_THROWS_WITH(parse_dimension("k=log(a,1)"), Contains("'a' is not a number"));
   CHECK_THROWS_WITH(parse_dimension("k=uniform(0,inf)"), Contains("'inf' is not a number"));
   CHECK_THROWS_WITH(random_settings(dimensions({"k=1,2", "k=3,4"}), 2, 0),
                     Contains("k is given twice"));
-  CHECK_THROWS_WITH(random_settings({}, 2, 0), Contains("nothing is varied"));
+  CHECK_THROWS_WITH(random_settings({}, 2, 0), Contains("no key is varied"));
 }
 
 TEST_CASE("a drawn value lies in its range, and on a logarithm's scale") {
@@ -108,7 +108,7 @@ TEST_CASE("a Latin hypercube meets each part of each range once") {
         latin_hypercube(dimensions({"u=uniform(0,1)"}), 4, 3));
 }
 
-TEST_CASE("a list of runs is read as it stands") {
+TEST_CASE("listed_settings: reads runs in the order of the file") {
   const Settings settings =
       listed("- {optimizer.lr: 0.1, model.hidden: [32, 16]}\n- optimizer: {type: sgd, lr: 1}\n");
   REQUIRE(settings.size() == 2);
@@ -116,10 +116,10 @@ TEST_CASE("a list of runs is read as it stands") {
   CHECK(settings[1].front().second == "{type: sgd, lr: 1}");
 }
 
-TEST_CASE("a list that is none tells every problem with its line") {
-  CHECK_THROWS_WITH(listed("optimizer.lr: 0.1\n"), Contains("a list of runs is expected"));
-  CHECK_THROWS_WITH(listed("[]\n"), Contains("a list of runs is expected"));
+TEST_CASE("listed_settings: an invalid list reports every problem with its line") {
+  CHECK_THROWS_WITH(listed("optimizer.lr: 0.1\n"), Contains("must be a list of runs"));
+  CHECK_THROWS_WITH(listed("[]\n"), Contains("must be a list of runs"));
   CHECK_THROWS_WITH(listed("- 3\n- {}\n- {a: 1, a: 2}\n"),
                     Contains("runs.yaml:1:") && Contains("runs.yaml:2:") &&
-                        Contains("runs.yaml:3:") && Contains("a run is a map"));
+                        Contains("runs.yaml:3:") && Contains("a run must be a map"));
 }

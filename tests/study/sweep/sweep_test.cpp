@@ -31,7 +31,7 @@ class World {
     return run_sweep(ledger_, plan,
                      {.start = [&](const SweepJob& job) { return start(job); },
                       .wait = [&](double seconds) { return wait(seconds); },
-                      .told = {},
+                      .on_update = {},
                       .clock = clock_});
   }
   [[nodiscard]] std::string statuses() const {
@@ -60,7 +60,7 @@ class World {
   std::string order;                      // "1@3 2 ": run 1 until epoch 3, run 2 to its end
   std::vector<int> signals;               // sent to runs
   std::map<int, std::vector<int>> heard;  // stop signals at the n-th wait
-  std::vector<int> beside;                // number of runs after each start
+  std::vector<int> concurrent;            // number of runs after each start
   std::int64_t max_epochs = 9;
 
  private:
@@ -68,12 +68,12 @@ class World {
    public:
     Job(World& world, SweepJob job, Course course, int start)
         : world_(world), job_(std::move(job)), course_(std::move(course)), start_(start) {
-      world_.beside.push_back(++world_.running_);
+      world_.concurrent.push_back(++world_.running_);
     }
     ~Job() override { --world_.running_; }
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
-    std::optional<int> ended() override {
+    std::optional<int> poll_exit_code() override {
       if (course_.endless && !stopped_) return std::nullopt;
       if (stopped_) return 75;
       const auto code = course_.exit_codes.find(start_);
@@ -149,7 +149,7 @@ TEST_CASE("each run is made once, in the order of the definition") {
   CHECK(world.order == "1 2 3 ");
 }
 
-TEST_CASE("a run that fails is kept, and the others go on") {
+TEST_CASE("run_sweep: a failed run is recorded and the others continue") {
   World world({3, 1});
   world.define();
   world.courses[1].exit_codes = {{0, 6}};
@@ -158,7 +158,7 @@ TEST_CASE("a run that fails is kept, and the others go on") {
   CHECK(world.ledger().runs()[0].exit_code == 6);
 }
 
-TEST_CASE("fail-fast stops those that run, and they stay to be gone on with") {
+TEST_CASE("run_sweep: fail-fast stops the other runs, which can be resumed") {
   World world({3, 1, 2});
   world.define();
   world.plan.on_failure = OnFailure::fail_fast;
@@ -172,7 +172,7 @@ TEST_CASE("fail-fast stops those that run, and they stay to be gone on with") {
   CHECK(world.signals == std::vector<int>{SIGTERM});
 }
 
-TEST_CASE("what lacked resources is tried again after a pause, so often and no more") {
+TEST_CASE("run_sweep: a run that lacked resources is retried after a pause, up to the limit") {
   for (const int code : {11, 128 + SIGKILL}) {
     World world({3, 1});
     world.define();
@@ -190,10 +190,10 @@ TEST_CASE("what lacked resources is tried again after a pause, so often and no m
   CHECK(world.order == "1 1 ");
 }
 
-TEST_CASE("a rank that is killed as the kernel does for want of memory is tried again, too") {
+TEST_CASE("run_sweep: a run whose rank the OOM killer killed is retried") {
   const std::string killed = R"({"rank": 0, "signal": "SIGKILL", "message": "killed"})";
-  const std::string told = R"({"rank": 0, "signal": null, "message": "out of memory: 2 GB"})";
-  for (const std::string& failure : {killed, told}) {
+  const std::string reported = R"({"rank": 0, "signal": null, "message": "out of memory: 2 GB"})";
+  for (const std::string& failure : {killed, reported}) {
     World world({3, 1});
     world.define();
     world.courses[1] = {.exit_codes = {{0, 7}}, .failure = failure};
@@ -209,17 +209,18 @@ TEST_CASE("a rank that is killed as the kernel does for want of memory is tried 
   CHECK(world.statuses() == "failed ok ");
 }
 
-TEST_CASE("fewer runs go side by side after a lack of resources, until runs end well again") {
+TEST_CASE(
+    "run_sweep: a lack of resources lowers the number of concurrent runs until runs succeed") {
   World world({6, 5, 4, 3, 2, 1});
   world.define();
   world.plan.jobs = 3;
   world.courses[1].exit_codes = world.courses[2].exit_codes = {{0, 11}};
   world.run();
   CHECK(world.order == "1 2 3 1 2 4 5 6 ");
-  CHECK(world.beside == std::vector<int>{1, 2, 3, 1, 2, 1, 2, 3});
+  CHECK(world.concurrent == std::vector<int>{1, 2, 3, 1, 2, 1, 2, 3});
 }
 
-TEST_CASE("a stop signal reaches the runs, which stay to be gone on with") {
+TEST_CASE("run_sweep: a stop signal reaches the runs, which can be resumed") {
   World world({3, 1, 2});
   world.define();
   world.plan.jobs = 2;
@@ -234,7 +235,7 @@ TEST_CASE("a stop signal reaches the runs, which stay to be gone on with") {
   CHECK(world.statuses() == "ok ok ok ");
 }
 
-TEST_CASE("a run that somebody stops ends the sweep as if that had been asked to") {
+TEST_CASE("run_sweep: a stop signal to one run stops the sweep") {
   World world({3, 1});
   world.define();
   world.courses[1].exit_codes = {{0, 75}};
@@ -242,10 +243,10 @@ TEST_CASE("a run that somebody stops ends the sweep as if that had been asked to
   CHECK(world.statuses() == "pending pending ");
 }
 
-TEST_CASE("runs that a killed sweep left are taken over, or gone on with") {
+TEST_CASE("run_sweep: runs of a killed sweep are recorded or resumed") {
   World world({3, 1, 2});
   world.define();
-  world.ledger().aim(std::vector<std::int64_t>{1, 2, 3}, 0);
+  world.ledger().set_target(std::vector<std::int64_t>{1, 2, 3}, 0);
   world.leave_result(2, 9);
   for (const std::int64_t number : {1, 2, 3}) {
     const fs::path run_dir = run_folder(world.plan.folder, number);
@@ -257,10 +258,10 @@ TEST_CASE("runs that a killed sweep left are taken over, or gone on with") {
   CHECK(world.statuses() == "ok ok ok ");
 }
 
-TEST_CASE("a run that still lives elsewhere is not taken") {
+TEST_CASE("run_sweep: a run in use by another process is an error") {
   World world({3});
   world.define();
-  world.ledger().aim(std::vector<std::int64_t>{1}, 0);
+  world.ledger().set_target(std::vector<std::int64_t>{1}, 0);
   world.ledger().claim(1, "gone", "");
   LockHolder holder = this_process();
   holder.host = "another-host";
@@ -269,7 +270,7 @@ TEST_CASE("a run that still lives elsewhere is not taken") {
   CHECK(world.statuses() == "running ");
 }
 
-TEST_CASE("halving stops early what is worse, and goes on with what is better") {
+TEST_CASE("run_sweep: halving stops worse settings early and promotes better ones") {
   World world({5, 4, 6, 1, 2, 3, 9, 8, 7});
   world.define();
   world.plan.rungs = {1, 3, 9};
@@ -295,7 +296,7 @@ TEST_CASE("a run that ends by itself before its rung is complete") {
   world.define();
   world.plan.rungs = {3, 9};
   world.courses[1].exit_codes = {};
-  world.ledger().aim(std::vector<std::int64_t>{1}, 0);
+  world.ledger().set_target(std::vector<std::int64_t>{1}, 0);
   world.ledger().claim(1, "gone", "");
   world.leave_result(1, 2);  // early stopping, after 2 of 3 epochs
   world.run();

@@ -15,95 +15,95 @@ constexpr std::int64_t kPlenty = 1 << 20;
 constexpr double kMb = 1e6;
 
 /// A choice, and the sizes that were tried for it.
-struct Told {
+struct SearchRecord {
   BatchChoice choice;
   std::vector<std::int64_t> tried;
 };
 
-Told choose(const study::TryBatch& try_batch, double memory_bytes = 0) {
-  Told told;
-  told.choice = study::choose_batch(memory_bytes, [&](std::int64_t batch) {
-    told.tried.push_back(batch);
+SearchRecord choose(const study::TryBatch& try_batch, double memory_bytes = 0) {
+  SearchRecord found;
+  found.choice = study::choose_batch(memory_bytes, [&](std::int64_t batch) {
+    found.tried.push_back(batch);
     return try_batch(batch);
   });
-  return told;
+  return found;
 }
 
 BatchResult twice_as_fast(std::int64_t batch) {
   return BatchTrial{.samples_per_s = 100.0 * static_cast<double>(batch),
                     .memory_bytes = 500 * kMb + kMb * static_cast<double>(batch),
-                    .most = kPlenty};
+                    .max_batch = kPlenty};
 }
 
 }  // namespace
 
-TEST_CASE("a batch grows until it is hardly faster twice, and the smaller one is taken") {
-  const Told told = choose([](std::int64_t batch) -> BatchResult {
+TEST_CASE("choose_batch: stops after two sizes that are hardly faster and keeps the smaller one") {
+  const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     const double rate = batch <= 64 ? 10.0 * static_cast<double>(batch) : 660;
-    return BatchTrial{.samples_per_s = rate, .most = kPlenty};
+    return BatchTrial{.samples_per_s = rate, .max_batch = kPlenty};
   });
-  CHECK(told.choice.batch == 64);
-  CHECK(told.tried == std::vector<std::int64_t>{8, 16, 32, 64, 128, 256});
-  CHECK(told.choice.why == "of the samples that it trains a second, 128 1.03x and 256 1.03x");
+  CHECK(found.choice.batch == 64);
+  CHECK(found.tried == std::vector<std::int64_t>{8, 16, 32, 64, 128, 256});
+  CHECK(found.choice.why == "larger batches hardly raise throughput: 128 1.03x, 256 1.03x");
 }
 
 TEST_CASE("one size that is slow does not end the search") {
-  const Told told = choose([](std::int64_t batch) -> BatchResult {
+  const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     if (batch > 64) return report::TrialFailure{11, "rank 0 failed: out of memory"};
     return BatchTrial{.samples_per_s = batch == 32 ? 1.0 : 10.0 * static_cast<double>(batch),
-                      .most = kPlenty};
+                      .max_batch = kPlenty};
   });
-  CHECK(told.choice.batch == 64);
-  CHECK(told.choice.why == "128 does not fit");
+  CHECK(found.choice.batch == 64);
+  CHECK(found.choice.why == "128 does not fit in memory");
 }
 
-TEST_CASE("a worker that was killed did not fit, and another refusal is told in its words") {
+TEST_CASE("choose_batch: a killed worker means out of memory, other errors are quoted") {
   const auto with = [](const report::TrialFailure& failure) {
     return choose([failure](std::int64_t batch) -> BatchResult {
       if (batch > 8) return failure;
       return twice_as_fast(batch);
     });
   };
-  const Told killed = with({7, "SIGKILL", true});
+  const SearchRecord killed = with({7, "SIGKILL", true});
   CHECK(killed.choice.batch == 8);
-  CHECK(killed.choice.why == "16 does not fit");
+  CHECK(killed.choice.why == "16 does not fit in memory");
   CHECK_FALSE(killed.choice.failure);
   CHECK(with({11, "the disk is full"}).choice.why == "16 does not run: the disk is full");
   CHECK(with({7, "SIGSEGV"}).choice.failure);
 }
 
 TEST_CASE("a batch grows until it does not fit") {
-  const Told told = choose([](std::int64_t batch) -> BatchResult {
+  const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
     if (batch > 32) return report::TrialFailure{11, "out of memory"};
     return twice_as_fast(batch);
   });
-  CHECK(told.choice.batch == 32);
-  CHECK(told.choice.why == "64 does not fit");
-  CHECK_FALSE(told.choice.failure);
+  CHECK(found.choice.batch == 32);
+  CHECK(found.choice.why == "64 does not fit in memory");
+  CHECK_FALSE(found.choice.failure);
 }
 
 TEST_CASE("a batch that would take too much memory is not tried") {
-  const Told told = choose(twice_as_fast, 600 * kMb);
-  CHECK(told.choice.batch == 64);
-  CHECK(told.tried.back() == 64);
-  CHECK_THAT(told.choice.why, Contains("128 would take about"));
+  const SearchRecord found = choose(twice_as_fast, 600 * kMb);
+  CHECK(found.choice.batch == 64);
+  CHECK(found.tried.back() == 64);
+  CHECK_THAT(found.choice.why, Contains("128 would need about"));
 }
 
-TEST_CASE("a batch is no larger than leaves an epoch its steps") {
-  const Told told = choose([](std::int64_t batch) -> BatchResult {
-    return BatchTrial{.samples_per_s = static_cast<double>(batch), .most = 20};
+TEST_CASE("choose_batch: every epoch keeps at least three steps") {
+  const SearchRecord found = choose([](std::int64_t batch) -> BatchResult {
+    return BatchTrial{.samples_per_s = static_cast<double>(batch), .max_batch = 20};
   });
-  CHECK(told.choice.batch == 16);
-  CHECK_THAT(told.choice.why, Contains("no more"));
+  CHECK(found.choice.batch == 16);
+  CHECK_THAT(found.choice.why, Contains("fewer than 3 steps"));
 }
 
 TEST_CASE("a trial that fails for another reason, or at once, ends the search") {
-  const Told at_once = choose([](std::int64_t) -> BatchResult {
+  const SearchRecord at_once = choose([](std::int64_t) -> BatchResult {
     return report::TrialFailure{11, "no memory"};
   });
   REQUIRE(at_once.choice.failure);
   CHECK(at_once.choice.failure->exit_code == 11);
-  const Told stopped = choose([](std::int64_t batch) -> BatchResult {
+  const SearchRecord stopped = choose([](std::int64_t batch) -> BatchResult {
     if (batch > 16) return report::TrialFailure{130, "interrupted"};
     return twice_as_fast(batch);
   });
@@ -126,14 +126,14 @@ TEST_CASE("the rate of a trial is that of its later steps") {
       study::run_batch_trial(fake_run::request(folder, script), steady_clock()));
   CHECK(trial.samples_per_s == Approx(32 / 1.5));
   CHECK(trial.memory_bytes == Approx(1400.0 * (1 << 20)));
-  CHECK(trial.most == 200);
+  CHECK(trial.max_batch == 200);
   const auto failure = std::get<report::TrialFailure>(
       study::run_batch_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock()));
   CHECK(failure.exit_code == 7);
   CHECK(failure.killed);
 }
 
-TEST_CASE("a run that nobody has found a batch size for is refused") {
+TEST_CASE("a run with loader.batch_size auto and no chosen size is refused") {
   TempFolder folder;
   study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
   request.loaded.experiment.loader.batch_size.automatic = true;

@@ -67,19 +67,19 @@ TuneSituation on_gpus(TuneSituation now, int ranks) {
 
 }  // namespace
 
-TEST_CASE("a run that waits for batches is given workers first, the next number before others") {
+TEST_CASE("tune: a run that waits for data gets more workers first") {
   const auto now = situation(
       "input_bound", {"loader.num_workers=0", "dataset.cache.mode=none", "trainer.num_threads=2"});
   CHECK(tries(now) == Strings{"loader.num_workers=1", "loader.num_workers=2",
                               "dataset.cache.mode=decoded", "dataset.cache.mode=encoded",
                               "trainer.num_threads=1"});
-  CHECK_THAT(why_not(now, "loader.prefetch_factor"), Contains("without loader threads"));
+  CHECK_THAT(why_not(now, "loader.prefetch_factor"), Contains("without loader workers"));
 }
 
-TEST_CASE("workers end at the cores, unless these are idle while the run waits") {
+TEST_CASE("tune: workers are limited to the cores, unless the cores are idle") {
   auto now = situation("input_bound", {"loader.num_workers=2", "dataset.cache.mode=decoded"});
   CHECK(tries(now) == Strings{"loader.prefetch_factor=4"});
-  CHECK_THAT(why_not(now, "loader.num_workers"), Contains("2 loader threads on 2 core(s)"));
+  CHECK_THAT(why_not(now, "loader.num_workers"), Contains("2 loader workers on 2 core(s)"));
   CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest tier"));
   now.facts.cpu_percent = 30;
   CHECK(tries(now).front() == "loader.num_workers=4");
@@ -116,7 +116,7 @@ TEST_CASE("the keys of the cause come before the others of the verdict") {
   CHECK(tries(now).front() == "trainer.precision=bf16-mixed");
 }
 
-TEST_CASE("what a verdict proposes of a key that tune does not know is told as advice") {
+TEST_CASE("tune: a suggested key that tune does not know becomes advice") {
   auto now = situation("input_bound", {"loader.num_workers=1", "dataset.cache.mode=none"});
   now.verdict.cause = "slow_disk";
   now.verdict.setting = "loader.read_ahead=32";
@@ -131,7 +131,7 @@ TEST_CASE("the causes that tune looks at are causes of a rule") {
   CHECK(std::ranges::find(known, std::string("slow_rank"), &report::Rule::cause) != known.end());
 }
 
-TEST_CASE("more threads than cores are the first suspect, whatever the verdict") {
+TEST_CASE("tune: more threads than cores are tried first for every verdict") {
   for (const char* verdict : {"input_bound", "compute_bound", "optimizer_bound", "host_bound",
                               "balanced", "a verdict of a later version"}) {
     INFO(verdict);
@@ -143,14 +143,14 @@ TEST_CASE("more threads than cores are the first suspect, whatever the verdict")
   }
 }
 
-TEST_CASE("debugging that was left on comes before all else") {
+TEST_CASE("tune: detect_anomaly is turned off before anything else") {
   const auto now =
       situation("compute_bound", {"trainer.detect_anomaly=true", "trainer.num_threads=16"});
   CHECK(tries(now)[0] == "trainer.detect_anomaly=false");
   CHECK(tries(now)[1] == "trainer.num_threads=2");
 }
 
-TEST_CASE("threads that spin beside a loader give way to one") {
+TEST_CASE("tune: spinning threads next to a loader are reduced to one") {
   auto now = situation("input_bound", {"trainer.num_threads=2", "loader.num_workers=1"});
   now.verdict.cause = "spinning_threads";
   now.verdict.setting = "trainer.num_threads=1";
@@ -160,7 +160,7 @@ TEST_CASE("threads that spin beside a loader give way to one") {
   CHECK(tries(now)[0] == "trainer.num_threads=1");
 }
 
-TEST_CASE("a rank that waits for its batches is helped, and one that computes slowly is not") {
+TEST_CASE("tune: a rank that waits for data gets more workers, a slow rank gets nothing") {
   auto now = situation("communication_bound", {"loader.num_workers=0"});
   now.facts.num_workers = 0;
   now.verdict.cause = "slow_loading_rank";
@@ -170,7 +170,7 @@ TEST_CASE("a rank that waits for its batches is helped, and one that computes sl
   CHECK(tries(now).empty());
 }
 
-TEST_CASE("a variable of the environment that slows runs down is told") {
+TEST_CASE("tune: a slow environment variable is reported as advice") {
   auto now = situation("compute_bound");
   now.facts.environment = "OMP_WAIT_POLICY=active";
   CHECK(study::tune_candidates(now).advice ==
@@ -195,12 +195,12 @@ TEST_CASE("tune: channels_last offers the value that auto has not chosen") {
   CHECK(tries(now) == Strings{"trainer.channels_last=false"});
   const auto found = study::tune_candidates(now).tries;
   CHECK(found.front().change.before == "auto");
-  CHECK_THAT(found.front().reason, Contains("auto has chosen the channels last"));
+  CHECK_THAT(found.front().reason, Contains("auto chose channels_last"));
   CHECK(tries(situation("compute_bound", {"trainer.channels_last=false"})) ==
         Strings{"trainer.channels_last=true"});
 }
 
-TEST_CASE("what changes the training is tried only where it is allowed") {
+TEST_CASE("tune: keys that change the training are tried only with --allow") {
   auto now = situation("compute_bound");
   CHECK_THAT(why_not(now, "loader.batch_size"), Contains("--allow batch_size"));
   CHECK_THAT(why_not(now, "trainer.precision"), Contains("--allow precision"));
@@ -208,12 +208,12 @@ TEST_CASE("what changes the training is tried only where it is allowed") {
   CHECK(tries(now) == Strings{"trainer.channels_last=true", "trainer.precision=bf16-mixed",
                               "loader.batch_size=128"});
   now.facts.train_samples = 100;
-  CHECK_THAT(why_not(now, "loader.batch_size"), Contains("no more for one step"));
+  CHECK_THAT(why_not(now, "loader.batch_size"), Contains("too few samples for a larger batch"));
   CHECK(study::allowed_keys("").empty());
   CHECK_THROWS_WITH(study::allowed_keys("lr"), Contains("--allow: 'lr'"));
 }
 
-TEST_CASE("on GPUs copies, graphs and 16 bits are the levers, and threads are none") {
+TEST_CASE("tune: on a GPU copies, CUDA graphs and 16-bit precision are tried, threads are not") {
   auto now = on_gpus(
       situation("transfer_bound", {"loader.pin_memory=false", "dataset.cache.mode=none"}), 1);
   CHECK(tries(now)[0] == "loader.pin_memory=true");
@@ -222,22 +222,22 @@ TEST_CASE("on GPUs copies, graphs and 16 bits are the levers, and threads are no
   CHECK(tries(now).front() == "trainer.cuda_graphs=true");
   CHECK_THAT(why_not(now, "trainer.num_threads"), Contains("GPU"));
   now = on_gpus(situation("host_bound"), 1);
-  CHECK_THAT(why_not(now, "trainer.cuda_graphs"), Contains("recorded already"));
+  CHECK_THAT(why_not(now, "trainer.cuda_graphs"), Contains("already recorded"));
   now.no_capture = "the profiler records single operations";
   CHECK(why_not(now, "trainer.cuda_graphs") == now.no_capture);
 }
 
 TEST_CASE("buckets are tried on both sides, and only where ranks exchange gradients") {
   auto now = situation("communication_bound");
-  CHECK_THAT(why_not(now, "distributed.bucket_cap_mb"), Contains("one rank"));
+  CHECK_THAT(why_not(now, "distributed.bucket_cap_mb"), Contains("single rank"));
   now.facts.ranks = 2;
   CHECK(tries(now) == Strings{"distributed.bucket_cap_mb=10", "distributed.bucket_cap_mb=50"});
 }
 
-TEST_CASE("no key is tried against a rank that keeps the others waiting") {
+TEST_CASE("tune: no key is tried for a slow rank") {
   auto now = situation("communication_bound");
   now.facts.ranks = 2;
-  now.facts.behind = 1.5;
+  now.facts.slowest_delay = 1.5;
   now.verdict.cause = "slow_rank";
   const TuneCandidates found = study::tune_candidates(now);
   CHECK(found.tries.empty());
@@ -247,7 +247,7 @@ TEST_CASE("no key is tried against a rank that keeps the others waiting") {
   CHECK_FALSE(tries(now).empty());
 }
 
-TEST_CASE("how often a run validates and saves is advice, unless it may be tried") {
+TEST_CASE("tune: intervals of validation and saving are advice unless allowed") {
   for (const auto& [verdict, key] :
        {std::pair("evaluation_bound", "trainer.check_val_every_n_epoch"),
         std::pair("checkpoint_bound", "checkpoint.every_n_epochs")}) {
@@ -262,14 +262,14 @@ TEST_CASE("how often a run validates and saves is advice, unless it may be tried
   }
 }
 
-TEST_CASE("waits are left alone where all of them together are hardly anything") {
+TEST_CASE("tune: keys that reduce waits are skipped if waits are negligible") {
   auto now = situation("balanced", {"loader.num_workers=8"});
   CHECK(tries(now).front() == "loader.num_workers=2");
   now.verdict.headroom = 1.02;
   CHECK_THAT(why_not(now, "loader.num_workers"), Contains("1.02x"));
 }
 
-TEST_CASE("every limit that a run can be told of has a rule") {
+TEST_CASE("tune: every limit that a verdict can report has a rule") {
   using report::Limit;
   for (const Limit limit :
        {Limit::input, Limit::transfer, Limit::communication, Limit::checkpoint, Limit::compute,

@@ -56,7 +56,7 @@ std::string diverged() {
 
 }  // namespace
 
-TEST_CASE("a second rate is swept beside the first, as far from it as the experiment has it") {
+TEST_CASE("lr_sweep: a second rate keeps the experiment's ratio to the first") {
   const auto with = [](const std::string& muon, const std::vector<std::string>& overrides) {
     config::Diagnostics diagnostics;
     return spec::load_experiment_text("a.yaml",
@@ -92,7 +92,7 @@ TEST_CASE("a second rate is swept beside the first, as far from it as the experi
   CHECK(study::second_rate(experiment)->ratio == Approx(0.05));
 }
 
-TEST_CASE("what is proposed names each rate that was swept") {
+TEST_CASE("overrides_of: names each rate that was swept") {
   study::LrFinding finding;
   CHECK(study::overrides_of(finding).empty());
   finding.curve.range = report::RateRange{.low = 0.01, .high = 0.02, .suggestion = 0.0123456};
@@ -126,7 +126,7 @@ TEST_CASE("a sweep rises from one rate to the other in its steps, whatever the e
   CHECK_FALSE(experiment.checkpoint.save_last);
 }
 
-TEST_CASE("a range that is none is refused with its numbers") {
+TEST_CASE("lr_sweep: an invalid range is an error") {
   for (const study::LrRange range :
        {study::LrRange{.low = 0}, study::LrRange{.low = 1, .high = 0.1}, study::LrRange{.steps = 3},
         study::LrRange{.low = std::nan("")}, study::LrRange{.high = HUGE_VAL}})
@@ -161,7 +161,7 @@ TEST_CASE("a sweep that a finite loss ended has no step but those that were take
   }
 }
 
-TEST_CASE("a sweep whose last rate is the one out of hand was not stopped early") {
+TEST_CASE("lr_find: divergence at the last rate is not an early stop") {
   TempFolder folder;
   CHECK_FALSE(found(folder, leap_of(30, 2, diverged()), 30).stopped_early);
   CHECK(found(folder, leap_of(30, 2, diverged()), 31).stopped_early);
@@ -174,7 +174,7 @@ TEST_CASE("a sweep whose last rate is the one out of hand was not stopped early"
   CHECK_FALSE(whole.curve.diverged_at);
 }
 
-TEST_CASE("a sweep that diverges while the loss falls is not told to go higher") {
+TEST_CASE("lr_find: a sweep that diverges while the loss falls suggests no higher rate") {
   TempFolder folder;
   const study::LrFinding finding = found(folder, sweep_of(15, diverged()));
   CHECK(finding.curve.steps.size() == 15);

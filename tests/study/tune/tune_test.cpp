@@ -85,7 +85,7 @@ struct World {
     return sample;
   }
 
-  report::TuneReport tune(study::TuneWish wish = {.budget_s = 1e6}) {
+  report::TuneReport tune(study::TuneOptions options = {.budget_s = 1e6}) {
     const study::TuneTools tools{
         .run = [&](const TuneChanges& changes, TuneScope,
                    double most_s) { return run(changes, most_s); },
@@ -96,7 +96,7 @@ struct World {
         },
         .say = [](const std::string&) {},
         .clock = clock};
-    return study::tune(wish, {}, tools);
+    return study::tune(options, {}, tools);
   }
 
   std::variant<spec::Experiment, std::string> check(const TuneChanges& changes) const {
@@ -257,7 +257,7 @@ TEST_CASE("tune: noise that leaves changes open is reported with the time that w
   CHECK(report.used_s <= 1000);
 }
 
-TEST_CASE("tune: a gain that first trials cannot tell from noise is found within the budget") {
+TEST_CASE("tune: a gain that first trials cannot separate from noise is found within the budget") {
   World world;
   world.seconds = Noisy(0.05, [](const TuneChanges& changes) {
     return value_of(changes, "dataset.cache.mode") == "decoded" ? 9.3 : 10.0;
@@ -296,7 +296,7 @@ TEST_CASE("tune: a budget that ends before all changes were tried names those th
   CHECK(report.exit_code == 4);
   CHECK(report.tried.size() == 2);
   CHECK_THAT(report.ended,
-             StartsWith("the budget is over: about ") && Contains("dataset.cache.mode=decoded"));
+             StartsWith("the budget is used up: about ") && Contains("dataset.cache.mode=decoded"));
   REQUIRE(report.undecided);
   CHECK(report.undecided->changes.empty());
   CHECK(report.undecided->untested.size() == 3);
@@ -313,7 +313,7 @@ TEST_CASE("tune: advice that may not be tried is not reported as nothing to fix"
                                Contains("--allow batch_size"));
 }
 
-TEST_CASE("a gain that changes the losses is none, but within the tolerance where sums differ") {
+TEST_CASE("tune: a change of the losses beyond the tolerance is rejected") {
   World world;
   world.seconds = one_worker_helps;
   world.loss = [](const TuneChanges& changes) {
@@ -338,7 +338,7 @@ TEST_CASE("a gain that changes the losses is none, but within the tolerance wher
   CHECK_THAT(tried(strict, "trainer.num_threads=1").why, Contains("the tolerance is 1e-05"));
 }
 
-TEST_CASE("a change that does not run is noted, and the search goes on") {
+TEST_CASE("tune: a change that fails is recorded and the search continues") {
   World world;
   world.seconds = [](const TuneChanges& changes) {
     return value_of(changes, "loader.num_workers") == "2" ? 5.0 : 10.0;
@@ -353,7 +353,7 @@ TEST_CASE("a change that does not run is noted, and the search goes on") {
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=2"});
 }
 
-TEST_CASE("a change that the experiment does not take is listed and not run") {
+TEST_CASE("tune: a change that the experiment rejects is listed and not run") {
   World world;
   world.refuses = [](const TuneChanges& changes) {
     return value_of(changes, "dataset.cache.mode") == "decoded" ? std::string("it cannot")
@@ -367,7 +367,7 @@ TEST_CASE("a change that the experiment does not take is listed and not run") {
     CHECK(value_of(changes, "dataset.cache.mode") != "decoded");
 }
 
-TEST_CASE("an experiment that does not run at all is an error of its kind") {
+TEST_CASE("tune: a failure of the unchanged experiment is an error of its kind") {
   World world;
   world.fails = [](const TuneChanges&) {
     return std::optional(report::TrialFailure{9, "no such file"});
@@ -377,7 +377,8 @@ TEST_CASE("an experiment that does not run at all is an error of its kind") {
     FAIL("nothing was thrown");
   } catch (const Error& error) {
     CHECK(error.exit_code() == 9);
-    CHECK_THAT(error.what(), Contains("as it is does not run") && Contains("no such file"));
+    CHECK_THAT(error.what(),
+               Contains("cannot run the unchanged experiment") && Contains("no such file"));
   }
 }
 
@@ -389,7 +390,7 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   const report::TuneReport open = none.tune({.budget_s = 60});
   CHECK(open.end == TuneEnd::budget);
   CHECK(tried(open, "loader.num_workers=1").ruling == Ruling::unclear);
-  CHECK_THAT(open.ended, StartsWith("the budget is over: about ") &&
+  CHECK_THAT(open.ended, StartsWith("the budget is used up: about ") &&
                              Contains("would decide loader.num_workers=1"));
   CHECK(open.exit_code == 4);
   World few;
@@ -410,7 +411,7 @@ TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them
   CHECK(one.used_s <= 230);
 }
 
-TEST_CASE("a change whose runs take ten times as long is ended, and others are tried still") {
+TEST_CASE("tune: a change that is ten times slower is killed and others are still tried") {
   World world;
   world.seconds = [](const TuneChanges& changes) {
     if (value_of(changes, "loader.num_workers") == "1") return 100.0;
@@ -424,7 +425,7 @@ TEST_CASE("a change whose runs take ten times as long is ended, and others are t
   CHECK(report.used_s <= 400);
 }
 
-TEST_CASE("no run goes on beyond the budget") {
+TEST_CASE("tune: no run exceeds the budget") {
   World world;
   world.seconds = [](const TuneChanges&) { return 500.0; };
   const report::TuneReport first = world.tune({.budget_s = 60});
@@ -442,7 +443,7 @@ TEST_CASE("no run goes on beyond the budget") {
   CHECK(later.used_s == Approx(400));
 }
 
-TEST_CASE("a run of the base that fails late leaves what was accepted") {
+TEST_CASE("tune: a late failure of the base keeps the accepted changes") {
   World world;
   world.seconds = one_worker_helps;
   world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
@@ -457,7 +458,7 @@ TEST_CASE("a run of the base that fails late leaves what was accepted") {
   CHECK_FALSE(report.gain);
 }
 
-TEST_CASE("what the verdict proposes is tried first, and its neighbors after it") {
+TEST_CASE("tune: the suggestion of the verdict is tried first, then its neighbors") {
   World world;
   world.setting = "loader.num_workers=5";
   const report::TuneReport report = world.tune();
@@ -470,13 +471,13 @@ TEST_CASE("what the verdict proposes is tried first, and its neighbors after it"
   CHECK(other.tune().tried[0].change.key == "loader.num_workers");
 }
 
-TEST_CASE("time that was spent before counts") {
+TEST_CASE("tune: time spent before the search counts") {
   World world;
   CHECK(world.tune({.budget_s = 1000, .spent_s = 990}).end == TuneEnd::budget);
   CHECK(world.runs == 1);
 }
 
-TEST_CASE("a signal ends the search, and what was accepted stays, unproved") {
+TEST_CASE("tune: a signal ends the search and keeps accepted changes without a final comparison") {
   World world;
   world.seconds = one_worker_helps;
   world.signal_after = 11;  // the first run and five pairs
@@ -488,7 +489,7 @@ TEST_CASE("a signal ends the search, and what was accepted stays, unproved") {
   CHECK_FALSE(report.gain);
 }
 
-TEST_CASE("a signal within a run is the end, too, and its half comparison is not told") {
+TEST_CASE("tune: a signal during a run ends the search without its unfinished comparison") {
   World world;
   world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
     if (world.runs < 4) return std::nullopt;
@@ -500,7 +501,7 @@ TEST_CASE("a signal within a run is the end, too, and its half comparison is not
   CHECK(report.tried.empty());
 }
 
-TEST_CASE("a gain that does not hold in the proof is dropped") {
+TEST_CASE("tune: a gain that the final comparison does not confirm is dropped") {
   World world;
   world.seconds = [&](const TuneChanges& changes) {  // the original is only slow in the search
     if (!value_of(changes, "loader.num_workers").empty()) return 5.0;
@@ -510,11 +511,11 @@ TEST_CASE("a gain that does not hold in the proof is dropped") {
   CHECK(report.patch.empty());
   CHECK_FALSE(report.gain);
   CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::dropped);
-  CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("did not hold"));
+  CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("not confirmed"));
   CHECK(report.exit_code == 4);
 }
 
-TEST_CASE("a run that differs by itself is judged by the tolerance") {
+TEST_CASE("tune: losses of a nondeterministic run are compared with the tolerance") {
   World world;
   int calls = 0;
   world.seconds = one_worker_helps;

@@ -49,11 +49,11 @@ TuneResult timed(const TuneLength& length, double batch_s, std::int64_t samples)
   return sample;
 }
 
-study::TuneScouted scouted(double batch_s, std::int64_t samples) {
-  const auto result =
-      study::scout(read({"trainer.limit_train_batches=1.0"}), 2,
-                   [&](const TuneLength& length) { return timed(length, batch_s, samples); });
-  return std::get<study::TuneScouted>(result);
+study::MeasuredRunLength found_length(double batch_s, std::int64_t samples) {
+  const auto result = study::find_run_length(
+      read({"trainer.limit_train_batches=1.0"}), 2,
+      [&](const TuneLength& length) { return timed(length, batch_s, samples); });
+  return std::get<study::MeasuredRunLength>(result);
 }
 
 }  // namespace
@@ -99,8 +99,8 @@ TEST_CASE("a schedule that is longer than a short run gives way to a constant ra
   CHECK(cut_down.back() == "++scheduler=constant");
 }
 
-TEST_CASE("scouting lengthens runs until an epoch takes as long as it should") {
-  const auto found = scouted(0.001, 6'400'000);
+TEST_CASE("find_run_length: lengthens runs until an epoch reaches its target duration") {
+  const auto found = found_length(0.001, 6'400'000);
   CHECK(std::abs(found.length.batches - 2000) <= 1);
   CHECK(found.length.part == Approx(0.02).epsilon(0.01));
   CHECK(found.length.epochs == 3);
@@ -109,14 +109,14 @@ TEST_CASE("scouting lengthens runs until an epoch takes as long as it should") {
 }
 
 TEST_CASE("an epoch that is shorter than that is taken whole") {
-  const auto found = scouted(0.001, 6400);
+  const auto found = found_length(0.001, 6400);
   CHECK(found.length.batches == 0);
   CHECK(found.length.part == 1);
   CHECK(found.run_s == Approx(2 + 3 * 0.1));
 }
 
 TEST_CASE("slow batches make short epochs, of a few at least") {
-  const auto found = scouted(5, 6'400'000);
+  const auto found = found_length(5, 6'400'000);
   CHECK(found.length.batches == 4);
   CHECK(found.runs == 1);
 }
@@ -124,15 +124,15 @@ TEST_CASE("slow batches make short epochs, of a few at least") {
 TEST_CASE("batches of one step stay together") {
   const auto experiment =
       read({"trainer.limit_train_batches=1.0", "trainer.accumulate_grad_batches=3"});
-  const auto result = study::scout(experiment, 2, [](const TuneLength& length) {
+  const auto result = study::find_run_length(experiment, 2, [](const TuneLength& length) {
     CHECK(length.batches % 3 == 0);
     return timed(length, 0.1, 6'400'000);
   });
-  CHECK(std::get<study::TuneScouted>(result).length.batches % 3 == 0);
+  CHECK(std::get<study::MeasuredRunLength>(result).length.batches % 3 == 0);
 }
 
-TEST_CASE("a scout that fails is what the search is told") {
-  const auto result = study::scout(read({}), 2, [](const TuneLength&) -> TuneResult {
+TEST_CASE("find_run_length: returns the failure of a run") {
+  const auto result = study::find_run_length(read({}), 2, [](const TuneLength&) -> TuneResult {
     return report::TrialFailure{9, "no data"};
   });
   CHECK(std::get<report::TrialFailure>(result).message == "no data");
@@ -144,7 +144,7 @@ TEST_CASE("runs are shorter where there is less time for them") {
   CHECK(study::epoch_target_s(1e6) == 5);
 }
 
-TEST_CASE("a short run tells its trial, its verdict and what it chose") {
+TEST_CASE("run_tuning: returns the trial, the verdict and the values that auto chose") {
   TempFolder folder;
   const TuneResult result =
       study::run_tuning(fake_run::request(folder, fake_run::two_epochs()), {}, steady_clock());
