@@ -15,7 +15,7 @@ TEST_CASE("to_error: what the system refuses is a resource error, anything else 
   const Error thread =
       to_error(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
   CHECK(thread.kind() == ErrorKind::resource);
-  CHECK_THAT(thread.message(), Contains("ulimit -u"));
+  CHECK_THAT(thread.hint(), Contains("ulimit -u"));
   const Error file = to_error(std::filesystem::filesystem_error(
       "x", "data/a\x1b.csv", std::make_error_code(std::errc::permission_denied)));
   CHECK(file.kind() == ErrorKind::resource);

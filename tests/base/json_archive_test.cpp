@@ -101,7 +101,7 @@ TEST_CASE("a key that is missing, unknown or of another type is named") {
         "'below.inner' must be a number in a string, such as \"1.8p+1\", got 1.0");
   CHECK(complaint(with("count", std::numeric_limits<std::uint64_t>::max())) ==
         "'count' must be an integer, got 18446744073709551615");
-  CHECK_THAT(complaint(with("digest", -1)), Contains("an integer of at least 0, found -1"));
+  CHECK_THAT(complaint(with("digest", -1)), Contains("an integer of at least 0, got -1"));
   CHECK_THAT(complaint(with("all", Json::array({1, -1}))), Contains("'all'"));
   CHECK_THAT(complaint(Json(nullptr)), Contains("must be an object, got null"));
 }

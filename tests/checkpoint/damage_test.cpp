@@ -87,7 +87,7 @@ TEST_CASE(
   std::string reason;
   SECTION("a part that is cut off") {
     fs::resize_file(part, 1000);
-    reason = "rank_0.part has 1000 bytes, and ";
+    reason = "rank_0.part has 1000 bytes, expected ";
   }
   SECTION("a part that is missing") {
     fs::remove(part);
@@ -133,7 +133,7 @@ TEST_CASE("a whole part of another step is detected") {
                 fs::copy_options::overwrite_existing);
   const auto committed = meta_of(three.newest)["parts"][0]["bytes"].get<std::uintmax_t>();
   REQUIRE(fs::file_size(Store::part(three.newest, 0)) == committed);
-  check_fallback(three, "whole, but of another checkpoint");
+  check_fallback(three, "is from another checkpoint");
 }
 
 TEST_CASE("parts that were swapped between ranks are detected") {
@@ -141,7 +141,7 @@ TEST_CASE("parts that were swapped between ranks are detected") {
   fs::rename(Store::part(three.newest, 0), three.newest / "x");
   fs::rename(Store::part(three.newest, 1), Store::part(three.newest, 0));
   fs::rename(three.newest / "x", Store::part(three.newest, 1));
-  check_fallback(three, "whole, but of another checkpoint");
+  check_fallback(three, "is from another checkpoint");
 }
 
 TEST_CASE("a checkpoint under another one's name is detected") {
@@ -171,7 +171,7 @@ TEST_CASE("a sound container with a manifest that cannot be is damage") {
   }
   SECTION("more ranks than parts") {
     meta["world_size"] = 3;
-    reason = "2 parts are listed for a world size of 3";
+    reason = "got 2 parts for a world size of 3";
   }
   SECTION("a part outside of the folder") {
     meta["parts"][0]["file"] = "../" + saves::name_of(2) + "/rank_0.part";

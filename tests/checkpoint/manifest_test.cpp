@@ -96,7 +96,7 @@ TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
     CHECK_THAT(refusal(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
   }
   for (const std::int64_t world : {0L, -1L, 65'537L})
-    CHECK_THAT(refusal("world_size", world), Contains("it is from 1 to 65536"));
+    CHECK_THAT(refusal("world_size", world), Contains("must be from 1 to 65536"));
   CHECK(refusal("world_size", std::int64_t{1} << 32) != "accepted");
   CHECK_THAT(refusal("world_size", 1), Contains("got 2 parts for a world size of 1"));
   CHECK_THAT(refusal("world_size", 3), Contains("got 2 parts for a world size of 3"));

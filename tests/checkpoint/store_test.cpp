@@ -237,7 +237,7 @@ TEST_CASE("a damaged checkpoint does not count as one of the two that pruning ke
   fs::resize_file(Store::part(folder / saves::name_of(4), 0), 100);
   fs::resize_file(Store::part(folder / saves::name_of(2), 1), 100);
   CHECK_THROWS_WITH(store.prune(std::vector<std::string>{saves::name_of(4)}),
-                    Contains(saves::name_of(2) + " is damaged and lies in corrupt-") &&
+                    Contains(saves::name_of(2) + " is damaged and was renamed to corrupt-") &&
                         Contains("rank_1.part has 100 bytes"));
   CHECK(steps(store) == Steps{4, 3, 1});
   CHECK(fs::exists(folder / ("corrupt-" + saves::name_of(2)) / "rank_0.part"));

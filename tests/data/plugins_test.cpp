@@ -207,11 +207,11 @@ TEST_CASE("a plug-in of another build is refused before it runs") {
   CHECK_THAT(abi, Contains(TRAINCTL_PLUGIN_ABI) && Contains("rebuild it"));
   CHECK_THAT(refusal_of(fake("other_layout")), Contains("layout 99"));
   CHECK_THAT(refusal_of(fake("no_abi")), Contains("was built for ''"));
-  CHECK_THAT(refusal_of(fake("no_engine")), Contains("needs 'libgone.so' beside it"));
+  CHECK_THAT(refusal_of(fake("no_engine")), Contains("needs 'libgone.so' in the same folder"));
 }
 
 TEST_CASE("a plug-in brings names that are new, of the kinds it can have") {
-  CHECK_THAT(refusal_of(fake("twice")), Contains("the model 'mlp', which is there already"));
+  CHECK_THAT(refusal_of(fake("twice")), Contains("the model 'mlp', which already exists"));
   CHECK_THAT(refusal_of(fake("twice_itself")),
              Contains("the model 'fake_first' is described twice"));
   CHECK_THAT(refusal_of(fake("wrong_kind")), Contains("the layer 'fake_layer'"));

@@ -129,7 +129,7 @@ TEST_CASE("a run that accepts other data restarts its epoch and reports it") {
   REQUIRE(ended.find<events::Warning>() != nullptr);
   CHECK_THAT(ended.find<events::Warning>()->message,
              Contains("dataset.train: of before -> ") &&
-                 EndsWith("epoch 1 starts again from its beginning with the new data"));
+                 EndsWith("epoch 1 starts again from its first batch with the new data"));
   const auto* resumed = ended.find<events::Resumed>();
   REQUIRE(resumed != nullptr);
   CHECK(resumed->step_in_epoch == 0);

@@ -55,7 +55,8 @@ TEST_CASE("weights that do not fit and patterns that name nothing end a run with
              Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
   const Ended misspelt = run_engine(folder, small_with("freeze: [fc3]\n"));
   CHECK(misspelt.code == 2);
-  CHECK_THAT(misspelt.find<events::Failed>()->message, Contains("'fc3' names no parameter"));
+  CHECK_THAT(misspelt.find<events::Failed>()->message,
+             Contains("the model has no parameter 'fc3'"));
 }
 
 TEST_CASE("the engine evaluates what it has trained to the same values, and predicts each sample") {

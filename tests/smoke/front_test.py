@@ -91,7 +91,7 @@ class Describes(CommandLine):
         self.assertEqual(origins, ["override", "quickstart.yaml:16", "default"])
 
     def test_show_config_takes_one_config(self):
-        self.assert_has(self.refused("show-config", "a.yaml", "b.yaml"), "'b.yaml' is neither an override")
+        self.assert_has(self.refused("show-config", "a.yaml", "b.yaml"), "'b.yaml' must be an override")
         self.refused("show-config", "a.yaml", "--full", "--minimal")
 
     def test_doctor_names_what_it_checked_and_what_is_missing(self):
@@ -123,9 +123,9 @@ class Refuses(CommandLine):
                                ("version --jsn", "unknown flag '--jsn'; did you mean '--json'?"),
                                ("version now", "unexpected argument 'now'"),
                                ("version --color blue", "'blue' is not one of auto, always, never"),
-                               ("completion", "shell"), ("completion tcsh", "unknown shell 'tcsh'"),
+                               ("completion", "shell"), ("completion tcsh", "SHELL must be bash, zsh or fish, got 'tcsh'"),
                                ("list optimiser", "did you mean 'optimizer'?"),
-                               ("--config x.yaml validate", "the flag '--config' belongs to 'validate': write it after the verb"),
+                               ("--config x.yaml validate", "the flag '--config' belongs to 'validate': write it after the command"),
                                ("validate x.yaml ++", "'++' has no key")):
             done = self.program(*words.split(), code=2)
             self.assertEqual(done.out, "")

@@ -76,7 +76,7 @@ class Validates(Front):
             return self.program("validate", QUICKSTART, f"weights={weights}", folder=GOLDEN / "torch", code=code).err
         check("module.pth", code=0)
         self.assert_has(check("modul.pth", code=2), "modul.pth does not exist", "did you mean 'module.pth'?")
-        self.assert_has(check("whole_model.pth", code=10), "asks for torch.nn.modules.linear.Linear")
+        self.assert_has(check("whole_model.pth", code=10), "pickle uses torch.nn.modules.linear.Linear")
         check("weights.json", code=10)
         for refused in ("https://example.org/w.pth", ".", "{path: module.pth, sha256: abc}"):
             check(refused, code=2)

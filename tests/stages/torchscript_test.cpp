@@ -131,7 +131,7 @@ TEST_CASE("a scripted module whose output does not fit the data says what it giv
                       "4x2"));
   CHECK_THAT(message("return (x[:, :2] * self.w).argmax(1)"),
              Contains("gives Long of the shape 4"));
-  CHECK_THAT(message("return (x, self.w)", "Tuple[Tensor, Tensor]"), Contains("gives a Tuple"));
+  CHECK_THAT(message("return (x, self.w)", "Tuple[Tensor, Tensor]"), Contains("got Tuple"));
   CHECK_THAT(message("return x * self.w"),
              Contains("does not take inputs of the shape 4x3: ") && Contains("must match"));
 }

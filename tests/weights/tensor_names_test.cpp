@@ -108,8 +108,8 @@ TEST_CASE("what only one side has is an error, unless it is asked to be left out
   CHECK(found.missing == Names{"bn.weight"});
   CHECK(found.ignored == Names{"aux.weight"});
   CHECK(complaint({{"x", "F32", {1}}}, loose) ==
-        "it does not fit the model: no tensor of the file is in the model; the file has: x. "
-        "'weights.prefix' and 'weights.key_map' rename");
+        "the weights do not fit the model: no tensor of the file is in the model; the file has: x\n"
+        "hint: rename the tensors with weights.prefix or weights.key_map");
 }
 
 TEST_CASE("files of before 2018 count no batches of their batch norms") {
@@ -132,7 +132,7 @@ TEST_CASE("what wrappers put in front of every name is removed, and said") {
 
 TEST_CASE("a prefix chooses and is removed, where it lacks, it is proposed") {
   const auto file = with(renamed(kModel, "model."), {"loss.weight", "F32", {3}});
-  CHECK_THAT(complaint(file), EndsWith("Write weights.prefix: \"model.\""));
+  CHECK_THAT(complaint(file), EndsWith("\nhint: set weights.prefix: \"model.\""));
   MatchOptions options = kOptions;
   options.renaming.prefix = "model.";
   const weights::Match found = weights::match(file, kModel, options);

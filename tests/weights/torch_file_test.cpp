@@ -83,7 +83,7 @@ TEST_CASE("files that hold more than tensors are refused with what to do") {
   CHECK_THAT(complaint(torch_bytes("script.pth")), Contains("TorchScript"));
   CHECK_THAT(complaint(torch_bytes("compressed.pth")), Contains("compressed"));
   CHECK_THAT(complaint(zip_of({{"a/b", "1"}})), Contains("no data.pkl"));
-  CHECK_THAT(complaint(torch_of("]")), Contains("no dict of tensors"));
+  CHECK_THAT(complaint(torch_of("]")), Contains("no dict of named tensors"));
   CHECK_THAT(complaint(torch_of(global("os", "system") + text("id") + "\x85R")),
              Contains("data.pkl: refused: pickle uses os.system at byte 2"));
 }

@@ -175,11 +175,11 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
       spec::placement_of(experiment.trainer, read_machine()).on_gpus)
     return;
   spec::Checker(experiment, loaded.tree, diagnostics)
-      .error("dataset.cache.mode",
-             "'device' keeps the images in the memory of a GPU, and this machine has none that the "
-             "run could use",
-             "write 'mode: decoded' or 'mode: auto', or check a run for another machine there; "
-             "'trainctl doctor' lists the GPUs");
+      .error(
+          "dataset.cache.mode",
+          "'device' caches images in GPU memory, but this machine has no GPU that the run can use",
+          "write 'mode: decoded' or 'mode: auto', or check a run for another machine there; "
+          "'trainctl doctor' lists the GPUs");
 }
 
 constexpr const char* kWeightsPath = "weights.path";
@@ -239,7 +239,8 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   } catch (const Error& error) {
     const config::Node* path = checker.find(kWeightsPath);
     diagnostics.add({.position = (path != nullptr ? path : checker.find("weights"))->position,
-                     .message = with_prefix("weights", error.what()),
+                     .message = with_prefix("weights", without_hint(error.what())),
+                     .hint = error.hint(),
                      .kind = error.kind()});
   }
 }

@@ -132,7 +132,7 @@ int try_steps(const ScalingOptions& options, const spec::Loaded& loaded, const f
     return 0;
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config) throw;
-    plan.no_scaling = error.what();
+    plan.no_scaling = without_hint(error.what());
     return error.exit_code();
   }
 }

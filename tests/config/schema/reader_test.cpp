@@ -104,7 +104,7 @@ TEST_CASE("a secret is refused where no field takes one, with where its text wou
       Contains(
           "2:8: error: 'token' must not be a secret: its value is written into the run folder"));
   CHECK_THAT(sample::problems("optimizer: {type: adam, lr: \"${secret:LR}\"}"),
-             Contains("'lr' takes no secret"));
+             Contains("'lr' must not be a secret"));
 }
 
 TEST_CASE("every problem of a file is found in one pass") {

@@ -59,7 +59,7 @@ TEST_CASE("a layer that does not take its input is named with that input", "[spe
                  Contains("start with an embedding"));
   CHECK_THAT(
       problems_with(sequential("{type: embedding, embedding_dim: 8}, flatten, linear"), kDigits),
-      Contains("layer 0 (embedding) gets 1x28x28: it takes tokens"));
+      Contains("layer 0 (embedding) gets 1x28x28: its input must be tokens, got numbers"));
   CHECK_THAT(problems_with(sequential("{type: embedding, embedding_dim: 8}, linear"),
                            ModelInput{kText, {16}, 0}),
              Contains("add 'vocab_size' to dataset.train"));
@@ -72,11 +72,13 @@ TEST_CASE("all layers that do not fit are reported at once, with those that cann
                  "{type: max_pool2d, kernel_size: 2, padding: 2}, {type: layer_norm, dims: 5}, "
                  "{type: linear, out_features: -1}, {type: conv2d, kernel_size: 3}, sofmax"),
       kDigits);
-  CHECK_THAT(problems, Contains("layer 0 (conv2d) gets 1x28x28: 3 groups must divide the 1 input "
-                                "channels and the 4 output channels") &&
-                           Contains("layer 1 (max_pool2d) gets 4x26x26: a padding of 2 is more "
-                                    "than half of a window of 2x2") &&
-                           Contains("layer 2 (layer_norm) gets 4x15x15: it has no 5 extents"));
+  CHECK_THAT(
+      problems,
+      Contains("layer 0 (conv2d) gets 1x28x28: 3 groups must divide the 1 input "
+               "channels and the 4 output channels") &&
+          Contains("layer 1 (max_pool2d) gets 4x26x26: a padding of 2 is more "
+                   "than half of a window of 2x2") &&
+          Contains("layer 2 (layer_norm) gets 4x15x15: its input has fewer than 5 dimensions"));
   CHECK_THAT(problems, Contains("out_features") &&
                            Contains("layer 'conv2d' needs 'out_channels'") &&
                            Contains("unknown layer 'sofmax'"));

@@ -56,7 +56,7 @@ TEST_CASE("EMA: the share of the first weights falls with every update", "[spec]
 TEST_CASE("EMA: a decay too close to 1 for the length of the run is warned of", "[spec]") {
   CHECK_THAT(
       problems_of_average({"trainer.ema={decay: 0.9999}"}),
-      Contains("warning") && Contains("95 % of the average are the weights of its first update") &&
+      Contains("warning") && Contains("95 % of the average come from the first update") &&
           Contains("a decay of 0.9999 averages over about 10000 updates, but the run has 500") &&
           Contains("write 'use_warmup: true', a decay of at most 0.994"));
   CHECK_THAT(problems_of_average({"trainer.ema={decay: 0.99, every_n_steps: 10}"}),

@@ -31,7 +31,7 @@ TEST_CASE("a limit leaves part of an epoch, at least one batch of a share", "[sp
 
 TEST_CASE("a share above 1.0 is refused, with the number of batches it may have meant", "[spec]") {
   CHECK_THAT(problems_of({"trainer.limit_train_batches=1.5"}),
-             Contains("share up to 1.0, found '1.5'") && Contains("write 2"));
+             Contains("fraction up to 1.0, got '1.5'") && Contains("write 2"));
   CHECK_THAT(problems_of({"trainer.limit_train_batches=0"}),
              Contains("'limit_train_batches' must be above 0"));
   CHECK_THAT(problems_of({"trainer.limit_train_batches=0.0"}),

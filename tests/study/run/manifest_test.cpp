@@ -89,8 +89,8 @@ TEST_CASE("a run of a sweep is told the folder of the experiment that a person h
                       .experiment = folder / "mine" / "a.yaml"},
                      guard);
   const double end = steady_clock().now() + 60;
-  while (!child.ended() && steady_clock().now() < end) (void)wait_for_signals(guard, 0.02);
-  CHECK(child.ended() == 0);
+  while (!child.poll_exit_code() && steady_clock().now() < end) (void)wait_for_signals(guard, 0.02);
+  CHECK(child.poll_exit_code() == 0);
   CHECK(golden::read(folder / "told") == (folder / "mine").string());
 }
 

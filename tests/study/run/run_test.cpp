@@ -161,7 +161,7 @@ TEST_CASE("weights that cannot be imported end a run before its worker starts") 
   request.loaded.experiment.weights.emplace().path = golden_folder() / "torch/whole_model.pth";
   const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 10);
-  CHECK_THAT(outcome.ending.message, StartsWith("weights: ") && Contains("asks for torch.nn."));
+  CHECK_THAT(outcome.ending.message, StartsWith("weights: ") && Contains("pickle uses torch.nn."));
   CHECK(outcome.record.hellos.empty());
   CHECK(closed == 2);
 }

@@ -42,7 +42,7 @@ TEST_CASE("a difference names what was and what is") {
         "samples: 10 -> 20");
   CHECK(definition_difference(parsed(R"({"keys": {"lr": "0.1,0.2"}})"),
                               parsed(R"({"keys": {"momentum": "0,0.9"}})")) ==
-        "keys.lr: 0.1,0.2 -> nothing; keys.momentum: nothing -> 0,0.9");
+        "keys.lr: 0.1,0.2 -> unset; keys.momentum: unset -> 0,0.9");
   CHECK(definition_difference(parsed("{}"), parsed("{}")).empty());
 }
 
@@ -50,5 +50,5 @@ TEST_CASE("many differences are cut short") {
   Json many = Json::object();
   for (int i = 0; i < 9; ++i) many["key" + std::to_string(i)] = i;
   CHECK_THAT(definition_difference(Json::object(), many),
-             EndsWith("key5: nothing -> 5 and 3 more"));
+             EndsWith("key5: unset -> 5 and 3 more"));
 }

@@ -80,7 +80,7 @@ TEST_CASE("tune: workers are limited to the cores, unless the cores are idle") {
   auto now = situation("input_bound", {"loader.num_workers=2", "dataset.cache.mode=decoded"});
   CHECK(tries(now) == Strings{"loader.prefetch_factor=4"});
   CHECK_THAT(why_not(now, "loader.num_workers"), Contains("2 loader workers on 2 core(s)"));
-  CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest tier"));
+  CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest cache tier"));
   now.facts.cpu_percent = 30;
   CHECK(tries(now).front() == "loader.num_workers=4");
 }
@@ -100,7 +100,7 @@ TEST_CASE("the value that a verdict proposes is tried before its neighbors") {
   CHECK(tries(now)[1] == "loader.num_workers=1");
   now = situation("input_bound", {"dataset.cache.mode=decoded"});
   now.verdict.setting = "dataset.cache.mode=encoded";
-  CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest tier"));
+  CHECK_THAT(why_not(now, "dataset.cache.mode"), Contains("highest cache tier"));
 }
 
 TEST_CASE("the keys of the cause come before the others of the verdict") {
@@ -174,7 +174,7 @@ TEST_CASE("tune: a slow environment variable is reported as advice") {
   auto now = situation("compute_bound");
   now.facts.environment = "OMP_WAIT_POLICY=active";
   CHECK(study::tune_candidates(now).advice ==
-        Strings{"OMP_WAIT_POLICY=active is set and slows every run down: unset it"});
+        Strings{"OMP_WAIT_POLICY=active is set and slows down every run: unset it"});
 }
 
 TEST_CASE("a number that is measured at the start of every run is not tried") {

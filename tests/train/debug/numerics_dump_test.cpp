@@ -257,6 +257,6 @@ TEST_CASE("a damaged dump is refused, and so is another container") {
     FAIL("it was read");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::checkpoint);
-    CHECK_THAT(error.what(), Contains("no dump of a step"));
+    CHECK_THAT(error.what(), Contains("it is not a dump of a diverged step"));
   }
 }

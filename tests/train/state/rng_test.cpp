@@ -29,7 +29,7 @@ TEST_CASE("what is no state of the random numbers is refused") {
   const auto states = train::random_states(at::kCPU);
   REQUIRE(states.size() == 1);
   CHECK(states[0].name == "cpu");
-  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {}), Contains("1 generators"));
+  CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {}), Contains("expected 1 RNG states"));
   CHECK_THROWS_WITH(train::set_random_states(at::kCPU, {{"cuda", states[0].tensor}}),
                     Contains("of 'cpu', found 'cuda'"));
   for (const at::Tensor& bad : {states[0].tensor.slice(0, 1), states[0].tensor.to(torch::kInt)}) {
