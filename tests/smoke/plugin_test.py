@@ -125,7 +125,7 @@ class ExamplePlugin(Smoke):
 
     def test_half_a_plug_in_is_refused(self):
         (self.folder / "build/libspirals_engine.so").unlink()
-        self.assertIn("needs 'libspirals_engine.so' beside it", self.refused())
+        self.assertIn("needs 'libspirals_engine.so' in the same folder", self.refused())
 
     def test_a_library_that_crashes_is_an_error_and_no_crash(self):
         err = self.refused(f"plugins=[{BUILD / 'lib/fake_plugins/libfake_crashes.so'}]")

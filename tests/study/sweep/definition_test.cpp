@@ -49,6 +49,5 @@ TEST_CASE("a difference names what was and what is") {
 TEST_CASE("many differences are cut short") {
   Json many = Json::object();
   for (int i = 0; i < 9; ++i) many["key" + std::to_string(i)] = i;
-  CHECK_THAT(definition_difference(Json::object(), many),
-             EndsWith("key5: unset -> 5 and 3 more"));
+  CHECK_THAT(definition_difference(Json::object(), many), EndsWith("key5: unset -> 5 and 3 more"));
 }
