@@ -132,7 +132,7 @@ class RefusedBaselines(Sleepy):
             self.write(text)
             err = self.refused()
             self.assertIn(why, err)
-            self.assertNotIn("bug of trainctl", err)
+            self.assertNotIn("bug in trainctl", err)
         (self.folder / "base.json").write_bytes(b"\xff\xfe\0\0")
         self.assertIn("no JSON document", self.refused())
         (self.folder / "base.json").unlink()

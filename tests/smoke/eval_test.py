@@ -241,8 +241,8 @@ class Refuses(Trained):
         return before
 
     def test_a_checkpoint_that_is_not_there(self):
-        self.refused(2, r"--checkpoint is missing: write best or last", "eval", self.trained)
-        self.refused(2, r"no run of 'smoke' below .* has one", "eval", "digits.yaml", "--checkpoint", "best")
+        self.refused(2, r"--checkpoint is required: best, last", "eval", self.trained)
+        self.refused(2, r"no run of 'smoke' in .* has one", "eval", "digits.yaml", "--checkpoint", "best")
         self.refused(2, r"nothing\.pth does not exist", "eval", "digits.yaml", "--checkpoint", "nothing.pth")
         self.refused(2, r"it is not a run folder", "eval", self.trained / "logs", "--checkpoint", "best")
         self.refused(2, r"is already a run folder", "eval", self.trained, "--run-dir", self.trained, "--checkpoint", "best")
@@ -272,7 +272,7 @@ class Refuses(Trained):
 
     def test_a_file_that_cannot_be_meant(self):
         words = [self.trained, "--checkpoint", "best"]
-        self.refused(2, r"--out is missing", "predict", *words)
+        self.refused(2, r"--out is required", "predict", *words)
         self.refused(2, r"\.csv, \.npy or \.jsonl", "predict", *words, "--out", "out.txt")
         self.refused(2, r"the folder of nowhere/out\.csv does not exist", "predict", *words, "--out", "nowhere/out.csv")
         self.refused(2, r"--outputs is 'prob'", "predict", *words, "--out", "out.csv", "--outputs", "prob")

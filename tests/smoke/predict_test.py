@@ -173,7 +173,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         code, out, err = run(self.folder, "predict", self.run_dir, "--checkpoint", "last", "--out", "x.csv", "--input", "val",
                              f"dataset.val.transforms={crop}", f"dataset.train.transforms={crop}")
         self.assertEqual(code, 2, out + err)
-        self.assertIn("the pictures are 28x28x3, the samples of dataset.train 28x28x1", err)
+        self.assertIn("the images are 28x28x3, but the samples of dataset.train are 28x28x1", err)
 
 
 class PredictsAsTorchvision(Smoke):
