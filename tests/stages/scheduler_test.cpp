@@ -77,7 +77,7 @@ TEST_CASE("warm-up: a schedule that counts epochs rises once an epoch") {
 TEST_CASE("warm-up: a fraction needs a run of known length and lasts an interval at least") {
   CHECK_THROWS_WITH(make("constant", "{warmup: 0.1}", {0.1, 0, 100}),
                     Contains("warmup 0.1 is a fraction of the run: the length of the run is not "
-                             "known beforehand"));
+                             "known in advance"));
   CHECK_NOTHROW(make("constant", "{warmup: 5ep}", {0.1, 0, 100}));
   const auto brief = make("constant", "{warmup: 0.001}");
   CHECK(brief->lr(0, 0) == Approx(0.01));
@@ -113,7 +113,7 @@ TEST_CASE("t_max: auto ends the cosine where max_steps ends the run") {
 
 TEST_CASE("a warm-up as long as the run leaves no cosine") {
   CHECK_THROWS_WITH(make("cosine_annealing_lr", "{warmup: 30}"),
-                    Contains("the warm-up of 30 leaves nothing"));
+                    Contains("the warm-up of 30 must be shorter than the run of 30"));
   CHECK_NOTHROW(make("cosine_annealing_lr", "{warmup: 30, t_max: 5}"));
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("a length left to auto is what the warm-up leaves of the run") {
     const bool has_iters = type == "linear_lr" || type == "polynomial_lr";
     const std::string open = has_iters ? "{total_iters: auto, interval: epoch" : "{interval: epoch";
     CHECK_THROWS_WITH(make(type, open + ", warmup: 30}"),
-                      Contains("the warm-up of 30 leaves nothing"));
+                      Contains("the warm-up of 30 must be shorter than the run of 30"));
     CHECK_THROWS_WITH(make(type, open + "}", {0.1, 0, 100}),
                       Contains("length of the run is not known"));
   }

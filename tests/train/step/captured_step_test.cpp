@@ -145,7 +145,7 @@ TEST_CASE("a step that is insisted on and cannot be recorded is an error of the 
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains("trainer.cuda_graphs is true, but a step could not be "
-                                      "recorded: operation not permitted: set"));
+                                      "captured: operation not permitted\nhint: set"));
   }
   CHECK(log.gone);
 }
@@ -239,7 +239,7 @@ TEST_CASE("auto on a CPU says nothing, on a GPU why not, and false nothing at al
   CHECK(capture.make() == nullptr);
   REQUIRE(capture.run.all<events::Warning>().size() == 1);
   CHECK_THAT(capture.run.all<events::Warning>().front().message,
-             Contains("not as CUDA graphs: the profiler"));
+             Contains("CUDA graphs are not used: the profiler"));
   capture.options.cuda_graphs = {false};
   CHECK(capture.make() == nullptr);
   CHECK(capture.run.events.size() == 1);
