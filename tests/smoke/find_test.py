@@ -54,7 +54,7 @@ class Allocators(Smoke):
         (self.folder / "libjemalloc.so.2").write_text("no library")
         os.environ["LD_LIBRARY_PATH"] = str(self.folder)
         result = self.train("+trainer.allocator=jemalloc", code=11)
-        self.assertIn("system answers malloc", result["message"])
+        self.assertIn("system is loaded", result["message"])
 
     def test_what_the_user_preloads_is_kept_and_reported(self):
         if not installed("jemalloc"):

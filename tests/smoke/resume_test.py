@@ -340,7 +340,7 @@ class OtherWays(Resumes):
         self.call(*words, "trainer.max_steps=12")  # an epoch has 8 steps
         fill(7)
         self.call(*words, "--accept-data-change", code=2)
-        self.assertIn("add --resume", self.err)
+        self.assertIn("requires --resume", self.err)
         self.call(*words, "--resume", "auto", "--accept-data-change")
         self.assertIn("epoch 2 starts again from its first batch with the new data", self.err)
         self.assertEqual((self.result()["resumed_from"]["step"], self.result()["steps"]), (12, 20))
