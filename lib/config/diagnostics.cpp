@@ -214,12 +214,6 @@ void hide_secret_lines(std::vector<Diagnostic>& all) {
 }  // namespace
 
 void Diagnostics::error(const Position& position, std::string message, std::string hint) {
-  constexpr std::string_view kHintLine = "\nhint: ";
-  const std::size_t at = message.find(kHintLine);
-  if (hint.empty() && at != std::string::npos) {
-    hint = message.substr(at + kHintLine.size());
-    message.resize(at);
-  }
   add({Severity::error, position, std::move(message), std::move(hint), {}});
 }
 
@@ -238,6 +232,10 @@ void Diagnostics::add(Diagnostic diagnostic) {
   truncated_ = truncated_ || count == static_cast<int>(kMostCollected);
   if (count == static_cast<int>(kMostCollected)) return;
   ++count;
+  if (diagnostic.hint.empty()) {
+    diagnostic.hint = hint_of(diagnostic.message);
+    diagnostic.message.resize(without_hint(diagnostic.message).size());
+  }
   for (std::string* text : {&diagnostic.message, &diagnostic.hint, &diagnostic.earlier.text})
     *text = bounded(*text);
   all_.push_back(std::move(diagnostic));

@@ -41,10 +41,10 @@ class Diagnostics {
  public:
   static constexpr std::size_t kMostCollected = 1000;
 
-  /// Without `hint`, the hint is the line "hint: ..." at the end of the message, if it has one.
   void error(const Position& position, std::string message, std::string hint = {});
   void warning(const Position& position, std::string message, std::string hint = {});
 
+  /// Adds a problem. If it has no hint, the hint is the "\nhint: " part of its message, if any.
   void add(Diagnostic diagnostic);
 
   [[nodiscard]] int error_count() const { return errors_; }

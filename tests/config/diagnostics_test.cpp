@@ -24,6 +24,18 @@ TEST_CASE("diagnostics come in the order of the file, each once") {
   CHECK(sorted[2].message == "second");
 }
 
+TEST_CASE(
+    "diagnostics: the hint of a message is the hint of its problem, unless that has another") {
+  Diagnostics diagnostics;
+  diagnostics.add({.message = "the weights do not fit\nhint: set weights.prefix"});
+  diagnostics.add({.message = "the file is old\nhint: convert it", .hint = "use another"});
+  const auto problems = diagnostics.sorted();
+  REQUIRE(problems.size() == 2);
+  CHECK(problems[0].message == "the weights do not fit");
+  CHECK(problems[0].hint == "set weights.prefix");
+  CHECK(problems[1].hint == "use another");
+}
+
 TEST_CASE("a warning is counted and printed, and does not stop") {
   const auto source = make_source("a.yaml", "one: 1\n");
   Diagnostics diagnostics;

@@ -239,8 +239,7 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   } catch (const Error& error) {
     const config::Node* path = checker.find(kWeightsPath);
     diagnostics.add({.position = (path != nullptr ? path : checker.find("weights"))->position,
-                     .message = with_prefix("weights", without_hint(error.what())),
-                     .hint = error.hint(),
+                     .message = with_prefix("weights", error.what()),
                      .kind = error.kind()});
   }
 }
