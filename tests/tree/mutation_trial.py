@@ -143,14 +143,14 @@ def failed_tests(copy, number, jobs, *selection):
     return sorted(case.get("name") for case in cases if case.get("status") == "fail")
 
 
-def failed_neighbor(copy, number, place, program):
+def failed_in_folder(copy, number, place, program):
     """Returns the first test of the place's folder that fails, or hangs, with the place flipped. All tests of the folder run in one
     process, which takes seconds where CTest takes minutes."""
     stems = sorted({path.stem for path in (copy / "tests" / place.path.split("/")[1]).rglob("*_test.cpp")})
     if not stems:
         return []
     command = [f"build/ci/bin/{program}", "--filenames-as-tags", "--abort", "--reporter", "xml", ",".join(f"[#{stem}]" for stem in stems)]
-    with open(copy / "build/neighbors.xml", "w+", errors="replace") as output:
+    with open(copy / "build/folder.xml", "w+", errors="replace") as output:
         try:
             code = subprocess.run(command, cwd=copy, env={**os.environ, VARIABLE: str(number)}, stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.DEVNULL, timeout=300).returncode
@@ -166,7 +166,7 @@ def notices(copy, number, place, jobs):
     if no test does."""
     own = "unit_torch" if place.path.split("/")[1] in ENGINE else "unit"
     other = "unit" if own == "unit_torch" else "unit_torch"
-    searches = [lambda program=program: failed_neighbor(copy, number, place, program) for program in (own, other)]
+    searches = [lambda program=program: failed_in_folder(copy, number, place, program) for program in (own, other)]
     searches += [lambda label=label: failed_tests(copy, number, jobs, "-L", f"^{label}$", "-LE", "soak") for label in (own, "smoke", other)]
     for search in searches:
         for name in search():

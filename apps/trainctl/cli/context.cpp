@@ -20,12 +20,14 @@ std::string source_location_text(const std::source_location& where) {
                      where.line());
 }
 
-/// Adds that the working directory was deleted, the cause of most failures there, and a hint.
-std::string with_folder_hint(std::string message) {
+/// Adds that the working directory was deleted, the cause of most failures there. Its hint replaces
+/// the hint of the message.
+std::string with_folder_hint(const std::string& message) {
   if (!working_directory_is_deleted()) return message;
-  if (message.find(kDeletedDirectory) == std::string::npos)
-    message += fmt::format("; {}", kDeletedDirectory);
-  return message + "\nhint: change to a folder that exists, as in: cd ~";
+  std::string text(without_hint(message));
+  if (text.find(kDeletedDirectory) == std::string::npos)
+    text += fmt::format("; {}", kDeletedDirectory);
+  return text + "\nhint: change to a folder that exists, as in: cd ~";
 }
 
 }  // namespace

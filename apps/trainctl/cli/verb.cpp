@@ -1,6 +1,7 @@
 #include "cli/verb.hpp"
 
 #include "base/machine/machine.hpp"
+#include "base/strings.hpp"
 #include "data/core/registry.hpp"
 #include "launch/process/isolated_process.hpp"
 #include "spec/plugins.hpp"
@@ -172,7 +173,7 @@ void try_apart(const std::filesystem::path& library) {
     throw Error(
         ErrorKind::config,
         fmt::format("{}\nhint: remove it from 'plugins', or fix what it does when it is loaded",
-                    error.what()));
+                    without_hint(error.what())));
   }
 }
 

@@ -136,8 +136,8 @@ std::optional<Obstacle> forbidden(const Address& address, const Listener::Option
   if (options.any_address) return std::nullopt;
   return Obstacle{.what = fmt::format(
                       "{} is a public address, and connections between nodes are not encrypted: "
-                      "use an address of a private network, or --allow-public-address behind "
-                      "a firewall",
+                      "use an address of a private network, or --allow-public-address if a "
+                      "firewall protects the port",
                       host)};
 }
 
