@@ -271,11 +271,12 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
 
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
-  const std::string gain = fmt::format("a perfect loader would give {:.2f}x", perfect.speedup);
-  const std::string how = perfect.replayed > 0
-                              ? fmt::format("by {} steps with one batch replayed", perfect.replayed)
-                              : std::string("by the steps as they were, without their waits");
-  const char* stop = perfect.speedup < kWorthIt ? ": stop here, loading is not the limit" : "";
+  const std::string gain =
+      fmt::format("a perfect loader would make the run {:.2f}x as fast", perfect.speedup);
+  const std::string how =
+      perfect.replayed > 0 ? fmt::format("from {} replayed steps with one batch", perfect.replayed)
+                           : std::string("from the measured steps without their waits");
+  const char* stop = perfect.speedup < kWorthIt ? ": data loading is not the bottleneck" : "";
   return fmt::format("{}{} ({})", gain, stop, how);
 }
 

@@ -59,7 +59,7 @@ SettingCheck check_of_batch(const Facts& facts) {
 SettingCheck check_of_threads(const Facts& facts) {
   constexpr const char* kKey = "trainer.num_threads";
   const BottleneckContext& context = facts.context;
-  if (context.on_gpu) return done(kKey, "the GPU computes, not CPU threads");
+  if (context.on_gpu) return done(kKey, "the GPU does the computing");
   if (context.cores() == 1) return done(kKey, "there is one core");
   if (context.other_threads && context.replay_step_s) {
     const auto threads = static_cast<int>(context.other_threads->value);
@@ -75,7 +75,7 @@ SettingCheck check_of_precision(const Facts& facts) {
   const BottleneckContext& context = facts.context;
   const std::string& precision = context.levers.precision;
   if (!precision.empty() && precision != "32-true")
-    return done(kKey, "products have 16 bits already");
+    return done(kKey, "precision is already 16-bit");
   if (!context.on_gpu && !context.levers.native_bf16)
     return done(kKey, "this CPU has no bf16 instructions");
   if (!context.bf16_step_s || !context.replay_step_s) return not_done(kKey);

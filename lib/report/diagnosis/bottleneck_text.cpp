@@ -50,20 +50,22 @@ void add_time(const Facts& facts, List& list) {
   const bool input = facts.part == Limit::input;
   const double wait_s = timing.data_wait_s / batches;
   list.add({"data_wait_step", wait_s, "s",
-            fmt::format("a step waits {} for its batch", human_duration(wait_s)), input});
+            fmt::format("each step waits {} for its batch", human_duration(wait_s)), input});
   const double training_s = timing.training_s();
   const double step_s = training_s - timing.data_wait_s;
   const double samples = facts.samples();
   if (!(step_s > 0)) return;
   list.add({"step_rate", samples / step_s, "samples/s",
-            fmt::format("the step could take {} samples/s", rate_text(samples / step_s)), input});
+            fmt::format("the training step alone could process {} samples/s",
+                        rate_text(samples / step_s)),
+            input});
   // Training never waits for the loader, so the loader may be faster than this rate.
   const int workers = facts.context.num_workers;
   const double made_in_s = workers == 0 ? timing.data_wait_s : training_s;
   if (made_in_s > 0 && (input || workers == 0)) {
     const double rate = samples / made_in_s;
     list.add({"loader_rate", rate, "samples/s",
-              fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate),
+              fmt::format("the loader delivers {} samples/s with {} worker{}", rate_text(rate),
                           workers, plural(workers)),
               input});
   }
@@ -91,9 +93,10 @@ void add_cores(const Facts& facts, List& list) {
       "spinning_threads few_threads";
   list.add({"cpu_cores", busy, "cores", text}, kCauses);
   if (context.num_threads > 0)
-    list.add({"num_threads", static_cast<double>(context.num_threads), "threads",
-              fmt::format("{} thread{} a rank", context.num_threads, plural(context.num_threads))},
-             "threads_oversubscribed spinning_threads");
+    list.add(
+        {"num_threads", static_cast<double>(context.num_threads), "threads",
+         fmt::format("{} thread{} per rank", context.num_threads, plural(context.num_threads))},
+        "threads_oversubscribed spinning_threads");
 }
 
 void add_loader_cores(const events::Usage& usage, List& list) {
@@ -116,16 +119,16 @@ struct ShareEvidence {
 };
 using events::Usage;
 constexpr std::array kShares{
-    ShareEvidence{"outside_cores", &Usage::outside_cores,
-                  "processes outside of the run take {} of the cores",
+    ShareEvidence{"outside_cores", &Usage::outside_cores, "other processes use {} of the cores",
                   "cores_taken threads_oversubscribed workers_oversubscribed", kNotableOutsideShare,
                   "cores_taken"},
-    ShareEvidence{"stolen_cores", &Usage::stolen_cores, "the host withholds {} of the cores' time",
-                  "cores_taken", kWorthTelling},
+    ShareEvidence{"stolen_cores", &Usage::stolen_cores,
+                  "the hypervisor withholds {} of the CPU time (steal)", "cores_taken",
+                  kWorthTelling},
     ShareEvidence{"idle_cores", &Usage::idle_cores, "the cores are idle {} of the time",
                   "cores_taken few_threads"},
     ShareEvidence{"core_wait", &Usage::core_wait,
-                  "threads that were ready waited for a core {} of the time", "cores_taken",
+                  "runnable threads waited for a core {} of the time", "cores_taken",
                   kWorthTelling},
     ShareEvidence{"cpu_stalled", &Usage::cpu_stalled, "threads waited for a core {} of the time",
                   "threads_oversubscribed workers_oversubscribed cpu_throttled", kWorthTelling},
@@ -142,22 +145,22 @@ void add_shares(const Usage& usage, List& list) {
       list.add({each.name, *share, "share", fmt::format(fmt::runtime(each.text), percent(*share))},
                *share >= each.least ? each.causes : each.causes_below);
   }
-  list.add(
-      {"involuntary_switches", usage.involuntary_switches_s, "1/s",
-       fmt::format("{} a second threads lost their core", rate_text(usage.involuntary_switches_s))},
-      "threads_oversubscribed workers_oversubscribed");
+  list.add({"involuntary_switches", usage.involuntary_switches_s, "1/s",
+            fmt::format("{} involuntary context switches per second",
+                        rate_text(usage.involuntary_switches_s))},
+           "threads_oversubscribed workers_oversubscribed");
 }
 
 void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
   list.add({"major_faults", usage.major_faults_s, "1/s",
-            fmt::format("{} pages a second came from a disk", rate_text(usage.major_faults_s))},
+            fmt::format("{} major page faults per second", rate_text(usage.major_faults_s))},
            "memory_pressure");
   if (usage.memory_taken)
     list.add({"memory_taken", *usage.memory_taken, "share",
-              fmt::format("{} of the memory is taken", percent(*usage.memory_taken))},
+              fmt::format("{} of the memory is in use", percent(*usage.memory_taken))},
              "memory_pressure");
   list.add({"read", facts.timing.read_mb_s, "MB/s",
-            fmt::format("{:.1f} MB/s were read", facts.timing.read_mb_s)},
+            fmt::format("{:.1f} MB/s are read from disk", facts.timing.read_mb_s)},
            "slow_disk");
 }
 
@@ -168,9 +171,9 @@ void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
              "forced_sync many_launches small_steps");
   if (usage.gpu_power_w)
     list.add({"gpu_power", *usage.gpu_power_w, "W",
-              usage.gpu_power_limit_w ? fmt::format("the GPU takes {:.0f} of {:.0f} W",
+              usage.gpu_power_limit_w ? fmt::format("the GPU draws {:.0f} of {:.0f} W",
                                                     *usage.gpu_power_w, *usage.gpu_power_limit_w)
-                                      : fmt::format("the GPU takes {:.0f} W", *usage.gpu_power_w)},
+                                      : fmt::format("the GPU draws {:.0f} W", *usage.gpu_power_w)},
              "gpu_throttled");
   if (usage.pcie_mb_s)
     list.add({"pcie", *usage.pcie_mb_s, "MB/s",
@@ -187,12 +190,12 @@ void add_ranks(const Facts& facts, List& list) {
                           percent(last->behind))},
              "slow_rank slow_loading_rank");
     list.add({"straggler_data_wait", last->data_wait_s, "s",
-              fmt::format("it waits {} a step for its batch", human_duration(last->data_wait_s))},
+              fmt::format("it waits {} per step for its batch", human_duration(last->data_wait_s))},
              "slow_loading_rank");
   }
   if (facts.context.overlap)
     list.add({"overlap", *facts.context.overlap, "share",
-              fmt::format("{} of the exchange runs beside the backward pass",
+              fmt::format("{} of the all-reduce overlaps the backward pass",
                           percent(*facts.context.overlap))},
              "late_exchange slow_link");
 }

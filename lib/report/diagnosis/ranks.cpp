@@ -131,12 +131,12 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
           ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
           : "";
   if (straggler(rows) == nullptr)
-    return fmt::format("none is more than 10 % behind the median; slowest: {}, {}",
+    return fmt::format("no rank is more than 10 % slower than the median; slowest: {}, {}",
                        name_of(*last, rows), signed_percent(last->behind)) +
            more;
   return fmt::format(
-             "{} is a straggler: its own work and its waits for data take {} a step, {} "
-             "more than the median; the others wait for it",
+             "{} is a straggler: its computation and its waits for data take {} per step, {} more "
+             "than the median; all other ranks wait for it",
              name_of(*last, rows), human_duration(last->own_s()),
              percent_text(last->behind) + " %") +
          more;

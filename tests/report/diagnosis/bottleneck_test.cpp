@@ -30,8 +30,9 @@ TEST_CASE("a perfect loader takes the waits from the time, and no more") {
   CHECK(found.gain.high == Approx(5));
   CHECK(found.perfect_loader->now_s == Approx(0.1));
   CHECK(found.perfect_loader->step_s == Approx(0.02));
-  CHECK_THAT(text_of(*found.perfect_loader),
-             StartsWith("a perfect loader would give 5.00x (by the steps as they were"));
+  CHECK_THAT(
+      text_of(*found.perfect_loader),
+      StartsWith("a perfect loader would make the run 5.00x as fast (by the steps as they were"));
   BottleneckContext unknown = context();
   unknown.batch_size = 0;
   CHECK_FALSE(find_bottleneck(kStarved, unknown).perfect_loader);
@@ -54,8 +55,10 @@ TEST_CASE("a replay also takes what the loader's threads cost the step beside it
 
 TEST_CASE("where a perfect loader gives next to nothing, the text says to stop") {
   const Bottleneck found = find_bottleneck(timing(&events::Timing::data_wait_s, 0.2), context());
-  CHECK_THAT(text_of(*found.perfect_loader),
-             StartsWith("a perfect loader would give 1.02x: stop here, loading is not the limit"));
+  CHECK_THAT(
+      text_of(*found.perfect_loader),
+      StartsWith(
+          "a perfect loader would make the run 1.02x as fast: data loading is not the bottleneck"));
 }
 
 TEST_CASE("evidence has the numbers that the verdict rests on, and none that nobody told") {
