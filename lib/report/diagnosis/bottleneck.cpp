@@ -59,7 +59,7 @@ class UsageSum {
   std::map<std::string, double> throttled_spans_;  // by reason; "": not throttled
 };
 
-void tell_exchange(const RunRecord& record, BottleneckContext& context) {
+void add_communication(const RunRecord& record, BottleneckContext& context) {
   const std::vector<RankRow> rows = rank_rows(record);
   if (rows.empty()) return;
   if (const RankRow* last = straggler(rows)) {
@@ -225,7 +225,7 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
   context.on_gpu =
       !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
   context.usage = sum_usage(steady_epochs(record));
-  tell_exchange(record, context);
+  add_communication(record, context);
   if (const auto rank0 = record.finished.find(0); rank0 != record.finished.end()) {
     context.replay_step_s = rank0->second.replay_step_s;
     context.replay_steps = rank0->second.replay_steps;

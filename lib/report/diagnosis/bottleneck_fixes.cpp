@@ -275,7 +275,7 @@ Proposals exchange_less(const Facts& facts) {
   return larger_batch(facts, "half as many gradient all-reduces per sample");
 }
 
-Proposals save_beside(const Facts& facts) {
+Proposals save_async(const Facts& facts) {
   return {{"checkpoint.async=true", "the state is copied in the step and written in the background",
            gains::without(facts, facts.timing.checkpoint_s)},
           {"", "checkpoints written in the background would not block training",

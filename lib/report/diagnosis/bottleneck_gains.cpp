@@ -164,8 +164,8 @@ Gain of_bf16(const Facts& facts) {
 }
 
 Gain of_fewer_checkpoints(const Facts& facts) {
-  const bool beside = facts.context.levers.checkpoint_async && !facts.context.on_gpu;
-  if (beside && cores_are_contended(facts)) return unknown();
+  const bool is_async = facts.context.levers.checkpoint_async && !facts.context.on_gpu;
+  if (is_async && cores_are_contended(facts)) return unknown();
   return without(facts, facts.timing.checkpoint_s);
 }
 

@@ -333,7 +333,7 @@ constexpr std::array kRules{
          fixes::exchange_less},
     Rule{"saved_in_the_step", checkpoint, "checkpoint.async is false",
          "training waits until each checkpoint is on the disk", "write checkpoints asynchronously",
-         "checkpoint.async", symptoms::saves_in_the_step, fixes::save_beside},
+         "checkpoint.async", symptoms::saves_in_the_step, fixes::save_async},
     Rule{"saved_too_often", checkpoint, "", "checkpoints are saved too often", "fewer checkpoints",
          "checkpoint.every_n_steps, checkpoint.every_t, checkpoint.every_n_epochs, "
          "checkpoint.on_best",

@@ -60,8 +60,8 @@ std::span<const Rule> rules();
 /// Returns the first rule that matches.
 const Rule& rule_for(const Facts& facts);
 
-/// Returns the measured numbers; `tells` is set for those that support the verdict. Values that the
-/// kernel or the driver did not report are omitted.
+/// Returns the measured numbers; `in_summary` is set for those that support the verdict. Values
+/// that the kernel or the driver did not report are omitted.
 std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule);
 
 /// Returns docs/reference/bottlenecks.md, generated from the rules: how a verdict is reached, the
@@ -150,7 +150,7 @@ Proposals pin(const Facts& facts);
 Proposals keep_on_device(const Facts& facts);
 Proposals smaller_buckets(const Facts& facts);
 Proposals exchange_less(const Facts& facts);
-Proposals save_beside(const Facts& facts);
+Proposals save_async(const Facts& facts);
 Proposals save_less(const Facts& facts);
 Proposals validate_less(const Facts& facts);
 Proposals no_forced_sync(const Facts& facts);

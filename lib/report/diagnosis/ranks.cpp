@@ -57,8 +57,8 @@ bool on_several_hosts(std::span<const RankRow> rows) {
 }
 
 std::string name_of(const RankRow& row, std::span<const RankRow> rows) {
-  const bool tells_host = on_several_hosts(rows) && !row.host.empty();
-  return fmt::format("rank {}{}", row.rank, tells_host ? " on " + printable(row.host) : "");
+  const bool shows_host = on_several_hosts(rows) && !row.host.empty();
+  return fmt::format("rank {}{}", row.rank, shows_host ? " on " + printable(row.host) : "");
 }
 
 std::string signed_percent(double share) {
@@ -108,7 +108,7 @@ Table ranks_table(std::span<const RankRow> rows) {
   const bool hosts = !rows.empty() && on_several_hosts(rows);
   std::vector<Column> columns{"rank"};
   if (hosts) columns.push_back(left("host"));
-  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent a step",
+  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent/step",
                                  "overlap", "own time"});
   Table table(columns);
   for (const RankRow& row : shown(rows)) {

@@ -52,14 +52,15 @@ std::string verdict_line(const Json& bottleneck) {
 }
 
 Html bottleneck_of(const RunFiles& run) {
-  const Json& told = member(run.result, "bottleneck");
-  if (text_at(told, "verdict").empty() || run.epochs.empty()) return {};
-  Html content = element("p", element("strong", Html(verdict_line(told)))) + evidence_of(told);
-  const std::string diagnosis = text_at(told, "diagnosis");
-  const std::string advice = text_at(told, "advice");
+  const Json& bottleneck = member(run.result, "bottleneck");
+  if (text_at(bottleneck, "verdict").empty() || run.epochs.empty()) return {};
+  Html content =
+      element("p", element("strong", Html(verdict_line(bottleneck)))) + evidence_of(bottleneck);
+  const std::string diagnosis = text_at(bottleneck, "diagnosis");
+  const std::string advice = text_at(bottleneck, "advice");
   if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
   if (!advice.empty()) content += paragraph(advice);
-  return element("div", {{"class", "verdict"}}, content + trial_of(told, run.manifest));
+  return element("div", {{"class", "verdict"}}, content + trial_of(bottleneck, run.manifest));
 }
 
 /// Returns sums over all epochs.
@@ -128,17 +129,18 @@ Html confusion_of(const CountTable& table, const RunPageExtras& extras) {
 }
 
 Html tile_of(const WorstSample& sample) {
-  std::string told = fmt::format("{}, called {}", sample.label, sample.predicted);
+  std::string caption = fmt::format("{}, predicted as {}", sample.label, sample.predicted);
   if (sample.probability)
-    told += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
-  if (sample.loss) told += ", loss " + metric_text(*sample.loss);
+    caption += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
+  if (sample.loss) caption += ", loss " + metric_text(*sample.loss);
   Html content;
   if (!sample.png.empty())
     content += element("img", {{"src", "data:image/png;base64," + base64(sample.png)},
-                               {"alt", sample.name + ": " + told},
+                               {"alt", sample.name + ": " + caption},
                                {"loading", "lazy"}});
-  return element("figure", content + element("figcaption", element("strong", Html(sample.name)) +
-                                                               element("br", Attributes{}) + told));
+  return element("figure",
+                 content + element("figcaption", element("strong", Html(sample.name)) +
+                                                     element("br", Attributes{}) + caption));
 }
 
 /// Adds the members of an object as rows with their paths: "hardware.cpu".
@@ -188,7 +190,7 @@ Html ending_section(const RunFiles& run) {
     content += html_table(table);
   }
   const std::string resume = text_at(run.result, "resume_command");
-  if (!resume.empty()) content += paragraph("It goes on with:") + command(resume);
+  if (!resume.empty()) content += paragraph("Resume it with:") + command(resume);
   return content;
 }
 
@@ -282,8 +284,8 @@ std::string duration_or_empty(double seconds) {
 
 /// Returns the rate from result.json, or else from the epochs.
 double run_rate(const RunFiles& run) {
-  const double told = number_at(run.result, "samples_per_s");
-  if (told > 0 || run.epochs.empty()) return told;
+  const double recorded = number_at(run.result, "samples_per_s");
+  if (recorded > 0 || run.epochs.empty()) return recorded;
   return sum_timing(without_first<events::EpochEnded>(run.epochs)).samples_per_s;
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("groups whose runs were made on other hardware are named with what dif
   runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
   REQUIRE(machines_apart(runs).size() == 1);  // one sentence per group
   CHECK(machines_apart(runs)[0] ==
-        "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
+        "the speeds of 'a' (there) and 'c' (here) are not comparable: cores: 8 there, 2 here");
   runs.groups[0].runs.push_back(run_on("Xeon", 8));
   REQUIRE(machines_apart(runs).size() == 2);
   CHECK_THAT(machines_apart(runs)[0], Contains("another run of 'a' (here)"));

@@ -52,18 +52,19 @@ TEST_CASE("all mistakes of the conditions are told at once, each at its place") 
 TEST_CASE("what is no condition is refused with what is expected") {
   CHECK_THAT(mistakes(""), Contains("an empty condition") && Contains("samples_per_s<-2.5%"));
   CHECK_THAT(mistakes("total_s>3%,"), Contains("column 12: an empty condition"));
-  CHECK_THAT(mistakes("total_s"), Contains("no '<' or '>'; expected metric<-2.5% or metric>+2.5%"));
-  CHECK_THAT(mistakes("total_s=3%"), Contains("the sign is one '<' or '>'"));
-  CHECK_THAT(mistakes("total_s>=3%"), Contains("the sign is one '<' or '>'"));
-  CHECK_THAT(mistakes("total_s>>3%"), Contains("the sign is one '<' or '>'"));
-  CHECK_THAT(mistakes(">3%"), Contains("no metric before the sign"));
+  CHECK_THAT(mistakes("total_s"),
+             Contains("the condition has no '<' or '>'; use metric<-2.5% or metric>+2.5%"));
+  CHECK_THAT(mistakes("total_s=3%"), Contains("the comparison must be '<' or '>'"));
+  CHECK_THAT(mistakes("total_s>=3%"), Contains("the comparison must be '<' or '>'"));
+  CHECK_THAT(mistakes("total_s>>3%"), Contains("the comparison must be '<' or '>'"));
+  CHECK_THAT(mistakes(">3%"), Contains("the metric before the comparison is missing"));
   CHECK_THAT(mistakes("total_s>"), Contains("no unit"));
   CHECK_THAT(mistakes("total_s>%"), Contains("is no number"));
-  CHECK_THAT(mistakes("total_s>three%"), Contains("'three' is no number"));
+  CHECK_THAT(mistakes("total_s>three%"), Contains("'three' is not a number"));
   CHECK_THAT(mistakes("total_s>1e999%"), Contains("is no number"));
   CHECK_THAT(mistakes("total_s>nan%"), Contains("is no number"));
   CHECK_THAT(mistakes("total_s>+-3%"), Contains("is no number"));
-  CHECK_THAT(mistakes("samples_per_s<-100%"), Contains("nothing falls by 100 % or more"));
+  CHECK_THAT(mistakes("samples_per_s<-100%"), Contains("the bound must be above -100 %"));
   CHECK_THAT(mistakes("total_s>3pt"), Contains("total_s is no share"));
   CHECK_THAT(mistakes("total_s>3%,total_s>5%"), Contains("has a bound on this side already"));
   CHECK_THAT(mistakes("gpu_util<-3%"), Contains("unknown metric 'gpu_util'"));

@@ -49,10 +49,11 @@ TEST_CASE("a plan with a model adds its parts up, and judges by them") {
   CHECK(step_bytes(*plan.model) == 1700 * kMiB);
   CHECK(host_bytes(*plan.model) == (1700 + 43 + 250) * kMiB);
   const std::string text = plan_text(plan, {});
-  CHECK_THAT(text, Contains("activations") && Contains("1.5 GiB") && Contains("peak of a step") &&
-                       Contains("11,181,642, all of them trained") &&
-                       Contains("3.63 GFLOP a sample forward, 10.6 GFLOP with the backward pass") &&
-                       Contains("on cpu, in steps of 32 made-up samples\n"));
+  CHECK_THAT(text,
+             Contains("activations") && Contains("1.5 GiB") && Contains("peak of a step") &&
+                 Contains("11,181,642, all of them trainable") &&
+                 Contains("3.63 GFLOP per sample forward, 10.6 GFLOP with the backward pass") &&
+                 Contains("on cpu, in steps of 32 made-up samples\n"));
   CHECK_THAT(text, !Contains("beside it come the network") && !Contains("averaged weights"));
   CHECK(std::string(verdict_of(plan)) == "fits");
   plan.available_bytes = 1900 * kMiB;
@@ -101,8 +102,8 @@ TEST_CASE("frozen parameters and small batches are said to be so") {
   plan.model->measured_batches = {4, 8};
   const std::string text = plan_text(plan, {});
   CHECK_THAT(text,
-             Contains("11,181,642, 5,130 of them trained") &&
-                 Contains("in steps of 4 and 8 made-up samples; those of 32 are extrapolated") &&
+             Contains("11,181,642, 5,130 of them trainable") &&
+                 Contains("in steps of 4 and 8 synthetic samples; those of 32 are extrapolated") &&
                  Contains("2 processes"));
   CHECK(plan_document(plan)["model"]["extrapolated"] == true);
 }
@@ -122,7 +123,7 @@ TEST_CASE("the GPUs that a step fits on have room for CUDA itself and for cached
   CHECK(gpus_that_fit(plan).front() == 12);
   CHECK(step_bytes(*plan.model) == 1700 * kMiB);  // the CPU has no copy
   CHECK_THAT(plan_text(plan, {}),
-             Contains("by the tensors on the CPU and 7.8 GiB of copies, to leave steps out"));
+             Contains("by the tensors on the CPU and 7.8 GiB of copies, to skip steps"));
 }
 
 TEST_CASE("a probe gives a rate, a duration, and a share of a peak that is known") {

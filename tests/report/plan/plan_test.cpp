@@ -106,8 +106,8 @@ TEST_CASE("a plan with a probe says what auto makes of it, the longest steps fir
   Plan plan = two_ranks();
   plan.probe = PlannedProbe{0.071, 3, {{1.349, 0}, {0.08165, 1}, {0.0408, 2}, {0.0272, 3}, {0, 4}}};
   const auto text = [&] { return plan_text(plan, {}); };
-  CHECK_THAT(text(), Contains("a batch takes 71.0 ms to make on one thread; auto takes none beside "
-                              "steps of 1.35 s or longer, 1 from 81.7 ms, 2 from 40.8 ms, at most "
+  CHECK_THAT(text(), Contains("one thread loads a batch in 71.0 ms; auto uses no workers for steps "
+                              "of 1.35 s or longer, 1 from 81.7 ms, 2 from 40.8 ms, at most "
                               "4 below 27.2 ms; prefetch factor 3\n"));
   const Json probe = plan_document(plan)["probe"];
   CHECK(probe["batch_s"] == 0.071);
@@ -115,7 +115,7 @@ TEST_CASE("a plan with a probe says what auto makes of it, the longest steps fir
   plan.probe->workers = {{1.349, 0}, {0, 1}};
   CHECK_THAT(text(), Contains("beside steps of 1.35 s or longer, at most 1 below 1.35 s;"));
   plan.probe->workers = {{0, 0}};
-  CHECK_THAT(text(), Contains("one thread; auto takes none for it; prefetch"));
+  CHECK_THAT(text(), Contains("one thread; auto uses no workers; prefetch"));
   plan.probe->workers.clear();
   CHECK_THAT(text(), Contains("on one thread; prefetch factor 3\n"));
   CHECK(plan_document(plan)["probe"]["auto_workers"].is_null());

@@ -86,10 +86,10 @@ TEST_CASE("damaged lines are named and cost themselves only") {
   const RunFiles run = read_run(folder.path());
   CHECK(run.epochs.size() == 3);
   CHECK(run.steps.lines().size() == 4);
-  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells in place of "));
-  CHECK(says(run.notes, "epochs.csv: line 6 does not begin with an epoch"));
-  CHECK(says(run.notes, "metrics.jsonl: line 7 is no line of metrics"));
-  CHECK(says(run.notes, "metrics.jsonl: line 8 tells of step 50 behind step 300"));
+  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells instead of "));
+  CHECK(says(run.notes, "epochs.csv: line 6 does not start with an epoch number"));
+  CHECK(says(run.notes, "metrics.jsonl: line 7 is not a metrics line"));
+  CHECK(says(run.notes, "metrics.jsonl: line 8 has step 50 after step 300"));
   CHECK_FALSE(says(run.notes, "line 10"));  // a line that is still being written
   CHECK(says(run.notes, "result.json is damaged"));
   CHECK(says(run.notes, "manifest.json is damaged"));
@@ -106,7 +106,7 @@ TEST_CASE("read_run: the notes about damaged lines are few, however many there a
     for (int i = 0; i < 3000; ++i) epochs << line << "\n";
   }
   const RunFiles run = read_run(folder.path());
-  CHECK(says(run.notes, "epochs.csv: line 5 has no number as step"));
+  CHECK(says(run.notes, "epochs.csv: line 5 has no number in column step"));
   CHECK(says(run.notes, "epochs.csv: 2995 more lines are damaged"));
   CHECK(run.notes.size() < 10);
 }

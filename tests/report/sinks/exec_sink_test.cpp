@@ -190,7 +190,7 @@ TEST_CASE("a stop that is asked for while a command is waited for cuts the wait 
   end(*sink, {{"exit_code", 0}});
   CHECK(steady_clock().now() - begun < 2 * kDeadline);
   CHECK_THAT(sink->news().value_or(""),
-             Contains("did not end before trainctl was asked to stop and was stopped"));
+             Contains("did not exit before trainctl was asked to stop and was stopped"));
 }
 
 TEST_CASE("a run that was stopped gives its commands a short while, not none") {
@@ -210,7 +210,7 @@ TEST_CASE("a run that was stopped gives its commands a short while, not none") {
   listener.options.kill_after_s = kDeadline;
   const auto slow = make_exec_sink(listener.options);
   end(*slow, {{"exit_code", 75}});
-  CHECK_THAT(slow->news().value_or(""), Contains("did not end within 0.20 s and was stopped"));
+  CHECK_THAT(slow->news().value_or(""), Contains("did not exit within 0.20 s and was stopped"));
 }
 
 TEST_CASE("the inputs of all commands end before any is waited for") {

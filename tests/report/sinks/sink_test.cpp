@@ -118,13 +118,15 @@ TEST_CASE("the console says where a run goes on, and warns where that is not bit
                                        .metrics = {}});
   sink->on_event(
       0, events::Resumed{.path = "c/epoch=0001-step=000938", .epoch = 1, .global_step = 1938});
-  CHECK(err == "goes on from c/epoch=0001-step=000938: epoch 2, step 1,938\n");
+  CHECK(err == "resuming from c/epoch=0001-step=000938: epoch 2, step 1,938\n");
   err.clear();
   sink->on_event(0,
                  events::Resumed{.path = "c", .bitwise = false, .why_not = "2 threads, 1 before"});
-  CHECK_THAT(err,
-             EndsWith("warning: the run goes on, but not bit for bit as it would have: 2 threads, "
-                      "1 before\n"));
+  CHECK_THAT(
+      err,
+      EndsWith(
+          "warning: the resumed run is not bitwise identical to an uninterrupted one: 2 threads, "
+          "1 before\n"));
 }
 
 TEST_CASE("lines that a full disk does not take wait and come in their order") {

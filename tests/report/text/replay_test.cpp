@@ -41,8 +41,8 @@ TEST_CASE("a result with other bits says what is not as it was") {
   replay.changed = {"optimizer.lr: 0.1, was 1e+38"};
   replay.step.drawn = {"fc1.weight"};
   CHECK_THAT(report::replay_text(replay, {}),
-             Contains("not the bits that were recorded: threads was 4, is 1; the config was "
-                      "changed; weights are not those of the dump") &&
+             Contains("not bitwise equal to the recording: threads was 4, is 1; the config was "
+                      "changed; the weights differ from the dump") &&
                  Contains("optimizer.lr: 0.1, was 1e+38") && Contains("fc1.weight"));
 }
 

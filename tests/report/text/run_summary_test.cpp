@@ -15,7 +15,7 @@ Ending killed() {
   Ending ending = invented::ending();
   ending.verdict = "failed";
   ending.exit_code = 7;
-  ending.message = "rank 0 was ended by SIGKILL at step 1,234";
+  ending.message = "rank 0 was killed by SIGKILL at step 1,234";
   ending.first_failure = FirstFailure{.rank = 0,
                                       .host = "node7",
                                       .pid = 4242,
@@ -107,8 +107,7 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
                     .path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
   CHECK_THAT(failure_text(record, killed(), {}),
              Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors "
-                      "(step 1,900); weights "
-                      "only, not resumable"));
+                      "(step 1,900); weights only, cannot be resumed"));
   CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
@@ -184,7 +183,7 @@ TEST_CASE("a failure before all ranks reported counts the ranks that were starte
   record.add(0, events::Hello{});
   Ending ending = killed();
   ending.first_failure->rank = 1;
-  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was ended by"));
+  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was killed by"));
   CHECK(result_document(record, ending)["world_size"] == 2);
   CHECK(evaluation_document(record, ending)["world_size"] == 2);
 }
@@ -194,7 +193,7 @@ TEST_CASE("a failure that no rank caused is one sentence") {
   ending.exit_code = 11;
   ending.message = "runs: read-only file system";
   CHECK(failure_text(RunRecord{}, ending, {}) ==
-        "error: runs: read-only file system\n  saved    nothing: no checkpoint was written yet\n");
+        "error: runs: read-only file system\n  saved    none: no checkpoint was written yet\n");
 }
 
 TEST_CASE("failure_text: a list in a message has one item per line") {

@@ -43,8 +43,8 @@ TEST_CASE("a running job is shown with its ranks, speed, loss and what is left")
   const std::string text = top_text(running(), {.width = 100});
   for (const char* part :
        {"running, pid 4242 on node7", "epoch 3/5", "2,345/4,690", "50%", "7,712 samples/s",
-        "waits for data 12%", "left about 19", "loss 0.5000", "val/accuracy 0.9300", "99%",
-        "checkpoint", "GPU 0  NVIDIA H200  87%", "\\x1b[2Jslow disk"}) {
+        "data wait 12%", "left about 19", "loss 0.5000", "val/accuracy 0.9300", "99%", "checkpoint",
+        "GPU 0  NVIDIA H200  87%", "\\x1b[2Jslow disk"}) {
     CAPTURE(part);
     CHECK_THAT(text, Contains(part));
   }

@@ -22,13 +22,14 @@ events::WeightsSet fine_tuned() {
 
 TEST_CASE("what a run starts from is told in lines, long lists cut short") {
   CHECK(weights_lines(fine_tuned()) ==
-        std::vector<std::string>{"weights: 2 of 4 tensors of the model come from zoo/resnet18.pth",
-                                 "drawn anew, for another number of outputs: fc.weight, fc.bias",
-                                 "not in the model, ignored: a, b, c, d, e, f and 2 more",
-                                 "1 parameters frozen: conv1.weight",
-                                 "its 'state_dict' was taken"});
+        std::vector<std::string>{
+            "weights: 2 of 4 tensors of the model come from zoo/resnet18.pth",
+            "initialized again for another number of outputs: fc.weight, fc.bias",
+            "not in the model, ignored: a, b, c, d, e, f and 2 more",
+            "1 parameters frozen: conv1.weight", "its 'state_dict' was taken"});
   CHECK(weights_lines({.frozen = {"fc.bias"}}) ==
-        std::vector<std::string>{"weights: drawn from the seed", "1 parameters frozen: fc.bias"});
+        std::vector<std::string>{"weights: initialized from the seed",
+                                 "1 parameters frozen: fc.bias"});
 }
 
 TEST_CASE("the manifest keeps the whole of what a run starts from") {
@@ -51,5 +52,5 @@ TEST_CASE("the console tells it before the table, as messages") {
   sink->on_event(0, fine_tuned());
   CHECK(out.empty());
   CHECK_THAT(err, Contains("weights: 2 of 4 tensors") &&
-                      Contains("\n  drawn anew, for another number of outputs: fc.weight, "));
+                      Contains("\n  initialized again for another number of outputs: fc.weight, "));
 }
