@@ -145,7 +145,7 @@ std::string whole_run(const Plan& plan) {
 }
 
 std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {
-  std::string text = human_duration(speed.epoch_s) + " an epoch";
+  std::string text = human_duration(speed.epoch_s) + " per epoch";
   if (speed.run_s) text += ", " + human_duration(*speed.run_s) + " for " + whole_run(plan);
   return text + ", without validation and data loading";
 }

@@ -63,7 +63,7 @@ std::string length_text(const FakeRanks& fake) {
   std::string text = counted(samples_per_step(fake), "sample") +
                      " per step: " + with_thousands(fake.batch_size) + " on each rank";
   if (fake.accumulate > 1) text += fmt::format(", {} batches", fake.accumulate);
-  text += "; " + counted(fake.steps_per_epoch, "step") + " an epoch";
+  text += "; " + counted(fake.steps_per_epoch, "step") + " per epoch";
   if (fake.epochs) text += ", " + counted(*fake.epochs, "epoch");
   if (fake.steps) text += ", " + counted(*fake.steps, "step") + " in all";
   return text;

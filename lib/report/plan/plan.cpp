@@ -92,7 +92,7 @@ std::string headline(const Plan& plan) {
   } else if (plan.ranks > 1) {
     text += fmt::format(" ({} each)", each);
   }
-  text += fmt::format(", {} an epoch", counted(plan.steps_per_epoch, "step"));
+  text += fmt::format(", {} per epoch", counted(plan.steps_per_epoch, "step"));
   if (plan.epochs) text += ", " + counted(*plan.epochs, "epoch");
   return text + "\n";
 }

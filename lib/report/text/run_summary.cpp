@@ -85,7 +85,7 @@ std::string speed_text(const RunRecord& record) {
   const auto steady = steady_epochs(record);
   const events::Timing sum = sum_timing(steady);
   const double each_s = sum.wall_s / static_cast<double>(steady.size());
-  const std::string rate = fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s),
+  const std::string rate = fmt::format("{} samples/s, {} per epoch", rate_text(sum.samples_per_s),
                                        human_duration(each_s));
   if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
   return rate +

@@ -75,9 +75,9 @@ TEST_CASE("the table says that losses are equal within rounding, and what stays"
                        Contains("same     within 1e-06"));
   const std::string notes = scaling_notes(scaling, Scaling::strong);
   CHECK_THAT(notes,
-             Contains("Strong scaling") && Contains("of 1 device;") && Contains("not bit by bit"));
+             Contains("Strong scaling") && Contains("of 1 device;") && Contains("not bit for bit"));
   CHECK_THAT(scaling_notes(scaling, Scaling::weak),
-             Contains("Weak scaling") && !Contains("not bit by bit"));
+             Contains("Weak scaling") && !Contains("not bit for bit"));
   CHECK_THAT(to_text(bench_table(rows), {}), Contains("within 1e-06"));
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a row is compared with the first that has its other settings") {
   CHECK(*scaling[1].efficiency.value == Approx(1));  // relative to twice the devices of its base
 }
 
-TEST_CASE("with strong scaling settings are told apart by the samples of a step") {
+TEST_CASE("strong scaling: settings are distinguished by the global batch size") {
   const std::vector<BenchRow> rows{row_of(1, 64, {trial(1)}), row_of(2, 32, {trial(2)}),
                                    row_of(1, 128, {trial(3)}), row_of(2, 64, {trial(6)})};
   const auto scaling = scaling_rows(rows, Scaling::strong);

@@ -129,7 +129,7 @@ TEST_CASE("equal losses are equal to the last bit, and the first that differs is
       Contains("epoch 1, step 10: train/loss is 0x1p-1 (0.5) in a and 0x1.0000000000001p-1"));
 }
 
-TEST_CASE("a loss that one run does not tell is a difference, and a run without losses an error") {
+TEST_CASE("equal losses: a missing loss is a difference, and a run without losses is an error") {
   TempFolder folder;
   make_run(folder / "a", {});
   make_run(folder / "b", {});
@@ -144,12 +144,12 @@ TEST_CASE("a loss that one run does not tell is a difference, and a run without 
   REQUIRE(difference);
   CHECK(difference->wanted);
   CHECK_FALSE(difference->found);
-  CHECK_THAT(to_text(*difference, "a"), Contains("not told in"));
+  CHECK_THAT(to_text(*difference, "a"), Contains("missing in"));
   put_text(folder / "b" / "metrics.jsonl", "\n");
-  CHECK_THROWS_WITH(compare_losses(compared), Contains("tells no loss"));
+  CHECK_THROWS_WITH(compare_losses(compared), Contains("has no loss"));
 }
 
-TEST_CASE("a comparison is told as text, as JSON and as a page") {
+TEST_CASE("comparison: available as text, JSON and page") {
   TempFolder folder;
   Compared compared;
   std::vector<RunFiles> one;

@@ -251,7 +251,7 @@ TEST_CASE("Bottleneck: batches for a validation count as what a better loader ca
   CHECK(find_bottleneck(timing, context()).gain.high == Approx(10 / 3.0));
 }
 
-TEST_CASE("Bottleneck: a machine whose cores others take is told first, with the share") {
+TEST_CASE("Bottleneck: a machine busy with other processes is reported first, with the share") {
   for (const events::Timing& timing : {kStarved, kAtWork}) {
     BottleneckContext with = context();
     with.usage->memory_stalled = 0.5;

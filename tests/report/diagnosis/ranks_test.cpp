@@ -96,7 +96,7 @@ TEST_CASE("one rank, or ranks without a step, make no table") {
   CHECK(result["straggler"].is_null());
 }
 
-TEST_CASE("the summary and the result of several ranks tell of each") {
+TEST_CASE("ranks: summary and result show each rank") {
   const RunRecord record = run_of({0.55, 0.55, 0.75});
   const std::string text = summary_text(record, invented::ending(), {});
   CHECK_THAT(text, Contains("  ranks       rank 2 is a straggler") &&

@@ -87,16 +87,17 @@ TEST_CASE("what is assumed depends on the strategy and on the batches of a step"
     for (const std::string& one : scaling_assumptions(scaling)) all += one + "\n";
     return all;
   };
-  CHECK_THAT(said({}), Contains("gradients come up") && !Contains("local_sgd") &&
+  CHECK_THAT(said({}), Contains("gradients become ready") && !Contains("local_sgd") &&
                            !Contains("zero1") && !Contains("several batches"));
   CHECK_THAT(said({.batches = 2}), Contains("several batches"));
-  CHECK_THAT(said({.exchange = Exchange::gradients_and_weights}),
-             Contains("zero1") && Contains("updates all of them, and each of N ranks 1/N"));
+  CHECK_THAT(
+      said({.exchange = Exchange::gradients_and_weights}),
+      Contains("zero1") && Contains("updates all weights, but each of N ranks updates only 1/N"));
   CHECK_THAT(said({.exchange = Exchange::weights, .every = 8}),
-             Contains("averaged after 8 steps") && !Contains("gradients come up"));
+             Contains("averaged after 8 steps") && !Contains("gradients become ready"));
 }
 
-TEST_CASE("growth is told for one rank, those asked for, 64 and 1,024, each once") {
+TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 ranks, each once") {
   const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
   const auto ranks = [&](int asked) {
     std::vector<int> found;
@@ -129,7 +130,7 @@ TEST_CASE("bandwidths and latencies are numbers with a unit") {
   }
 }
 
-TEST_CASE("bandwidths are told in powers of ten, as data sheets have them") {
+TEST_CASE("bandwidth_text: uses powers of ten as data sheets do") {
   CHECK(bandwidth_text(3.104e9) == "3.1 GB/s");
   CHECK(bandwidth_text(999.6) == "1 kB/s");
   CHECK(bandwidth_text(12) == "12 B/s");
@@ -137,7 +138,7 @@ TEST_CASE("bandwidths are told in powers of ten, as data sheets have them") {
   CHECK(latency_text(0.002) == "2 ms");
 }
 
-TEST_CASE("the plan's text and document tell formula, link, overlap and what is assumed") {
+TEST_CASE("scaling plan: text and JSON have formula, link, overlap and assumptions") {
   PlannedScaling scaling{
       .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
       .link = kSlow,
@@ -154,7 +155,7 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
           Contains("1 ms per message, 1 MB/s (link\\x1b.json)") &&
           Contains(
               "2.00 s for one rank on cpu with 2 threads, including 1.00 s backward (timed)") &&
-          Contains("weak scaling: the batch of a rank stays"));
+          Contains("weak scaling: the batch size per rank is constant"));
   CHECK_THAT(text, Contains("     2              20    0.20 s   0.10 s  2.10 s"));
   const Json document = scaling_json(scaling);
   CHECK(document["schema"] == "trainctl.scaling/2");
@@ -168,7 +169,7 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
   CHECK(document["rows"][3]["ranks"] == 1024);
 }
 
-TEST_CASE("plan scaling: the step that was measured replaces the foretold one of as many ranks") {
+TEST_CASE("plan scaling: a measured step replaces the estimate for the same number of ranks") {
   PlannedScaling scaling{
       .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
       .link = kSlow,
@@ -191,7 +192,7 @@ TEST_CASE("plan scaling: the step that was measured replaces the foretold one of
   CHECK_FALSE(scaling.rows[0].measured.has_value());
   CHECK_THAT(scaling_text(scaling, {}),
              Contains("4.00 s (3.80 s to 4.40 s)") &&
-                 Contains("the step of 2 ranks was timed with 2 processes side by side") &&
+                 Contains("the step of 2 ranks was timed with 2 parallel processes") &&
                  Contains("with 1 thread each"));
   const Json document = scaling_json(scaling);
   CHECK(document["rows"][1]["measured"] == true);

@@ -70,7 +70,7 @@ TEST_CASE("a plan of several nodes counts the memory of one, and the samples of 
   plan.ranks = 6;
   CHECK(plan.node_bytes() == 2 * plan.rank_bytes());
   CHECK_THAT(plan_text(plan, {}), Contains("6 processes, 2 of them here, on gpu") &&
-                                      Contains("384 samples a step") && Contains(" 2 processes"));
+                                      Contains("384 samples per step") && Contains(" 2 processes"));
   const Json document = plan_document(plan);
   CHECK(document["ranks"] == 6);
   CHECK(document["ranks_here"] == 2);
@@ -80,7 +80,7 @@ TEST_CASE("a plan of several nodes counts the memory of one, and the samples of 
 TEST_CASE("a plan counts the samples of a step with all its batches") {
   Plan plan = two_ranks();
   plan.accumulate = 3;
-  CHECK_THAT(plan_text(plan, {}), Contains("384 samples a step (3 batches of 64 each)"));
+  CHECK_THAT(plan_text(plan, {}), Contains("384 samples per step (3 batches of 64 each)"));
   const Json document = plan_document(plan);
   CHECK(document["global_batch"] == 128);
   CHECK(document["samples_per_step"] == 384);
@@ -92,8 +92,9 @@ TEST_CASE("Plan: a probe of batches or of the step on a busy machine warns with 
   plan.probe = PlannedProbe{.batch_s = 0.07};
   CHECK(contention_warning(plan).empty());
   plan.probe->taken_cores = 0.4;  // as with --no-model
-  CHECK_THAT(contention_warning(plan),
-             StartsWith("warning: other processes took 40 % of the cores while batches were made"));
+  CHECK_THAT(
+      contention_warning(plan),
+      StartsWith("warning: other processes used 40 % of the cores while batches were loaded"));
   CHECK(plan_document(plan)["probe"]["taken_cores"].get<double>() == Approx(0.4));
   plan.model.emplace();
   plan.model->taken_cores = 0.6;
@@ -153,7 +154,7 @@ TEST_CASE("a plan says whether the threads were asked for") {
   plan.auto_workers = plan.auto_prefetch = false;
   CHECK_THAT(plan_text(plan, {}), Contains("4 threads in each process; prefetch factor 2\n"));
   plan.workers = 0;
-  CHECK_THAT(plan_text(plan, {}), Contains("the training thread makes its batches"));
+  CHECK_THAT(plan_text(plan, {}), Contains("the training thread loads its batches"));
 }
 
 TEST_CASE("a plan of remote data counts what is on its way") {

@@ -52,7 +52,7 @@ TEST_CASE("a column that comes later is added to every row, and a cut last line 
   CHECK(golden::read(path) == "\"a,b\",c\n1,\ncut,\n1,\n1,2\n1,\n");
 }
 
-TEST_CASE("the time of an epoch in metrics.jsonl goes on where the earlier start ended") {
+TEST_CASE("metrics.jsonl: elapsed time continues where the earlier attempt ended") {
   TempFolder folder;
   make_jsonl_sink(folder.path())->on_event(0, invented::epoch(0));
   make_jsonl_sink(folder.path())->on_event(0, invented::epoch(1));
@@ -94,7 +94,7 @@ TEST_CASE("the console prints rows as results, and the bar and warnings as messa
   sink->close();
 }
 
-TEST_CASE("the console tells in one line whether auto recomputes blocks, and nothing unasked") {
+TEST_CASE("ConsoleSink: one line reports whether auto enables activation checkpointing") {
   std::string err;
   const auto sink = make_console_sink({.results = [](std::string_view) {},
                                        .messages = [&](std::string_view text) { err += text; },
@@ -108,7 +108,8 @@ TEST_CASE("the console tells in one line whether auto recomputes blocks, and not
   CHECK(err == "trainer.activation_checkpointing: 9 of 6\\x1b[2J GiB\n");
 }
 
-TEST_CASE("the console says where a run goes on, and warns where that is not bit for bit") {
+TEST_CASE(
+    "ConsoleSink: reports the resumed checkpoint, and warns if the run is not bitwise identical") {
   std::string err;
   const auto sink = make_console_sink({.results = [](std::string_view) {},
                                        .messages = [&](std::string_view text) { err += text; },
@@ -170,7 +171,7 @@ TEST_CASE("a table of counts gets its header though the disk was full at first")
   CHECK(golden::read(folder / "confusion_matrix.csv") == "epoch,split,class,0,1\n1,val,0,3,4\n");
 }
 
-TEST_CASE("a history that cannot be written is told now and then, and at the end an error") {
+TEST_CASE("Backlog: an unwritable history is reported repeatedly, and is an error at the end") {
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
   CHECK_FALSE(sink->news());
@@ -191,9 +192,9 @@ TEST_CASE("a history that cannot be written is told now and then, and at the end
   }
   CHECK(refused);
   REQUIRE(said.size() == 4);  // after 0, 5, 15 and 35 seconds
-  CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run goes on"));
+  CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run continues"));
   sink->on_tick(200);
-  CHECK_THAT(sink->news().value_or(""), Contains("that waited are written"));
+  CHECK_THAT(sink->news().value_or(""), Contains("buffered history lines are written"));
   CHECK_FALSE(sink->news());
   CHECK(golden::lines_of(golden::read(folder / "metrics.jsonl")).size() == 60);
 }

@@ -26,10 +26,10 @@ Replay repeated() {
 
 }  // namespace
 
-TEST_CASE("a repeated step tells loss, layer and whether the bits are the same") {
+TEST_CASE("replay text: shows loss, layer and whether the result is bitwise equal") {
   const std::string text = report::replay_text(repeated(), {});
   CHECK_THAT(text, StartsWith("step 17 of epoch 1, batch 16 of rank 0 (64 rows)\n"));
-  CHECK_THAT(text, Contains("layer 'fc1'") && Contains("loss inf") && Contains("the same bits") &&
+  CHECK_THAT(text, Contains("layer 'fc1'") && Contains("loss inf") && Contains("bitwise equal") &&
                        Contains("64x10"));
   CHECK_THAT(text, !Contains("64x1x28x28"));  // a tensor without NaN or Inf
 }

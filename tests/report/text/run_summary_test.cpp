@@ -41,7 +41,7 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
   CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
 }
 
-TEST_CASE("the summary tells a mode that was asked for as it is, and none that is not known") {
+TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
   Ending ending = invented::ending();
   ending.best_mode.inferred = false;
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 (max) at epoch 3"));
@@ -112,7 +112,7 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
-TEST_CASE("a failure names the state from which the run can go on, not the weights beside it") {
+TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved weights") {
   RunRecord record = invented::run(2);
   record.add(0, events::CheckpointSaved{.path = "checkpoints/epoch=0001-step=000938",
                                         .epoch = 1,
@@ -130,7 +130,7 @@ TEST_CASE("a failure names the state from which the run can go on, not the weigh
   CHECK(result["best"]["checkpoint"] == "checkpoints/best.safetensors");
 }
 
-TEST_CASE("restarts are told where there were any, and the end of all of them") {
+TEST_CASE("run summary: restarts are shown if there were any, with their result") {
   Ending ending = killed();
   CHECK_THAT(failure_text(invented::run(2), ending, {}), !Contains("restarts"));
   ending.restarts = 2;
@@ -138,7 +138,7 @@ TEST_CASE("restarts are told where there were any, and the end of all of them") 
   ending.restarts = 3;
   ending.exit_code = 93;
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
-             Contains("restarts 3, and the last ones brought no newer checkpoint"));
+             Contains("restarts 3, and the last ones saved no newer checkpoint"));
 }
 
 TEST_CASE("a run that stopped when asked to has not failed") {
@@ -150,7 +150,7 @@ TEST_CASE("a run that stopped when asked to has not failed") {
              StartsWith("stopped: stopped by SIGTERM\n"));
 }
 
-TEST_CASE("a result tells what the run went on from, and whether bit for bit") {
+TEST_CASE("run result: names the checkpoint of a resumed run and whether it is bitwise identical") {
   RunRecord record = invented::run(2);
   Ending ending = invented::ending();
   CHECK(result_document(record, ending)["resumed_from"].is_null());

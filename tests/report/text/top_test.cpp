@@ -58,7 +58,7 @@ TEST_CASE("a screen gets no more lines than it has") {
   CHECK_THAT(lines.back(), Contains("lines more"));
 }
 
-TEST_CASE("a run that has ended tells how, and one elsewhere that only its files speak") {
+TEST_CASE("top: an ended run shows its result, and a remote run only data from its files") {
   TopView view = running();
   view.state = TopState::ended;
   view.verdict = "diverged";
@@ -70,7 +70,7 @@ TEST_CASE("a run that has ended tells how, and one elsewhere that only its files
   view.state = TopState::elsewhere;
   CHECK_THAT(top_text(view, {}), Contains("on another host") && Contains("node7"));
   view.state = TopState::gone;
-  CHECK_THAT(top_text(view, {}), Contains("no process has it"));
+  CHECK_THAT(top_text(view, {}), Contains("no process is running"));
 }
 
 TEST_CASE("top: a run that failed shows the epoch in which it did, counted from 1") {

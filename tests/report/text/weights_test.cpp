@@ -20,7 +20,7 @@ events::WeightsSet fine_tuned() {
 
 }  // namespace
 
-TEST_CASE("what a run starts from is told in lines, long lists cut short") {
+TEST_CASE("weights_lines: initial weights are listed and long lists are shortened") {
   CHECK(weights_lines(fine_tuned()) ==
         std::vector<std::string>{
             "weights: 2 of 4 tensors of the model come from zoo/resnet18.pth",
@@ -40,7 +40,7 @@ TEST_CASE("the manifest keeps the whole of what a run starts from") {
   CHECK(weights_document({.frozen = {"a"}})["path"].is_null());
 }
 
-TEST_CASE("the console tells it before the table, as messages") {
+TEST_CASE("ConsoleSink: initial weights are printed as messages before the table") {
   std::string out;
   std::string err;
   const auto sink = make_console_sink({.results = [&](std::string_view text) { out += text; },

@@ -197,7 +197,7 @@ TEST_CASE("a folder that is no run, or one that failed, is no baseline") {
   write_run(folder.path(), 6);
   CHECK_THAT(refused(), Contains("did not end well"));
   write(folder / "result.json", "{\"exit_code\": 0");
-  CHECK_THAT(refused(), Contains("cut off"));
+  CHECK_THAT(refused(), Contains("truncated"));
 }
 
 TEST_CASE("a baseline that is not there is refused") {

@@ -238,7 +238,7 @@ TEST_CASE("tune: a gain that was proved on a busy machine is kept, with the shar
   const report::TuneReport report = world.tune();
   CHECK(report.exit_code == 0);
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
-  CHECK_THAT(report::tune_text(report, {}, {}), Contains("took 30 % of the cores"));
+  CHECK_THAT(report::tune_text(report, {}, {}), Contains("used 30 % of the cores"));
 }
 
 TEST_CASE("tune: noise that leaves changes open is reported with the time that would decide") {
