@@ -1,16 +1,16 @@
 #include "report/diagnosis/bottleneck.hpp"
-#include "report/judged.hpp"
+#include "report/timing_fixtures.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <string>
 
-using namespace judged;
+using namespace timing_fixtures;
 
 namespace {
 
-std::string told(const Bottleneck& found) {
+std::string advice_of(const Bottleneck& found) {
   return std::string(name_of(found.limit)) + " " + found.cause + " " + found.setting;
 }
 
@@ -19,7 +19,7 @@ std::string planted(const events::Timing& times,
                     const std::function<void(BottleneckContext&)>& change) {
   BottleneckContext with = context();
   change(with);
-  return told(find_bottleneck(times, with));
+  return advice_of(find_bottleneck(times, with));
 }
 
 }  // namespace
@@ -196,7 +196,7 @@ TEST_CASE("a perfect loader spares all ranks the wait of the slowest") {
   REQUIRE(found.perfect_loader);
   CHECK(found.perfect_loader->speedup == Approx(2));
   CHECK(std::ranges::any_of(found.evidence, [](const Evidence& each) {
-    return each.name == "straggler_data_wait" && each.tells;
+    return each.name == "straggler_data_wait" && each.in_summary;
   }));
   with.ranks_wait_s = 0;  // rank 0 waits while another rank works
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(1));

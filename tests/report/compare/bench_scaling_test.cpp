@@ -152,10 +152,10 @@ TEST_CASE("the gap of losses is relative, and none where a loss is missing or no
 TEST_CASE("a trial of several ranks has their mean wait and the slowest of them") {
   RunRecord record = invented::run();
   for (const int rank : {0, 1}) {
-    events::RankEpoch told{.rank = rank, .steps = 10, .wall_s = 10};
-    told.step_s = rank == 0 ? 6 : 9;
-    told.allreduce_exposed_s = 10 - told.step_s;
-    record.add(rank, told);
+    events::RankEpoch epoch{.rank = rank, .steps = 10, .wall_s = 10};
+    epoch.step_s = rank == 0 ? 6 : 9;
+    epoch.allreduce_exposed_s = 10 - epoch.step_s;
+    record.add(rank, epoch);
   }
   const Trial found = trial_of(record, 9.75);
   CHECK(found.global_batch == 64);

@@ -17,22 +17,22 @@ using namespace trainctl::report;
 
 namespace {
 
-struct Told {
+struct RunValues {
   int seed = 1;
   std::string lr = "0.1";
   double loss = 0.5;
 };
 
-RunFiles make_run(const fs::path& folder, const Told& told) {
-  put_text(folder / "config.resolved.yaml", "name: digits\nseed: " + std::to_string(told.seed) +
-                                                "\noptimizer:\n  lr: " + told.lr + "\n");
+RunFiles make_run(const fs::path& folder, const RunValues& values) {
+  put_text(folder / "config.resolved.yaml", "name: digits\nseed: " + std::to_string(values.seed) +
+                                                "\noptimizer:\n  lr: " + values.lr + "\n");
   const auto csv = make_csv_sink(folder, {"train/loss"});
   const auto jsonl = make_jsonl_sink(folder);
   for (int i = 0; i < 2; ++i) {
     auto epoch = invented::epoch(i);
-    epoch.metrics = {{"train/loss", told.loss / (i + 1)}};
+    epoch.metrics = {{"train/loss", values.loss / (i + 1)}};
     const events::StepLogged step{
-        .epoch = i, .global_step = 10 * (i + 1), .loss = told.loss, .lr = 0.1};
+        .epoch = i, .global_step = 10 * (i + 1), .loss = values.loss, .lr = 0.1};
     for (Sink* sink : {csv.get(), jsonl.get()}) {
       sink->on_event(0, step);
       sink->on_event(0, epoch);

@@ -1,13 +1,13 @@
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
-#include "report/judged.hpp"
+#include "report/timing_fixtures.hpp"
 #include "report/text/run_summary.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
 #include <string>
 
-using namespace judged;
+using namespace timing_fixtures;
 
 namespace {
 
@@ -173,7 +173,7 @@ TEST_CASE("Bottleneck: threads that wait for one another are the cause before ot
   CHECK(cause_and_setting(threads) == "threads_oversubscribed trainer.num_threads=2");
   CHECK(std::string(name_of(threads.limit)) == "host_bound");
   CHECK(std::ranges::any_of(threads.evidence, [](const Evidence& each) {
-    return each.name == "outside_cores" && each.tells;
+    return each.name == "outside_cores" && each.in_summary;
   }));
   with.num_threads = 1;
   with.num_workers = 12;

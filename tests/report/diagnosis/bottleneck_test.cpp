@@ -2,7 +2,7 @@
 
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
-#include "report/judged.hpp"
+#include "report/timing_fixtures.hpp"
 #include "report/record/run_result.hpp"
 #include "report/text/run_summary.hpp"
 #include "support/catch.hpp"
@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-using namespace judged;
+using namespace timing_fixtures;
 
 namespace {
 
-bool tells(const Bottleneck& found, const std::string& name) {
+bool is_shown(const Bottleneck& found, const std::string& name) {
   return std::ranges::any_of(found.evidence,
-                             [&](const Evidence& each) { return each.name == name && each.tells; });
+                             [&](const Evidence& each) { return each.name == name && each.in_summary; });
 }
 
 }  // namespace
@@ -63,9 +63,9 @@ TEST_CASE("where a perfect loader gives next to nothing, the text says to stop")
 
 TEST_CASE("evidence: has the numbers of the verdict and omits unknown ones") {
   const Bottleneck found = find_bottleneck(kStarved, context());
-  CHECK(tells(found, "data_wait_step"));
-  CHECK(tells(found, "loader_rate"));
-  CHECK_FALSE(tells(found, "memory_taken"));
+  CHECK(is_shown(found, "data_wait_step"));
+  CHECK(is_shown(found, "loader_rate"));
+  CHECK_FALSE(is_shown(found, "memory_taken"));
   BottleneckContext silent = context();
   silent.usage.reset();
   for (const Evidence& each : find_bottleneck(kStarved, silent).evidence) {

@@ -25,7 +25,7 @@ TEST_CASE("what the backward pass covers of the exchange is not waited for") {
   // With two ranks a bucket of 100 kB takes 0.102 s. Gradients are ready after 0.5 s and 1 s.
   const ExchangedStep step{
       .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
-  const ForetoldStep two = foretell(step, kSlow, 2);
+  const EstimatedStep two = foretell(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(0.204));
   CHECK(two.exposed_s == Approx(0.102));
   CHECK(two.step_s == Approx(2.102));
@@ -42,12 +42,12 @@ TEST_CASE("a bucket waits for the one before it") {
 
 TEST_CASE("one rank exchanges nothing, and a model without gradients nothing either") {
   const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
-  const ForetoldStep one = foretell(step, kSlow, 1);
+  const EstimatedStep one = foretell(step, kSlow, 1);
   CHECK(one.exchange_s == 0);
   CHECK(one.exposed_s == 0);
   CHECK(one.efficiency == 1);
   CHECK(one.samples_per_s == Approx(5));
-  const ForetoldStep none =
+  const EstimatedStep none =
       foretell({.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {}}, kSlow, 8);
   CHECK(none.efficiency == 1);
   CHECK(foretell({}, kSlow, 8).samples_per_s == 0);
@@ -60,7 +60,7 @@ TEST_CASE("weights that are averaged after some steps wait for nothing and cover
                            .buckets = {1'000'000},
                            .exchange = Exchange::weights,
                            .every = 4};
-  const ForetoldStep two = foretell(step, kSlow, 2);
+  const EstimatedStep two = foretell(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(1.002 / 4));
   CHECK(two.exposed_s == Approx(1.002 / 4));
   CHECK(two.step_s == Approx(2 + 1.002 / 4));
@@ -73,7 +73,7 @@ TEST_CASE("weights that go round after the gradients are waited for as a whole")
                            .buckets = {100'000},
                            .exchange = Exchange::gradients_and_weights,
                            .weight_bytes = 200'000};
-  const ForetoldStep two = foretell(step, kSlow, 2);
+  const EstimatedStep two = foretell(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(0.102 + 0.101));
   CHECK(two.exposed_s == Approx(0.102 + 0.101));
   CHECK(foretell(step, kSlow, 1).exposed_s == 0);
@@ -101,7 +101,7 @@ TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 rank
   const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
   const auto ranks = [&](int asked) {
     std::vector<int> found;
-    for (const ForetoldStep& row : foretell_growth(step, kSlow, asked)) found.push_back(row.ranks);
+    for (const EstimatedStep& row : foretell_growth(step, kSlow, asked)) found.push_back(row.ranks);
     return found;
   };
   CHECK(ranks(8) == std::vector<int>{1, 8, 64, 1024});
@@ -184,7 +184,7 @@ TEST_CASE("plan scaling: a measured step replaces the estimate for the same numb
                               .range = {.low_s = 3.8, .high_s = 4.4},
                               .num_threads = 1};
   use_measured(*scaling.shared, scaling.step, scaling.rows);
-  const ForetoldStep& two = scaling.rows[1];
+  const EstimatedStep& two = scaling.rows[1];
   CHECK(two.step_s == 4);
   CHECK(two.exposed_s == 0.5);
   CHECK(two.efficiency == 0.5);

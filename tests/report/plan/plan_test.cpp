@@ -114,7 +114,7 @@ TEST_CASE("a plan with a probe says what auto makes of it, the longest steps fir
   CHECK(probe["batch_s"] == 0.071);
   CHECK(probe["auto_workers"][1] == Json{{"least_step_s", 0.08165}, {"workers", 1}});
   plan.probe->workers = {{1.349, 0}, {0, 1}};
-  CHECK_THAT(text(), Contains("beside steps of 1.35 s or longer, at most 1 below 1.35 s;"));
+  CHECK_THAT(text(), Contains("for steps of 1.35 s or longer, at most 1 below 1.35 s;"));
   plan.probe->workers = {{0, 0}};
   CHECK_THAT(text(), Contains("one thread; auto uses no workers; prefetch"));
   plan.probe->workers.clear();

@@ -58,11 +58,11 @@ TEST_CASE("RunRecord: epochs of each rank are stored separately, and replaced li
   RunRecord record;
   for (const int rank : {0, 1}) {
     for (const std::int64_t epoch : {0, 1, 2, 1}) {
-      events::RankEpoch told;
-      told.rank = rank;
-      told.epoch = epoch;
-      told.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
-      record.add(rank, told);
+      events::RankEpoch epoch_of_rank;
+      epoch_of_rank.rank = rank;
+      epoch_of_rank.epoch = epoch;
+      epoch_of_rank.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
+      record.add(rank, epoch_of_rank);
     }
   }
   CHECK(record.epochs.empty());

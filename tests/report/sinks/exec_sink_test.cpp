@@ -126,13 +126,13 @@ TEST_CASE("ExecSink: a command that exits is reported once with exit code and la
   Listener listener("echo 'no such project' >&2; exit 3");
   const auto sink = make_exec_sink(listener.options);
   std::string news;
-  const bool told = waited_for([&] {
+  const bool is_reported = waited_for([&] {
     sink->on_event(0, events::StepLogged{.global_step = 1});
     sink->on_tick(0);
     news = sink->news().value_or("");
     return !news.empty();
   });
-  REQUIRE(told);
+  REQUIRE(is_reported);
   CHECK_THAT(news,
              Contains("exited before the run ended (exit code 3)") && Contains("no such project"));
   sink->on_event(0, invented::epoch(0));

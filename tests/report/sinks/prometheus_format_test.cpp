@@ -135,15 +135,15 @@ TEST_CASE("PrometheusSink: the file is rewritten every few seconds within an epo
 TEST_CASE("a file that cannot be written costs the run a warning every ten minutes") {
   TempFolder folder;
   const auto sink = make_prometheus_sink(options_for(folder / "gone/trainctl.prom"));
-  int told = 0;
+  int num_reports = 0;
   for (double now = 0; now < 1300; now += 20) {
     sink->on_tick(now);
     if (const auto news = sink->news()) {
-      ++told;
+      ++num_reports;
       CHECK_THAT(*news, Contains("the run continues"));
     }
   }
-  CHECK(told == 3);
+  CHECK(num_reports == 3);
   std::filesystem::create_directory(folder / "gone");
   sink->on_end({{"exit_code", 0}});
   CHECK_FALSE(sink->news());

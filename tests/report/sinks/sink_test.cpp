@@ -139,7 +139,7 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
     sinks.push_back(make_csv_sink(place->path(), metrics));
     sinks.push_back(make_jsonl_sink(place->path()));
   }
-  const auto tell = [&](std::size_t first, const events::Event& event) {
+  const auto send = [&](std::size_t first, const events::Event& event) {
     for (std::size_t i = first; i < first + 2; ++i) sinks[i]->on_event(0, event);
   };
   const std::vector<events::Event> all{
@@ -148,12 +148,12 @@ TEST_CASE("lines that a full disk does not take wait and come in their order") {
   for (const rlim_t bytes : {rlim_t{150}, rlim_t{450}, rlim_t{0}}) {
     {
       const FileLimit limit(bytes);  // below the current size from the second time on
-      tell(0, all[0]);
-      tell(0, all[1]);
+      send(0, all[0]);
+      send(0, all[1]);
     }
-    tell(0, all[2]);
-    tell(0, all[3]);
-    for (const events::Event& event : all) tell(2, event);
+    send(0, all[2]);
+    send(0, all[3]);
+    for (const events::Event& event : all) send(2, event);
   }
   for (const auto& sink : sinks) sink->close();
   for (const char* name : {"epochs.csv", "timing.csv", "metrics.jsonl"})

@@ -88,7 +88,7 @@ TEST_CASE("the next command of a run on several nodes can be typed on the node")
                           "10.0.0.1:29500\n"));
 }
 
-TEST_CASE("early stopping and its reason stand in the first line") {
+TEST_CASE("early stopping and its reason are in the first line") {
   RunRecord record = invented::run();
   record.add(0,
              events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
