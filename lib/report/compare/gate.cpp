@@ -46,9 +46,10 @@ std::optional<int> fewest(const std::function<bool(int)>& suffices) {
 }
 
 /// Two unpaired sides, each with an upper limit of the noise of that side.
-class Apart {
+class UnpairedSides {
  public:
-  Apart(const Change& change, double alpha) : alpha_(alpha), base_count_(count(change.base_side)) {
+  UnpairedSides(const Change& change, double alpha)
+      : alpha_(alpha), base_count_(count(change.base_side)) {
     const auto limit = [](const SideNoise& own, const SideNoise& other) {
       const SideNoise& known = own.count > 1 ? own : other;
       return deviation_limit(known.deviation, count(known) - 1);
@@ -94,7 +95,8 @@ std::string near_text(const Condition& condition) {
                    kMostRepeats);
 }
 
-Advice of_pairs(const Condition& condition, const Change& change, double none, double alpha) {
+Advice advice_for_pairs(const Condition& condition, const Change& change, double none,
+                        double alpha) {
   const double noise = deviation_limit(change.noise, change.df);
   const Aim aim{.power = kPower, .alpha = alpha, .most = kMostRepeats};
   const auto decides = repeats_for(noise, distance(none, condition), aim);
@@ -110,8 +112,8 @@ Advice of_pairs(const Condition& condition, const Change& change, double none, d
 
 /// Returns the required repeats, or the required size of the baseline; nullopt if both sides
 /// already have that many.
-std::optional<Advice> of_apart(const Apart& apart, const Change& change, double effect,
-                               const char* unless) {
+std::optional<Advice> advice_for_unpaired(const UnpairedSides& apart, const Change& change,
+                                          double effect, const char* unless) {
   const auto made = [](const SideNoise& side) { return static_cast<int>(side.count); };
   const auto repeats = apart.repeats(effect);
   if (repeats && *repeats > made(change.now_side))
@@ -129,13 +131,13 @@ std::optional<Advice> of_apart(const Apart& apart, const Change& change, double 
 /// fixed; if no number of repeats is enough against it, the text asks for a larger baseline.
 Advice advice(const Condition& condition, const Change& change, double alpha) {
   const double none = condition.unit == Unit::percent ? 1 : 0;
-  if (!change.apart) return of_pairs(condition, change, none, alpha);
-  const Apart apart(change, alpha);
-  if (auto found = of_apart(apart, change, distance(none, condition),
-                            "unless the change is close to the bound"))
+  if (!change.apart) return advice_for_pairs(condition, change, none, alpha);
+  const UnpairedSides apart(change, alpha);
+  if (auto found = advice_for_unpaired(apart, change, distance(none, condition),
+                                       "unless the change is close to the bound"))
     return *found;
-  if (auto found = of_apart(apart, change, distance(*change.value, condition),
-                            "if the change is as large as measured"))
+  if (auto found = advice_for_unpaired(apart, change, distance(*change.value, condition),
+                                       "if the change is as large as measured"))
     return *found;
   return {std::nullopt, near_text(condition)};
 }

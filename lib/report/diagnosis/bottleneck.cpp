@@ -123,7 +123,7 @@ double factor(double wall_s, double removable_s) {
   return wall_s / std::max(wall_s - removable_s, 1e-3 * wall_s);
 }
 
-std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
+std::optional<PerfectLoader> perfect_loader(const BottleneckInputs& facts) {
   const events::Timing& timing = facts.timing;
   const double batches = facts.batches();
   const double training_s = timing.training_s();
@@ -152,7 +152,7 @@ bool is_accepted(const Proposal& proposal, const Levers& levers) {
   return proposal.setting.empty() || !levers.accepts || levers.accepts(proposal.setting);
 }
 
-void advise(const Rule& rule, const Facts& facts, Bottleneck& found) {
+void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) {
   const std::vector<Proposal> proposals = rule.propose(facts);
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
@@ -246,7 +246,7 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   Bottleneck found;
   if (!(timing.wall_s > 0)) return found;
   const TimeSplit split = split_of(timing);
-  const Facts facts{timing, context, split.part.limit, split.part.seconds};
+  const BottleneckInputs facts{timing, context, split.part.limit, split.part.seconds};
   const Rule& rule = rule_for(facts);
   found.part = split.part.limit;
   found.limit = rule.verdict.value_or(split.part.limit);

@@ -15,7 +15,7 @@ constexpr double kStalled = 0.25;    // of the time a thread waits for a core
 constexpr double kSavesWell = 0.02;  // of the time
 
 /// Proposes a larger batch, or returns a sentence without a setting if the batch cannot grow.
-Proposals larger_batch(const Facts& facts, const char* why) {
+Proposals larger_batch(const BottleneckInputs& facts, const char* why) {
   const BottleneckContext& context = facts.context;
   const int factor = gains::batch_factor(facts);
   const std::int64_t batch = factor * context.batch_size;
@@ -44,7 +44,7 @@ int wanted_workers(int now, double wall_s, double wait_s, int most) {
   return std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), now + 1, most);
 }
 
-int wanted_workers(const Facts& facts, int most) {
+int wanted_workers(const BottleneckInputs& facts, int most) {
   return wanted_workers(facts.context.num_workers, facts.timing.wall_s, facts.timing.data_wait_s,
                         most);
 }
@@ -56,7 +56,7 @@ bool has_mode(const Levers& levers, const char* mode) {
 /// Returns a text such as "settings that may help: a batch of 512: 1.12x to 1.90x as fast
 /// (replayed); compared: 2 threads: 0.92x to 1.19x as fast (replayed); not tried:
 /// trainer.precision".
-std::string compared_settings(const Facts& facts) {
+std::string compared_settings(const BottleneckInputs& facts) {
   constexpr double kMayHelp = 1.05;
   std::vector<std::string> gaining;
   std::vector<std::string> compared;
@@ -78,7 +78,7 @@ std::string compared_settings(const Facts& facts) {
 
 /// Returns the largest gain of the compared settings, without an upper end if one of them was not
 /// tried.
-Gain gain_of_compared(const Facts& facts) {
+Gain gain_of_compared(const BottleneckInputs& facts) {
   Gain most{.low = 1, .high = 1};
   for (const SettingCheck& check : gains::checks_of(facts)) {
     if (!check.done) return gains::unknown();
@@ -96,7 +96,7 @@ std::string worker_words(int workers) {
 
 }  // namespace
 
-Proposals free_cores(const Facts& facts) {
+Proposals free_cores(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   const double share =
       usage ? usage->outside_cores.value_or(0) + usage->stolen_cores.value_or(0) : 0;
@@ -105,7 +105,7 @@ Proposals free_cores(const Facts& facts) {
                            percent_text(share))}};
 }
 
-Proposals inspect_rank(const Facts& facts) {
+Proposals inspect_rank(const BottleneckInputs& facts) {
   const RankRow& last = *facts.context.straggler;
   return {{"",
            fmt::format("check the load, clocks and disk of {}; all other ranks wait for rank {}, "
@@ -115,11 +115,11 @@ Proposals inspect_rank(const Facts& facts) {
            gains::without(facts, facts.part_s)}};
 }
 
-Proposals cool_gpu(const Facts& /*facts*/) {
+Proposals cool_gpu(const BottleneckInputs& /*facts*/) {
   return {{"", "better cooling or a higher power limit would let the GPU keep its clocks"}};
 }
 
-Proposals other_threads(const Facts& facts) {
+Proposals other_threads(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const int threads =
       context.other_threads ? static_cast<int>(context.other_threads->value) : context.cores();
@@ -131,15 +131,15 @@ Proposals other_threads(const Facts& facts) {
   return {{fmt::format("trainer.num_threads={}", threads), why, gains::of_threads(facts, threads)}};
 }
 
-Proposals larger_steps(const Facts& facts) {
+Proposals larger_steps(const BottleneckInputs& facts) {
   return larger_batch(facts, "the fixed cost of a step is shared by more samples");
 }
 
-Proposals untried_settings(const Facts& facts) {
+Proposals untried_settings(const BottleneckInputs& facts) {
   return {{"", compared_settings(facts), gain_of_compared(facts)}};
 }
 
-Proposals less_cache(const Facts& facts) {
+Proposals less_cache(const BottleneckInputs& facts) {
   Proposals all;
   constexpr double kSmall = 0.25;
   const Levers& levers = facts.context.levers;
@@ -150,7 +150,7 @@ Proposals less_cache(const Facts& facts) {
   return all;
 }
 
-Proposals fewer_threads(const Facts& facts) {
+Proposals fewer_threads(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const int cores = context.cores();
   if (cores > 0 && !context.on_gpu && context.num_threads > cores)
@@ -161,7 +161,7 @@ Proposals fewer_threads(const Facts& facts) {
   return {{"", "a larger CPU quota, or no other processes, would help"}};
 }
 
-Proposals fewer_workers(const Facts& facts) {
+Proposals fewer_workers(const BottleneckInputs& facts) {
   const int cores = facts.context.cores();
   const int workers = std::max(1, cores - std::max(facts.context.num_threads, 1));
   return {{fmt::format("loader.num_workers={}", workers),
@@ -169,7 +169,7 @@ Proposals fewer_workers(const Facts& facts) {
                        worker_words(facts.context.num_workers))}};
 }
 
-Proposals more_workers(const Facts& facts) {
+Proposals more_workers(const BottleneckInputs& facts) {
   const int now = facts.context.num_workers;
   const int cores = facts.context.cores();
   const int most = std::min(cores > 0 ? cores : std::max(8, 2 * now), kMostWorkers);
@@ -180,7 +180,7 @@ Proposals more_workers(const Facts& facts) {
            gains::of_loading(facts)}};
 }
 
-Proposals waiting_workers(const Facts& facts) {
+Proposals waiting_workers(const BottleneckInputs& facts) {
   const int now = facts.context.num_workers;
   const int most = std::min(std::max(4 * facts.context.cores(), 2 * now + 2), kMostWorkers);
   if (now >= most)
@@ -191,7 +191,7 @@ Proposals waiting_workers(const Facts& facts) {
            gains::of_loading(facts)}};
 }
 
-Proposals workers_of_straggler(const Facts& facts) {
+Proposals workers_of_straggler(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const RankRow& last = *context.straggler;
   const bool is_known = context.straggler_is_here && context.usage && context.usage->cpu_stalled;
@@ -208,14 +208,14 @@ Proposals workers_of_straggler(const Facts& facts) {
            why, gains::of_loading(facts)}};
 }
 
-Proposals one_thread(const Facts& facts) {
+Proposals one_thread(const BottleneckInputs& facts) {
   return {{"trainer.num_threads=1",
            fmt::format("compute threads spin between steps and take CPU cores from the loader "
                        "because {} is set; unset it, or use one thread",
                        facts.context.levers.spin_variable)}};
 }
 
-Proposals read_less(const Facts& facts) {
+Proposals read_less(const BottleneckInputs& facts) {
   const Levers& levers = facts.context.levers;
   const Gain gain = gains::of_loading(facts);
   Proposals all;
@@ -228,7 +228,7 @@ Proposals read_less(const Facts& facts) {
   return all;
 }
 
-Proposals cache_decoded(const Facts& facts) {
+Proposals cache_decoded(const BottleneckInputs& facts) {
   const Levers& levers = facts.context.levers;
   const std::string all = fmt::format("all {} CPU cores are busy loading", facts.context.cores());
   const bool caches_less = levers.cache_mode == "none" || levers.cache_mode == "encoded";
@@ -241,13 +241,13 @@ Proposals cache_decoded(const Facts& facts) {
   return proposals;
 }
 
-Proposals pin(const Facts& facts) {
+Proposals pin(const BottleneckInputs& facts) {
   return {{"loader.pin_memory=true", "pinned memory lets copies overlap the training step",
            gains::without(facts, facts.timing.h2d_s + facts.timing.eval_s)},
           {"", "pinned memory would help, but this experiment does not accept it"}};
 }
 
-Proposals keep_on_device(const Facts& facts) {
+Proposals keep_on_device(const BottleneckInputs& facts) {
   const Proposal smaller{"", "smaller samples, or 8-bit samples, take less time to copy",
                          gains::without(facts, facts.timing.h2d_s)};
   const Levers& levers = facts.context.levers;
@@ -260,7 +260,7 @@ Proposals keep_on_device(const Facts& facts) {
   return {smaller};
 }
 
-Proposals smaller_buckets(const Facts& facts) {
+Proposals smaller_buckets(const BottleneckInputs& facts) {
   double bytes = 0;
   for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
   constexpr double kBuckets = 8;
@@ -271,18 +271,18 @@ Proposals smaller_buckets(const Facts& facts) {
           {"", "smaller buckets would let the all-reduce start sooner"}};
 }
 
-Proposals exchange_less(const Facts& facts) {
+Proposals exchange_less(const BottleneckInputs& facts) {
   return larger_batch(facts, "half as many gradient all-reduces per sample");
 }
 
-Proposals save_async(const Facts& facts) {
+Proposals save_async(const BottleneckInputs& facts) {
   return {{"checkpoint.async=true", "the state is copied in the step and written in the background",
            gains::without(facts, facts.timing.checkpoint_s)},
           {"", "checkpoints written in the background would not block training",
            gains::without(facts, facts.timing.checkpoint_s)}};
 }
 
-Proposals save_less(const Facts& facts) {
+Proposals save_less(const BottleneckInputs& facts) {
   const Levers& levers = facts.context.levers;
   const Gain gain = gains::of_fewer_checkpoints(facts);
   Proposals all;
@@ -306,7 +306,7 @@ Proposals save_less(const Facts& facts) {
   return all;
 }
 
-Proposals validate_less(const Facts& facts) {
+Proposals validate_less(const BottleneckInputs& facts) {
   const std::string setting =
       every_n("trainer.check_val_every_n_epoch", facts.context.levers.validate_every, 2,
               facts.context.max_epochs);
@@ -315,7 +315,7 @@ Proposals validate_less(const Facts& facts) {
            gains::of_less_validation(facts)}};
 }
 
-Proposals no_forced_sync(const Facts& facts) {
+Proposals no_forced_sync(const BottleneckInputs& facts) {
   if (facts.context.levers.detect_anomaly)
     return {{"trainer.detect_anomaly=false",
              "checking every value synchronizes the GPU in each step",
@@ -323,18 +323,18 @@ Proposals no_forced_sync(const Facts& facts) {
   return {{"trainer.log_every_n_steps=50", "each log line waits for the GPU"}};
 }
 
-Proposals record_steps(const Facts& /*facts*/) {
+Proposals record_steps(const BottleneckInputs& /*facts*/) {
   return {{"trainer.cuda_graphs=true",
            "each step is launched as one CUDA graph instead of many kernels"},
           {"", "larger steps would need fewer launches for each sample"}};
 }
 
-Proposals no_anomaly_checks(const Facts& facts) {
+Proposals no_anomaly_checks(const BottleneckInputs& facts) {
   return {{"trainer.detect_anomaly=false", "it checks every value of every operation",
            gains::of_no_anomaly_checks(facts)}};
 }
 
-Proposals half_precision(const Facts& facts) {
+Proposals half_precision(const BottleneckInputs& facts) {
   Proposals all{
       {"trainer.precision=bf16-mixed",
        "bf16 matrix products are several times as fast, but less precise, so check the loss",
@@ -344,15 +344,15 @@ Proposals half_precision(const Facts& facts) {
   return all;
 }
 
-Proposals fill_device(const Facts& facts) {
+Proposals fill_device(const BottleneckInputs& facts) {
   return larger_batch(facts, "a larger batch may use the GPU better, if it fits in memory");
 }
 
-Proposals fewer_updates(const Facts& facts) {
+Proposals fewer_updates(const BottleneckInputs& facts) {
   return larger_batch(facts, "half as many updates per sample");
 }
 
-Proposals more_devices(const Facts& facts) {
+Proposals more_devices(const BottleneckInputs& facts) {
   if (!facts.context.has_room_for_devices())
     return {{"", "forward and backward take the time; " + compared_settings(facts),
              gain_of_compared(facts)}};

@@ -40,7 +40,7 @@ bool is_compute(Limit part) { return part == Limit::compute || part == Limit::ba
 bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
 
 /// Returns whether the run and, as far as the kernel reports it, other processes leave a core idle.
-bool has_idle_core(const Facts& facts) {
+bool has_idle_core(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const double cores = context.cores();
   const bool leaves_one =
@@ -51,26 +51,26 @@ bool has_idle_core(const Facts& facts) {
 
 }  // namespace
 
-double Facts::samples() const {
+double BottleneckInputs::samples() const {
   const auto whole = static_cast<double>(timing.samples);
   const double training_s = timing.training_s();
   if (!(timing.samples_per_s > 0) || !(training_s > 0)) return whole;
   return std::min(std::round(timing.samples_per_s * training_s), whole);
 }
 
-double Facts::batches() const {
+double BottleneckInputs::batches() const {
   const auto rows = static_cast<double>(context.batch_size) * context.world_size;
   return rows > 0 ? samples() / rows : 0;
 }
 
-std::optional<double> Facts::cpu_use() const {
+std::optional<double> BottleneckInputs::cpu_use() const {
   if (!context.usage || !(timing.cpu_percent > 0)) return std::nullopt;
   const int cores = std::max(context.cores(), 1);
   const int threads = std::clamp(context.num_workers, 1, cores);
   return timing.cpu_percent / 100 / threads;
 }
 
-bool Facts::cores_are_short() const {
+bool BottleneckInputs::cores_are_short() const {
   if (!context.usage) return false;
   return at_least(context.usage->cpu_stalled, kShort) ||
          at_least(context.usage->throttled, kShort) ||
@@ -89,9 +89,9 @@ double taken_cores(const events::Usage& usage) {
 namespace {
 namespace symptoms {
 
-bool always(const Facts& /*facts*/) { return true; }
+bool always(const BottleneckInputs& /*facts*/) { return true; }
 
-bool other_threads_gain(const Facts& facts) {
+bool other_threads_gain(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   if (context.on_gpu || !is_own_work(facts.part) || context.num_threads < 1) return false;
   if (context.other_threads && context.replay_step_s) {
@@ -102,7 +102,7 @@ bool other_threads_gain(const Facts& facts) {
   return is_below && has_idle_core(facts) && !gains::has_tiny_steps(facts);
 }
 
-bool larger_batch_gains(const Facts& facts) {
+bool larger_batch_gains(const BottleneckInputs& facts) {
   if (facts.context.on_gpu || !is_compute(facts.part)) return false;
   const int factor = gains::batch_factor(facts);
   if (factor == 0) return false;
@@ -110,12 +110,12 @@ bool larger_batch_gains(const Facts& facts) {
   return gain.replayed ? gain.low >= gains::kWorthLargerBatch : gains::has_tiny_steps(facts);
 }
 
-bool bf16_gains(const Facts& facts) {
+bool bf16_gains(const BottleneckInputs& facts) {
   return !facts.context.on_gpu && is_compute(facts.part) && facts.context.bf16_step_s &&
          gains::of_bf16(facts).low >= gains::kWorthProposing;
 }
 
-bool memory_is_short(const Facts& facts) {
+bool memory_is_short(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   if (!usage) return false;
   const bool pages = usage->major_faults_s >= kMajorFaults;
@@ -123,20 +123,20 @@ bool memory_is_short(const Facts& facts) {
          (pages && at_least(usage->memory_taken, kMemoryFull));
 }
 
-bool threads_exceed_cores(const Facts& facts) {
+bool threads_exceed_cores(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const bool more = context.cores() > 0 && context.num_threads > context.cores();
   return !context.on_gpu && more && is_work(facts.part) && facts.cores_are_short();
 }
 
-bool workers_exceed_cores(const Facts& facts) {
+bool workers_exceed_cores(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   if (!context.usage || context.num_workers <= context.cores() || context.on_gpu) return false;
   const double busy = context.usage->loader_cores.value_or(0);
   return is_work(facts.part) && busy >= kBusyLoader * context.cores() && facts.cores_are_short();
 }
 
-bool others_take_cores(const Facts& facts) {
+bool others_take_cores(const BottleneckInputs& facts) {
   const auto& usage = facts.context.usage;
   if (!usage || !(taken_cores(*usage) > 0)) return false;
   // Such threads wait for each other even without other processes, unless the host withholds cores.
@@ -144,11 +144,11 @@ bool others_take_cores(const Facts& facts) {
   return !waits_for_itself || at_least(usage->stolen_cores, kNotableOutsideShare);
 }
 
-bool quota_is_short(const Facts& facts) {
+bool quota_is_short(const BottleneckInputs& facts) {
   return facts.context.usage && at_least(facts.context.usage->throttled, kShort);
 }
 
-bool threads_spin(const Facts& facts) {
+bool threads_spin(const BottleneckInputs& facts) {
   const BottleneckContext& context = facts.context;
   const bool spins = !context.levers.spin_variable.empty() && context.num_threads > 1;
   if (!spins || context.on_gpu || !context.usage || !context.usage->loader_cores) return false;
@@ -158,7 +158,7 @@ bool threads_spin(const Facts& facts) {
          busy - *context.usage->loader_cores >= kShort * cores;
 }
 
-bool disk_is_slow(const Facts& facts) {
+bool disk_is_slow(const BottleneckInputs& facts) {
   const auto use = facts.cpu_use();
   if (!use || *use >= kDiskLeavesCores) return false;
   const bool reads =
@@ -166,32 +166,32 @@ bool disk_is_slow(const Facts& facts) {
   return reads && at_least(facts.context.usage->io_stalled, kDiskStalls);
 }
 
-bool source_sleeps(const Facts& facts) {
+bool source_sleeps(const BottleneckInputs& facts) {
   const auto use = facts.cpu_use();
   return use && *use < kAsleep && !at_least(facts.context.usage->cpu_stalled, kShort);
 }
 
-bool has_no_workers(const Facts& facts) { return facts.context.num_workers == 0; }
+bool has_no_workers(const BottleneckInputs& facts) { return facts.context.num_workers == 0; }
 
-bool has_few_workers(const Facts& facts) {
+bool has_few_workers(const BottleneckInputs& facts) {
   const int cores = facts.context.cores();
   return cores <= 0 || facts.context.num_workers < cores;
 }
 
-bool may_pin(const Facts& facts) {
+bool may_pin(const BottleneckInputs& facts) {
   return facts.context.on_gpu && facts.context.levers.pin_memory != std::optional(true);
 }
 
-bool straggler_loads(const Facts& facts) {
+bool straggler_loads(const BottleneckInputs& facts) {
   const auto& last = facts.context.straggler;
   if (!last) return false;
   const double beyond_s = last->own_s() - last->own_s() / (1 + last->behind);
   return last->wait_beyond_s > 0 && last->wait_beyond_s >= kMostOfLead * beyond_s;
 }
 
-bool has_straggler(const Facts& facts) { return facts.context.straggler.has_value(); }
+bool has_straggler(const BottleneckInputs& facts) { return facts.context.straggler.has_value(); }
 
-bool exchanges_late(const Facts& facts) {
+bool exchanges_late(const BottleneckInputs& facts) {
   double bytes = 0;
   for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
   const auto& overlap = facts.context.overlap;
@@ -199,32 +199,34 @@ bool exchanges_late(const Facts& facts) {
          bytes >= kLargeExchange;
 }
 
-bool saves_in_the_step(const Facts& facts) { return !facts.context.levers.checkpoint_async; }
+bool saves_in_the_step(const BottleneckInputs& facts) {
+  return !facts.context.levers.checkpoint_async;
+}
 
-bool syncs_each_step(const Facts& facts) {
+bool syncs_each_step(const BottleneckInputs& facts) {
   const Levers& levers = facts.context.levers;
   return facts.context.on_gpu && (levers.detect_anomaly || levers.log_every_steps < kRareLines);
 }
 
-bool launches_each_kernel(const Facts& facts) {
+bool launches_each_kernel(const BottleneckInputs& facts) {
   return facts.context.on_gpu && facts.context.levers.cuda_graphs == std::optional(false);
 }
 
-bool gpu_is_throttled(const Facts& facts) {
+bool gpu_is_throttled(const BottleneckInputs& facts) {
   return facts.context.usage && !facts.context.usage->gpu_throttle.empty();
 }
 
 /// On a GPU the checks appear as host time, see syncs_each_step.
-bool looks_for_anomalies(const Facts& facts) {
+bool looks_for_anomalies(const BottleneckInputs& facts) {
   const bool by_host = facts.context.on_gpu && facts.part == Limit::host;
   return facts.context.levers.detect_anomaly && is_work(facts.part) && !by_host;
 }
 
-bool computes_in_full(const Facts& facts) {
+bool computes_in_full(const BottleneckInputs& facts) {
   return facts.context.on_gpu && facts.context.levers.precision == "32-true";
 }
 
-bool is_on_gpu(const Facts& facts) { return facts.context.on_gpu; }
+bool is_on_gpu(const BottleneckInputs& facts) { return facts.context.on_gpu; }
 
 }  // namespace symptoms
 
@@ -373,7 +375,7 @@ constexpr std::array kRules{
 
 std::span<const Rule> rules() { return kRules; }
 
-const Rule& rule_for(const Facts& facts) {
+const Rule& rule_for(const BottleneckInputs& facts) {
   const auto found = std::ranges::find_if(kRules, [&](const Rule& rule) {
     return (!rule.part || *rule.part == facts.part) && rule.holds(facts);
   });

@@ -39,7 +39,7 @@ const char* words_of(Limit part, const BottleneckContext& context) {
   return kWords.at(static_cast<std::size_t>(part));
 }
 
-void add_time(const Facts& facts, List& list) {
+void add_time(const BottleneckInputs& facts, List& list) {
   const events::Timing& timing = facts.timing;
   const double share = facts.part_s / timing.wall_s;
   list.add(
@@ -71,7 +71,7 @@ void add_time(const Facts& facts, List& list) {
   }
 }
 
-void add_checkpoints(const Facts& facts, List& list) {
+void add_checkpoints(const BottleneckInputs& facts, List& list) {
   const auto& every = facts.context.levers.checkpoint_every_steps;
   if (!every) return;
   list.add({"checkpoint_every_n_steps", static_cast<double>(*every), "steps",
@@ -80,7 +80,7 @@ void add_checkpoints(const Facts& facts, List& list) {
            "saved_too_often saved_in_the_step");
 }
 
-void add_cores(const Facts& facts, List& list) {
+void add_cores(const BottleneckInputs& facts, List& list) {
   const BottleneckContext& context = facts.context;
   const int cores = context.cores();
   if (!(facts.timing.cpu_percent > 0)) return;
@@ -151,7 +151,7 @@ void add_shares(const Usage& usage, List& list) {
            "threads_oversubscribed workers_oversubscribed");
 }
 
-void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
+void add_memory(const BottleneckInputs& facts, const events::Usage& usage, List& list) {
   list.add({"major_faults", usage.major_faults_s, "1/s",
             fmt::format("{} major page faults per second", rate_text(usage.major_faults_s))},
            "memory_pressure");
@@ -164,7 +164,7 @@ void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
            "slow_disk");
 }
 
-void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
+void add_gpu(const BottleneckInputs& facts, const events::Usage& usage, List& list) {
   if (facts.timing.gpu_util)
     list.add({"gpu_util", *facts.timing.gpu_util / 100, "share",
               fmt::format("the GPU is busy {} of the time", percent(*facts.timing.gpu_util / 100))},
@@ -181,7 +181,7 @@ void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
              "large_copies unpinned_memory");
 }
 
-void add_ranks(const Facts& facts, List& list) {
+void add_ranks(const BottleneckInputs& facts, List& list) {
   const auto& last = facts.context.straggler;
   if (last) {
     list.add({"straggler_slowdown", last->behind, "share",
@@ -358,7 +358,7 @@ std::string table() {
 
 }  // namespace
 
-std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule) {
+std::vector<Evidence> evidence_of(const BottleneckInputs& facts, const Rule& rule) {
   List list(rule.cause);
   add_time(facts, list);
   add_checkpoints(facts, list);

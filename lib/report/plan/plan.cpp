@@ -242,7 +242,7 @@ std::string plan_text(const Plan& plan, const Style& style) {
   if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
   if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
   if (!plan.no_scaling.empty())
-    text += "\n" + plan_fact("scaling", "not estimated: " + printable(plan.no_scaling), style);
+    text += "\n" + plan_fact("scaling", "not estimated: " + one_line(plan.no_scaling), style);
   return text;
 }
 

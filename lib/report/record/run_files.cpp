@@ -36,20 +36,21 @@ class FolderReader {
   void read_histories() {
     read_curves();
     read_tables();
-    const std::string ranks = text("ranks.csv", kMostHistory, Wanted::maybe);
+    const std::string ranks = text("ranks.csv", kMostHistory, Presence::optional);
     run_.ranks = ranks_of(ranks, run_.result, run_.notes);
   }
 
  private:
-  enum class Wanted { always, maybe };
+  enum class Presence { required, optional };
 
   void note(std::string sentence) { run_.notes.push_back(std::move(sentence)); }
 
-  std::string text(const std::string& name, std::uint64_t most, Wanted wanted = Wanted::always) {
+  std::string text(const std::string& name, std::uint64_t most,
+                   Presence presence = Presence::required) {
     const fs::path file = run_.folder / name;
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) {
-      if (wanted == Wanted::always) note(name + " is missing");
+      if (presence == Presence::required) note(name + " is missing");
       return {};
     }
     try {

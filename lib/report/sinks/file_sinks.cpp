@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/strings.hpp"
 #include "report/diagnosis/ranks.hpp"
 #include "report/html/run_page.hpp"
 #include "report/record/run_files.hpp"

@@ -1,6 +1,7 @@
 #include "report/sinks/sink.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 namespace trainctl::report {
 namespace {

@@ -1,7 +1,7 @@
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
-#include "report/timing_fixtures.hpp"
 #include "report/text/run_summary.hpp"
+#include "report/timing_fixtures.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -289,7 +289,7 @@ TEST_CASE("Bottleneck: every cause has an advice sentence, even where no setting
     with.on_gpu = on_gpu;
     for (const Rule& rule : rules()) {
       CAPTURE(rule.cause, on_gpu);
-      const Facts facts{timing, with, rule.part.value_or(Limit::compute), 5};
+      const BottleneckInputs facts{timing, with, rule.part.value_or(Limit::compute), 5};
       const std::vector<Proposal> proposals = rule.propose(facts);
       REQUIRE_FALSE(proposals.empty());
       for (const Proposal& each : proposals) CHECK_FALSE(each.sentence.empty());
@@ -334,6 +334,6 @@ TEST_CASE("Summary: the next command follows the verdict") {
   record.rank_epochs[0] = {{.steps = 10, .wall_s = 3, .data_wait_s = 0, .step_s = 1}};
   record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 0, .step_s = 2.9}};
   const std::string slow = summary_text(record, ending, {});
-  CHECK_THAT(slow, Contains("look at node7") && Contains("trainctl doctor"));
+  CHECK_THAT(slow, Contains("disk of node7") && Contains("trainctl doctor"));
   CHECK_THAT(slow, !Contains("--workers"));
 }

@@ -2,9 +2,9 @@
 
 #include "report/diagnosis/bottleneck_rules.hpp"
 #include "report/invented.hpp"
-#include "report/timing_fixtures.hpp"
 #include "report/record/run_result.hpp"
 #include "report/text/run_summary.hpp"
+#include "report/timing_fixtures.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ using namespace timing_fixtures;
 namespace {
 
 bool is_shown(const Bottleneck& found, const std::string& name) {
-  return std::ranges::any_of(found.evidence,
-                             [&](const Evidence& each) { return each.name == name && each.in_summary; });
+  return std::ranges::any_of(
+      found.evidence, [&](const Evidence& each) { return each.name == name && each.in_summary; });
 }
 
 }  // namespace
@@ -106,9 +106,9 @@ TEST_CASE("an epoch of which an earlier process made a part counts by the rest")
   auto half = timing(&events::Timing::data_wait_s, 8);
   half.samples_per_s = 320;  // 3200 of its 6400 samples were trained on in these 10 s
   const BottleneckContext quiet = context();
-  CHECK(Facts{half, quiet}.batches() == Approx(50));
+  CHECK(BottleneckInputs{half, quiet}.batches() == Approx(50));
   half.samples_per_s = 640;
-  CHECK(Facts{half, quiet}.batches() == Approx(100));
+  CHECK(BottleneckInputs{half, quiet}.batches() == Approx(100));
 }
 
 TEST_CASE("the facts of a record reach the verdict") {
@@ -174,7 +174,7 @@ TEST_CASE("rules: every part has a rule that always holds, and names are unique"
   const BottleneckContext unknown;
   for (int part = static_cast<int>(Limit::input); part <= static_cast<int>(Limit::balanced);
        ++part) {
-    const Facts facts{nothing, unknown, static_cast<Limit>(part), 1};
+    const BottleneckInputs facts{nothing, unknown, static_cast<Limit>(part), 1};
     CHECK(rule_for(facts).part == static_cast<Limit>(part));
   }
 }

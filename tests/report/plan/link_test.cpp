@@ -93,7 +93,7 @@ TEST_CASE("link: printed as a table, latency and bandwidth, and read back from J
   const std::string text = link_text(measured, {});
   CHECK_THAT(text, Contains("all-reduce over 2 processes on cpu with gloo") &&
                        Contains(" 1.0 KiB") && Contains("64.0 MiB") &&
-                       Contains("latency    25 us a message") &&
+                       Contains("latency    25 us per message") &&
                        Contains("bandwidth  2 GB/s between neighbors"));
   const Json link = link_json(measured);
   CHECK(link["schema"] == "trainctl.link/2");

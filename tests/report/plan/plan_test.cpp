@@ -118,7 +118,7 @@ TEST_CASE("a plan with a probe says what auto makes of it, the longest steps fir
   plan.probe->workers = {{0, 0}};
   CHECK_THAT(text(), Contains("one thread; auto uses no workers; prefetch"));
   plan.probe->workers.clear();
-  CHECK_THAT(text(), Contains("on one thread; prefetch factor 3\n"));
+  CHECK_THAT(text(), Contains("ms; prefetch factor 3\n"));
   CHECK(plan_document(plan)["probe"]["auto_workers"].is_null());
 }
 
