@@ -344,7 +344,7 @@ constexpr std::array kRules{
          "validate less often", "trainer.check_val_every_n_epoch", symptoms::always,
          fixes::validate_less},
     Rule{"forced_sync", host, "on a GPU, with trainer.detect_anomaly or logging every few steps",
-         "the host synchronizes with the GPU in each step, and the GPU idles meanwhile",
+         "the host synchronizes with the GPU too often, so the GPU idles",
          "read values on the host less often", "trainer.detect_anomaly, trainer.log_every_n_steps",
          symptoms::syncs_each_step, fixes::no_forced_sync},
     Rule{"many_launches", host, "on a GPU, trainer.cuda_graphs is false",
