@@ -166,7 +166,7 @@ std::vector<Html> time_figures(const RunFiles& run) {
   return figures;
 }
 
-std::vector<Html> utilisation_figures(const RunFiles& run) {
+std::vector<Html> utilization_figures(const RunFiles& run) {
   const auto plain = [](double Timing::*member) {
     return [member](const EpochEnded& epoch) { return epoch.timing.*member; };
   };

@@ -21,7 +21,7 @@ std::vector<Html> step_figures(const RunFiles& run);
 /// Returns the seconds of each epoch by part, and the samples per second.
 std::vector<Html> time_figures(const RunFiles& run);
 /// Returns the measured utilization of CPU, memory, GPU and disk reads.
-std::vector<Html> utilisation_figures(const RunFiles& run);
+std::vector<Html> utilization_figures(const RunFiles& run);
 
 /// A run or a group of runs in a chart of several.
 struct CurveSeries {

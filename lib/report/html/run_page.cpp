@@ -356,7 +356,7 @@ std::string run_page(const RunFiles& run, const RunPageExtras& extras) {
                    {"time", "Time budget", time_section(run)},
                    {"metrics", "Loss and metrics", cards(metric_figures(run))},
                    {"steps", "Steps", steps_section(run)},
-                   {"utilization", "Utilization", cards(utilisation_figures(run))},
+                   {"utilization", "Utilization", cards(utilization_figures(run))},
                    {"confusion", "Confusion matrix", confusion_section(run, extras)},
                    {"worst", "Worst predictions", worst_section(extras)},
                    {"ranks", "Processes", ranks_section(run)},

@@ -119,7 +119,7 @@ std::string gpus_text(const Plan& plan) {
 }
 
 /// Returns the name of the utilization: HFU counts all operations, MFU omits recomputed ones.
-const char* utilisation_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
+const char* utilization_name(const Plan& plan) { return plan.recomputes ? "HFU" : "MFU"; }
 
 std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   const Measured& model = *plan.model;
@@ -133,7 +133,7 @@ std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
     text += fmt::format(" with {} thread{}", model.num_threads, plural(model.num_threads));
   if (speed.utilization)
     text += fmt::format(", {} % of the peak of {} ({})", percent_text(*speed.utilization),
-                        printable(model.device_name), utilisation_name(plan));
+                        printable(model.device_name), utilization_name(plan));
   return text;
 }
 

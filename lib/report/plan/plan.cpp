@@ -151,7 +151,7 @@ std::string advice_text(const Plan& plan) {
   if (!on_host || step_bytes(*plan.model) * ranks <= plan.node_bytes())
     return "lower loader.batch_size, loader.num_workers or dataset.cache.budget";
   std::string text =
-      "lower loader.batch_sizeand raise trainer.accumulate_grad_batches to keep the global batch "
+      "lower loader.batch_size and raise trainer.accumulate_grad_batches to keep the global batch "
       "size";
   if (!plan.recomputes) text += ", or set trainer.activation_checkpointing=blocks";
   return text;
