@@ -144,7 +144,7 @@ trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
 """)
         self.train(config="rows.yaml")
         page = self.run_dir / "report.html"
-        self.assertRegex(page.read_text(), "class (owl|crow), called (owl|crow): ")
+        self.assertRegex(page.read_text(), "class (owl|crow), predicted (owl|crow): ")
         before = page.read_text()
         self.assertEqual(self.made(self.run_dir).read_text(), before)
 

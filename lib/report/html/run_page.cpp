@@ -109,7 +109,7 @@ std::vector<Confusion> confusions_of(const CountTable& table) {
 Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
   const std::vector<Confusion> pairs = confusions_of(table);
   if (pairs.empty()) return {};
-  Table rows({left("class"), left("called"), "samples", "of the class"});
+  Table rows({left("class"), left("predicted"), "samples", "of the class"});
   for (const Confusion& pair : pairs) {
     const double share = static_cast<double>(pair.count) / static_cast<double>(pair.total);
     rows.add({name_of(pair.row, extras), name_of(pair.column, extras), with_thousands(pair.count),
@@ -122,7 +122,7 @@ Html confused_pairs(const CountTable& table, const RunPageExtras& extras) {
 Html confusion_of(const CountTable& table, const RunPageExtras& extras) {
   HeatMap map{.title = fmt::format("{}, epoch {}", table.split, table.epoch),
               .row_label = "class",
-              .column_label = "called",
+              .column_label = "predicted",
               .counts = table.counts};
   for (std::size_t i = 0; i < table.counts.size(); ++i) map.names.push_back(name_of(i, extras));
   return heat_map(map);

@@ -155,7 +155,8 @@ TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing
   CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
   CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
                        Contains("<h3>Learning rate</h3>"));
-  CHECK_THAT(page, Contains("Time of each epoch") && Contains("class 0, called 1: 2 of 10 (20 %)"));
+  CHECK_THAT(page,
+             Contains("Time of each epoch") && Contains("class 0, predicted 1: 2 of 10 (20 %)"));
   CHECK(page.find("Norm of the gradients") == std::string::npos);
 }
 
@@ -237,8 +238,8 @@ TEST_CASE("the logger html calls classes by their names, and by their numbers wi
     sink->on_end({{"exit_code", 0}});
     return golden::read(folder / "report.html");
   };
-  CHECK_THAT(page_with({"owl", "crow"}), Contains("class owl, called crow: 2 of 10 (20 %)"));
-  CHECK_THAT(page_with({}), Contains("class 0, called 1: 2 of 10 (20 %)"));
+  CHECK_THAT(page_with({"owl", "crow"}), Contains("class owl, predicted crow: 2 of 10 (20 %)"));
+  CHECK_THAT(page_with({}), Contains("class 0, predicted 1: 2 of 10 (20 %)"));
 }
 
 TEST_CASE("page sink: a page that cannot be written is reported once and does not end the run") {
