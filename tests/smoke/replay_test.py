@@ -48,7 +48,7 @@ class Replays(Smoke):
 
     def test_the_table_says_so_in_words(self):
         self.replay(*HUGE, path=self.run_dir)  # a run folder selects its newest dump
-        self.assertIn("the same bits as recorded", self.out)
+        self.assertIn("bitwise equal to the recording", self.out)
         self.assertRegex(self.out, r"(?m)^ output of +shape +NaN +Inf +min +max +mean$")
 
     def test_a_change_is_named_and_tried(self):

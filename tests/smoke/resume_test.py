@@ -360,7 +360,7 @@ class Damaged(Resumes):
         for name in names:
             self.assertIn(f"{name} is damaged", self.err)
             self.assertEqual((self.run_dir / f"corrupt-{name}").read_text(), '{"cut')
-        self.assertIn("metrics.jsonl: line 2 is no line of metrics", self.err)
+        self.assertIn("metrics.jsonl: line 2 is not a metrics line", self.err)
         self.assertNotIn("rubbish", (self.run_dir / "metrics.jsonl").read_text())
 
     def test_a_run_is_resumed_by_its_folder_without_its_config(self):

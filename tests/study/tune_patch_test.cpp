@@ -122,11 +122,11 @@ TEST_CASE("tune_text: shows verdict, patch, final comparison and the next comman
   CHECK_THAT(text, Contains("loader.num_workers=2") && Contains("1.50x [1.40, 1.60]") &&
                        Contains("Not tried: trainer.precision: --allow precision") &&
                        Contains("Not tried: trainer.cuda_graphs=true: the run is on a CPU") &&
-                       Contains("1.90x [1.80, 2.00] over the original, proved") &&
+                       Contains("1.90x [1.80, 2.00] over the original, measured") &&
                        Contains("trainctl run base.yaml"));
   report::TuneReport unproved = found();
   unproved.gain.reset();
-  CHECK_THAT(report::tune_text(unproved, {}, style), Contains("not proved as a whole"));
+  CHECK_THAT(report::tune_text(unproved, {}, style), Contains("not measured as a whole"));
   report::TuneReport nothing;
   nothing.end = report::TuneEnd::nothing_to_fix;
   CHECK_THAT(report::tune_text(nothing, {}, style), Contains("nothing to fix"));

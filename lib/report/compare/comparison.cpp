@@ -159,10 +159,10 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
       }
     }
   }
-  ENSURE(config, !points.empty(),
-         "{} tells no loss, in neither metrics.jsonl nor epochs.csv: train it with the loggers csv "
-         "or jsonl",
-         printable(run.folder.string()));
+  ENSURE(
+      config, !points.empty(),
+      "{} has no loss in metrics.jsonl or epochs.csv\nhint: train it with the loggers csv or jsonl",
+      printable(run.folder.string()));
   return points;
 }
 
@@ -207,7 +207,7 @@ std::optional<LossDifference> first_difference(const std::vector<LossPoint>& wan
 }
 
 std::string value_text(const std::optional<double>& value) {
-  return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "not told";
+  return value ? fmt::format("{:a} ({})", *value, exact_text(*value)) : "missing";
 }
 
 namespace fs = std::filesystem;
@@ -514,7 +514,7 @@ std::vector<Contest> contests_of(std::span<const Baseline> benches) {
                           .pairing = Pairing::apart});
     }
   }
-  ENSURE(config, !contests.empty(), "{} has none of the settings of the others: nothing to judge",
+  ENSURE(config, !contests.empty(), "cannot compare {}: no other bench has the same settings",
          printable(first.path));
   return contests;
 }
@@ -531,8 +531,9 @@ std::vector<std::string> machines_apart(const Compared& compared) {
     for (const Json& here : std::span(machines).subspan(is_first ? 1 : 0)) {
       const auto differences = machine_differences(there, here);
       if (differences.empty()) continue;
-      sentences.push_back(fmt::format("the speeds of '{}' (there) and {} (here) do not compare: {}",
-                                      first.label, other, join(differences, "; ")));
+      sentences.push_back(
+          fmt::format("the speeds of '{}' (there) and {} (here) are not comparable: {}",
+                      first.label, other, join(differences, "; ")));
       break;
     }
   }

@@ -94,7 +94,7 @@ events::Timing mean_epoch(const Group& group) {
 }
 
 Table time_table(const Compared& compared) {
-  std::vector<Column> columns{left("an epoch")};
+  std::vector<Column> columns{left("per epoch")};
   std::vector<events::Timing> epochs;
   for (const Group& group : compared.groups) {
     columns.push_back({printable(group.label)});

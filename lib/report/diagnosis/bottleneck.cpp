@@ -59,7 +59,7 @@ class UsageSum {
   std::map<std::string, double> throttled_spans_;  // by reason; "": not throttled
 };
 
-void tell_exchange(const RunRecord& record, BottleneckContext& context) {
+void add_communication(const RunRecord& record, BottleneckContext& context) {
   const std::vector<RankRow> rows = rank_rows(record);
   if (rows.empty()) return;
   if (const RankRow* last = straggler(rows)) {
@@ -123,7 +123,7 @@ double factor(double wall_s, double removable_s) {
   return wall_s / std::max(wall_s - removable_s, 1e-3 * wall_s);
 }
 
-std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
+std::optional<PerfectLoader> perfect_loader(const BottleneckInputs& facts) {
   const events::Timing& timing = facts.timing;
   const double batches = facts.batches();
   const double training_s = timing.training_s();
@@ -152,7 +152,7 @@ bool is_accepted(const Proposal& proposal, const Levers& levers) {
   return proposal.setting.empty() || !levers.accepts || levers.accepts(proposal.setting);
 }
 
-void advise(const Rule& rule, const Facts& facts, Bottleneck& found) {
+void advise(const Rule& rule, const BottleneckInputs& facts, Bottleneck& found) {
   const std::vector<Proposal> proposals = rule.propose(facts);
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
@@ -225,7 +225,7 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
   context.on_gpu =
       !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
   context.usage = sum_usage(steady_epochs(record));
-  tell_exchange(record, context);
+  add_communication(record, context);
   if (const auto rank0 = record.finished.find(0); rank0 != record.finished.end()) {
     context.replay_step_s = rank0->second.replay_step_s;
     context.replay_steps = rank0->second.replay_steps;
@@ -246,7 +246,7 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   Bottleneck found;
   if (!(timing.wall_s > 0)) return found;
   const TimeSplit split = split_of(timing);
-  const Facts facts{timing, context, split.part.limit, split.part.seconds};
+  const BottleneckInputs facts{timing, context, split.part.limit, split.part.seconds};
   const Rule& rule = rule_for(facts);
   found.part = split.part.limit;
   found.limit = rule.verdict.value_or(split.part.limit);
@@ -271,11 +271,12 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
 
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
-  const std::string gain = fmt::format("a perfect loader would give {:.2f}x", perfect.speedup);
-  const std::string how = perfect.replayed > 0
-                              ? fmt::format("by {} steps with one batch replayed", perfect.replayed)
-                              : std::string("by the steps as they were, without their waits");
-  const char* stop = perfect.speedup < kWorthIt ? ": stop here, loading is not the limit" : "";
+  const std::string gain =
+      fmt::format("a perfect loader would make the run {:.2f}x as fast", perfect.speedup);
+  const std::string how =
+      perfect.replayed > 0 ? fmt::format("from {} replayed steps with one batch", perfect.replayed)
+                           : std::string("from the measured steps without their waits");
+  const char* stop = perfect.speedup < kWorthIt ? ": data loading is not the bottleneck" : "";
   return fmt::format("{}{} ({})", gain, stop, how);
 }
 

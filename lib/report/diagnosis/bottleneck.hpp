@@ -72,9 +72,9 @@ double taken_cores(const events::Usage& usage);
 struct Evidence {
   std::string name;  // "data_wait_step"
   double value = 0;
-  std::string unit;    // "s", "share", "samples/s", "cores", ...
-  std::string text;    // half a sentence
-  bool tells = false;  // shown in the summary
+  std::string unit;         // "s", "share", "samples/s", "cores", ...
+  std::string text;         // half a sentence
+  bool in_summary = false;  // shown in the summary
 };
 
 /// The expected speedup of the whole run after a change, as a factor.

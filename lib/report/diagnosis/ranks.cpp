@@ -57,8 +57,8 @@ bool on_several_hosts(std::span<const RankRow> rows) {
 }
 
 std::string name_of(const RankRow& row, std::span<const RankRow> rows) {
-  const bool tells_host = on_several_hosts(rows) && !row.host.empty();
-  return fmt::format("rank {}{}", row.rank, tells_host ? " on " + printable(row.host) : "");
+  const bool shows_host = on_several_hosts(rows) && !row.host.empty();
+  return fmt::format("rank {}{}", row.rank, shows_host ? " on " + printable(row.host) : "");
 }
 
 std::string signed_percent(double share) {
@@ -108,7 +108,7 @@ Table ranks_table(std::span<const RankRow> rows) {
   const bool hosts = !rows.empty() && on_several_hosts(rows);
   std::vector<Column> columns{"rank"};
   if (hosts) columns.push_back(left("host"));
-  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent a step",
+  columns.insert(columns.end(), {"step", "data wait", "work", "exposed all-reduce", "sent/step",
                                  "overlap", "own time"});
   Table table(columns);
   for (const RankRow& row : shown(rows)) {
@@ -131,12 +131,12 @@ std::string ranks_verdict(std::span<const RankRow> rows) {
           ? fmt::format("; {} of {} ranks are shown, ranks.csv has all", kRowsOfMany, rows.size())
           : "";
   if (straggler(rows) == nullptr)
-    return fmt::format("none is more than 10 % behind the median; slowest: {}, {}",
+    return fmt::format("no rank is more than 10 % slower than the median; slowest: {}, {}",
                        name_of(*last, rows), signed_percent(last->behind)) +
            more;
   return fmt::format(
-             "{} is a straggler: its own work and its waits for data take {} a step, {} "
-             "more than the median; the others wait for it",
+             "{} is a straggler: its computation and its waits for data take {} per step, {} more "
+             "than the median; all other ranks wait for it",
              name_of(*last, rows), human_duration(last->own_s()),
              percent_text(last->behind) + " %") +
          more;

@@ -57,7 +57,7 @@ struct SharedStep {
 };
 
 /// The predicted step of `ranks` ranks.
-struct ForetoldStep {
+struct EstimatedStep {
   int ranks = 1;
   double exchange_s = 0;  // of all buckets, and of the weights
   double exposed_s = 0;   // after the last gradient
@@ -72,7 +72,7 @@ struct ForetoldStep {
 /// proportion to their bytes. zero1 broadcasts weights after the step without overlap, which takes
 /// half an all-reduce; local_sgd averages weights with a whole all-reduce, which is divided by the
 /// number of steps between two of them.
-ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks);
+EstimatedStep foretell(const ExchangedStep& step, const Link& link, int ranks);
 
 /// Parses bytes per second such as "25GB/s", "1.2 GiB", "100Gbit/s"; nullopt if the text is not a
 /// positive bandwidth.

@@ -91,9 +91,9 @@ class Backlog {
   std::string failure_;  // of the first waiting line
   std::size_t lost_ = 0;
   double now_ = 0;
-  bool is_told_ = false;
+  bool is_reported_ = false;
   double pause_ = 0;
-  double next_told_ = 0;
+  double next_report_ = 0;
 };
 
 /// The command of make_exec_sink() and the limits on its time and memory.

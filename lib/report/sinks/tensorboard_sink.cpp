@@ -154,9 +154,9 @@ class TensorboardSink final : public Sink {
   // The file starts with the first numbers, because only then it is known where the run resumes.
   void begin() {
     if (std::exchange(has_begun_, true)) return;
-    const bool tells_all = first_step_ == 0 || !tensorboard::has_files(options_.folder);
+    const bool covers_whole_run = first_step_ == 0 || !tensorboard::has_files(options_.folder);
     write(tensorboard::start_event(at(first_step_)));
-    if (!tells_all) return;
+    if (!covers_whole_run) return;
     for (std::string& event : tensorboard::hparams_events(options_.wall_time(), options_.hparams))
       write(std::move(event));
     if (!options_.config.empty())

@@ -13,7 +13,7 @@ namespace trainctl::report {
 /// untold: one of the two runs did not record it.
 enum class Sameness { identical, different, untold };
 constexpr std::array<const char*, 3> enum_names(Sameness) {
-  return {"identical", "different", "not told"};
+  return {"identical", "different", "unknown"};
 }
 
 /// The comparison of one kind of values in two runs.

@@ -42,7 +42,7 @@ Baseline bench(const std::string& path, double seconds) {
 
 }  // namespace
 
-TEST_CASE("groups with the same seeds are judged by pairs, whatever their order") {
+TEST_CASE("compare gate: groups with the same seeds are paired in any order") {
   const Finding fails = findings_for("val/accuracy<-0.5pt", seeds(-0.02)).front();
   CHECK(fails.verdict == Verdict::fail);
   CHECK(*fails.change == Approx(-2));
@@ -51,7 +51,8 @@ TEST_CASE("groups with the same seeds are judged by pairs, whatever their order"
   CHECK(gate_code(findings_for("val/accuracy<-0.5pt", seeds(0))) == 0);
 }
 
-TEST_CASE("groups of other seeds are judged apart, where their spread hides a small change") {
+TEST_CASE(
+    "compare gate: groups of different seeds are unpaired, and variance hides a small change") {
   Compared runs = seeds(-0.02);
   runs.groups[1].members[0].seed = "77";
   CHECK(contests_of(runs).front().pairing == Pairing::apart);
@@ -61,7 +62,7 @@ TEST_CASE("groups of other seeds are judged apart, where their spread hides a sm
   CHECK(contests_of(runs).front().pairing == Pairing::apart);
 }
 
-TEST_CASE("two single runs are told apart only where nothing varies") {
+TEST_CASE("compare gate: two single runs differ only in numbers without variance") {
   const auto single = [](double loss) { return Measures{"1", {{"val/loss", loss}}}; };
   const Compared same{.kind = "runs", .groups = {group("a", {single(1)}), group("b", {single(1)})}};
   CHECK(gate_code(findings_for("val/loss>+1%", same)) == 0);
@@ -70,22 +71,22 @@ TEST_CASE("two single runs are told apart only where nothing varies") {
   CHECK(gate_code(findings_for("val/loss>+1%", other)) == 4);
 }
 
-TEST_CASE("a number that one run does not tell decides nothing") {
+TEST_CASE("compare gate: a number that one run does not report is inconclusive") {
   Compared runs = seeds(0);
   runs.groups[1].members[0].values.clear();
   const Finding open = findings_for("val/accuracy<-0.5pt", runs).front();
   CHECK(open.verdict == Verdict::inconclusive);
-  CHECK_THAT(open.why, Contains("is not told by every run"));
+  CHECK_THAT(open.why, Contains("is not reported by every run"));
 }
 
-TEST_CASE("conditions may name what the runs tell, and the wall time by the bench's name") {
+TEST_CASE("compare gate: conditions may name metrics of the runs, and total_s for wall time") {
   const auto names = gate_metrics(seeds(0));
   CHECK(std::ranges::count(names, "val/accuracy") == 1);
   CHECK(contests_of(seeds(0)).front().now.at("total_s") == std::vector<double>{10, 11, 12});
   CHECK_THROWS_WITH(parse_conditions("val/acuracy<-1pt", names), Contains("val/accuracy"));
 }
 
-TEST_CASE("saved benches are judged setting by setting") {
+TEST_CASE("compare gate: saved benches are compared setting by setting") {
   const std::vector<Baseline> slower{bench("a.json", 10), bench("b.json", 11)};
   const auto conditions = parse_conditions("total_s>+5%, train/loss>+1%", gate_metrics(slower));
   const std::vector<Finding> findings = judge(conditions, contests_of(slower));
@@ -99,7 +100,7 @@ TEST_CASE("saved benches are judged setting by setting") {
 TEST_CASE("benches that share no setting are an error") {
   std::vector<Baseline> benches{bench("a.json", 10), bench("b.json", 10)};
   for (BaselineRow& row : benches[1].rows) row.settings = {{"trainer.devices", "2"}};
-  CHECK_THROWS_WITH(contests_of(benches), Contains("a.json has none of the settings"));
+  CHECK_THROWS_WITH(contests_of(benches), Contains("cannot compare a.json"));
 }
 
 namespace {
@@ -127,12 +128,12 @@ TEST_CASE("groups whose runs were made on other hardware are named with what dif
   runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
   REQUIRE(machines_apart(runs).size() == 1);  // one sentence per group
   CHECK(machines_apart(runs)[0] ==
-        "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
+        "the speeds of 'a' (there) and 'c' (here) are not comparable: cores: 8 there, 2 here");
   runs.groups[0].runs.push_back(run_on("Xeon", 8));
   REQUIRE(machines_apart(runs).size() == 2);
   CHECK_THAT(machines_apart(runs)[0], Contains("another run of 'a' (here)"));
   runs.groups[1].runs[0].manifest = nullptr;
-  CHECK_THAT(machines_apart(runs)[1], Contains("does not say on which machine"));
+  CHECK_THAT(machines_apart(runs)[1], Contains("machine of the baseline is not recorded"));
 }
 
 TEST_CASE("benches of other machines are named, too") {

@@ -42,7 +42,7 @@ TEST_CASE("the best epoch is the last that improved, with its metric and checkpo
   CHECK_FALSE(best_of(RunRecord{}));
 }
 
-TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
+TEST_CASE("RunRecord: without a checkpoint the monitor determines the best epoch") {
   RunRecord record;
   record.add(0, invented::epoch(1));
   CHECK_FALSE(best_of(record));
@@ -54,15 +54,15 @@ TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
   CHECK(best->checkpoint.empty());
 }
 
-TEST_CASE("what the ranks tell of their epochs is kept apart, and replaced like the epochs") {
+TEST_CASE("RunRecord: epochs of each rank are stored separately, and replaced like epochs") {
   RunRecord record;
   for (const int rank : {0, 1}) {
     for (const std::int64_t epoch : {0, 1, 2, 1}) {
-      events::RankEpoch told;
-      told.rank = rank;
-      told.epoch = epoch;
-      told.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
-      record.add(rank, told);
+      events::RankEpoch epoch_of_rank;
+      epoch_of_rank.rank = rank;
+      epoch_of_rank.epoch = epoch;
+      epoch_of_rank.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
+      record.add(rank, epoch_of_rank);
     }
   }
   CHECK(record.epochs.empty());
@@ -119,7 +119,7 @@ TEST_CASE(
         "loader.num_workers=8");
 }
 
-TEST_CASE("each kind of bottleneck is told by its share and proposes one setting") {
+TEST_CASE("Bottleneck: each kind is found by its share and proposes one setting") {
   const BottleneckContext context{
       .batch_size = 64, .train_samples = 60000, .max_epochs = 10, .on_gpu = true};
   const auto verdict = [&](const events::Timing& timing) {
@@ -144,7 +144,8 @@ TEST_CASE("each kind of bottleneck is told by its share and proposes one setting
   CHECK(verdict({}) == "balanced ");
 }
 
-TEST_CASE("Bottleneck: a run without waits and overhead is told apart from the gain of advice") {
+TEST_CASE(
+    "Bottleneck: the speedup without waits and overhead differs from the gain of the advice") {
   const Bottleneck found =
       find_bottleneck({.wall_s = 10, .data_wait_s = 1, .forward_s = 8, .other_s = 1}, {});
   CHECK(found.without_waits == Approx(1.25));

@@ -15,7 +15,7 @@ Ending killed() {
   Ending ending = invented::ending();
   ending.verdict = "failed";
   ending.exit_code = 7;
-  ending.message = "rank 0 was ended by SIGKILL at step 1,234";
+  ending.message = "rank 0 was killed by SIGKILL at step 1,234";
   ending.first_failure = FirstFailure{.rank = 0,
                                       .host = "node7",
                                       .pid = 4242,
@@ -41,7 +41,7 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
   CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
 }
 
-TEST_CASE("the summary tells a mode that was asked for as it is, and none that is not known") {
+TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
   Ending ending = invented::ending();
   ending.best_mode.inferred = false;
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 (max) at epoch 3"));
@@ -88,7 +88,7 @@ TEST_CASE("the next command of a run on several nodes can be typed on the node")
                           "10.0.0.1:29500\n"));
 }
 
-TEST_CASE("early stopping and its reason stand in the first line") {
+TEST_CASE("early stopping and its reason are in the first line") {
   RunRecord record = invented::run();
   record.add(0,
              events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
@@ -107,13 +107,12 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
                     .path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
   CHECK_THAT(failure_text(record, killed(), {}),
              Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors "
-                      "(step 1,900); weights "
-                      "only, not resumable"));
+                      "(step 1,900); weights only, cannot be resumed"));
   CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
-TEST_CASE("a failure names the state from which the run can go on, not the weights beside it") {
+TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved weights") {
   RunRecord record = invented::run(2);
   record.add(0, events::CheckpointSaved{.path = "checkpoints/epoch=0001-step=000938",
                                         .epoch = 1,
@@ -131,7 +130,7 @@ TEST_CASE("a failure names the state from which the run can go on, not the weigh
   CHECK(result["best"]["checkpoint"] == "checkpoints/best.safetensors");
 }
 
-TEST_CASE("restarts are told where there were any, and the end of all of them") {
+TEST_CASE("run summary: restarts are shown if there were any, with their result") {
   Ending ending = killed();
   CHECK_THAT(failure_text(invented::run(2), ending, {}), !Contains("restarts"));
   ending.restarts = 2;
@@ -139,7 +138,7 @@ TEST_CASE("restarts are told where there were any, and the end of all of them") 
   ending.restarts = 3;
   ending.exit_code = 93;
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
-             Contains("restarts 3, and the last ones brought no newer checkpoint"));
+             Contains("restarts 3, and the last ones saved no newer checkpoint"));
 }
 
 TEST_CASE("a run that stopped when asked to has not failed") {
@@ -151,7 +150,7 @@ TEST_CASE("a run that stopped when asked to has not failed") {
              StartsWith("stopped: stopped by SIGTERM\n"));
 }
 
-TEST_CASE("a result tells what the run went on from, and whether bit for bit") {
+TEST_CASE("run result: names the checkpoint of a resumed run and whether it is bitwise identical") {
   RunRecord record = invented::run(2);
   Ending ending = invented::ending();
   CHECK(result_document(record, ending)["resumed_from"].is_null());
@@ -184,7 +183,7 @@ TEST_CASE("a failure before all ranks reported counts the ranks that were starte
   record.add(0, events::Hello{});
   Ending ending = killed();
   ending.first_failure->rank = 1;
-  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was ended by"));
+  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was killed by"));
   CHECK(result_document(record, ending)["world_size"] == 2);
   CHECK(evaluation_document(record, ending)["world_size"] == 2);
 }
@@ -194,7 +193,7 @@ TEST_CASE("a failure that no rank caused is one sentence") {
   ending.exit_code = 11;
   ending.message = "runs: read-only file system";
   CHECK(failure_text(RunRecord{}, ending, {}) ==
-        "error: runs: read-only file system\n  saved    nothing: no checkpoint was written yet\n");
+        "error: runs: read-only file system\n  saved    none: no checkpoint was written yet\n");
 }
 
 TEST_CASE("failure_text: a list in a message has one item per line") {

@@ -84,7 +84,7 @@ TEST_CASE("every finding counts, and so does a run that did not end") {
   CHECK(exit_code_of(check_of({identical(1), kill})) == 3);
 }
 
-TEST_CASE("runs none of which went on from a checkpoint prove nothing") {
+TEST_CASE("verify-resume: runs that never resumed from a checkpoint prove nothing") {
   Kill kill = identical(1);
   kill.resumed_from.clear();
   CHECK(is_identical(kill));

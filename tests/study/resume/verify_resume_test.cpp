@@ -108,7 +108,7 @@ TEST_CASE("the first difference of a history is named") {
   CHECK_THAT(first(twice), StartsWith("step 1: train/loss"));
 }
 
-TEST_CASE("a line that is no line of metrics is named by its number") {
+TEST_CASE("a line that is not a metrics line is named by its number") {
   for (const char* text : {"{}", "[]", "{", "{\"type\":1,\"step\":1}", "{\"type\":\"step\"}"})
     CHECK_THROWS_WITH(parse_metrics("\n" + std::string(text)), StartsWith("line 2 "));
 }

@@ -207,7 +207,7 @@ TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fi
   CHECK_THAT(report.ended, Contains("45 % of the cores") && Contains("tune again") &&
                                !Contains("nothing to fix"));
   const std::string text = report::tune_text(report, {}, {});
-  CHECK_THAT(text, Contains("undecided: the machine is busy") && !Contains("nothing to fix"));
+  CHECK_THAT(text, Contains("inconclusive: the machine is busy") && !Contains("nothing to fix"));
   const Json document = report::tune_document(report, {});
   CHECK(document["ended"] == "machine_busy");
   CHECK(document["verdict"]["taken_cores"].get<double>() == Approx(0.45));
@@ -238,7 +238,7 @@ TEST_CASE("tune: a gain that was proved on a busy machine is kept, with the shar
   const report::TuneReport report = world.tune();
   CHECK(report.exit_code == 0);
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
-  CHECK_THAT(report::tune_text(report, {}, {}), Contains("took 30 % of the cores"));
+  CHECK_THAT(report::tune_text(report, {}, {}), Contains("used 30 % of the cores"));
 }
 
 TEST_CASE("tune: noise that leaves changes open is reported with the time that would decide") {
