@@ -43,8 +43,8 @@ HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::Sign
                     read_file(folder / FolderLock::kFileName, kMostBytes, ReadFailure::resource));
   announce(plan_, bound, request.make_exchange);
   log::get().info(
-      "node 0 of {} listens at {}; what ranks exchange is neither encrypted nor "
-      "authenticated: the network has to be a private one",
+      "node 0 of {} listens at {}; the traffic between ranks is neither encrypted nor "
+      "authenticated, so use a private network",
       plan_.nodes, launch::to_text(bound));
 }
 
@@ -53,11 +53,11 @@ HeadRun::~HeadRun() {
     report::Ending none;
     none.exit_code = static_cast<int>(ErrorKind::rank_failed);
     none.verdict = "failed";
-    none.message = "the head left without a result";
+    none.message = "node 0 exited without a result";
     if (!has_ended_) end(none);
     withdraw(plan_);  // if end() was interrupted
   } catch (const std::exception& error) {
-    log::get().warn("other nodes may not know that the run is over: {}", error.what());
+    log::get().warn("cannot report the end of the run to the other nodes: {}", error.what());
   }
 }
 
@@ -74,8 +74,8 @@ void HeadRun::end(const report::Ending& ending) {
 void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard) {
   NodePlan plan = *request.nodes;
   const auto give_up = [&guard] { return guard.has_heard(); };
-  const bool is_told = plan.meeting_file || (plan.task && plan.task->agent_store);
-  if (is_told) plan.endpoint.port = 0;  // the intended port may have caused the failure
+  const bool is_announced = plan.meeting_file || (plan.task && plan.task->agent_store);
+  if (is_announced) plan.endpoint.port = 0;  // the intended port may have caused the failure
   try {
     launch::Listener listener({.endpoint = plan.endpoint,
                                .token = plan.token,
@@ -91,7 +91,7 @@ void tell_of_failure(const RunRequest& request, const Error& error, launch::Sign
     announce(plan, bound, request.make_exchange);
     head.end({error.exit_code(), "failed", error.what()}, kLatecomersS, give_up);
   } catch (const Error& obstacle) {
-    log::get().debug("other nodes are not told of the failure: {}", obstacle.message());
+    log::get().debug("cannot report the failure to the other nodes: {}", obstacle.message());
   }
   withdraw(plan);
 }

@@ -100,14 +100,14 @@ class JoinedRun {
                                 [] { return launch::probe_gpus(); });
       if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
     } catch (const Error& error) {
-      log::get().warn("this node cannot take part, which node 0 is to know: {}", error.message());
+      log::get().warn("this node cannot join the run: {}", error.message());
       unfit_ = error;
     }
   }
 
   // Returns false if a signal came.
   bool join() {
-    say_(fmt::format("node {} of {} looks for node 0 at {}", plan_.node, plan_.nodes,
+    say_(fmt::format("node {} of {} is connecting to node 0 at {}", plan_.node, plan_.nodes,
                      launch::to_text(plan_.endpoint)));
     try {
       launch::Joined joined = join_head(plan_, {.claim = {launch::Role::node, plan_.node},
@@ -142,7 +142,7 @@ class JoinedRun {
 
   Word await() {
     link_->allow_silence(kPauseS);
-    int told = 0;
+    int requested = 0;
     for (;;) {
       std::vector<pollfd> polls{{stops_.fd(), POLLIN, 0}};
       link_->append_to(polls);
@@ -150,7 +150,7 @@ class JoinedRun {
       if (stops_.heard()) {
         // Before the run there is nothing to save; between attempts node 0 decides.
         if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
-        if (std::exchange(told, 1) == 0)
+        if (std::exchange(requested, 1) == 0)
           link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
       }
       std::optional<Word> word;
@@ -180,11 +180,11 @@ class JoinedRun {
     try {
       ENSURE(
           resource, sees_folder(welcome),
-          "node {} ({}) does not see the head's run folder {}: choose one with --out that lies on "
-          "a file system of all nodes",
+          "node {} ({}) cannot access the run folder {} of node 0\nhint: choose one with --out on "
+          "a file system that all nodes share",
           plan_.node, launch::host_name(), printable(welcome.run_dir));
       if (folder_.empty())
-        say_(fmt::format("node {} of {} has joined at {}: ranks {} to {} in {}", plan_.node,
+        say_(fmt::format("node {} of {} has joined node 0 at {}: ranks {} to {} in {}", plan_.node,
                          plan_.nodes, launch::to_text(plan_.endpoint), first,
                          first + devices_.ranks - 1, folder.string()));
       folder_ = folder;
@@ -228,15 +228,15 @@ class JoinedRun {
         if (!difference.empty()) reason += ": " + difference;
       } catch (const Error&) {  // the folder is not visible here
       }
-      reason += "; start all nodes with the same file and the same overrides";
+      reason += "\nhint: start all nodes with the same file and the same overrides";
     }
-    throw Error(static_cast<ErrorKind>(refused.kind), "node 0 refuses this node: " + reason);
+    throw Error(static_cast<ErrorKind>(refused.kind), "node 0 rejects this node: " + reason);
   }
 
   [[nodiscard]] JoinedOutcome lost(const std::string& why) const {
     return {.exit_code = static_cast<int>(ErrorKind::rank_failed),
             .verdict = "failed",
-            .message = fmt::format("node 0 at {} is lost: {}; no rank of this node is left",
+            .message = fmt::format("the connection to node 0 at {} is lost: {}; all ranks of this node were stopped",
                                    launch::to_text(plan_.endpoint), why),
             .folder = folder_};
   }

@@ -28,7 +28,7 @@ std::string with_ignored(std::string text, const TaskPlace& task) {
   return text + "ignored: " + join(task.ignored, "; ");
 }
 
-void check_wishes_of_a_task(const PlacementRequest& wish, const TaskPlace& task) {
+void check_task_options(const PlacementRequest& wish, const TaskPlace& task) {
   const char* launcher = name_of(task.launcher);
   const int hosts = std::max(1, task.world_size / task.local_world_size);
   ENSURE(config, !wish.nodes || *wish.nodes == task.world_size || *wish.nodes == hosts,
@@ -46,8 +46,8 @@ void check_wishes_of_a_task(const PlacementRequest& wish, const TaskPlace& task)
          wish.devices.value_or(0), launcher, task.local_world_size);
 }
 
-NodePlan stand_of_task(const PlacementRequest& wish, const TaskPlace& task) {
-  check_wishes_of_a_task(wish, task);
+NodePlan plan_of_task(const PlacementRequest& wish, const TaskPlace& task) {
+  check_task_options(wish, task);
   NodePlan plan;
   plan.task = task;
   plan.nodes = task.world_size;
@@ -61,7 +61,7 @@ NodePlan stand_of_task(const PlacementRequest& wish, const TaskPlace& task) {
   return plan;
 }
 
-NodePlan stand_by_hand(const PlacementRequest& wish) {
+NodePlan plan_from_options(const PlacementRequest& wish) {
   NodePlan plan;
   plan.nodes = wish.nodes.value_or(1);
   ENSURE(config, plan.nodes >= 1, "--nnodes is {}, expected 1 or more", plan.nodes);
@@ -86,25 +86,25 @@ NodePlan stand_by_hand(const PlacementRequest& wish) {
   return plan;
 }
 
-NodePlan stand(const PlacementRequest& wish, const Task& task) {
-  if (!task) return stand_by_hand(wish);
+NodePlan placement(const PlacementRequest& wish, const Task& task) {
+  if (!task) return plan_from_options(wish);
   // A complete placement on the command line takes precedence over any launcher.
   const bool is_typed = wish.nodes && wish.node && !wish.endpoint.empty();
   if (task->launcher == Launcher::none || is_typed) {
-    NodePlan plan = stand_by_hand(wish);
-    TaskPlace told = *task;
-    if (told.launcher != Launcher::none)
-      told.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given", told.rank,
-                                  told.world_size, name_of(told.launcher))};
-    plan.said = with_ignored(plan.said, told);
+    NodePlan plan = plan_from_options(wish);
+    TaskPlace ignored_task = *task;
+    if (ignored_task.launcher != Launcher::none)
+      ignored_task.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given", ignored_task.rank,
+                                  ignored_task.world_size, name_of(ignored_task.launcher))};
+    plan.said = with_ignored(plan.said, ignored_task);
     return plan;
   }
-  return stand_of_task(wish, *task);
+  return plan_of_task(wish, *task);
 }
 
 void take_token(const PlacementRequest& wish, NodePlan& plan) {
   ENSURE(config, wish.token_digits.empty() || wish.token_file.empty(),
-         "both {} and --rdzv-token-file are given: leave one out", kTokenVariable);
+         "both {} and --rdzv-token-file are given\nhint: leave one out", kTokenVariable);
   plan.token_is_given = true;
   if (!wish.token_digits.empty()) {
     plan.token = launch::parse_token(wish.token_digits, kTokenVariable);
@@ -163,10 +163,10 @@ std::string id_of(const PlacementRequest& wish, const NodePlan& plan) {
   if (id.empty() && !wish.endpoint.empty()) id = id_of_endpoint(plan);
   ENSURE(
       config, !id.empty(),
-      "{} does not say what tells this run from others: give all of its tasks the same --rdzv-id",
+      "{} does not identify this run\nhint: give all of its tasks the same --rdzv-id",
       plan.task ? name_of(plan.task->launcher) : "the command line");
-  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id has {} letters, at most {} are allowed",
-         id.size(), kMostBytes);
+  ENSURE(config, id.size() <= kMostBytes, "--rdzv-id must have at most {} characters, got {}",
+         kMostBytes, id.size());
   return id;
 }
 
@@ -181,7 +181,7 @@ void take_meeting(const Meeting& meeting, NodePlan& plan) {
   plan.endpoint = meeting.endpoint;
   if (plan.token_is_given) return;
   ENSURE(config, meeting.token.has_value(),
-         "node 0 was given a token, and this node was not: give all of them the same {}, or the "
+         "node 0 was given a token, but this node was not\nhint: give all nodes the same {} or the "
          "same --rdzv-token-file",
          kTokenVariable);
   plan.token = *meeting.token;
@@ -202,11 +202,11 @@ void wait_for_file(const PlacementRequest& wish, NodePlan& plan) {
   const double deadline = clock.now() + wish.timeout_s;
   for (;;) {
     if (const auto meeting = found_meeting(plan)) return take_meeting(*meeting, plan);
-    ENSURE(interrupted, !wish.give_up || !wish.give_up(), "stopped while it waited for node 0");
+    ENSURE(interrupted, !wish.give_up || !wish.give_up(), "stopped while waiting for node 0");
     const char* hint = plan.task ? "" : ", and give the same endpoint text, or --rdzv-id, to all";
     ENSURE(hang, clock.now() < deadline,
-           "node 0 has not said within {} where it listens: {} is not there. Check that it runs, "
-           "and that --out is a folder that all nodes see{}",
+           "node 0 has not announced its address within {}: {} does not exist\nhint: check that it "
+           "runs and that --out is a folder that all nodes share{}",
            human_duration(wish.timeout_s), plan.meeting_file->string(), hint);
     std::this_thread::sleep_for(kRetryPause);
   }
@@ -214,7 +214,7 @@ void wait_for_file(const PlacementRequest& wish, NodePlan& plan) {
 
 /// Returns whether a failed join may succeed later: node 0 is not listening yet, or the
 /// announcement is that of an earlier run whose file still exists.
-bool may_pass(const Error& error, const NodePlan& plan) {
+bool may_succeed_later(const Error& error, const NodePlan& plan) {
   if (error.kind() == ErrorKind::hang || error.kind() == ErrorKind::rank_failed) return true;
   if (error.kind() != ErrorKind::config || !plan.meeting_file) return false;
   const auto meeting = found_meeting(plan);
@@ -225,7 +225,7 @@ bool may_pass(const Error& error, const NodePlan& plan) {
 
 NodePlan plan_node(const PlacementRequest& wish, const Task& task,
                    const MakeExchange& make_exchange) {
-  NodePlan plan = stand(wish, task);
+  NodePlan plan = placement(wish, task);
   if (plan.is_alone()) return plan;
   take_token(wish, plan);
   const bool knows_endpoint = take_endpoint(wish, plan);
@@ -274,10 +274,10 @@ bool look_again(NodePlan& plan, const MakeExchange& make_exchange) {
 
 launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
   constexpr double kSlice = 5;
-  constexpr double kAnotherHeadS = 20;  // as in launch::join()
+  constexpr double kOtherCoordinatorS = 20;  // as in launch::join()
   const Clock& clock = steady_clock();
   const double deadline = clock.now() + wish.timeout_s;
-  const bool is_told = plan.meeting_file || uses_agent_store(plan);
+  const bool is_announced = plan.meeting_file || uses_agent_store(plan);
   constexpr double kNever = std::numeric_limits<double>::infinity();
   double gone_at = kNever;  // when node 0 closed the connection
   for (;;) {
@@ -287,12 +287,12 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
                            .token = plan.token,
                            .run_id = plan.run_id,
                            .claim = wish.claim,
-                           .timeout_s = is_told ? std::min(left, kSlice) : left,
+                           .timeout_s = is_announced ? std::min(left, kSlice) : left,
                            .give_up = wish.give_up});
     } catch (const Error& error) {
-      if (!is_told || clock.now() >= deadline || !may_pass(error, plan)) throw;
+      if (!is_announced || clock.now() >= deadline || !may_succeed_later(error, plan)) throw;
       if (error.kind() == ErrorKind::rank_failed) gone_at = std::min(gone_at, clock.now());
-      if (clock.now() - gone_at > kAnotherHeadS) throw;
+      if (clock.now() - gone_at > kOtherCoordinatorS) throw;
     }
     if (look_again(plan, wish.make_exchange)) {
       gone_at = kNever;
@@ -311,8 +311,8 @@ WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus) {
   const bool shows_own = gpus.count == 1 && !gpus.list.empty() && !is_torchrun;
   if (shows_own || plan.local_world_size == 1) return place;
   ENSURE(resource, plan.local_rank < gpus.count,
-         "{} has started {} tasks on this host, which has {} GPU(s): start as many tasks as GPUs, "
-         "or set trainer.accelerator=cpu",
+         "{} has started {} tasks on this host, which has {} GPU(s)\nhint: start as many tasks as "
+         "GPUs, or set trainer.accelerator=cpu",
          plan.task ? name_of(plan.task->launcher) : "a launcher", plan.local_world_size,
          gpus.count);
   const auto own = static_cast<std::size_t>(plan.local_rank);

@@ -38,11 +38,11 @@ std::optional<std::string> content_of(const fs::path& path) {
     return std::nullopt;
   }
   struct stat info {};
-  ENSURE(config, ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode), "{} is no file",
+  ENSURE(config, ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode), "{} must be a regular file",
          path.string());
   constexpr unsigned kOthers = 077;
   ENSURE(config, info.st_uid == ::geteuid() && (info.st_mode & kOthers) == 0,
-         "{} belongs to another user, or others may read or write it: it is not used; remove it",
+         "{} belongs to another user or is accessible to others\nhint: remove it",
          path.string());
   std::array<char, kMostMeetingBytes> bytes{};
   const ssize_t count = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
@@ -57,7 +57,7 @@ std::optional<Meeting> meeting_at(const fs::path& path) {
   return parse_meeting(*text, path.string());
 }
 
-fs::path write_beside(const fs::path& path, const std::string& text) {
+fs::path write_temporary(const fs::path& path, const std::string& text) {
   const fs::path temporary =
       path.parent_path() / fmt::format("{}.tmp.{}", path.filename().string(), ::getpid());
   ::unlink(temporary.c_str());
@@ -85,15 +85,15 @@ std::optional<LockHolder> holder_of(const fs::path& path) {
   }
 }
 
-void refuse_a_living_head(const fs::path& path) {
+void check_no_live_coordinator(const fs::path& path) {
   const auto holder = holder_of(path);
   if (!holder) return;
   ENSURE(resource, !surely_lives(*holder, this_process()),
-         "another run with this id is under way: {} is of pid {} on {} since {}\nhint: give this "
+         "another run with this id is running: {} was written by pid {} on {} at {}\nhint: give this "
          "run another --rdzv-id",
          path.string(), holder->pid, printable(holder->host), printable(holder->since));
   if (holder->pid == ::getpid()) return;
-  log::get().warn("{} of pid {} on {} since {} is replaced: that run did not remove it",
+  log::get().warn("replacing {}, which pid {} on {} wrote at {}: that run has exited",
                   path.string(), holder->pid, printable(holder->host), printable(holder->since));
 }
 
@@ -121,7 +121,7 @@ Meeting parse_meeting(const std::string& text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto word = [&](const char* key) {
     const bool is_there = json.is_object() && json.contains(key) && json[key].is_string();
-    ENSURE(config, is_there, "{} does not say where node 0 listens: it has no text '{}'", where,
+    ENSURE(config, is_there, "{} is not a valid rendezvous file: it has no string '{}'", where,
            key);
     return json[key].get<std::string>();
   };
@@ -131,17 +131,17 @@ Meeting parse_meeting(const std::string& text, const std::string& where) {
   meeting.endpoint = launch::parse_endpoint(word("endpoint"));
   if (json.contains("token")) meeting.token = launch::parse_token(word("token"), where);
   const auto head = json.contains("head") ? read_lock_line(to_line(json["head"])) : std::nullopt;
-  ENSURE(config, head.has_value(), "{} does not say which process is node 0", where);
+  ENSURE(config, head.has_value(), "{} is not a valid rendezvous file: it does not name the process of node 0", where);
   meeting.head = *head;
   return meeting;
 }
 
 void write_meeting(const fs::path& path, const Meeting& meeting) {
   make_folder(path.parent_path());
-  const fs::path temporary = write_beside(path, meeting_text(meeting));
+  const fs::path temporary = write_temporary(path, meeting_text(meeting));
   try {
     if (::link(temporary.c_str(), path.c_str()) != 0) {
-      refuse_a_living_head(path);
+      check_no_live_coordinator(path);
       ENSURE(resource, ::rename(temporary.c_str(), path.c_str()) == 0, "cannot write {}: {}",
              path.string(), cause());
     }

@@ -100,9 +100,9 @@ class Attempts {
   [[nodiscard]] std::vector<report::Attempt> with_last(const report::Ending& ending) const;
 
  private:
-  [[nodiscard]] report::Attempt told(const report::Ending& ending) const;
+  [[nodiscard]] report::Attempt record_of(const report::Ending& ending) const;
   [[nodiscard]] RunRequest changed(const std::vector<std::string>& changes) const;
-  [[nodiscard]] std::string put_aside() const;
+  [[nodiscard]] std::string move_files() const;
 
   const RunRequest& request_;
   fs::path folder_;

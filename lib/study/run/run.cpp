@@ -64,7 +64,7 @@ std::string reached_limit(const RunRequest& request, const checkpoint::Manifest&
 std::string reached_end(const RunRequest& request, const Json& values) {
   const std::string early = report::text_at(values, "early_reason");
   if (!early.empty())
-    return fmt::format("early stopping ended it ({}); start a new run to train longer",
+    return fmt::format("early stopping ended the run ({}); start a new run to train longer",
                        printable(early));
   const auto& max_time = request.loaded.experiment.trainer.max_time;
   const auto most_s = max_time ? spec::parse_duration(*max_time) : std::nullopt;
@@ -106,8 +106,8 @@ bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const
   if (guard.has_heard()) return false;
   if (!is_back)
     log::get().warn(
-        "a GPU still has less memory free than before the first start; the next one "
-        "begins all the same");
+        "a GPU still has less free memory than before the first start; restarting "
+        "anyway");
   return true;
 }
 
@@ -115,9 +115,8 @@ void check_nodes(const RunRequest& request) {
   const int nodes = request.loaded.experiment.trainer.num_nodes;
   const bool trains = request.task.kind == spec::TaskKind::train;
   ENSURE(config, !trains || request.nodes || nodes == 1,
-         "trainer.num_nodes is {}, but only 'trainctl run' starts ranks on several nodes, and it "
-         "has to know where they meet: add --rdzv-endpoint and --node-rank there, or "
-         "trainer.num_nodes=1 here",
+         "trainer.num_nodes is {}, but only 'trainctl run' with --rdzv-endpoint and --node-rank "
+         "starts ranks on several nodes\nhint: add them there, or trainer.num_nodes=1 here",
          nodes);
 }
 
@@ -173,7 +172,7 @@ class Attempting {
           start = restarted(start.request, folder_, restarts);
         }
       } catch (const Error& error) {
-        log::get().warn("there is no further attempt: {}", error.what());
+        log::get().warn("cannot start another attempt: {}", error.what());
         return outcome;
       }
     }
@@ -198,7 +197,7 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock) {
   ENSURE(config, !request.loaded.experiment.loader.batch_size.automatic,
-         "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
+         "loader.batch_size is auto, which only 'trainctl run' can resolve\nhint: set a number, as in "
          "loader.batch_size=64");
   check_nodes(request);
   launch::SignalGuard guard;  // a signal after the workers have exited must not lose the result

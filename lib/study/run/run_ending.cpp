@@ -159,7 +159,7 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
         return report::SavedState{below(run_dir, found.path), found.moment.global_step, true};
     }
   } catch (const Error& error) {
-    log::get().warn("the checkpoints cannot be listed: {}", error.what());
+    log::get().warn("cannot list the checkpoints: {}", error.what());
   }
   return std::nullopt;
 }

@@ -45,7 +45,7 @@ std::string as_written(const std::vector<config::ConfigFile>& files) {
 std::string resolved(const RunRequest& request) {
   const std::string text = spec::dump_resolved(request.loaded);
   if (request.batch_size_why.empty()) return text;
-  return fmt::format("# loader.batch_size: auto was found to be {}: {}\n{}",
+  return fmt::format("# loader.batch_size: auto was resolved to {}: {}\n{}",
                      request.loaded.experiment.loader.batch_size.samples, request.batch_size_why,
                      text);
 }

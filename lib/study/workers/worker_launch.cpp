@@ -209,7 +209,7 @@ launch::BeatTimes beat_times() {
   if (text == nullptr) return times;
   const auto beat_s = parse_number<double>(text);
   ENSURE(config, beat_s && *beat_s >= kLeast && *beat_s <= kMost,
-         "environment variable {} is '{}', expected seconds from {} to {}", kBeat, printable(text),
+         "environment variable {} must be seconds from {} to {}, got '{}'", kBeat,
          kLeast, kMost);
   times.beat_s = *beat_s;
   times.silence_s = kMissed * times.beat_s;
@@ -264,7 +264,7 @@ void add_allocator(spec::Allocator asked, launch::LaunchSpec& launch) {
   if (library == kLibraries.end()) return;
   const auto file = find_shared_library(library->file);
   ENSURE(resource, file.has_value(),
-         "trainer.allocator is {}, and {} is in no folder of the dynamic linker: install it "
+         "trainer.allocator is {}, but the dynamic linker cannot find {}\nhint: install it "
          "(Debian: {}), add its folder to LD_LIBRARY_PATH, or set trainer.allocator=system",
          library->name, library->file, library->package);
   const std::string preloads = value_of(kPreload);
