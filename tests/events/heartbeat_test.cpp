@@ -22,7 +22,7 @@ TEST_CASE("a stamp of a process that was killed can still be read") {
   CHECK(page.get().monotonic_ns > 0);
 }
 
-TEST_CASE("a rank that nobody listens to need not be heard") {
+TEST_CASE("Heartbeat: without listeners all events count as recorded") {
   Heartbeat page{};
   page.told = 2;
   CHECK(page.has_heard(2));
@@ -68,7 +68,7 @@ TEST_CASE("a worker attaches to the page it inherits and cannot shrink it") {
   CHECK(::ftruncate(page.fd(), 0) != 0);
 }
 
-TEST_CASE("a descriptor that is no heartbeat page is refused") {
+TEST_CASE("Heartbeat: other descriptors are rejected") {
   CHECK_THROWS_AS(HeartbeatPage::attach(-1), Error);
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

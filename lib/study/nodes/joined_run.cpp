@@ -30,9 +30,9 @@ constexpr double kPauseS = 300;
 constexpr int kTickMs = 200;
 
 /// Stop signals that arrive while no ranks run here.
-class Stops {
+class StopSignals {
  public:
-  bool heard() {
+  bool received() {
     for (const int signal : guard_.take()) {
       if (!first_) first_ = signal;
       ++number_;
@@ -110,13 +110,13 @@ class JoinedRun {
     say_(fmt::format("node {} of {} is connecting to node 0 at {}", plan_.node, plan_.nodes,
                      launch::to_text(plan_.endpoint)));
     try {
-      launch::Joined joined = join_head(plan_, {.claim = {launch::Role::node, plan_.node},
-                                                .give_up = [&] { return stops_.heard(); },
-                                                .make_exchange = request_.make_exchange});
+      launch::Joined joined = join_coordinator(plan_, {.claim = {launch::Role::node, plan_.node},
+                                                       .give_up = [&] { return stops_.received(); },
+                                                       .make_exchange = request_.make_exchange});
       local_address_ = joined.local_address;
       link_.emplace(std::move(joined.socket), beats_, clock_.now());
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::interrupted && stops_.heard()) return false;
+      if (error.kind() == ErrorKind::interrupted && stops_.received()) return false;
       throw;
     }
     return true;
@@ -147,7 +147,7 @@ class JoinedRun {
       std::vector<pollfd> polls{{stops_.fd(), POLLIN, 0}};
       link_->append_to(polls);
       ::poll(polls.data(), polls.size(), kTickMs);
-      if (stops_.heard()) {
+      if (stops_.received()) {
         // Before the run there is nothing to save; between attempts node 0 decides.
         if (folder_.empty() || stops_.number() > 1) return stopped_by(stops_.first());
         if (std::exchange(requested, 1) == 0)
@@ -192,10 +192,10 @@ class JoinedRun {
       link_->forgive(clock_.now());
       const launch::LaunchSpec spec = launch_spec({request_, folder, machine_, devices_, address_});
       const auto connect = [&](int rank) {
-        return std::move(join_head(plan_, {.claim = {launch::Role::rank, rank},
-                                           .timeout_s = 60,
-                                           .give_up = [&] { return stops_.heard(); },
-                                           .make_exchange = request_.make_exchange})
+        return std::move(join_coordinator(plan_, {.claim = {launch::Role::rank, rank},
+                                                  .timeout_s = 60,
+                                                  .give_up = [&] { return stops_.received(); },
+                                                  .make_exchange = request_.make_exchange})
                              .socket);
       };
       const launch::NodeAttempt done = launch::supervise_node(spec, *link_, connect, clock_);
@@ -204,7 +204,7 @@ class JoinedRun {
       if (done.lost) return lost(*done.lost);
       return std::nullopt;
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::interrupted && stops_.heard()) {
+      if (error.kind() == ErrorKind::interrupted && stops_.received()) {
         JoinedOutcome stopped = stopped_by(stops_.first());
         link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
         leave({stopped.exit_code, stopped.message});
@@ -236,8 +236,9 @@ class JoinedRun {
   [[nodiscard]] JoinedOutcome lost(const std::string& why) const {
     return {.exit_code = static_cast<int>(ErrorKind::rank_failed),
             .verdict = "failed",
-            .message = fmt::format("the connection to node 0 at {} is lost: {}; all ranks of this node were stopped",
-                                   launch::to_text(plan_.endpoint), why),
+            .message = fmt::format(
+                "the connection to node 0 at {} is lost: {}; all ranks of this node were stopped",
+                launch::to_text(plan_.endpoint), why),
             .folder = folder_};
   }
 
@@ -259,7 +260,7 @@ class JoinedRun {
   const Machine machine_ = read_machine();
   DeviceChoice devices_;
   std::optional<Error> unfit_;  // why no devices could be chosen
-  Stops stops_;
+  StopSignals stops_;
   launch::BeatTimes beats_ = beat_times();
   std::optional<NodeLink> link_;
   std::string local_address_;

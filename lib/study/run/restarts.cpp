@@ -104,7 +104,7 @@ std::optional<Origin> Restarts::choose() const {
   }
 }
 
-void Restarts::judge(report::Ending& ending, const Origin* again) {
+void Restarts::decide(report::Ending& ending, const Origin* again) {
   next_.reset();
   ending.restarts = policy_.made();
   if (policy_.most() == 0 || !RestartPolicy::may_help(ending.exit_code)) return;
@@ -117,7 +117,8 @@ void Restarts::judge(report::Ending& ending, const Origin* again) {
     ending.exit_code = static_cast<int>(ErrorKind::no_progress);
   } else if (answer == RestartPolicy::Answer::again) {
     notice_ = fmt::format(
-        "{}; restart {} of {} resumes from {}", ending.message, policy_.made(), policy_.most(),
+        "{}; restart {} of {} resumes from {}", without_hint(ending.message), policy_.made(),
+        policy_.most(),
         next->checkpoint.empty() ? "the beginning" : printable(next->checkpoint.string()));
     next_ = std::move(next);
   }
@@ -180,10 +181,11 @@ std::string Attempts::move_files() const {
   return name;
 }
 
-std::string Attempts::notice(Begins begins) const {
+std::string Attempts::notice(StartFrom start_from) const {
   return fmt::format("attempt {} diverged ({}); attempt {} of {} {} with {}", past_.size(),
-                     past_.back().message, past_.size() + 1, fallbacks(request_).size() + 1,
-                     begins == Begins::anew ? "starts from the beginning" : "resumes",
+                     without_hint(past_.back().message), past_.size() + 1,
+                     fallbacks(request_).size() + 1,
+                     start_from == StartFrom::beginning ? "starts from the beginning" : "resumes",
                      fmt::join(changes_, " "));
 }
 

@@ -51,14 +51,14 @@ class Restarts {
   /// restarts make no progress. Must be called before the ending is written. `again` is the origin
   /// of an attempt that ended before it could resume, and the next attempt starts from there; if it
   /// is null, the next attempt starts from the newest checkpoint.
-  void judge(report::Ending& ending, const Origin* again);
+  void decide(report::Ending& ending, const Origin* again);
   /// Returns the origin of the next attempt; nullopt if there is no further attempt.
   [[nodiscard]] const std::optional<Origin>& next() const { return next_; }
   /// Returns why the run is restarted and from which checkpoint; empty before the first restart.
   [[nodiscard]] const std::string& notice() const { return notice_; }
   /// The next attempt starts at the first step with other settings; the restart budget is not
   /// reset.
-  void begin_anew() { policy_.forget_progress(); }
+  void reset_progress() { policy_.forget_progress(); }
 
  private:
   [[nodiscard]] std::optional<Origin> choose() const;
@@ -74,8 +74,8 @@ class Restarts {
 /// so the folder itself always holds the newest attempt.
 class Attempts {
  public:
-  /// anew: at the first step; later: at a checkpoint
-  enum class Begins { anew, later };
+  /// beginning: at the first step
+  enum class StartFrom { beginning, checkpoint };
 
   /// `request` must outlive this object. If the request resumes, the attempts that result.json of
   /// the folder lists are counted. Throws Error(resource).
@@ -94,7 +94,7 @@ class Attempts {
 
   [[nodiscard]] bool is_another() const { return !past_.empty(); }
   /// Returns the reason for this attempt and the values that it changes.
-  [[nodiscard]] std::string notice(Begins begins) const;
+  [[nodiscard]] std::string notice(StartFrom start_from) const;
   /// Returns all attempts, the last one with this ending; empty if `trainer.on_divergence` lists no
   /// overrides.
   [[nodiscard]] std::vector<report::Attempt> with_last(const report::Ending& ending) const;

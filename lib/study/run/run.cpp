@@ -120,10 +120,10 @@ void check_nodes(const RunRequest& request) {
          nodes);
 }
 
-class Attempting {
+class AttemptLoop {
  public:
-  Attempting(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
-             launch::SignalGuard& guard)
+  AttemptLoop(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
+              launch::SignalGuard& guard)
       : asked_(std::move(asked)),
         folder_(folder.path),
         guard_(guard),
@@ -158,16 +158,16 @@ class Attempting {
     const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
     Restarts restarts(trainer.max_restarts, folder_, start.past.origin);
     const FreeMemory free_before = memory_before(trainer);
-    const Course course{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
+    const RunContext context{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
     for (;;) {
-      RunOutcome outcome = supervise_run(start, folder_, course, make_sinks, clock);
+      RunOutcome outcome = supervise_run(start, folder_, context, make_sinks, clock);
       if (guard_.has_heard()) return outcome;  // also a signal that came while the workers exited
       const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
       if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
       try {
         if (auto again = attempts_.after(outcome.ending)) {
           start = {std::move(*again), {}};
-          restarts.begin_anew();
+          restarts.reset_progress();
         } else {
           start = restarted(start.request, folder_, restarts);
         }
@@ -182,7 +182,7 @@ class Attempting {
   fs::path folder_;
   launch::SignalGuard& guard_;
   Attempts attempts_;
-  std::optional<HeadRun> nodes_;
+  std::optional<CoordinatorRun> nodes_;
 };
 
 }  // namespace
@@ -196,23 +196,24 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock) {
-  ENSURE(config, !request.loaded.experiment.loader.batch_size.automatic,
-         "loader.batch_size is auto, which only 'trainctl run' can resolve\nhint: set a number, as in "
-         "loader.batch_size=64");
+  ENSURE(
+      config, !request.loaded.experiment.loader.batch_size.automatic,
+      "loader.batch_size is auto, which only 'trainctl run' can resolve\nhint: set a number, as in "
+      "loader.batch_size=64");
   check_nodes(request);
   launch::SignalGuard guard;  // a signal after the workers have exited must not lose the result
   std::optional<RunFolder> folder;
-  std::optional<Attempting> attempting;
+  std::optional<AttemptLoop> attempt_loop;
   try {
     FolderRequest asked =
         request.resume ? resumed_folder(request.folder, *request.resume) : request.folder;
     folder.emplace(make_run_folder(asked));
-    attempting.emplace(request, std::move(asked), *folder, guard);
+    attempt_loop.emplace(request, std::move(asked), *folder, guard);
   } catch (const Error& error) {
-    if (request.nodes && !request.nodes->is_alone()) tell_of_failure(request, error, guard);
+    if (request.nodes && !request.nodes->is_alone()) report_failure(request, error, guard);
     throw;
   }
-  return attempting->execute(make_sinks, clock);
+  return attempt_loop->execute(make_sinks, clock);
 }
 
 }  // namespace trainctl::study

@@ -72,7 +72,7 @@ double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
 
 }  // namespace
 
-report::FirstFailure told(const launch::RankFailure& failure) {
+report::FirstFailure first_failure_of(const launch::RankFailure& failure) {
   return {.rank = failure.rank,
           .host = failure.host,
           .pid = failure.pid,

@@ -159,12 +159,13 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   const launch::GpuProbe found = probe();
   if (found.count == 0) {
     ENSURE(resource, !asked_for,
-           "trainer.accelerator is gpu, but {}{}\nhint: check the driver with 'trainctl doctor' or use "
+           "trainer.accelerator is gpu, but {}{}\nhint: check the driver with 'trainctl doctor' or "
+           "use "
            "trainer.accelerator=cpu",
            found.problem, visible_note());
     DeviceChoice choice = on_cpu(trainer);
     choice.warning = fmt::format(
-        "{} GPU device file(s) exist, but {}: training on the CPU\nhint: check the driver with "
+        "{} GPU device file(s) exist, but {}: training on the CPU; check the driver with "
         "'trainctl doctor', or "
         "set trainer.accelerator=cpu",
         machine.gpus.size(), found.problem);

@@ -84,8 +84,9 @@ std::string cause_of(const launch::Outcome& outcome, const ModelTask& task) {
   const auto& failure = outcome.first_failure;
   if (!failure) return outcome.message;
   if (was_killed(outcome))
-    return fmt::format("the process that {} was killed by SIGKILL, possibly out of memory; {}",
-                       task.purpose, task.hint);
+    return fmt::format(
+        "the process that {} was killed by SIGKILL, possibly out of memory\nhint: {}", task.purpose,
+        task.hint);
   if (failure->message.empty()) return outcome.message + log_of(*failure);
   return failure->message + log_of(*failure);
 }
@@ -158,7 +159,8 @@ Error failure_of(const launch::Outcome& outcome) {
 spec::Loaded experiment_of(const fs::path& checkpoint, const checkpoint::Manifest& manifest) {
   const auto config = manifest.facts.find("config");
   ENSURE(checkpoint, config != manifest.facts.end(),
-         "{} does not store its experiment, which TorchScript needs\nhint: export .safetensors or .pth",
+         "{} does not store its experiment, which TorchScript needs\nhint: export .safetensors or "
+         ".pth",
          printable(checkpoint.string()));
   config::Diagnostics diagnostics;
   return spec::load_experiment_text((checkpoint / "manifest").string(), config->second, {},

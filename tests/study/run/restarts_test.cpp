@@ -32,7 +32,7 @@ TEST_CASE("the budget is exact, also where every start gets further") {
   }
 }
 
-TEST_CASE("three restarts without a newer checkpoint are the end, whatever the budget") {
+TEST_CASE("RestartPolicy: three restarts without a newer checkpoint are the limit") {
   for (const Step step : {Step(), Step(938)}) {
     study::RestartPolicy policy(10);
     for (int restart = 1; restart <= 3; ++restart) CHECK(policy.after(7, step) == Answer::again);
@@ -47,7 +47,7 @@ TEST_CASE("a budget of two is used up before three in a row can be") {
   CHECK(policy.after(7, {}) == Answer::over);
 }
 
-TEST_CASE("a newer checkpoint begins the count again, an older one does not") {
+TEST_CASE("RestartPolicy: a newer checkpoint resets the count, an older one does not") {
   study::RestartPolicy policy(10);
   for (const auto& [step, answer] :
        std::vector<std::pair<Step, Answer>>{{{}, Answer::again},
@@ -61,13 +61,14 @@ TEST_CASE("a newer checkpoint begins the count again, an older one does not") {
   }
 }
 
-TEST_CASE("the checkpoint that a run began with is no progress") {
+TEST_CASE("RestartPolicy: the checkpoint that a run started from does not count as progress") {
   study::RestartPolicy policy(10, 500);
   for (int restart = 1; restart <= 3; ++restart) CHECK(policy.after(7, 500) == Answer::again);
   CHECK(policy.after(7, 500) == Answer::no_progress);
 }
 
-TEST_CASE("what begins anew is judged by its own steps, within the same budget") {
+TEST_CASE(
+    "RestartPolicy: an attempt from step 0 is measured by its own steps, within the same budget") {
   study::RestartPolicy policy(3, 500);
   CHECK(policy.after(7, 500) == Answer::again);
   policy.forget_progress();

@@ -65,7 +65,7 @@ TEST_CASE("a run leaves result.json and neither lock nor reserve") {
   }
 }
 
-TEST_CASE("while a run goes on its result says that it is unfinished") {
+TEST_CASE("run: result.json is unfinished while the run is running") {
   TempFolder folder;
   int closed = 0;
   std::vector<Json> seen;
@@ -84,7 +84,7 @@ TEST_CASE("while a run goes on its result says that it is unfinished") {
   CHECK(read_result(outcome)["verdict"] == "ok");
 }
 
-TEST_CASE("what a run has chosen stands in the log of its rank and in the manifest") {
+TEST_CASE("run: automatic choices are in the log of the rank and in the manifest") {
   TempFolder folder;
   int closed = 0;
   const study::RunOutcome outcome =

@@ -61,7 +61,7 @@ TEST_CASE("an allocator is preloaded before what the user preloads, or its packa
   }
 }
 
-TEST_CASE("what the user tells an allocator is kept") {
+TEST_CASE("allocators: settings of the user are kept") {
   for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
     if (!find_shared_library(library.file)) continue;
     launch::LaunchSpec launch;

@@ -45,7 +45,7 @@ TEST_CASE("it waits for 50 s and no longer, and not after a signal") {
   CHECK(stopped.probes == 3);
 }
 
-TEST_CASE("a little less counts as back, and so does what nobody tells") {
+TEST_CASE("GPU memory: a small difference and an unknown value count as free") {
   CHECK(wait_for({80 * kGiB}, {79 * kGiB}, 1000).seconds == 0);
   CHECK(wait_for({kGiB}, {kGiB - kGiB / 8}, 1000).seconds == 0);
   CHECK(wait_for({80 * kGiB}, {}, 1000).seconds == 0);
@@ -53,7 +53,7 @@ TEST_CASE("a little less counts as back, and so does what nobody tells") {
   CHECK(wait_for({}, {kGiB}, 1000).probes == 0);
 }
 
-TEST_CASE("a library that is not there or is another one tells nothing") {
+TEST_CASE("GPU memory: a missing or different library reports nothing") {
   CHECK(study::free_device_memory("libno_such_library.so.1").empty());
   CHECK(study::free_device_memory("libm.so.6").empty());
 }

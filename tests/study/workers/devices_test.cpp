@@ -18,7 +18,7 @@ Machine with_files(std::size_t count) {
 
 launch::ProbeGpus driver_with(int count) {
   return [count] {
-    return launch::GpuProbe{count, count == 0 ? "the CUDA driver refuses with error 999" : ""};
+    return launch::GpuProbe{count, count == 0 ? "the CUDA driver returned error 999" : ""};
   };
 }
 

@@ -25,7 +25,7 @@ TEST_CASE("nodes have the same config where every value is the same, however it 
   CHECK(digest({"trainer.max_epochs=3"}) != digest({"trainer.max_epochs=4"}));
 }
 
-TEST_CASE("each node may have an interface of its own") {
+TEST_CASE("config digest: each node may have a different interface") {
   CHECK(digest({"distributed.interface=eth0"}) == digest({"distributed.interface=eth1"}));
 }
 
