@@ -73,21 +73,21 @@ bool sees_folder(const launch::Welcome& welcome) {
   return false;
 }
 
-using Word = std::variant<launch::Welcome, JoinedOutcome>;
+using Order = std::variant<launch::Welcome, JoinedOutcome>;
 
 class JoinedRun {
  public:
-  JoinedRun(const RunRequest& request, const SayLine& say, const Clock& clock)
-      : request_(request), plan_(*request.nodes), say_(say), clock_(clock) {}
+  JoinedRun(const RunRequest& request, const PrintLine& print, const Clock& clock)
+      : request_(request), plan_(*request.nodes), print_(print), clock_(clock) {}
 
   JoinedOutcome execute() {
     choose();
     if (!join()) return stopped_by(stops_.first());
-    greet();
+    send_hello();
     for (;;) {
-      Word word = await();
-      if (auto* outcome = std::get_if<JoinedOutcome>(&word)) return std::move(*outcome);
-      if (auto outcome = attempt(std::get<launch::Welcome>(word))) return std::move(*outcome);
+      Order order = wait_for_order();
+      if (auto* outcome = std::get_if<JoinedOutcome>(&order)) return std::move(*outcome);
+      if (auto outcome = attempt(std::get<launch::Welcome>(order))) return std::move(*outcome);
     }
   }
 
@@ -101,14 +101,14 @@ class JoinedRun {
       if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
     } catch (const Error& error) {
       log::get().warn("this node cannot join the run: {}", error.message());
-      unfit_ = error;
+      device_error_ = error;
     }
   }
 
   // Returns false if a signal came.
   bool join() {
-    say_(fmt::format("node {} of {} is connecting to node 0 at {}", plan_.node, plan_.nodes,
-                     launch::to_text(plan_.endpoint)));
+    print_(fmt::format("node {} of {} is connecting to node 0 at {}", plan_.node, plan_.nodes,
+                       launch::to_text(plan_.endpoint)));
     try {
       launch::Joined joined = join_coordinator(plan_, {.claim = {launch::Role::node, plan_.node},
                                                        .give_up = [&] { return stops_.received(); },
@@ -122,9 +122,9 @@ class JoinedRun {
     return true;
   }
 
-  void greet() {
+  void send_hello() {
     try {
-      if (unfit_) throw Error(*unfit_);
+      if (device_error_) throw Error(*device_error_);
       address_ = group_address(request_.loaded.experiment, local_address_);
     } catch (const Error& error) {
       leave({error.exit_code(), error.what()});
@@ -140,7 +140,7 @@ class JoinedRun {
                 clock_.now());
   }
 
-  Word await() {
+  Order wait_for_order() {
     link_->allow_silence(kPauseS);
     int requested = 0;
     for (;;) {
@@ -153,20 +153,20 @@ class JoinedRun {
         if (std::exchange(requested, 1) == 0)
           link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
       }
-      std::optional<Word> word;
+      std::optional<Order> order;
       link_->serve(clock_.now(), [&](const launch::NodeMessage& message) {
-        if (auto next = taken(message)) {
-          word = std::move(next);
-        } else if (word) {
+        if (auto next = order_of(message)) {
+          order = std::move(next);
+        } else if (order) {
           link_->put_back(message);  // an order for ranks that start next
         }
       });
-      if (word) return std::move(*word);
+      if (order) return std::move(*order);
       if (link_->lost()) return lost(*link_->lost());
     }
   }
 
-  std::optional<Word> taken(const launch::NodeMessage& message) const {
+  std::optional<Order> order_of(const launch::NodeMessage& message) const {
     if (const auto* welcome = std::get_if<launch::Welcome>(&message)) return *welcome;
     if (const auto* refused = std::get_if<launch::Refused>(&message)) refuse(*refused);
     if (const auto* over = std::get_if<launch::RunOver>(&message))
@@ -184,9 +184,9 @@ class JoinedRun {
           "a file system that all nodes share",
           plan_.node, launch::host_name(), printable(welcome.run_dir));
       if (folder_.empty())
-        say_(fmt::format("node {} of {} has joined node 0 at {}: ranks {} to {} in {}", plan_.node,
-                         plan_.nodes, launch::to_text(plan_.endpoint), first,
-                         first + devices_.ranks - 1, folder.string()));
+        print_(fmt::format("node {} of {} has joined node 0 at {}: ranks {} to {} in {}",
+                           plan_.node, plan_.nodes, launch::to_text(plan_.endpoint), first,
+                           first + devices_.ranks - 1, folder.string()));
       folder_ = folder;
       link_->allow_silence(beats_.silence_s);
       link_->forgive(clock_.now());
@@ -255,11 +255,11 @@ class JoinedRun {
 
   const RunRequest& request_;
   NodePlan plan_;
-  const SayLine& say_;
+  const PrintLine& print_;
   const Clock& clock_;
   const Machine machine_ = read_machine();
   DeviceChoice devices_;
-  std::optional<Error> unfit_;  // why no devices could be chosen
+  std::optional<Error> device_error_;  // why no devices could be chosen
   StopSignals stops_;
   launch::BeatTimes beats_ = beat_times();
   std::optional<NodeLink> link_;
@@ -270,9 +270,9 @@ class JoinedRun {
 
 }  // namespace
 
-JoinedOutcome join_run(const RunRequest& request, const SayLine& say, const Clock& clock) {
+JoinedOutcome join_run(const RunRequest& request, const PrintLine& print, const Clock& clock) {
   ASSERT(request.nodes && !request.nodes->is_coordinator());
-  return JoinedRun(request, say, clock).execute();
+  return JoinedRun(request, print, clock).execute();
 }
 
 }  // namespace trainctl::study

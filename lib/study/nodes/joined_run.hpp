@@ -17,7 +17,7 @@ struct JoinedOutcome {
 };
 
 /// Prints one line about what the node does.
-using SayLine = std::function<void(const std::string& line)>;
+using PrintLine = std::function<void(const std::string& line)>;
 
 /// Takes part in the run of node 0, by request.nodes: starts this node's ranks in node 0's run
 /// folder, attempt after attempt, until node 0 reports the end of the run; the exit code is that of
@@ -25,6 +25,6 @@ using SayLine = std::function<void(const std::string& line)>;
 /// 0 is lost, 130 or 143 if a signal came before the run started. Throws Error(config) when node 0
 /// rejects the node, naming the first value in which the configs differ, Error(resource) when node
 /// 0's folder is not visible here, and what the join throws.
-JoinedOutcome join_run(const RunRequest& request, const SayLine& say, const Clock& clock);
+JoinedOutcome join_run(const RunRequest& request, const PrintLine& print, const Clock& clock);
 
 }  // namespace trainctl::study

@@ -73,23 +73,23 @@ std::string with_moved_paths(std::string message, const fs::path& folder,
 
 }  // namespace
 
-bool RestartPolicy::may_help(int exit_code) {
+bool RestartPolicy::can_help(int exit_code) {
   return exit_code == static_cast<int>(ErrorKind::rank_failed) ||
          exit_code == static_cast<int>(ErrorKind::hang);
 }
 
-RestartPolicy::Answer RestartPolicy::after(int exit_code, std::optional<std::int64_t> newest) {
-  if (!may_help(exit_code)) return Answer::over;
+RestartPolicy::Decision RestartPolicy::after(int exit_code, std::optional<std::int64_t> newest) {
+  if (!can_help(exit_code)) return Decision::stop;
   if (newest > newest_) {
     newest_ = newest;
     idle_ = 0;
   } else if (made_ > 0) {
     ++idle_;
   }
-  if (idle_ >= kMostIdle) return Answer::no_progress;
-  if (made_ >= most_) return Answer::over;
+  if (idle_ >= kMostIdle) return Decision::no_progress;
+  if (made_ >= most_) return Decision::stop;
   ++made_;
-  return Answer::again;
+  return Decision::restart;
 }
 
 Restarts::Restarts(int most, fs::path run_dir, const Origin& origin)
@@ -107,15 +107,15 @@ std::optional<Origin> Restarts::choose() const {
 void Restarts::decide(report::Ending& ending, const Origin* again) {
   next_.reset();
   ending.restarts = policy_.made();
-  if (policy_.most() == 0 || !RestartPolicy::may_help(ending.exit_code)) return;
+  if (policy_.most() == 0 || !RestartPolicy::can_help(ending.exit_code)) return;
   std::optional<Origin> next = again != nullptr ? std::optional(*again) : choose();
   if (!next) return;
   const auto answer = policy_.after(ending.exit_code, step_of(*next));
-  if (answer == RestartPolicy::Answer::no_progress) {
+  if (answer == RestartPolicy::Decision::no_progress) {
     ending.message = fmt::format("{} consecutive restarts wrote no newer checkpoint; {}",
                                  RestartPolicy::kMostIdle, ending.message);
     ending.exit_code = static_cast<int>(ErrorKind::no_progress);
-  } else if (answer == RestartPolicy::Answer::again) {
+  } else if (answer == RestartPolicy::Decision::restart) {
     notice_ = fmt::format(
         "{}; restart {} of {} resumes from {}", without_hint(ending.message), policy_.made(),
         policy_.most(),

@@ -15,7 +15,7 @@ namespace trainctl::study {
 /// and not after three restarts in a row without a newer checkpoint. The class has no side effects.
 class RestartPolicy {
  public:
-  enum class Answer { over, again, no_progress };
+  enum class Decision { stop, restart, no_progress };
   static constexpr int kMostIdle = 3;
 
   /// `step` is the global step of the checkpoint that the run starts from.
@@ -23,11 +23,11 @@ class RestartPolicy {
       : most_(most), newest_(step) {}
 
   /// Returns whether a restart can help after this exit code.
-  static bool may_help(int exit_code);
+  static bool can_help(int exit_code);
   /// Decides after an attempt; `newest` is the global step of the newest valid checkpoint.
-  Answer after(int exit_code, std::optional<std::int64_t> newest);
+  Decision after(int exit_code, std::optional<std::int64_t> newest);
   /// Restarts the comparison of steps, because the next attempt starts at step 0 again.
-  void forget_progress() {
+  void reset_progress() {
     newest_.reset();
     idle_ = 0;
   }
@@ -58,7 +58,7 @@ class Restarts {
   [[nodiscard]] const std::string& notice() const { return notice_; }
   /// The next attempt starts at the first step with other settings; the restart budget is not
   /// reset.
-  void reset_progress() { policy_.forget_progress(); }
+  void reset_progress() { policy_.reset_progress(); }
 
  private:
   [[nodiscard]] std::optional<Origin> choose() const;

@@ -99,10 +99,11 @@ std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path
 // Returns false if a signal came.
 bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const Clock& clock) {
   constexpr auto kPause = std::chrono::milliseconds(250);
-  const bool is_back = await_memory(before, {.probe = [] { return free_device_memory(); },
-                                             .is_stopped = [&] { return guard.has_heard(); },
-                                             .pause = [&] { std::this_thread::sleep_for(kPause); },
-                                             .clock = clock});
+  const bool is_back =
+      wait_for_free_memory(before, {.probe = [] { return free_device_memory(); },
+                                    .is_stopped = [&] { return guard.has_heard(); },
+                                    .pause = [&] { std::this_thread::sleep_for(kPause); },
+                                    .clock = clock});
   if (guard.has_heard()) return false;
   if (!is_back)
     log::get().warn(

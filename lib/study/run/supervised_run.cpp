@@ -33,21 +33,21 @@ std::string pairs(const std::map<std::string, std::string>& values) {
 }
 
 std::string line_of(const events::Hello& hello) {
-  return fmt::format("pid {} on {} computes on {}, up after {};{}", hello.pid,
-                     printable(hello.host), printable(hello.device),
-                     human_duration(hello.startup_s), pairs(hello.versions));
+  return fmt::format("pid {} on {} uses {}, started in {};{}", hello.pid, printable(hello.host),
+                     printable(hello.device), human_duration(hello.startup_s),
+                     pairs(hello.versions));
 }
 
 std::string layout_text(const events::RunStarted& run) {
   if (run.channels_last_why.empty()) return "";
-  return fmt::format("; images with the channels {} ({})", run.channels_last ? "last" : "first",
+  return fmt::format("; memory format {} ({})", run.channels_last ? "channels_last" : "contiguous",
                      printable(run.channels_last_why));
 }
 
 std::string line_of(const events::RunStarted& run) {
   return fmt::format(
       "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
-      "steps an epoch, {}; {} training and {} validation samples;{}{}{}{}",
+      "steps per epoch, {}; {} training and {} validation samples;{}{}{}{}",
       run.num_threads, plural(run.num_threads), printable(run.num_threads_why), run.num_workers,
       plural(run.num_workers), run.prefetch_factor, printable(run.num_workers_why),
       run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples,
@@ -58,7 +58,8 @@ std::string line_of(const events::RunStarted& run) {
 
 /// Adds a line from the supervisor to the log of a rank, and to the console under -v. Throws
 /// Error(resource) when the log cannot be written.
-void log_line(const fs::path& run_dir, int rank, const std::string& line) {
+void log_line(const fs::path& run_dir, int rank, const std::string& message) {
+  const std::string line = one_line(message);
   log::get().debug("rank {}: {}", rank, line);
   AppendFile(launch::log_path(run_dir / "logs", rank))
       .append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));

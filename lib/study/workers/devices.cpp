@@ -71,7 +71,7 @@ std::string read_answer(int fd, double timeout_s) {
 }
 
 // The wait is limited: a process in an uninterruptible wait is left and exits when that wait ends.
-void bury(pid_t pid) {
+void reap(pid_t pid) {
   constexpr int kRounds = 2000;
   ::kill(pid, SIGKILL);
   for (int i = 0; i < kRounds && ::waitpid(pid, nullptr, WNOHANG) == 0; ++i) {
@@ -103,7 +103,7 @@ GpuProbe probe_gpus(const std::string& library, double timeout_s) {
   if (pid == 0) answer(writing.get(), library, parent);
   writing.reset();
   const std::string text = read_answer(reading.get(), timeout_s);
-  bury(pid);
+  reap(pid);
   return parse(text);
 }
 
@@ -199,7 +199,7 @@ FreeMemory memory_before(const spec::Trainer& trainer) {
   return read_machine().gpus.empty() ? FreeMemory() : free_device_memory();
 }
 
-bool await_memory(const FreeMemory& before, const MemoryWait& wait) {
+bool wait_for_free_memory(const FreeMemory& before, const MemoryWait& wait) {
   if (before.empty()) return true;
   const double deadline = wait.clock.now() + wait.most_s;
   while (!is_back(before, wait.probe())) {

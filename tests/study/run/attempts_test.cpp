@@ -249,7 +249,7 @@ TEST_CASE("attempts: the original command resumes the attempt that was killed") 
     CHECK(resumed.result["resumed_from"]["step"] == 10);
     CHECK(resumed.result["attempts"].size() == 3);
     REQUIRE_FALSE(warnings.empty());
-    CHECK_THAT(warnings.front(), EndsWith("attempt 3 of 3 goes on with optimizer.lr=0.001"));
+    CHECK_THAT(warnings.front(), EndsWith("attempt 3 of 3 resumes with optimizer.lr=0.001"));
     CHECK_THAT(read_file(resumed.folder / "config.resolved.yaml", 1 << 20, ReadFailure::resource),
                Contains("lr: 0.001"));
   }

@@ -92,7 +92,7 @@ TEST_CASE("run: automatic choices are in the log of the rank and in the manifest
   const std::string log =
       read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
   CHECK_THAT(log,
-             Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)") &&
+             Contains("uses cpu, started in 0.25 s") && Contains("3 CPU threads (asked)") &&
                  Contains("4 loader workers with prefetch factor 2 (probe: 4 threads keep up)"));
   const Json manifest =
       Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));

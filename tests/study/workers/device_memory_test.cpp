@@ -18,11 +18,11 @@ struct Waited {
 Waited wait_for(const FreeMemory& before, const FreeMemory& now, int back, int stopped = 1000) {
   ManualClock clock;
   Waited waited;
-  waited.is_back =
-      study::await_memory(before, {.probe = [&] { return ++waited.probes >= back ? before : now; },
-                                   .is_stopped = [&] { return waited.probes >= stopped; },
-                                   .pause = [&] { clock.advance(0.5); },
-                                   .clock = clock});
+  waited.is_back = study::wait_for_free_memory(
+      before, {.probe = [&] { return ++waited.probes >= back ? before : now; },
+               .is_stopped = [&] { return waited.probes >= stopped; },
+               .pause = [&] { clock.advance(0.5); },
+               .clock = clock});
   waited.seconds = clock.now();
   return waited;
 }
