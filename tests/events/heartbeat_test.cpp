@@ -48,7 +48,7 @@ TEST_CASE("the collective of a process that was killed can still be read") {
   CHECK(page.get().collective().under_way);
 }
 
-TEST_CASE("a collective that has ended keeps its name, and a long one its beginning") {
+TEST_CASE("Heartbeat: a finished collective keeps its name, and a long name is truncated") {
   const HeartbeatPage page = HeartbeatPage::create();
   { const CollectiveStamp stamp(&page.get(), std::string(60, 'a') + std::string(60, 'b')); }
   CHECK(page.get().collective().name == std::string(60, 'a') + "bbbb");

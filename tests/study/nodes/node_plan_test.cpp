@@ -315,7 +315,7 @@ TEST_CASE("NodePlan: a task has the cores it is bound to, or its share of the ho
   CHECK(cores_of(plan, 2, 64) == 2);
 }
 
-TEST_CASE("the worker of a task sees the GPU of its local rank, and no other") {
+TEST_CASE("NodePlan: the worker of a task sees only the GPU of its local rank") {
   NodePlan plan;
   plan.task = task_of(Launcher::torchrun, 1);
   plan.local_rank = 1;

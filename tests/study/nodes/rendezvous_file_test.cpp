@@ -19,12 +19,12 @@ using Catch::Matchers::Contains;
 namespace {
 
 RendezvousInfo rendezvous_of(const LockHolder& coordinator) {
-  return {"slurm-7.0.0", {"10.0.0.1", 12345}, launch::make_token(), head};
+  return {"slurm-7.0.0", {"10.0.0.1", 12345}, launch::make_token(), coordinator};
 }
 
 /// Returns the holder of a process that has exited.
 LockHolder exited_coordinator() {
-  LockHolder head = this_process();
+  LockHolder coordinator = this_process();
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(0);
   ::waitpid(pid, nullptr, 0);
@@ -90,7 +90,7 @@ TEST_CASE(
     "rendezvous file: the file of another host is read, because its process cannot be checked") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
-  LockHolder head = exited_coordinator();
+  LockHolder coordinator = exited_coordinator();
   coordinator.host += "-not";
   plant(path, rendezvous_of(coordinator));
   CHECK(read_rendezvous(path));
@@ -102,7 +102,7 @@ TEST_CASE(
     "rendezvous file: a live coordinator keeps its file, and another one with the same id fails") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
-  LockHolder head = this_process();
+  LockHolder coordinator = this_process();
   coordinator.pid = ::getppid();  // alive, and not this process
   coordinator.started = 0;
   plant(path, rendezvous_of(coordinator));

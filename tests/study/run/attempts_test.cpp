@@ -106,7 +106,7 @@ TEST_CASE("a run that diverges starts again with the next overrides, in the same
                                             "optimizer.lr=0.01"));
 }
 
-TEST_CASE("where nothing is left to fall back on the run has diverged") {
+TEST_CASE("attempts: without further overrides the verdict is diverged") {
   TempFolder folder;
   std::vector<std::string> warnings;
   const auto outcome =
@@ -137,7 +137,7 @@ TEST_CASE("attempts: only divergence starts another attempt, and only with on_di
   CHECK(warnings.empty());
 }
 
-TEST_CASE("only training is started again, and a trial is not") {
+TEST_CASE("attempts: only training is restarted, and trials are not") {
   TempFolder folder;
   const study::RunRequest asked =
       request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
@@ -186,7 +186,7 @@ TEST_CASE("overrides that do not fit leave the folder of the attempt as it is") 
   CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
 }
 
-TEST_CASE("after a signal there is no further attempt, though the workers had ended") {
+TEST_CASE("attempts: after a signal there is no further attempt, even if the workers have exited") {
   struct Stopper final : report::Sink {
     void on_event(int /*rank*/, const events::Event& /*event*/) override {}
     void on_tick(double /*now*/) override {}

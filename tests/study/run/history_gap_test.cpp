@@ -33,7 +33,7 @@ std::string missing(const TempFolder& folder, const Point& to, checkpoint::Momen
 
 }  // namespace
 
-TEST_CASE("tables that reach to the checkpoint lack nothing") {
+TEST_CASE("missing_history: tables that reach the checkpoint are complete") {
   TempFolder folder;
   CHECK(missing(folder, {3, 3000}).empty());  // the files do not exist
   write_tables(folder.path(), 2, 2099);

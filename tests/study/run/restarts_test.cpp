@@ -9,7 +9,7 @@ using namespace trainctl;
 using Decision = study::RestartPolicy::Decision;
 using Step = std::optional<std::int64_t>;
 
-TEST_CASE("only a failed process and a hang are worth another start") {
+TEST_CASE("RestartPolicy: only a failed process and a hang cause a restart") {
   for (const int code : {0, 1, 2, 3, 5, 6, 9, 10, 11, 75, 93, 130, 143}) {
     INFO(code);
     study::RestartPolicy policy(3);
@@ -22,7 +22,7 @@ TEST_CASE("only a failed process and a hang are worth another start") {
   }
 }
 
-TEST_CASE("the budget is exact, also where every start gets further") {
+TEST_CASE("RestartPolicy: the budget is exact even if every start makes progress") {
   for (const int most : {0, 1, 2, 7}) {
     study::RestartPolicy policy(most);
     int starts = 1;
@@ -41,7 +41,7 @@ TEST_CASE("RestartPolicy: three restarts without a newer checkpoint are the limi
   }
 }
 
-TEST_CASE("a budget of two is used up before three in a row can be") {
+TEST_CASE("RestartPolicy: a budget of two ends before three idle restarts") {
   study::RestartPolicy policy(2);
   CHECK(policy.after(7, {}) == Decision::restart);
   CHECK(policy.after(7, {}) == Decision::restart);

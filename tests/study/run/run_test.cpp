@@ -139,7 +139,7 @@ TEST_CASE("a sink that cannot take an event ends the run, and all sinks are clos
   CHECK(closed == 2);
 }
 
-TEST_CASE("weights of a torch file are there for the worker, and gone after it") {
+TEST_CASE("run: weights of a torch file exist only while the worker runs") {
   TempFolder folder;
   int closed = 0;
   study::RunRequest request = fake_run::request(

@@ -29,14 +29,14 @@ Waited wait_for(const FreeMemory& before, const FreeMemory& now, int back, int s
 
 }  // namespace
 
-TEST_CASE("a restart waits until the memory of every GPU is back") {
+TEST_CASE("GPU memory: a restart waits until the memory of every GPU is free again") {
   const Waited waited = wait_for({80 * kGiB, 80 * kGiB}, {80 * kGiB, 40 * kGiB}, 5);
   CHECK(waited.is_back);
   CHECK(waited.probes == 5);
   CHECK(waited.seconds == 2);
 }
 
-TEST_CASE("it waits for 50 s and no longer, and not after a signal") {
+TEST_CASE("GPU memory: a restart waits at most 50 s, and not after a signal") {
   const Waited waited = wait_for({80 * kGiB}, {40 * kGiB}, 10'000);
   CHECK_FALSE(waited.is_back);
   CHECK(waited.seconds == 50);

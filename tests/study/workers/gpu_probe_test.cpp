@@ -20,7 +20,7 @@ GpuProbe probe(const std::map<std::string, std::string>& fake, double timeout_s 
 
 }  // namespace
 
-TEST_CASE("the driver's own count of GPUs is taken") {
+TEST_CASE("GPU probe: returns the driver's count") {
   const std::size_t descriptors = open_descriptors();
   CHECK(probe({{"FAKE_CUDA_COUNT", "4"}}).count == 4);
   CHECK(probe({{"FAKE_CUDA_COUNT", "4"}}).problem.empty());

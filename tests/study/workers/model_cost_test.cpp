@@ -119,7 +119,7 @@ TEST_CASE("model cost: the error for another signal contains the end of the log"
   }
 }
 
-TEST_CASE("a plan for GPUs that are not there is measured on the CPU") {
+TEST_CASE("model cost: a plan for missing GPUs is measured on the CPU") {
   const TempFolder folder;
   const Variable hidden("CUDA_VISIBLE_DEVICES", "");
   study::RunRequest request = fake_run::request(

@@ -11,7 +11,7 @@ using namespace trainctl;
 using namespace trainctl::study;
 using launch::Waiting;
 
-TEST_CASE("threads spin only while nobody else needs the cores") {
+TEST_CASE("waiting: threads spin only if no other process needs the cores") {
   spec::Trainer trainer;
   Machine machine;
   machine.cores = 4;
