@@ -3,7 +3,6 @@
 #include "base/clock.hpp"
 #include "study/run/run.hpp"
 
-#include <functional>
 #include <string>
 
 namespace trainctl::study {
@@ -15,9 +14,6 @@ struct JoinedOutcome {
   std::string message;
   fs::path folder;  // node 0's run folder; empty: the run had not started
 };
-
-/// Prints one line about what the node does.
-using PrintLine = std::function<void(const std::string& line)>;
 
 /// Takes part in the run of node 0, by request.nodes: starts this node's ranks in node 0's run
 /// folder, attempt after attempt, until node 0 reports the end of the run; the exit code is that of

@@ -302,8 +302,8 @@ launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request) {
   }
 }
 
-WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus) {
-  WorkerPlace place{plan.local_rank, plan.local_world_size, {}};
+WorkerPlacement worker_placement(const NodePlan& plan, const VisibleGpus& gpus) {
+  WorkerPlacement place{plan.local_rank, plan.local_world_size, {}};
   if (gpus.count == 0) return place;
   place.local_rank = 0;
   // Slurm, or a wrapper script of the task, may limit each task to its own GPU.

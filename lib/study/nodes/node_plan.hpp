@@ -96,7 +96,7 @@ launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request);
 
 /// Additional settings of a launcher task's worker: its local rank, the tasks on the same host, and
 /// variables such as CUDA_VISIBLE_DEVICES.
-struct WorkerPlace {
+struct WorkerPlacement {
   int local_rank = 0;
   int local_world_size = 1;
   std::map<std::string, std::string> environment;
@@ -110,7 +110,7 @@ struct VisibleGpus {
 
 /// Returns the settings of a task's only worker, which sees only its own GPU. Throws
 /// Error(resource) when the host has fewer GPUs than tasks.
-WorkerPlace worker_place(const NodePlan& plan, const VisibleGpus& gpus);
+WorkerPlacement worker_placement(const NodePlan& plan, const VisibleGpus& gpus);
 
 /// Returns the number of cores of this task: those that it is bound to, or its share of the cores
 /// that the host's tasks have together. Returns 0 without a launcher: all cores of the machine.

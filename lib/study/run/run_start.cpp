@@ -39,8 +39,7 @@ Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
   request.task.accepts_data_change =
       !origin.checkpoint.empty() && request.resume &&
       request.resume->if_data_changed == IfDataChanged::restart_epoch;
-  Continuation past =
-      continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
+  PriorState past = continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
   return {std::move(request), std::move(past)};
 }
 
@@ -76,7 +75,7 @@ struct Resumption {
 };
 
 /// Records the accepted changes as notices and throws for the others.
-void compare(const Resumption& resumption, Continuation& past) {
+void compare(const Resumption& resumption, PriorState& past) {
   if (resumption.config_before.empty()) return;
   const Origin& origin = resumption.origin;
   const StepSamples samples = resumption.samples();
@@ -100,7 +99,7 @@ std::map<std::string, std::string> fingerprints_of(const Origin& origin, const f
 /// Reports only rows that the previous start did not write; gaps of earlier starts were reported
 /// when that start began.
 void warn_about_gap(const fs::path& run_dir, const Point& point, const std::string& config,
-                    Continuation& past) {
+                    PriorState& past) {
   const auto from = last_origin(run_dir);
   if (!from) return;
   const auto log_every = resolved_number(config, "trainer.log_every_n_steps");
@@ -180,13 +179,13 @@ Start restarted(const RunRequest& request, const fs::path& folder, const Restart
 
 void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
                             const Origin& origin, int world_size) {
-  Continuation unused;
+  PriorState unused;
   compare({loaded, origin, config_of(origin, run_dir), world_size}, unused);
 }
 
-Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
-                          int world_size) {
-  Continuation past;
+PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                        int world_size) {
+  PriorState past;
   past.wall_s = earlier_wall_s(run_dir);  // must be read before files are rewritten
   past.notices = origin.damaged;
   std::error_code ignored;

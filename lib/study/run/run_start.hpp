@@ -18,7 +18,7 @@
 namespace trainctl::study {
 
 /// The state that a start of a run takes over from earlier starts; empty for the first start.
-struct Continuation {
+struct PriorState {
   Origin origin;
   double wall_s = 0;                 // wall seconds of the earlier starts
   bool in_place = false;             // the folder was already that of a run
@@ -40,13 +40,13 @@ void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
 /// Error(checkpoint), Error(resource).
 ///
 /// `world_size` is the number of ranks of this start; 0: unknown.
-Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
-                          int world_size = 0);
+PriorState continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                        int world_size = 0);
 
 /// A start of the run: its request and the state of earlier starts.
 struct Start {
   RunRequest request;
-  Continuation past;
+  PriorState past;
 };
 
 /// Returns the number of ranks of a start, or 0 if the devices cannot be queried; in that case the

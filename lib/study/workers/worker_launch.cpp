@@ -69,8 +69,10 @@ void watch_nccl(const WorkerLaunch& workers, launch::LaunchSpec& launch) {
 constexpr double kBusyPercent = 10;
 
 double batches_to_stop(const WorkerLaunch& workers) {
-  const bool meets = workers.devices.gpu && workers.devices.ranks * workers.trainer.num_nodes > 1;
-  const std::int64_t steps = meets ? spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
+  const bool synchronizes =
+      workers.devices.gpu && workers.devices.ranks * workers.trainer.num_nodes > 1;
+  const std::int64_t steps =
+      synchronizes ? spec::agreement_every(workers.trainer.log_every_n_steps) : 1;
   return static_cast<double>(steps * workers.trainer.accumulate_grad_batches);
 }
 
@@ -120,8 +122,8 @@ int cores_here(const RunRequest& request) {
 void place(const NodeLaunch& node, launch::LaunchSpec& launch) {
   const NodePlan& plan = *node.request.nodes;
   const char* visible = std::getenv(kVisibleGpus);
-  const WorkerPlace here =
-      worker_place(plan, {node.devices.gpu ? node.devices.visible : 0, visible ? visible : ""});
+  const WorkerPlacement here =
+      worker_placement(plan, {node.devices.gpu ? node.devices.visible : 0, visible ? visible : ""});
   launch.place = {.nodes = plan.nodes,
                   .node = plan.node,
                   .local_rank = here.local_rank,
@@ -161,8 +163,8 @@ bool is_word(std::string_view text, std::string_view word) {
 
 launch::Waiting waiting_of(const WorkerLaunch& workers, double pressure) {
   const int threads = workers.trainer.num_threads.value_or(1) * workers.devices.ranks;
-  const bool crowded = threads > cores_here(workers) || pressure > kBusyPercent;
-  return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
+  const bool oversubscribed = threads > cores_here(workers) || pressure > kBusyPercent;
+  return oversubscribed ? launch::Waiting::sleep : launch::Waiting::spin;
 }
 
 std::vector<std::vector<int>> cores_of(const WorkerLaunch& workers, launch::Waiting waiting) {

@@ -321,16 +321,16 @@ TEST_CASE("NodePlan: the worker of a task sees only the GPU of its local rank") 
   plan.local_rank = 1;
   plan.local_world_size = 2;
   const auto seen = [&](int count, const char* list) {
-    return worker_place(plan, {count, list}).environment["CUDA_VISIBLE_DEVICES"];
+    return worker_placement(plan, {count, list}).environment["CUDA_VISIBLE_DEVICES"];
   };
   CHECK(seen(4, "") == "1");
   CHECK(seen(2, "6,7") == "7");
   CHECK(seen(2, "GPU-a,GPU-b") == "GPU-b");
-  CHECK(worker_place(plan, {4, ""}).local_rank == 0);
-  CHECK(worker_place(plan, {4, ""}).local_world_size == 2);
-  CHECK_THROWS_AS(worker_place(plan, {1, "0"}), Error);
+  CHECK(worker_placement(plan, {4, ""}).local_rank == 0);
+  CHECK(worker_placement(plan, {4, ""}).local_world_size == 2);
+  CHECK_THROWS_AS(worker_placement(plan, {1, "0"}), Error);
   plan.task->launcher = Launcher::slurm;
-  CHECK(worker_place(plan, {1, "0"}).environment.empty());  // Slurm shows each task its own GPU
-  CHECK_THROWS_AS(worker_place(plan, {1, ""}), Error);
-  CHECK(worker_place(plan, {0, ""}).local_rank == 1);  // on CPUs
+  CHECK(worker_placement(plan, {1, "0"}).environment.empty());  // Slurm shows each task its own GPU
+  CHECK_THROWS_AS(worker_placement(plan, {1, ""}), Error);
+  CHECK(worker_placement(plan, {0, ""}).local_rank == 1);  // on CPUs
 }
