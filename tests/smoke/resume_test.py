@@ -462,7 +462,7 @@ class Restarts(Resumes):
         self.assertEqual(process.returncode, 0, err)
         result = self.result()
         self.assertEqual((result["restarts"], result["verdict"], result["epochs"]), (1, "ok", 20))
-        self.assertIn("restart 1 of 2 goes on from", err)
+        self.assertIn("restart 1 of 2 resumes from", err)
         self.assertEqual([int(row["epoch"]) for row in rows(self.run_dir / "epochs.csv")], list(range(1, 21)))
 
     def test_a_config_that_diverges_is_not_started_again(self):

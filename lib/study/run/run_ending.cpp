@@ -72,7 +72,7 @@ double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
 
 }  // namespace
 
-report::FirstFailure told(const launch::RankFailure& failure) {
+report::FirstFailure first_failure_of(const launch::RankFailure& failure) {
   return {.rank = failure.rank,
           .host = failure.host,
           .pid = failure.pid,
@@ -159,7 +159,7 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
         return report::SavedState{below(run_dir, found.path), found.moment.global_step, true};
     }
   } catch (const Error& error) {
-    log::get().warn("the checkpoints cannot be listed: {}", error.what());
+    log::get().warn("cannot list the checkpoints: {}", error.what());
   }
   return std::nullopt;
 }

@@ -14,7 +14,7 @@
 namespace trainctl::study {
 
 /// Converts a rank's failure to the form of the run's record.
-report::FirstFailure told(const launch::RankFailure& failure);
+report::FirstFailure first_failure_of(const launch::RankFailure& failure);
 
 /// Returns the command line that started the run.
 report::Command typed(const RunRequest& request);
