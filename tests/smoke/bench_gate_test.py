@@ -198,7 +198,7 @@ class Budget(Sleepy):
         self.assertIn("left time for 0 of 5 repeats", out)
         code, _, err = run(self.folder, "bench", "sleepy.yaml", "--budget", "soon")
         self.assertEqual(code, 2)
-        self.assertIn("'soon' is no time", err)
+        self.assertIn("got 'soon'", err)
 
     def test_a_warm_up_ends_with_the_budget_and_no_run_follows_it(self):
         minutes = ["trainer.num_threads=auto", "dataset.train.microseconds=60000000"]  # microseconds per sample

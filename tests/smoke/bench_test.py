@@ -37,7 +37,7 @@ class RefusedBenches(Front):
         self.assert_has(self.bench("--fail-on", "total_s>5%"), "--fail-on needs a row to compare", "--baseline FILE")
         self.assert_has(self.bench("--baseline", "base.json"), "add them, as in --fail-on")
         self.assert_has(self.bench("--force-baseline", code=None), "needs --baseline")
-        self.assert_has(self.bench("--budget", "soon", code=None), "'soon' is no time")
+        self.assert_has(self.bench("--budget", "soon", code=None), "must be a time such as 90s, 10m or 1h30m, got 'soon'")
         self.assert_has(self.bench("--fail-on", "total_s>5%", "--baseline", "base.json", code=None), "base.json")
         self.assert_empty()
 
