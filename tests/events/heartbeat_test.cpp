@@ -24,12 +24,12 @@ TEST_CASE("a stamp of a process that was killed can still be read") {
 
 TEST_CASE("Heartbeat: without listeners all events count as recorded") {
   Heartbeat page{};
-  page.told = 2;
-  CHECK(page.has_heard(2));
-  page.heard = 1;
-  CHECK_FALSE(page.has_heard(2));
-  page.heard = 2;
-  CHECK(page.has_heard(2));
+  page.num_written = 2;
+  CHECK(page.has_recorded(2));
+  page.num_recorded = 1;
+  CHECK_FALSE(page.has_recorded(2));
+  page.num_recorded = 2;
+  CHECK(page.has_recorded(2));
 }
 
 TEST_CASE("the collective of a process that was killed can still be read") {

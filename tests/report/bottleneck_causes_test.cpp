@@ -122,7 +122,7 @@ TEST_CASE("evaluation_bound: validation counts from a third of the time, even wi
 
 TEST_CASE("communication_bound: distinguishes a slow rank, a slow link and a late all-reduce") {
   const events::Timing apart = timing(&events::Timing::allreduce_exposed_s, 4);
-  CHECK(planted(apart, [](auto& c) { c.straggler = RankRow{.rank = 3, .behind = 0.8}; }) ==
+  CHECK(planted(apart, [](auto& c) { c.straggler = RankRow{.rank = 3, .slowdown = 0.8}; }) ==
         "communication_bound slow_rank ");
   CHECK(planted(apart, [](auto& c) {
           c.overlap = 0.1;
@@ -169,7 +169,7 @@ TEST_CASE("spinning_threads: found if spinning threads leave the loader no core"
 TEST_CASE("a rank that waits for its own batches gets workers") {
   const events::Timing apart = timing(&events::Timing::allreduce_exposed_s, 6);
   const RankRow loads{
-      .rank = 3, .data_wait_s = 0.030, .work_s = 0.0061, .behind = 1.5, .wait_beyond_s = 0.02};
+      .rank = 3, .data_wait_s = 0.030, .work_s = 0.0061, .slowdown = 1.5, .wait_beyond_s = 0.02};
   CHECK(planted(apart, [&](auto& c) { c.straggler = loads; }) ==
         "communication_bound slow_loading_rank loader.num_workers=12");
   CHECK(planted(apart, [&](auto& c) {
@@ -181,7 +181,7 @@ TEST_CASE("a rank that waits for its own batches gets workers") {
           c.straggler_is_here = false;
         }) == "communication_bound slow_loading_rank loader.num_workers=4");
   CHECK(planted(apart, [](auto& c) {  // all ranks wait equally, and this one computes longer
-          c.straggler = RankRow{.rank = 3, .data_wait_s = 0.005, .work_s = 0.016, .behind = 0.4};
+          c.straggler = RankRow{.rank = 3, .data_wait_s = 0.005, .work_s = 0.016, .slowdown = 0.4};
         }) == "communication_bound slow_rank ");
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("a perfect loader spares all ranks the wait of the slowest") {
   with.world_size = 2;
   const double batches = 6400.0 / (64 * 2);
   with.ranks_wait_s = 5 / batches;
-  with.straggler = RankRow{.rank = 1, .data_wait_s = 0.1, .behind = 1, .wait_beyond_s = 0.05};
+  with.straggler = RankRow{.rank = 1, .data_wait_s = 0.1, .slowdown = 1, .wait_beyond_s = 0.05};
   const Bottleneck found = find_bottleneck(apart, with);
   REQUIRE(found.perfect_loader);
   CHECK(found.perfect_loader->speedup == Approx(2));

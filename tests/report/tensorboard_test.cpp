@@ -147,7 +147,7 @@ TEST_CASE("the session of hyperparameters ends with the run, not with a start of
     return any_has(records, "_hparams_/session_end_info");
   };
   CHECK(ends({{"exit_code", 7}}));
-  CHECK_FALSE(ends({{"exit_code", 7}, {"goes_on", true}}));
+  CHECK_FALSE(ends({{"exit_code", 7}, {"will_restart", true}}));
   CHECK_FALSE(ends({{"exit_code", 75}}));
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("records that a full disk does not take wait, and the file stays reada
       sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1.0 / i});
     const std::string bytes = golden::read(file);
     CHECK(records_of(bytes) == before);
-    CHECK(sink->news());
+    CHECK(sink->take_warning());
   }
   sink->on_tick(1);
   sink->close();

@@ -212,7 +212,7 @@ void add_ranks(const RunRecord& record, Trial& trial) {
   const std::vector<RankRow> ranks = rank_rows(record);
   const RankRow* last = slowest(ranks);
   if (last == nullptr) return;
-  trial.slowest = SlowRank{last->rank, last->behind};
+  trial.slowest = SlowRank{last->rank, last->slowdown};
   std::vector<double> exposed;
   std::vector<double> steps;
   for (const RankRow& rank : ranks) {

@@ -59,7 +59,8 @@ std::optional<double> middle(const BenchRow& row, const Value& value) {
 std::optional<SlowRank> slowest_of(const BenchRow& row) {
   std::optional<SlowRank> found;
   for (const Trial& trial : row.trials) {
-    if (trial.slowest && (!found || trial.slowest->behind > found->behind)) found = trial.slowest;
+    if (trial.slowest && (!found || trial.slowest->slowdown > found->slowdown))
+      found = trial.slowest;
   }
   return found;
 }
@@ -95,12 +96,12 @@ std::string exposed_text(const ScalingRow& row) {
 
 std::string slowest_text(const ScalingRow& row) {
   if (!row.slowest) return "-";
-  return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->behind);
+  return fmt::format("{} ({:+.0f} %)", row.slowest->rank, 100 * row.slowest->slowdown);
 }
 
 Json row_json(std::span<const BenchRow> rows, const ScalingRow& row) {
   Json slowest = nullptr;
-  if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"behind", row.slowest->behind}};
+  if (row.slowest) slowest = {{"rank", row.slowest->rank}, {"slowdown", row.slowest->slowdown}};
   const bool ran = !rows[row.row].trials.empty();
   return {{"technique", rows[row.row].technique},
           {"base", rows[row.base].technique},

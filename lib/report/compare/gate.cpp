@@ -242,13 +242,14 @@ bool lacks_numbers(Finding& finding, const std::vector<double>* base,
   return true;
 }
 
-bool varies(const Condition& condition, const Contest& contest) {
+bool varies(const Condition& condition, const GateComparison& contest) {
   const auto* base = find(contest.base, condition.metric);
   const auto* now = find(contest.now, condition.metric);
   return base != nullptr && now != nullptr && !is_exact(condition.metric, *base, *now);
 }
 
-Finding evaluate_condition(const Condition& condition, const Contest& contest, double level) {
+Finding evaluate_condition(const Condition& condition, const GateComparison& contest,
+                           double level) {
   Finding finding{
       .condition = condition, .technique = contest.technique, .against = contest.against};
   const auto* base = find(contest.base, condition.metric);
@@ -299,16 +300,16 @@ double level_for(std::size_t comparisons) {
   return 1 - 2 * tail;
 }
 
-std::vector<Finding> judge(std::span<const Condition> conditions,
-                           std::span<const Contest> contests) {
+std::vector<Finding> evaluate_conditions(std::span<const Condition> conditions,
+                                         std::span<const GateComparison> contests) {
   std::size_t comparisons = 0;
-  for (const Contest& contest : contests) {
+  for (const GateComparison& contest : contests) {
     comparisons += static_cast<std::size_t>(std::ranges::count_if(
         conditions, [&](const Condition& condition) { return varies(condition, contest); }));
   }
   const double level = level_for(comparisons);
   std::vector<Finding> findings;
-  for (const Contest& contest : contests) {
+  for (const GateComparison& contest : contests) {
     for (const Condition& condition : conditions)
       findings.push_back(evaluate_condition(condition, contest, level));
   }
@@ -350,7 +351,7 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
   }
   if (!findings.empty())
     text += fmt::format("Compared with {}.\n", printable(findings.front().against));
-  if (pairing == Pairing::apart && !findings.empty())
+  if (pairing == Pairing::unpaired && !findings.empty())
     text +=
         "The baseline was not interleaved with this bench, so the change includes other load on "
         "the machine (Welch's interval).\n";

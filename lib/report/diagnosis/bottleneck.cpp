@@ -83,7 +83,7 @@ void take_replayed_settings(const events::Finished& finished, BottleneckContext&
 }
 
 struct Part {
-  Limit limit;
+  BottleneckKind limit;
   double seconds;
 };
 
@@ -98,23 +98,24 @@ struct TimeSplit {
 };
 
 TimeSplit split_of(const events::Timing& timing) {
-  const std::array waits{Part{Limit::input, timing.data_wait_s},
-                         Part{Limit::transfer, timing.h2d_s},
-                         Part{Limit::communication, timing.allreduce_exposed_s},
-                         Part{Limit::checkpoint, timing.checkpoint_s}};
-  const std::array work{Part{Limit::compute, timing.forward_s + timing.backward_s},
-                        Part{Limit::optimizer, timing.optimizer_s},
-                        Part{Limit::evaluation, timing.eval_s}, Part{Limit::host, timing.other_s}};
+  const std::array waits{Part{BottleneckKind::input, timing.data_wait_s},
+                         Part{BottleneckKind::transfer, timing.h2d_s},
+                         Part{BottleneckKind::communication, timing.allreduce_exposed_s},
+                         Part{BottleneckKind::checkpoint, timing.checkpoint_s}};
+  const std::array work{Part{BottleneckKind::compute, timing.forward_s + timing.backward_s},
+                        Part{BottleneckKind::optimizer, timing.optimizer_s},
+                        Part{BottleneckKind::evaluation, timing.eval_s},
+                        Part{BottleneckKind::host, timing.other_s}};
   TimeSplit split{largest(waits)};
   for (const Part& each : waits) split.waits_s += each.seconds;
   const Part& labor = largest(work);
   const double wall_s = timing.wall_s;
   if (split.part.seconds >= kNotableWait * wall_s) return split;
   if (timing.eval_s >= kNotableEvaluation * wall_s) {
-    split.part = {Limit::evaluation, timing.eval_s};
+    split.part = {BottleneckKind::evaluation, timing.eval_s};
   } else {
     split.part = labor;
-    if (labor.seconds < kNotableWork * wall_s) split.part.limit = Limit::balanced;
+    if (labor.seconds < kNotableWork * wall_s) split.part.limit = BottleneckKind::balanced;
   }
   return split;
 }
@@ -148,7 +149,7 @@ std::optional<PerfectLoader> perfect_loader(const BottleneckInputs& facts) {
   return perfect;
 }
 
-bool is_accepted(const Proposal& proposal, const Levers& levers) {
+bool is_accepted(const Proposal& proposal, const AdviceSettings& levers) {
   return proposal.setting.empty() || !levers.accepts || levers.accepts(proposal.setting);
 }
 
@@ -212,7 +213,7 @@ std::optional<Usage> sum_usage(std::span<const events::EpochEnded> epochs) {
   return sum.mean();
 }
 
-BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
+BottleneckContext context_of(const RunRecord& record, const AdviceSettings& levers) {
   BottleneckContext context{.levers = levers};
   if (record.started) {
     context.num_workers = record.started->num_workers;
@@ -234,7 +235,7 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
   return context;
 }
 
-const char* name_of(Limit limit) {
+const char* name_of(BottleneckKind limit) {
   constexpr std::array kNames{
       "machine_busy",     "input_bound",   "transfer_bound",  "communication_bound",
       "checkpoint_bound", "compute_bound", "optimizer_bound", "evaluation_bound",
@@ -260,7 +261,7 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   found.checks = gains::checks_of(facts);
   found.evidence = evidence_of(facts, rule);
   advise(rule, facts, found);
-  if (found.limit == Limit::machine) {
+  if (found.limit == BottleneckKind::machine) {
     found.share = taken_cores(*context.usage);
     BottleneckContext quiet = context;
     quiet.usage->outside_cores.reset();

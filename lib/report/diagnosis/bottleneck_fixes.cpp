@@ -49,7 +49,7 @@ int wanted_workers(const BottleneckInputs& facts, int most) {
                         most);
 }
 
-bool has_mode(const Levers& levers, const char* mode) {
+bool has_mode(const AdviceSettings& levers, const char* mode) {
   return std::ranges::find(levers.cache_modes, mode) != levers.cache_modes.end();
 }
 
@@ -142,7 +142,7 @@ Proposals untried_settings(const BottleneckInputs& facts) {
 Proposals less_cache(const BottleneckInputs& facts) {
   Proposals all;
   constexpr double kSmall = 0.25;
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   if (levers.cache_mode != "none" && levers.cache_share.value_or(1) > kSmall)
     all.push_back({"dataset.cache.budget=25%",
                    "a smaller sample cache leaves more memory for everything else"});
@@ -216,7 +216,7 @@ Proposals one_thread(const BottleneckInputs& facts) {
 }
 
 Proposals read_less(const BottleneckInputs& facts) {
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   const Gain gain = gains::of_loading(facts);
   Proposals all;
   if (levers.cache_mode == "none" && has_mode(levers, "encoded"))
@@ -229,7 +229,7 @@ Proposals read_less(const BottleneckInputs& facts) {
 }
 
 Proposals cache_decoded(const BottleneckInputs& facts) {
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   const std::string all = fmt::format("all {} CPU cores are busy loading", facts.context.cores());
   const bool caches_less = levers.cache_mode == "none" || levers.cache_mode == "encoded";
   Proposals proposals;
@@ -250,7 +250,7 @@ Proposals pin(const BottleneckInputs& facts) {
 Proposals keep_on_device(const BottleneckInputs& facts) {
   const Proposal smaller{"", "smaller samples, or 8-bit samples, take less time to copy",
                          gains::without(facts, facts.timing.h2d_s)};
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   if (facts.context.on_gpu && levers.cache_mode != "device" && has_mode(levers, "device"))
     return {
         {"dataset.cache.mode=device", "the GPU keeps the images and assembles the batches itself",
@@ -283,7 +283,7 @@ Proposals save_async(const BottleneckInputs& facts) {
 }
 
 Proposals save_less(const BottleneckInputs& facts) {
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   const Gain gain = gains::of_fewer_checkpoints(facts);
   Proposals all;
   const double share = std::clamp(facts.timing.checkpoint_s / facts.timing.wall_s, 0.0, 0.99);

@@ -26,16 +26,21 @@ constexpr double kBusyLoader = 0.25;     // of the cores
 constexpr double kShortestUsage = 0.5;   // in seconds, for fractions of the cores
 constexpr double kIdleCore = 0.75;       // of a core
 
-bool is_work(Limit part) {
-  constexpr std::array kWork{Limit::compute, Limit::optimizer, Limit::host, Limit::balanced,
-                             Limit::communication};
+bool is_work(BottleneckKind part) {
+  constexpr std::array kWork{BottleneckKind::compute, BottleneckKind::optimizer,
+                             BottleneckKind::host, BottleneckKind::balanced,
+                             BottleneckKind::communication};
   return std::ranges::find(kWork, part) != kWork.end();
 }
 
 /// Returns whether the part is work of this rank, not a wait for other ranks.
-bool is_own_work(Limit part) { return is_work(part) && part != Limit::communication; }
+bool is_own_work(BottleneckKind part) {
+  return is_work(part) && part != BottleneckKind::communication;
+}
 
-bool is_compute(Limit part) { return part == Limit::compute || part == Limit::balanced; }
+bool is_compute(BottleneckKind part) {
+  return part == BottleneckKind::compute || part == BottleneckKind::balanced;
+}
 
 bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
 
@@ -185,7 +190,7 @@ bool may_pin(const BottleneckInputs& facts) {
 bool straggler_loads(const BottleneckInputs& facts) {
   const auto& last = facts.context.straggler;
   if (!last) return false;
-  const double beyond_s = last->own_s() - last->own_s() / (1 + last->behind);
+  const double beyond_s = last->own_s() - last->own_s() / (1 + last->slowdown);
   return last->wait_beyond_s > 0 && last->wait_beyond_s >= kMostOfLead * beyond_s;
 }
 
@@ -204,7 +209,7 @@ bool saves_in_the_step(const BottleneckInputs& facts) {
 }
 
 bool syncs_each_step(const BottleneckInputs& facts) {
-  const Levers& levers = facts.context.levers;
+  const AdviceSettings& levers = facts.context.levers;
   return facts.context.on_gpu && (levers.detect_anomaly || levers.log_every_steps < kRareLines);
 }
 
@@ -218,7 +223,7 @@ bool gpu_is_throttled(const BottleneckInputs& facts) {
 
 /// On a GPU the checks appear as host time, see syncs_each_step.
 bool looks_for_anomalies(const BottleneckInputs& facts) {
-  const bool by_host = facts.context.on_gpu && facts.part == Limit::host;
+  const bool by_host = facts.context.on_gpu && facts.part == BottleneckKind::host;
   return facts.context.levers.detect_anomaly && is_work(facts.part) && !by_host;
 }
 
@@ -230,7 +235,7 @@ bool is_on_gpu(const BottleneckInputs& facts) { return facts.context.on_gpu; }
 
 }  // namespace symptoms
 
-using enum Limit;
+using enum BottleneckKind;
 
 // The rules about the machine come first, because its limits appear as time of other parts. Then
 // come settings that slow down any part.

@@ -16,7 +16,7 @@ inline constexpr double kNotableEvaluation = 1.0 / 3;
 struct BottleneckInputs {
   const events::Timing& timing;
   const BottleneckContext& context;
-  Limit part = Limit::balanced;
+  BottleneckKind part = BottleneckKind::balanced;
   double part_s = 0;
 
   /// Returns the samples that were trained on in that time; for a resumed epoch, the rest of its
@@ -42,16 +42,16 @@ struct Proposal {
 
 /// One row of the table: a symptom, its cause and its fix.
 struct Rule {
-  const char* cause;          // its name: "few_workers"
-  std::optional<Limit> part;  // the part that must take the time; absent: any
-  const char* symptom;        // condition in addition to the part, in words; empty: none
+  const char* cause;                   // its name: "few_workers"
+  std::optional<BottleneckKind> part;  // the part that must take the time; absent: any
+  const char* symptom;                 // condition in addition to the part, in words; empty: none
   const char* diagnosis;
   const char* fix;
   const char* key;  // the key that the fix changes; empty: none
   bool (*holds)(const BottleneckInputs& facts);
   std::vector<Proposal> (*propose)(const BottleneckInputs& facts);  // the best proposal first
-  Next next = Next::tune;             // the command to suggest if there is no setting
-  std::optional<Limit> verdict = {};  // absent: the part's verdict
+  Next next = Next::tune;                      // the command to suggest if there is no setting
+  std::optional<BottleneckKind> verdict = {};  // absent: the part's verdict
 };
 
 /// Returns the rules in the order of evaluation; the last rule of each part always matches.

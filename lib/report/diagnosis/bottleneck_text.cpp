@@ -29,13 +29,13 @@ class List {
   std::vector<Evidence> all_;
 };
 
-const char* words_of(Limit part, const BottleneckContext& context) {
+const char* words_of(BottleneckKind part, const BottleneckContext& context) {
   constexpr std::array kWords{
       "other processes",         "waiting for batches", "converting batches",
       "waiting for other ranks", "checkpoints",         "forward and backward",
       "the optimizer",           "validation",          "other work between the parts of a step",
       "the largest part"};
-  if (part == Limit::transfer && context.on_gpu) return "copying batches";
+  if (part == BottleneckKind::transfer && context.on_gpu) return "copying batches";
   return kWords.at(static_cast<std::size_t>(part));
 }
 
@@ -47,7 +47,7 @@ void add_time(const BottleneckInputs& facts, List& list) {
        fmt::format("{} of the time: {}", percent(share), words_of(facts.part, facts.context))});
   const double batches = facts.batches();
   if (batches < 1) return;
-  const bool input = facts.part == Limit::input;
+  const bool input = facts.part == BottleneckKind::input;
   const double wait_s = timing.data_wait_s / batches;
   list.add({"data_wait_step", wait_s, "s",
             fmt::format("each step waits {} for its batch", human_duration(wait_s)), input});
@@ -184,10 +184,10 @@ void add_gpu(const BottleneckInputs& facts, const events::Usage& usage, List& li
 void add_ranks(const BottleneckInputs& facts, List& list) {
   const auto& last = facts.context.straggler;
   if (last) {
-    list.add({"straggler_slowdown", last->behind, "share",
+    list.add({"straggler_slowdown", last->slowdown, "share",
               fmt::format("rank {}{} takes {} longer than the median", last->rank,
                           last->host.empty() ? "" : " on " + printable(last->host),
-                          percent(last->behind))},
+                          percent(last->slowdown))},
              "slow_rank slow_loading_rank");
     list.add({"straggler_data_wait", last->data_wait_s, "s",
               fmt::format("it waits {} per step for its batch", human_duration(last->data_wait_s))},
@@ -201,29 +201,29 @@ void add_ranks(const BottleneckInputs& facts, List& list) {
 }
 
 struct Question {
-  Limit part;
+  BottleneckKind part;
   const char* name;
   const char* text;
 };
 
 static_assert(kNotableWait == 0.15 && kNotableWork == 0.40 && kNotableEvaluation == 1.0 / 3);
 constexpr std::array kQuestions{
-    Question{Limit::input, "input",
+    Question{BottleneckKind::input, "input",
              "Does the largest wait take 15 % of the time or more, and is it the wait for batches "
              "(`data`)?"},
-    Question{Limit::transfer, "transfer",
+    Question{BottleneckKind::transfer, "transfer",
              "Is it the copy to the device (`h2d`; on a CPU for `convert`)?"},
-    Question{Limit::communication, "communication",
+    Question{BottleneckKind::communication, "communication",
              "Is it the wait for other ranks (`all-reduce`)?"},
-    Question{Limit::checkpoint, "checkpoint", "Is it checkpointing?"},
-    Question{Limit::evaluation, "evaluation",
+    Question{BottleneckKind::checkpoint, "checkpoint", "Is it checkpointing?"},
+    Question{BottleneckKind::evaluation, "evaluation",
              "Otherwise: does validation take a third of the time or more?"},
     Question{
-        Limit::compute, "compute",
+        BottleneckKind::compute, "compute",
         "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
-    Question{Limit::optimizer, "optimizer", "Is it the optimizer?"},
-    Question{Limit::host, "host", "Is it the time between them (`other`)?"},
-    Question{Limit::balanced, "balanced", "Otherwise, no part dominates."}};
+    Question{BottleneckKind::optimizer, "optimizer", "Is it the optimizer?"},
+    Question{BottleneckKind::host, "host", "Is it the time between them (`other`)?"},
+    Question{BottleneckKind::balanced, "balanced", "Otherwise, no part dominates."}};
 
 constexpr const char* kHead = R"(# Bottlenecks
 
@@ -298,7 +298,7 @@ std::string verdict_of(const Rule& rule) {
   return rule.part ? code(name_of(*rule.part)) : "that of the part";
 }
 
-std::vector<Rule> rules_of(std::optional<Limit> part) {
+std::vector<Rule> rules_of(std::optional<BottleneckKind> part) {
   std::vector<Rule> found;
   for (const Rule& rule : rules()) {
     if (rule.part == part) found.push_back(rule);
@@ -318,7 +318,7 @@ std::string branch_of(const Rule& rule, std::size_t of_part) {
   return fmt::format("    * {}**{}**; {}\n", why, rule.cause, change);
 }
 
-std::string branches_of(std::optional<Limit> part) {
+std::string branches_of(std::optional<BottleneckKind> part) {
   const std::vector<Rule> found = rules_of(part);
   std::string text;
   for (const Rule& rule : found) text += branch_of(rule, found.size());

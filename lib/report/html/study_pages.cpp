@@ -14,7 +14,7 @@
 namespace trainctl::report {
 namespace {
 
-std::vector<CurveSeries> strands_of(const Compared& compared) {
+std::vector<CurveSeries> strands_of(const RunComparison& compared) {
   std::vector<CurveSeries> strands;
   for (std::size_t g = 0; g < compared.groups.size(); ++g) {
     const Group& group = compared.groups[g];
@@ -30,7 +30,7 @@ std::vector<CurveSeries> strands_of(const Compared& compared) {
   return strands;
 }
 
-Html config_section(const Compared& compared) {
+Html config_section(const RunComparison& compared) {
   std::vector<Column> columns{left("key")};
   for (const Group& group : compared.groups) columns.push_back(left(group.label));
   Table table(columns);
@@ -59,7 +59,7 @@ std::string difference_cell(const std::optional<MeanDifference>& difference) {
   return text;
 }
 
-Html measures_section(const Compared& compared) {
+Html measures_section(const RunComparison& compared) {
   std::vector<Column> columns{left("measure"), {compared.groups.front().label}};
   for (std::size_t i = 1; i < compared.groups.size(); ++i) {
     columns.push_back({compared.groups[i].label});
@@ -86,7 +86,7 @@ Html measures_section(const Compared& compared) {
   return note + html_table(table);
 }
 
-Html time_section(const Compared& compared) {
+Html time_section(const RunComparison& compared) {
   StackedBars bars{
       .title = "Time of an epoch, without the first", .x_label = "run", .y_label = "seconds"};
   const std::vector<const RunFiles*> runs = runs_of(compared);
@@ -107,7 +107,7 @@ Html time_section(const Compared& compared) {
   return cards(figures);
 }
 
-Html runs_section(const Compared& compared) {
+Html runs_section(const RunComparison& compared) {
   Table table({left("group"), left("run"), "seed", left("end"), left("folder")});
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs)
@@ -211,9 +211,9 @@ Html table_of(const Json& rows) {
 
 }  // namespace
 
-std::string comparison_page(const Compared& compared) {
+std::string comparison_page(const RunComparison& compared) {
   Page page;
-  page.notes = machines_apart(compared);
+  page.notes = machine_warnings(compared);
   std::vector<std::string> labels;
   for (const Group& group : compared.groups) {
     labels.push_back(group.label);

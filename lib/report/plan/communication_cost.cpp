@@ -35,7 +35,7 @@ std::optional<double> quantity(std::string_view text, std::span<const NamedUnit>
 }
 
 /// Predicts the all-reduce of gradients that overlaps the backward pass.
-EstimatedStep estimate_gradients(const ExchangedStep& step, const Link& link, int ranks) {
+EstimatedStep estimate_gradients(const SyncedStep& step, const Link& link, int ranks) {
   const double all = static_cast<double>(
       std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0}));
   EstimatedStep found{.ranks = ranks};
@@ -53,7 +53,7 @@ EstimatedStep estimate_gradients(const ExchangedStep& step, const Link& link, in
 }
 
 /// Predicts the average of weights once in `step.every` steps, per step.
-EstimatedStep estimate_weight_average(const ExchangedStep& step, const Link& link, int ranks) {
+EstimatedStep estimate_weight_average(const SyncedStep& step, const Link& link, int ranks) {
   EstimatedStep found{.ranks = ranks};
   for (const std::int64_t bucket : step.buckets)
     found.exchange_s += ring_seconds(ranks, static_cast<double>(bucket), link);
@@ -137,11 +137,11 @@ double ring_seconds(int ranks, double bytes, const Link& link) {
   return 2 * (n - 1) / n * bytes / link.bytes_per_s + 2 * (n - 1) * link.latency_s;
 }
 
-EstimatedStep foretell(const ExchangedStep& step, const Link& link, int ranks) {
-  EstimatedStep found = step.exchange == Exchange::weights
+EstimatedStep estimate_step(const SyncedStep& step, const Link& link, int ranks) {
+  EstimatedStep found = step.exchange == SyncKind::weights
                             ? estimate_weight_average(step, link, ranks)
                             : estimate_gradients(step, link, ranks);
-  if (step.exchange == Exchange::gradients_and_weights) {
+  if (step.exchange == SyncKind::gradients_and_weights) {
     const double seconds = ring_seconds(ranks, static_cast<double>(step.weight_bytes), link) / 2;
     found.exchange_s += seconds;
     found.exposed_s += seconds;

@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::size_t kMostBuckets = 6;
 
-std::int64_t gradient_bytes(const ExchangedStep& step) {
+std::int64_t gradient_bytes(const SyncedStep& step) {
   return std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0});
 }
 
-std::string gradients_text(const ExchangedStep& step) {
+std::string gradients_text(const SyncedStep& step) {
   std::string text = bytes_text(gradient_bytes(step));
   if (step.buckets.size() < 2) return text + " in one bucket";
   text += fmt::format(" in {} buckets: ", step.buckets.size());
@@ -25,7 +25,7 @@ std::string gradients_text(const ExchangedStep& step) {
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 
-const char* name_of(Exchange exchange) {
+const char* name_of(SyncKind exchange) {
   constexpr std::array kNames{"gradients", "gradients and weights", "weights"};
   return kNames.at(static_cast<std::size_t>(exchange));
 }
@@ -134,14 +134,14 @@ std::string plan_fact(const std::string& label, const std::string& text, const S
 
 std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-std::vector<EstimatedStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks) {
+std::vector<EstimatedStep> estimate_scaling(const SyncedStep& step, const Link& link, int ranks) {
   std::vector<EstimatedStep> rows;
   for (const int number : std::set{1, ranks, 64, 1024})
-    rows.push_back(foretell(step, link, number));
+    rows.push_back(estimate_step(step, link, number));
   return rows;
 }
 
-void use_measured(const SharedStep& shared, const ExchangedStep& alone,
+void use_measured(const SharedStep& shared, const SyncedStep& alone,
                   std::vector<EstimatedStep>& rows) {
   for (EstimatedStep& row : rows) {
     if (row.ranks != shared.ranks || shared.step_s <= 0) continue;
@@ -154,18 +154,18 @@ void use_measured(const SharedStep& shared, const ExchangedStep& alone,
 }
 
 std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
-  const ExchangedStep& step = scaling.step;
+  const SyncedStep& step = scaling.step;
   std::vector<std::string> all{
       "each rank has a separate device (or separate cores) like the one that was measured",
       "all-reduce uses one ring, and its slowest link is the one above for any number of ranks",
       "gradients become ready during the backward pass in proportion to their bytes",
       "no rank waits for data, all ranks are equally fast, and communication needs no compute",
       "weak scaling: the batch size per rank is constant, so the global batch size grows"};
-  if (step.exchange == Exchange::weights)
+  if (step.exchange == SyncKind::weights)
     all[2] = fmt::format(
         "local_sgd: weights are averaged after {} without overlap; a row shows the mean per step",
         step.every == 1 ? "every step" : fmt::format("{} steps", step.every));
-  if (step.exchange == Exchange::gradients_and_weights)
+  if (step.exchange == SyncKind::gradients_and_weights)
     all.emplace_back(
         "zero1: weights are gathered after the step without overlap; the timed step updates all "
         "weights, but each of N ranks updates only 1/N, so steps of several ranks are "
@@ -186,9 +186,9 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
                rate_text(row.samples_per_s), percent_text(row.efficiency) + " %"});
   std::string text = to_text(table, style) + "\n";
   text += plan_fact("exchange", kRingFormula, style);
-  text += plan_fact(scaling.step.exchange == Exchange::weights ? "weights" : "gradients",
+  text += plan_fact(scaling.step.exchange == SyncKind::weights ? "weights" : "gradients",
                     gradients_text(scaling.step), style);
-  if (scaling.step.exchange == Exchange::gradients_and_weights)
+  if (scaling.step.exchange == SyncKind::gradients_and_weights)
     text += plan_fact("weights", bytes_text(scaling.step.weight_bytes), style);
   text += plan_fact("link", link_line(scaling), style);
   text += plan_fact("step", alone_line(scaling), style);

@@ -14,7 +14,7 @@ std::string bytes_text(std::int64_t bytes);
 
 /// The predicted steps of several ranks, from a step of one rank and a link.
 struct PlannedScaling {
-  ExchangedStep step;
+  SyncedStep step;
   Link link;
   std::string link_from;                  // "measured now: 2 processes on cpu with gloo"
   std::string device;                     // the device of the measured step: "cpu with 2 threads"
@@ -24,10 +24,10 @@ struct PlannedScaling {
 };
 
 /// Returns the rows for `ranks`, in ascending order.
-std::vector<EstimatedStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks);
+std::vector<EstimatedStep> estimate_scaling(const SyncedStep& step, const Link& link, int ranks);
 
 /// Replaces the predicted step for the same number of ranks by the measured one.
-void use_measured(const SharedStep& shared, const ExchangedStep& alone,
+void use_measured(const SharedStep& shared, const SyncedStep& alone,
                   std::vector<EstimatedStep>& rows);
 
 /// Returns the assumptions of the rows, one sentence each.

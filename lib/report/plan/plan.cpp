@@ -241,8 +241,9 @@ std::string plan_text(const Plan& plan, const Style& style) {
         "", "in addition: the model, its optimizer and libtorch (0.5 GiB per process)", style);
   if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
   if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
-  if (!plan.no_scaling.empty())
-    text += "\n" + plan_fact("scaling", "not estimated: " + one_line(plan.no_scaling), style);
+  if (!plan.scaling_unavailable.empty())
+    text +=
+        "\n" + plan_fact("scaling", "not estimated: " + one_line(plan.scaling_unavailable), style);
   return text;
 }
 
@@ -271,7 +272,7 @@ Json plan_document(const Plan& plan) {
         {"fake_ranks", or_null(plan.fake, fake_ranks_json)},
         {"scaling", or_null(plan.scaling,
                             [](const PlannedScaling& scaling) { return scaling_json(scaling); })},
-        {"no_scaling", or_null(plan.no_scaling)}}});
+        {"scaling_unavailable", or_null(plan.scaling_unavailable)}}});
 }
 
 }  // namespace trainctl::report

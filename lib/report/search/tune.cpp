@@ -39,8 +39,8 @@ std::string runs_text(const TuneReport& report) {
 
 Table tries_table(const TuneReport& report) {
   Table table({left("tried"), left("was"), "gain [95 %]", left("losses"), left("")});
-  for (const TuneTry& one : report.tried) {
-    const bool accepted = one.ruling == Ruling::accepted;
+  for (const TuneTrial& one : report.tried) {
+    const bool accepted = one.ruling == TuneDecision::accepted;
     table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
                one.losses, printable(accepted ? "accepted" : one.why)});
   }
@@ -49,7 +49,7 @@ Table tries_table(const TuneReport& report) {
 
 std::string left_out_text(const TuneReport& report) {
   std::string text;
-  for (const TuneLeftOut& one : report.left_out) {
+  for (const UntriedSetting& one : report.left_out) {
     const std::string what = one.value.empty() ? one.key : one.key + "=" + one.value;
     text += fmt::format("Not tried: {}: {}\n", printable(what), printable(one.why));
   }
@@ -58,8 +58,8 @@ std::string left_out_text(const TuneReport& report) {
 
 std::string patch_line(const TuneReport& report) {
   if (report.patch.empty()) {
-    if (report.end == TuneEnd::machine_busy) return "inconclusive: the machine is busy";
-    return report.end == TuneEnd::nothing_to_fix ? "nothing to fix" : "empty";
+    if (report.end == TuneStopReason::machine_busy) return "inconclusive: the machine is busy";
+    return report.end == TuneStopReason::nothing_to_fix ? "nothing to fix" : "empty";
   }
   std::string text;
   for (const TunePatchEntry& entry : report.patch)
@@ -83,14 +83,14 @@ Json verdict_json(const TuneVerdict& verdict) {
           {"setting", or_null(verdict.setting)}};
 }
 
-Json try_json(const TuneTry& one) {
+Json try_json(const TuneTrial& one) {
   return joined({JSON_FIELDS(one.change, key, before, value),
                  JSON_FIELDS(one, reason),
                  {{"gain", or_null(one.gain.value, json_number)},
                   {"ci95", interval_json(one.gain.ci95)},
                   {"pairs", one.gain.pairs},
                   {"losses", one.losses},
-                  {"accepted", one.ruling == Ruling::accepted},
+                  {"accepted", one.ruling == TuneDecision::accepted},
                   {"ruling", word_of(one.ruling)},
                   {"why", one.why}}});
 }
@@ -100,7 +100,7 @@ Json entry_json(const TunePatchEntry& entry) {
                  {{"gain", speedup_with_pairs(entry.gain)}, {"reason", entry.reason}}});
 }
 
-Json left_out_json(const TuneLeftOut& one) {
+Json left_out_json(const UntriedSetting& one) {
   return {{"key", one.key}, {"value", or_null(one.value)}, {"why", one.why}};
 }
 

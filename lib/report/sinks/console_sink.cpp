@@ -73,7 +73,7 @@ class ConsoleSink final : public Sink {
 
   void on_tick(double now) override { bar_.tick(now); }
   void close() override { bar_.rest(); }
-  std::optional<std::string> news() override {
+  std::optional<std::string> take_warning() override {
     return options_.take_notice ? options_.take_notice() : std::nullopt;
   }
 

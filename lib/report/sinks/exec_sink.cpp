@@ -229,7 +229,7 @@ class ExecSink final : public Sink {
                                   printable(options_.command.front()), unread, plural(unread)));
   }
 
-  std::optional<std::string> news() override {
+  std::optional<std::string> take_warning() override {
     if (news_.empty()) return std::nullopt;
     const std::string text = join(std::exchange(news_, {}), "; ");
     return text;

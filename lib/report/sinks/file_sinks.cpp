@@ -28,7 +28,7 @@ class FileSink : public Sink {
   }
   void on_tick(double now) final { backlog_.on_tick(now); }
   void close() final { backlog_.close(); }
-  std::optional<std::string> news() final { return backlog_.news(); }
+  std::optional<std::string> take_warning() final { return backlog_.take_warning(); }
 
  protected:
   virtual void take(const events::Event& event) = 0;
@@ -194,7 +194,7 @@ class HtmlSink final : public Sink {
 
   void close() override {}
   void on_end(const Json& /*result*/) override { draw(); }
-  std::optional<std::string> news() override { return std::exchange(news_, std::nullopt); }
+  std::optional<std::string> take_warning() override { return std::exchange(news_, std::nullopt); }
 
  private:
   /// Loads the history of a resumed run.

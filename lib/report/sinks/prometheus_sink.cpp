@@ -205,7 +205,7 @@ class PrometheusSink final : public Sink {
     write();
   }
 
-  std::optional<std::string> news() override {
+  std::optional<std::string> take_warning() override {
     if (failure_.empty() || now_ < next_report_) return std::nullopt;
     next_report_ = now_ + kReportAgain;
     return failure_ + "; the run continues, and Prometheus sees stale metrics";

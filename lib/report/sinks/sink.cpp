@@ -55,7 +55,7 @@ void Backlog::close() {
   ENSURE(resource, waiting_.empty(), "cannot write the end of the history: {}", failure_);
 }
 
-std::optional<std::string> Backlog::news() {
+std::optional<std::string> Backlog::take_warning() {
   if (waiting_.empty()) {
     if (!std::exchange(is_reported_, false)) return std::nullopt;
     pause_ = 0;

@@ -71,7 +71,8 @@ int code_of(const Json& result) {
 
 /// Returns whether the run is finished: no further start follows, and it is not requeued.
 bool is_over(const Json& result) {
-  return !result.value("goes_on", false) && code_of(result) != static_cast<int>(ErrorKind::stopped);
+  return !result.value("will_restart", false) &&
+         code_of(result) != static_cast<int>(ErrorKind::stopped);
 }
 
 /// Returns a run's ending as Markdown.
@@ -96,7 +97,7 @@ class TensorboardSink final : public Sink {
   }
   void on_tick(double now) override { backlog_.on_tick(now); }
   void close() override { backlog_.close(); }
-  std::optional<std::string> news() override { return backlog_.news(); }
+  std::optional<std::string> take_warning() override { return backlog_.take_warning(); }
   void on_end(const Json& result) override {
     begin();
     write_pictures(at(last_step_));

@@ -46,7 +46,7 @@ void add_line(const std::string& line, Times& on_cpu, Times& on_gpu) {
       std::strtod(cells[cells.size() - kSelfFromEnd].c_str(), nullptr);
 }
 
-std::string headline(const RunRecord& record, const Ending& ending, const Style& style) {
+std::string headline(const RunRecord& record, const RunResult& ending, const Style& style) {
   const std::int64_t epochs = epochs_done(record);
   std::string reason;
   if (record.stopped_early) {
@@ -129,9 +129,9 @@ std::string bottleneck_text(const Bottleneck& found) {
   const std::string verdict = name_of(found.limit);
   const std::string word = verdict.substr(0, verdict.find('_'));
   if (found.limit != found.part) return word + ": " + found.diagnosis;
-  if (found.limit == Limit::balanced)
+  if (found.limit == BottleneckKind::balanced)
     return fmt::format("none: the largest part takes {} % of the time", percent);
-  if (found.limit == Limit::compute)
+  if (found.limit == BottleneckKind::compute)
     return fmt::format("compute: forward and backward take {} % of the time", percent);
   return fmt::format("{}: {} % of the time", word, percent);
 }
@@ -185,7 +185,7 @@ std::string like_before(const Command& typed, const char* verb, const std::strin
 }
 
 std::string next_command(const Bottleneck& found, const BottleneckContext& context,
-                         const Ending& ending) {
+                         const RunResult& ending) {
   if (!ending.resume_command.empty()) return ending.resume_command;
   const std::string key = key_of(found.setting);
   if (key == "loader.num_workers" && ending.command.nodes == 1) {
@@ -239,7 +239,7 @@ std::string process_text(const FirstFailure& failure) {
   return failure.pid == 0 ? "on " + host : fmt::format("pid {} on {}", failure.pid, host);
 }
 
-std::string saved_text(const RunRecord& record, const Ending& ending) {
+std::string saved_text(const RunRecord& record, const RunResult& ending) {
   if (const auto& state = ending.checkpoint)
     return fmt::format("{} (step {}){}", printable(state->path), with_thousands(state->step),
                        state->verified ? ", verified" : "");
@@ -251,7 +251,7 @@ std::string saved_text(const RunRecord& record, const Ending& ending) {
                       : text + "; weights only, cannot be resumed";
 }
 
-std::string restarts_text(const Ending& ending) {
+std::string restarts_text(const RunResult& ending) {
   const bool in_vain = ending.exit_code == static_cast<int>(ErrorKind::no_progress);
   return in_vain ? fmt::format("{}, and the last ones saved no newer checkpoint: do not requeue it",
                                ending.restarts)
@@ -310,7 +310,7 @@ std::string top_operator(std::string_view operators_csv) {
                      percent_text(top->second / all), on_gpu.empty() ? "operators" : "kernels");
 }
 
-std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
+std::string summary_text(const RunRecord& record, const RunResult& ending, const Style& style) {
   std::string text = headline(record, ending, style);
   const BottleneckContext context = context_of(record, ending.levers);
   Bottleneck found;
@@ -337,7 +337,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
                           style);
 }
 
-std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style) {
+std::string failure_text(const RunRecord& record, const RunResult& ending, const Style& style) {
   const bool as_asked = ending.exit_code == static_cast<int>(ErrorKind::stopped);
   const std::string label =
       as_asked ? paint("stopped:", Ink::yellow, style) : paint("error:", Ink::red, style);

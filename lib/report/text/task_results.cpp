@@ -88,8 +88,9 @@ std::string head(const Replay& replay, const Style& style) {
   if (step.first != step.recorded_first)
     text += fmt::format("  recorded      {}\n", printable(where(step.recorded_first)));
   text += fmt::format("identical       {}\n", printable(sameness(replay)));
-  if (!step.spoilt.empty())
-    text += fmt::format("after a step    '{}' would not be finite\n", printable(step.spoilt));
+  if (!step.non_finite_after_step.empty())
+    text += fmt::format("after a step    '{}' would not be finite\n",
+                        printable(step.non_finite_after_step));
   return text;
 }
 
@@ -143,7 +144,7 @@ std::string evaluation_text(const RunRecord& record, const Style& style) {
   return text;
 }
 
-Json evaluation_document(const RunRecord& record, const Ending& ending) {
+Json evaluation_document(const RunRecord& record, const RunResult& ending) {
   const auto of_evaluation = [&](const auto& member) {
     return or_null(record.evaluated, [&](const events::Evaluated& done) { return member(done); });
   };
@@ -182,7 +183,7 @@ Json replay_document(const Replay& replay) {
         {"why_not", step.why_not},
         {"changed", replay.changed},
         {"drawn", step.drawn},
-        {"spoilt", or_null(step.spoilt)}},
+        {"non_finite_after_step", or_null(step.non_finite_after_step)}},
        JSON_FIELDS(step, bad_rows, notes),
        {{"layers", events::to_json(step.layers)}, {"tensors", events::to_json(step.tensors)}}});
 }

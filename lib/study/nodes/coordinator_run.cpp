@@ -42,7 +42,7 @@ CoordinatorRun::CoordinatorRun(const RunRequest& request, const fs::path& folder
   // compare the content of the lock.
   coordinator_->set_folder(folder.string(), read_file(folder / FolderLock::kFileName, kMostBytes,
                                                       ReadFailure::resource));
-  announce(plan_, bound, request.make_exchange);
+  announce(plan_, bound, request.connect_store);
   log::get().info(
       "node 0 of {} listens at {}; the traffic between ranks is neither encrypted nor "
       "authenticated, so use a private network",
@@ -51,7 +51,7 @@ CoordinatorRun::CoordinatorRun(const RunRequest& request, const fs::path& folder
 
 CoordinatorRun::~CoordinatorRun() {
   try {
-    report::Ending none;
+    report::RunResult none;
     none.exit_code = static_cast<int>(ErrorKind::rank_failed);
     none.verdict = "failed";
     none.message = "node 0 exited without a result";
@@ -62,7 +62,7 @@ CoordinatorRun::~CoordinatorRun() {
   }
 }
 
-void CoordinatorRun::end(const report::Ending& ending) {
+void CoordinatorRun::end(const report::RunResult& ending) {
   has_ended_ = true;
   // This precedes the report to the other nodes: once one of them exits, its launcher may kill this
   // process.
@@ -89,7 +89,7 @@ void report_failure(const RunRequest& request, const Error& error, launch::Signa
                                .give_up = give_up});
     const launch::Endpoint bound = listener.endpoint();
     launch::Head coordinator(std::move(listener), {.nodes = plan.nodes}, beat_times());
-    announce(plan, bound, request.make_exchange);
+    announce(plan, bound, request.connect_store);
     coordinator.end({error.exit_code(), "failed", error.what()}, kLateJoinTimeoutS, give_up);
   } catch (const Error& obstacle) {
     log::get().debug("cannot report the failure to the other nodes: {}", obstacle.message());

@@ -27,7 +27,7 @@ class CoordinatorRun {
   [[nodiscard]] const std::string& local_address() const { return coordinator_->endpoint().host; }
   /// Sends the ending of the run to all nodes. Waits a few seconds for nodes that have not
   /// connected yet, but not after a signal. Must be called once.
-  void end(const report::Ending& ending);
+  void end(const report::RunResult& ending);
   [[nodiscard]] bool has_ended() const { return has_ended_; }
 
  private:

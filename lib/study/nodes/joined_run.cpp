@@ -112,7 +112,7 @@ class JoinedRun {
     try {
       launch::Joined joined = join_coordinator(plan_, {.claim = {launch::Role::node, plan_.node},
                                                        .give_up = [&] { return stops_.received(); },
-                                                       .make_exchange = request_.make_exchange});
+                                                       .connect_store = request_.connect_store});
       local_address_ = joined.local_address;
       link_.emplace(std::move(joined.socket), beats_, clock_.now());
     } catch (const Error& error) {
@@ -195,7 +195,7 @@ class JoinedRun {
         return std::move(join_coordinator(plan_, {.claim = {launch::Role::rank, rank},
                                                   .timeout_s = 60,
                                                   .give_up = [&] { return stops_.received(); },
-                                                  .make_exchange = request_.make_exchange})
+                                                  .connect_store = request_.connect_store})
                              .socket);
       };
       const launch::NodeAttempt done = launch::supervise_node(spec, *link_, connect, clock_);

@@ -55,9 +55,10 @@ NodePlan plan_of_task(const PlacementRequest& request, const TaskPlace& task) {
   plan.devices_per_node = task.whole_node ? 0 : 1;
   plan.local_rank = task.local_rank;
   plan.local_world_size = task.local_world_size;
-  plan.said = with_ignored(fmt::format("{} {} of {} under {}", task.whole_node ? "node" : "rank",
-                                       task.rank, task.world_size, name_of(task.launcher)),
-                           task);
+  plan.description =
+      with_ignored(fmt::format("{} {} of {} under {}", task.whole_node ? "node" : "rank", task.rank,
+                               task.world_size, name_of(task.launcher)),
+                   task);
   return plan;
 }
 
@@ -82,7 +83,7 @@ NodePlan plan_from_options(const PlacementRequest& request) {
   ENSURE(config, !request.endpoint.empty(),
          "the run has {} nodes\nhint: give the master address with --rdzv-endpoint HOST:PORT",
          plan.nodes);
-  plan.said = fmt::format("node {} of {}", plan.node, plan.nodes);
+  plan.description = fmt::format("node {} of {}", plan.node, plan.nodes);
   return plan;
 }
 
@@ -97,7 +98,7 @@ NodePlan placement(const PlacementRequest& request, const Task& task) {
       ignored_task.ignored = {fmt::format("task {} of {} of {}, since --node-rank is given",
                                           ignored_task.rank, ignored_task.world_size,
                                           name_of(ignored_task.launcher))};
-    plan.said = with_ignored(plan.said, ignored_task);
+    plan.description = with_ignored(plan.description, ignored_task);
     return plan;
   }
   return plan_of_task(request, *task);
@@ -192,8 +193,8 @@ std::optional<RendezvousInfo> find_rendezvous(const NodePlan& plan) {
   return rendezvous && rendezvous->run_id == plan.run_id ? rendezvous : std::nullopt;
 }
 
-RendezvousInfo fetch_rendezvous(const NodePlan& plan, const MakeExchange& make_exchange) {
-  const std::string text = make_exchange(*plan.task).fetch(key_of(plan));
+RendezvousInfo fetch_rendezvous(const NodePlan& plan, const ConnectStore& connect_store) {
+  const std::string text = connect_store(*plan.task).fetch(key_of(plan));
   return parse_rendezvous(text, "torchrun's store");
 }
 
@@ -224,7 +225,7 @@ bool may_succeed_later(const Error& error, const NodePlan& plan) {
 }  // namespace
 
 NodePlan plan_node(const PlacementRequest& request, const Task& task,
-                   const MakeExchange& make_exchange) {
+                   const ConnectStore& connect_store) {
   NodePlan plan = placement(request, task);
   if (plan.is_alone()) return plan;
   take_token(request, plan);
@@ -232,7 +233,7 @@ NodePlan plan_node(const PlacementRequest& request, const Task& task,
   plan.run_id = id_of(request, plan);
   if (knows_endpoint && plan.token_is_given) return plan;
   if (uses_agent_store(plan)) {
-    if (!plan.is_coordinator()) apply_rendezvous(fetch_rendezvous(plan, make_exchange), plan);
+    if (!plan.is_coordinator()) apply_rendezvous(fetch_rendezvous(plan, connect_store), plan);
     return plan;
   }
   plan.rendezvous_file = rendezvous_path(request.out, plan.run_id);
@@ -240,7 +241,7 @@ NodePlan plan_node(const PlacementRequest& request, const Task& task,
   return plan;
 }
 
-void announce(NodePlan& plan, const launch::Endpoint& bound, const MakeExchange& make_exchange) {
+void announce(NodePlan& plan, const launch::Endpoint& bound, const ConnectStore& connect_store) {
   if (plan.is_alone() || !plan.is_coordinator()) return;
   const auto token = plan.token_is_given ? std::nullopt : std::optional(plan.token);
   const RendezvousInfo rendezvous{plan.run_id, bound, token, this_process()};
@@ -248,7 +249,7 @@ void announce(NodePlan& plan, const launch::Endpoint& bound, const MakeExchange&
     write_rendezvous(*plan.rendezvous_file, rendezvous);
     plan.token_file_made = plan.rendezvous_file;
   } else if (uses_agent_store(plan)) {
-    make_exchange(*plan.task).publish(key_of(plan), rendezvous_text(rendezvous));
+    connect_store(*plan.task).publish(key_of(plan), rendezvous_text(rendezvous));
   }
 }
 
@@ -258,13 +259,13 @@ void withdraw(NodePlan& plan) {
   plan.token_file_made.reset();
 }
 
-bool refresh_rendezvous(NodePlan& plan, const MakeExchange& make_exchange) {
+bool refresh_rendezvous(NodePlan& plan, const ConnectStore& connect_store) {
   if (plan.is_alone() || plan.is_coordinator()) return false;
   std::optional<RendezvousInfo> rendezvous;
   if (plan.rendezvous_file) {
     rendezvous = find_rendezvous(plan);
-  } else if (uses_agent_store(plan) && make_exchange) {
-    rendezvous = fetch_rendezvous(plan, make_exchange);
+  } else if (uses_agent_store(plan) && connect_store) {
+    rendezvous = fetch_rendezvous(plan, connect_store);
   }
   if (!rendezvous) return false;
   const auto before = std::pair(launch::to_text(plan.endpoint), plan.token);
@@ -294,7 +295,7 @@ launch::Joined join_coordinator(NodePlan& plan, const JoinRequest& request) {
       if (error.kind() == ErrorKind::rank_failed) gone_at = std::min(gone_at, clock.now());
       if (clock.now() - gone_at > kOtherCoordinatorS) throw;
     }
-    if (refresh_rendezvous(plan, request.make_exchange)) {
+    if (refresh_rendezvous(plan, request.connect_store)) {
       gone_at = kNever;
     } else {
       std::this_thread::sleep_for(kRetryPause);

@@ -104,7 +104,7 @@ std::optional<Origin> Restarts::choose() const {
   }
 }
 
-void Restarts::decide(report::Ending& ending, const Origin* again) {
+void Restarts::decide(report::RunResult& ending, const Origin* again) {
   next_.reset();
   ending.restarts = policy_.made();
   if (policy_.most() == 0 || !RestartPolicy::can_help(ending.exit_code)) return;
@@ -133,12 +133,12 @@ Attempts::Attempts(const RunRequest& request, fs::path folder)
   past_.pop_back();
 }
 
-bool Attempts::has_next(const report::Ending& ending) const {
+bool Attempts::has_next(const report::RunResult& ending) const {
   const bool diverged = ending.exit_code == static_cast<int>(ErrorKind::diverged);
   return diverged && past_.size() < fallbacks(request_).size();
 }
 
-std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
+std::optional<RunRequest> Attempts::after(const report::RunResult& ending) {
   if (!has_next(ending)) return std::nullopt;
   const std::vector<std::string>& changes = fallbacks(request_)[past_.size()].values;
   RunRequest next = changed(changes);  // may throw, so it comes before the folder is changed
@@ -189,11 +189,11 @@ std::string Attempts::notice(StartFrom start_from) const {
                      fmt::join(changes_, " "));
 }
 
-report::Attempt Attempts::record_of(const report::Ending& ending) const {
+report::Attempt Attempts::record_of(const report::RunResult& ending) const {
   return {changes_, {}, ending.verdict, ending.exit_code, ending.message};
 }
 
-std::vector<report::Attempt> Attempts::with_last(const report::Ending& ending) const {
+std::vector<report::Attempt> Attempts::with_last(const report::RunResult& ending) const {
   if (fallbacks(request_).empty()) return {};
   std::vector<report::Attempt> all = past_;
   all.push_back(record_of(ending));

@@ -51,7 +51,7 @@ class Restarts {
   /// restarts make no progress. Must be called before the ending is written. `again` is the origin
   /// of an attempt that ended before it could resume, and the next attempt starts from there; if it
   /// is null, the next attempt starts from the newest checkpoint.
-  void decide(report::Ending& ending, const Origin* again);
+  void decide(report::RunResult& ending, const Origin* again);
   /// Returns the origin of the next attempt; nullopt if there is no further attempt.
   [[nodiscard]] const std::optional<Origin>& next() const { return next_; }
   /// Returns why the run is restarted and from which checkpoint; empty before the first restart.
@@ -85,22 +85,22 @@ class Attempts {
   /// resumed. Throws Error when these overrides do not fit the experiment.
   [[nodiscard]] RunRequest current() const;
   /// Returns whether another attempt follows one that ended like this.
-  [[nodiscard]] bool has_next(const report::Ending& ending) const;
+  [[nodiscard]] bool has_next(const report::RunResult& ending) const;
   /// Returns the request of the attempt that follows one that ended like this: the original request
   /// with the next overrides, from the first step. Returns nullopt if the run does not train, did
   /// not diverge, or no overrides are left. Throws Error when the overrides do not fit the
   /// experiment, or when the folder cannot be cleared.
-  std::optional<RunRequest> after(const report::Ending& ending);
+  std::optional<RunRequest> after(const report::RunResult& ending);
 
   [[nodiscard]] bool is_another() const { return !past_.empty(); }
   /// Returns the reason for this attempt and the values that it changes.
   [[nodiscard]] std::string notice(StartFrom start_from) const;
   /// Returns all attempts, the last one with this ending; empty if `trainer.on_divergence` lists no
   /// overrides.
-  [[nodiscard]] std::vector<report::Attempt> with_last(const report::Ending& ending) const;
+  [[nodiscard]] std::vector<report::Attempt> with_last(const report::RunResult& ending) const;
 
  private:
-  [[nodiscard]] report::Attempt record_of(const report::Ending& ending) const;
+  [[nodiscard]] report::Attempt record_of(const report::RunResult& ending) const;
   [[nodiscard]] RunRequest changed(const std::vector<std::string>& changes) const;
   [[nodiscard]] std::string move_files() const;
 

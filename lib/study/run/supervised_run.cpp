@@ -140,7 +140,7 @@ class RunEvents {
     }
     for (const auto& sink : sinks_) sink->on_event(rank, event);
     for (const auto& sink : sinks_) {
-      if (const auto news = sink->news()) warn(*news);
+      if (const auto news = sink->take_warning()) warn(*news);
     }
   }
 
@@ -323,7 +323,7 @@ class SupervisedRun {
       ENSURE(resource, reserved_.has_value(), "cannot reserve space for result.json");
       reserved_->publish(to_pretty(outcome_.result) + "\n");
     } catch (const Error& error) {
-      outcome_.unwritten = error.what();
+      outcome_.write_error = error.what();
       fail_with(error);
       ending_.attempts = attempts_.with_last(ending_);
       outcome_.result = document();
@@ -333,9 +333,9 @@ class SupervisedRun {
   // After this point only the console shows failures of sinks. All sinks receive the end before any
   // of them is closed, so that commands end in parallel.
   void report_end() {
-    const bool goes_on = restarts_.next() || attempts_.has_next(ending_);
+    const bool will_restart = restarts_.next() || attempts_.has_next(ending_);
     Json result = outcome_.result;
-    if (goes_on) result["goes_on"] = true;
+    if (will_restart) result["will_restart"] = true;
     const auto attempt = [](const auto& step) {
       try {
         step();
@@ -346,7 +346,7 @@ class SupervisedRun {
     for (const auto& sink : events_.sinks()) attempt([&] { sink->on_end(result); });
     for (const auto& sink : events_.sinks()) {
       attempt([&] { sink->finish(); });
-      if (const auto news = sink->news()) log::get().warn("{}", *news);
+      if (const auto news = sink->take_warning()) log::get().warn("{}", *news);
     }
   }
 
@@ -365,7 +365,7 @@ class SupervisedRun {
   double started_;
   ManifestInput manifest_;
   RunOutcome outcome_;
-  report::Ending& ending_;  // part of outcome_
+  report::RunResult& ending_;  // part of outcome_
   RunEvents events_;
   std::optional<ReservedFile> reserved_;
 };

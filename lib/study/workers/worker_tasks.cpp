@@ -232,7 +232,7 @@ events::Measured measure_shared_steps(const MeasureRequest& request, const event
                       .ranks = ranks});
 }
 
-LinkPlaces link_places() {
+LinkDevices count_link_devices() {
   const Machine machine = read_machine();
   const int gpus = machine.gpus.empty() ? 0 : launch::probe_gpus().count;
   return {gpus, machine.cores};

@@ -161,7 +161,7 @@ TEST_CASE("a trial of several ranks has their mean wait and the slowest of them"
   CHECK(found.global_batch == 64);
   REQUIRE(found.slowest);
   CHECK(found.slowest->rank == 1);
-  CHECK(found.slowest->behind == Approx(0.2));
+  CHECK(found.slowest->slowdown == Approx(0.2));
   CHECK(*found.exposed_s == Approx(0.25));
   CHECK(*found.exposed_share == Approx(0.25));
   CHECK_FALSE(trial_of(invented::run(), 9.75).exposed_s.has_value());

@@ -77,7 +77,7 @@ TEST_CASE("groups with the same seeds are compared by pairs, others are not") {
     b.push_back(make_run(folder / ("b" + number),
                          {.seed = 4 - seed, .lr = "0.2", .loss = 0.1 * (4 - seed) + 0.02}));
   }
-  Compared compared;
+  RunComparison compared;
   compared.groups.push_back(group_of("a", std::move(a)));
   compared.groups.push_back(group_of("b", std::move(b)));
   const auto difference = differences_of(compared, "train/loss").front();
@@ -110,7 +110,7 @@ TEST_CASE("runs are grouped by their config without the seed") {
 
 TEST_CASE("equal losses are equal to the last bit, and the first that differs is named") {
   TempFolder folder;
-  Compared compared;
+  RunComparison compared;
   std::vector<RunFiles> one;
   one.push_back(make_run(folder / "a", {}));
   std::vector<RunFiles> two;
@@ -135,7 +135,7 @@ TEST_CASE("equal losses: a missing loss is a difference, and a run without losse
   make_run(folder / "b", {});
   std::string text = golden::read(folder / "b" / "metrics.jsonl");
   put_text(folder / "b" / "metrics.jsonl", text.substr(0, text.find('\n') + 1));
-  Compared compared;
+  RunComparison compared;
   std::vector<RunFiles> runs;
   runs.push_back(read_run(folder / "a"));
   runs.push_back(read_run(folder / "b"));
@@ -151,7 +151,7 @@ TEST_CASE("equal losses: a missing loss is a difference, and a run without losse
 
 TEST_CASE("comparison: available as text, JSON and page") {
   TempFolder folder;
-  Compared compared;
+  RunComparison compared;
   std::vector<RunFiles> one;
   one.push_back(make_run(folder / "a", {}));
   std::vector<RunFiles> two;

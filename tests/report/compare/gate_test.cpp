@@ -23,12 +23,12 @@ std::vector<Condition> conditions(const std::string& text) {
   return parse_conditions(text, metrics);
 }
 
-Contest contest(Samples base, Samples now, Pairing pairing = Pairing::interleaved) {
+GateComparison contest(Samples base, Samples now, Pairing pairing = Pairing::interleaved) {
   return {"new", "'old'", std::move(base), std::move(now), pairing};
 }
 
-std::vector<Finding> findings_of(const std::string& text, const Contest& contest) {
-  return judge(conditions(text), std::vector{contest});
+std::vector<Finding> findings_of(const std::string& text, const GateComparison& contest) {
+  return evaluate_conditions(conditions(text), std::vector{contest});
 }
 
 Finding one(const std::string& text, const Values& base, const Values& now,
@@ -155,13 +155,13 @@ TEST_CASE("a null change fails a gate of six conditions in at most 5.5 % of 2,00
       conditions("total_s>0%,epoch_s>0%,startup_s>0%,first_batch_s>0%,rss_mb>0%,samples_per_s>0%");
   int failed = 0;
   for (int i = 0; i < kBenches; ++i) {
-    Contest noisy_contest = contest({}, {});
+    GateComparison noisy_contest = contest({}, {});
     for (std::size_t k = 0; k < all.size(); ++k) {
       const auto times = noisy::bench({.size = 0.03}, 22 + k, static_cast<std::uint64_t>(i));
       noisy_contest.base[all[k].metric] = times.base;
       noisy_contest.now[all[k].metric] = times.other;
     }
-    failed += gate_code(judge(all, std::vector{noisy_contest})) == 3 ? 1 : 0;
+    failed += gate_code(evaluate_conditions(all, std::vector{noisy_contest})) == 3 ? 1 : 0;
   }
   CHECK(failed <= kBenches * 55 / 1000);
 }
@@ -215,15 +215,15 @@ Proposal proposal_of(const Finding& finding) {
 Verdict followed(double slower, int baseline, std::uint64_t number) {
   const std::string gate = "total_s>+2.5%";
   const Values base = side(1, baseline, 41, number);
-  const Finding first = one(gate, base, side(slower, 5, 42, number), Pairing::apart);
+  const Finding first = one(gate, base, side(slower, 5, 42, number), Pairing::unpaired);
   const Proposal next = proposal_of(first);
   if (first.verdict != Verdict::inconclusive) return first.verdict;
   if (next.baseline > 0)
     return one(gate, side(1, next.baseline, 43, number), side(slower, next.baseline, 44, number),
-               Pairing::apart)
+               Pairing::unpaired)
         .verdict;
   if (next.repeats == 0) return first.verdict;
-  return one(gate, base, side(slower, next.repeats, 44, number), Pairing::apart).verdict;
+  return one(gate, base, side(slower, next.repeats, 44, number), Pairing::unpaired).verdict;
 }
 
 }  // namespace
@@ -245,14 +245,14 @@ TEST_CASE("what the gate proposes against a saved baseline catches a planted 5 %
 
 TEST_CASE("against a saved baseline as many repeats as it has are not proposed again") {
   const Values base{10, 10.6, 9.4, 10.3, 9.7};
-  const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::apart);
+  const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::unpaired);
   CHECK(few.verdict == Verdict::inconclusive);
   CHECK_FALSE(few.repeats.has_value());
   CHECK_THAT(few.why, Contains("no number of repeats is enough with a baseline of 5:  save a "
                                "baseline of at least"));
   CHECK(proposal_of(few).baseline > 5);
   const Values calm{10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9};
-  const Finding many = one("total_s>+5%", calm, base, Pairing::apart);
+  const Finding many = one("total_s>+5%", calm, base, Pairing::unpaired);
   CHECK(many.verdict == Verdict::inconclusive);
   REQUIRE(many.repeats.has_value());
   CHECK(*many.repeats > 5);
@@ -260,11 +260,11 @@ TEST_CASE("against a saved baseline as many repeats as it has are not proposed a
 
 TEST_CASE("a baseline of another day is compared without pairs, and the report says so") {
   const Values other_day{12.0, 9.0, 10.5};
-  const Finding finding = one("total_s>+5%", other_day, kBase, Pairing::apart);
+  const Finding finding = one("total_s>+5%", other_day, kBase, Pairing::unpaired);
   REQUIRE(finding.interval.has_value());
   CHECK(finding.verdict == Verdict::inconclusive);
   const std::vector<Finding> all{finding};
-  CHECK_THAT(gate_notes(all, Pairing::apart), Contains("not interleaved with this bench"));
+  CHECK_THAT(gate_notes(all, Pairing::unpaired), Contains("not interleaved with this bench"));
   CHECK_THAT(gate_notes(all, Pairing::interleaved), !Contains("interleaved"));
 }
 
@@ -286,9 +286,9 @@ TEST_CASE("the gate's table and document hold what was compared") {
 TEST_CASE(
     "Gate: one slow run of a saved baseline is dropped and named, and a slow-down still fails") {
   const std::vector<Finding> findings{one("total_s>+5%", {10.0, 10.1, 16.0, 9.9, 10.05},
-                                          {11.0, 11.1, 10.9, 11.05, 11.15}, Pairing::apart)};
+                                          {11.0, 11.1, 10.9, 11.05, 11.15}, Pairing::unpaired)};
   CHECK(findings[0].verdict == Verdict::fail);
   CHECK(findings[0].outliers == 1);
-  CHECK_THAT(gate_notes(findings, Pairing::apart), Contains("1 outlier is excluded"));
+  CHECK_THAT(gate_notes(findings, Pairing::unpaired), Contains("1 outlier is excluded"));
   CHECK(gate_json(findings)["conditions"][0]["outliers"] == 1);
 }

@@ -283,13 +283,13 @@ TEST_CASE("Bottleneck: a machine busy with other processes is reported first, wi
 TEST_CASE("Bottleneck: every cause has an advice sentence, even where no setting is accepted") {
   events::Timing timing{.wall_s = 10, .data_wait_s = 1, .forward_s = 5, .eval_s = 1, .samples = 10};
   BottleneckContext with = context();
-  with.straggler = RankRow{.rank = 3, .host = "node3", .behind = 0.5};
+  with.straggler = RankRow{.rank = 3, .host = "node3", .slowdown = 0.5};
   with.usage->outside_cores = 0.5;
   for (const bool on_gpu : {false, true}) {
     with.on_gpu = on_gpu;
     for (const Rule& rule : rules()) {
       CAPTURE(rule.cause, on_gpu);
-      const BottleneckInputs facts{timing, with, rule.part.value_or(Limit::compute), 5};
+      const BottleneckInputs facts{timing, with, rule.part.value_or(BottleneckKind::compute), 5};
       const std::vector<Proposal> proposals = rule.propose(facts);
       REQUIRE_FALSE(proposals.empty());
       for (const Proposal& each : proposals) CHECK_FALSE(each.sentence.empty());
@@ -313,11 +313,11 @@ TEST_CASE("Bottleneck: a verdict whose settings are all refused keeps its advice
 
 TEST_CASE("Summary: the next command follows the verdict") {
   RunRecord record = invented::run();
-  const auto next = [&](const report::Ending& ending) {
+  const auto next = [&](const report::RunResult& ending) {
     const std::string text = summary_text(record, ending, {});
     return text.substr(text.rfind("next"));
   };
-  report::Ending ending = invented::ending();
+  report::RunResult ending = invented::ending();
   CHECK_THAT(next(ending), Contains("bench configs/mnist/ffn.yaml --devices 1,2"));
   record.started->num_threads = 1;
   ending.levers.cpu_cores = 1;  // more devices would share the core

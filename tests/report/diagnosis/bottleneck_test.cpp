@@ -172,10 +172,10 @@ TEST_CASE("rules: every part has a rule that always holds, and names are unique"
   }
   const events::Timing nothing{.wall_s = 1};
   const BottleneckContext unknown;
-  for (int part = static_cast<int>(Limit::input); part <= static_cast<int>(Limit::balanced);
-       ++part) {
-    const BottleneckInputs facts{nothing, unknown, static_cast<Limit>(part), 1};
-    CHECK(rule_for(facts).part == static_cast<Limit>(part));
+  for (int part = static_cast<int>(BottleneckKind::input);
+       part <= static_cast<int>(BottleneckKind::balanced); ++part) {
+    const BottleneckInputs facts{nothing, unknown, static_cast<BottleneckKind>(part), 1};
+    CHECK(rule_for(facts).part == static_cast<BottleneckKind>(part));
   }
 }
 

@@ -60,8 +60,8 @@ TEST_CASE("rows are means of a step over the epochs after the first") {
   CHECK(last.exposed_s == Approx(0.2));
   CHECK(last.overlap == Approx(0.75));
   CHECK(last.wire_bytes == 4096);
-  CHECK(last.behind == Approx(0.8 / 0.6 - 1));
-  CHECK(rows[0].behind == Approx(0).margin(1e-12));
+  CHECK(last.slowdown == Approx(0.8 / 0.6 - 1));
+  CHECK(rows[0].slowdown == Approx(0).margin(1e-12));
 }
 
 TEST_CASE("the straggler is who works longest, though all steps take the same time") {
@@ -109,7 +109,7 @@ TEST_CASE("ranks: summary and result show each rank") {
   CHECK(result["ranks"][1]["rank"] == 1);
   CHECK(result["ranks"][1]["allreduce_exposed_s"].get<double>() == Approx(0.4));
   CHECK(result["ranks"][1]["wire_bytes"] == 4096);
-  CHECK(result["straggler"]["behind"].get<double>() == Approx(1.0 / 3));
+  CHECK(result["straggler"]["slowdown"].get<double>() == Approx(1.0 / 3));
   for (const std::string& line : golden::lines_of(to_text(ranks_table(rank_rows(record)), {})))
     CHECK(display_width(line) <= 100);
 }

@@ -23,9 +23,8 @@ TEST_CASE("a ring sends 2 (N-1) messages of a share of the bytes") {
 
 TEST_CASE("what the backward pass covers of the exchange is not waited for") {
   // With two ranks a bucket of 100 kB takes 0.102 s. Gradients are ready after 0.5 s and 1 s.
-  const ExchangedStep step{
-      .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
-  const EstimatedStep two = foretell(step, kSlow, 2);
+  const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}};
+  const EstimatedStep two = estimate_step(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(0.204));
   CHECK(two.exposed_s == Approx(0.102));
   CHECK(two.step_s == Approx(2.102));
@@ -35,52 +34,52 @@ TEST_CASE("what the backward pass covers of the exchange is not waited for") {
 
 TEST_CASE("a bucket waits for the one before it") {
   // Each bucket takes 1.002 s: the first starts at 0.5 s, the second after it at 1.502 s.
-  const ExchangedStep step{
+  const SyncedStep step{
       .step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000, 1'000'000}};
-  CHECK(foretell(step, kSlow, 2).exposed_s == Approx(2.504 - 1));
+  CHECK(estimate_step(step, kSlow, 2).exposed_s == Approx(2.504 - 1));
 }
 
 TEST_CASE("one rank exchanges nothing, and a model without gradients nothing either") {
-  const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
-  const EstimatedStep one = foretell(step, kSlow, 1);
+  const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
+  const EstimatedStep one = estimate_step(step, kSlow, 1);
   CHECK(one.exchange_s == 0);
   CHECK(one.exposed_s == 0);
   CHECK(one.efficiency == 1);
   CHECK(one.samples_per_s == Approx(5));
   const EstimatedStep none =
-      foretell({.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {}}, kSlow, 8);
+      estimate_step({.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {}}, kSlow, 8);
   CHECK(none.efficiency == 1);
-  CHECK(foretell({}, kSlow, 8).samples_per_s == 0);
+  CHECK(estimate_step({}, kSlow, 8).samples_per_s == 0);
 }
 
 TEST_CASE("weights that are averaged after some steps wait for nothing and cover nothing") {
-  const ExchangedStep step{.step_s = 2,
-                           .backward_s = 1,
-                           .samples = 10,
-                           .buckets = {1'000'000},
-                           .exchange = Exchange::weights,
-                           .every = 4};
-  const EstimatedStep two = foretell(step, kSlow, 2);
+  const SyncedStep step{.step_s = 2,
+                        .backward_s = 1,
+                        .samples = 10,
+                        .buckets = {1'000'000},
+                        .exchange = SyncKind::weights,
+                        .every = 4};
+  const EstimatedStep two = estimate_step(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(1.002 / 4));
   CHECK(two.exposed_s == Approx(1.002 / 4));
   CHECK(two.step_s == Approx(2 + 1.002 / 4));
 }
 
 TEST_CASE("weights that go round after the gradients are waited for as a whole") {
-  const ExchangedStep step{.step_s = 2,
-                           .backward_s = 1,
-                           .samples = 10,
-                           .buckets = {100'000},
-                           .exchange = Exchange::gradients_and_weights,
-                           .weight_bytes = 200'000};
-  const EstimatedStep two = foretell(step, kSlow, 2);
+  const SyncedStep step{.step_s = 2,
+                        .backward_s = 1,
+                        .samples = 10,
+                        .buckets = {100'000},
+                        .exchange = SyncKind::gradients_and_weights,
+                        .weight_bytes = 200'000};
+  const EstimatedStep two = estimate_step(step, kSlow, 2);
   CHECK(two.exchange_s == Approx(0.102 + 0.101));
   CHECK(two.exposed_s == Approx(0.102 + 0.101));
-  CHECK(foretell(step, kSlow, 1).exposed_s == 0);
+  CHECK(estimate_step(step, kSlow, 1).exposed_s == 0);
 }
 
 TEST_CASE("what is assumed depends on the strategy and on the batches of a step") {
-  const auto said = [](const ExchangedStep& step) {
+  const auto said = [](const SyncedStep& step) {
     PlannedScaling scaling;
     scaling.step = step;
     std::string all;
@@ -91,17 +90,18 @@ TEST_CASE("what is assumed depends on the strategy and on the batches of a step"
                            !Contains("zero1") && !Contains("several batches"));
   CHECK_THAT(said({.batches = 2}), Contains("several batches"));
   CHECK_THAT(
-      said({.exchange = Exchange::gradients_and_weights}),
+      said({.exchange = SyncKind::gradients_and_weights}),
       Contains("zero1") && Contains("updates all weights, but each of N ranks updates only 1/N"));
-  CHECK_THAT(said({.exchange = Exchange::weights, .every = 8}),
+  CHECK_THAT(said({.exchange = SyncKind::weights, .every = 8}),
              Contains("averaged after 8 steps") && !Contains("gradients become ready"));
 }
 
 TEST_CASE("scaling plan: has rows for 1, the requested number, 64 and 1,024 ranks, each once") {
-  const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
+  const SyncedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
   const auto ranks = [&](int asked) {
     std::vector<int> found;
-    for (const EstimatedStep& row : foretell_growth(step, kSlow, asked)) found.push_back(row.ranks);
+    for (const EstimatedStep& row : estimate_scaling(step, kSlow, asked))
+      found.push_back(row.ranks);
     return found;
   };
   CHECK(ranks(8) == std::vector<int>{1, 8, 64, 1024});
@@ -146,7 +146,7 @@ TEST_CASE("scaling plan: text and JSON have formula, link, overlap and assumptio
       .device = "cpu with 2 threads",
       .backward_from = "timed",
       .rows = {}};
-  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  scaling.rows = estimate_scaling(scaling.step, scaling.link, 2);
   const std::string text = scaling_text(scaling, {});
   CHECK_THAT(
       text,
@@ -177,7 +177,7 @@ TEST_CASE("plan scaling: a measured step replaces the estimate for the same numb
       .device = "cpu with 2 threads",
       .backward_from = "timed",
       .rows = {}};
-  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  scaling.rows = estimate_scaling(scaling.step, scaling.link, 2);
   scaling.shared = SharedStep{.ranks = 2,
                               .step_s = 4,
                               .exposed_s = 0.5,

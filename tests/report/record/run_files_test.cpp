@@ -224,7 +224,7 @@ TEST_CASE(
   put_text(folder / "result.json", R"({"verdict":"ok","exit_code":0})");
   sink->on_end({{"exit_code", 0}});
   CHECK_THAT(golden::read(folder / "report.html"), Contains(">ok</span>"));
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
 }
 
 TEST_CASE("the logger html calls classes by their names, and by their numbers without any") {
@@ -249,9 +249,9 @@ TEST_CASE("page sink: a page that cannot be written is reported once and does no
   const auto sink = make_html_sink(folder.path());
   sink->on_event(0, invented::epoch(0));
   CHECK_NOTHROW(sink->on_tick(1));
-  CHECK_THAT(sink->news().value_or(""), Contains("cannot write report.html"));
+  CHECK_THAT(sink->take_warning().value_or(""), Contains("cannot write report.html"));
   CHECK_NOTHROW(sink->on_end({{"exit_code", 0}}));
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
 }
 
 TEST_CASE(

@@ -94,12 +94,12 @@ TEST_CASE("a wait of 15 % or more is the bottleneck even where compute takes lon
   events::Timing timing{.wall_s = 10, .data_wait_s = 2, .forward_s = 3, .backward_s = 5};
   Bottleneck found =
       find_bottleneck(timing, {.num_workers = 2, .batch_size = 64, .levers = {.cpu_cores = 8}});
-  CHECK(found.limit == Limit::input);
+  CHECK(found.limit == BottleneckKind::input);
   CHECK(found.share == Approx(0.2));
   CHECK(found.gain.high == Approx(1.25));
   CHECK(found.setting == "loader.num_workers=3");
   timing.data_wait_s = 1.4;
-  CHECK(find_bottleneck(timing, {}).limit == Limit::compute);
+  CHECK(find_bottleneck(timing, {}).limit == BottleneckKind::compute);
 }
 
 TEST_CASE(
@@ -112,7 +112,8 @@ TEST_CASE(
         "loader.num_workers=10");
   CHECK(find_bottleneck(starved, {.num_workers = 2, .levers = {.cpu_cores = 4}}).setting ==
         "loader.num_workers=4");
-  const Levers uncached{.cpu_cores = 4, .cache_mode = "none", .cache_modes = {"none", "decoded"}};
+  const AdviceSettings uncached{
+      .cpu_cores = 4, .cache_mode = "none", .cache_modes = {"none", "decoded"}};
   CHECK(find_bottleneck(starved, {.num_workers = 4, .levers = uncached}).setting ==
         "dataset.cache.mode=decoded");
   CHECK(find_bottleneck({.wall_s = 10, .data_wait_s = 10}, {.num_workers = 1}).setting ==

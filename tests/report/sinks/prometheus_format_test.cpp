@@ -138,7 +138,7 @@ TEST_CASE("a file that cannot be written costs the run a warning every ten minut
   int num_reports = 0;
   for (double now = 0; now < 1300; now += 20) {
     sink->on_tick(now);
-    if (const auto news = sink->news()) {
+    if (const auto news = sink->take_warning()) {
       ++num_reports;
       CHECK_THAT(*news, Contains("the run continues"));
     }
@@ -146,7 +146,7 @@ TEST_CASE("a file that cannot be written costs the run a warning every ten minut
   CHECK(num_reports == 3);
   std::filesystem::create_directory(folder / "gone");
   sink->on_end({{"exit_code", 0}});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   CHECK(parsed(golden::read(folder / "gone/trainctl.prom"))
             .samples.at("trainctl_up" + kCommon + "}") == 0);
 }

@@ -174,7 +174,7 @@ TEST_CASE("a table of counts gets its header though the disk was full at first")
 TEST_CASE("Backlog: an unwritable history is reported repeatedly, and is an error at the end") {
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   std::vector<std::string> said;
   bool refused = false;
   {
@@ -182,7 +182,7 @@ TEST_CASE("Backlog: an unwritable history is reported repeatedly, and is an erro
     for (int tick = 0; tick < 60; ++tick) {
       sink->on_tick(100 + tick);
       sink->on_event(0, events::StepLogged{.global_step = tick});
-      if (const auto news = sink->news()) said.push_back(*news);
+      if (const auto news = sink->take_warning()) said.push_back(*news);
     }
     try {
       sink->close();
@@ -194,8 +194,8 @@ TEST_CASE("Backlog: an unwritable history is reported repeatedly, and is an erro
   REQUIRE(said.size() == 4);  // after 0, 5, 15 and 35 seconds
   CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run continues"));
   sink->on_tick(200);
-  CHECK_THAT(sink->news().value_or(""), Contains("buffered history lines are written"));
-  CHECK_FALSE(sink->news());
+  CHECK_THAT(sink->take_warning().value_or(""), Contains("buffered history lines are written"));
+  CHECK_FALSE(sink->take_warning());
   CHECK(golden::lines_of(golden::read(folder / "metrics.jsonl")).size() == 60);
 }
 
@@ -207,7 +207,8 @@ TEST_CASE("the history is synced at each epoch, and at no step") {
   REQUIRE(reader.valid());
   const auto sink = make_jsonl_sink(folder.path());
   sink->on_event(0, events::StepLogged{.global_step = 1});
-  CHECK_FALSE(sink->news());
+  CHECK_FALSE(sink->take_warning());
   sink->on_event(0, invented::epoch(0));
-  CHECK_THAT(sink->news().value_or(""), Contains("cannot sync") && Contains("metrics.jsonl"));
+  CHECK_THAT(sink->take_warning().value_or(""),
+             Contains("cannot sync") && Contains("metrics.jsonl"));
 }

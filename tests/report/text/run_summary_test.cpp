@@ -11,8 +11,8 @@ using namespace trainctl::report;
 
 namespace {
 
-Ending killed() {
-  Ending ending = invented::ending();
+RunResult killed() {
+  RunResult ending = invented::ending();
   ending.verdict = "failed";
   ending.exit_code = 7;
   ending.message = "rank 0 was killed by SIGKILL at step 1,234";
@@ -42,7 +42,7 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
 }
 
 TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.best_mode.inferred = false;
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 (max) at epoch 3"));
   ending.best_mode = {};
@@ -51,7 +51,7 @@ TEST_CASE("run summary: shows a configured mode, and omits an unknown one") {
 }
 
 TEST_CASE("the summary of a run that was recorded says where") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));
   ending.profile = "profile/trace.json; aten::addmm takes 31 % of the operators' time";
   CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("aten::addmm takes 31 %"));
@@ -63,7 +63,7 @@ TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
 }
 
 TEST_CASE("the next command keeps the overrides and the folder of the run, quoted for a shell") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.command = {.program = "bin/trainctl",
                     .config = "my configs/a.yaml",
                     .overrides = {"~early_stopping", "seed=3", "trainer.devices=1"},
@@ -74,7 +74,7 @@ TEST_CASE("the next command keeps the overrides and the folder of the run, quote
 }
 
 TEST_CASE("the next command of a run on several nodes can be typed on the node") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.command.overrides = {"trainer.num_nodes=2", "seed=3"};
   ending.command.node_flags = {"--node-rank", "0", "--rdzv-endpoint", "10.0.0.1:29500"};
   ending.command.nodes = 2;
@@ -119,7 +119,7 @@ TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved 
                                         .global_step = 938,
                                         .metric = "val/accuracy",
                                         .verified = true});
-  Ending ending = killed();
+  RunResult ending = killed();
   ending.checkpoint = SavedState{"checkpoints/epoch=0001-step=000938", 938, true};
   CHECK_THAT(failure_text(record, ending, {}),
              Contains("saved    checkpoints/epoch=0001-step=000938 (step 938), verified\n") &&
@@ -131,7 +131,7 @@ TEST_CASE("run summary: a failure names the resumable checkpoint, not the saved 
 }
 
 TEST_CASE("run summary: restarts are shown if there were any, with their result") {
-  Ending ending = killed();
+  RunResult ending = killed();
   CHECK_THAT(failure_text(invented::run(2), ending, {}), !Contains("restarts"));
   ending.restarts = 2;
   CHECK_THAT(failure_text(invented::run(2), ending, {}), Contains("restarts 2\n"));
@@ -142,7 +142,7 @@ TEST_CASE("run summary: restarts are shown if there were any, with their result"
 }
 
 TEST_CASE("a run that stopped when asked to has not failed") {
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   ending.verdict = "stopped";
   ending.exit_code = 75;
   ending.message = "stopped by SIGTERM";
@@ -152,7 +152,7 @@ TEST_CASE("a run that stopped when asked to has not failed") {
 
 TEST_CASE("run result: names the checkpoint of a resumed run and whether it is bitwise identical") {
   RunRecord record = invented::run(2);
-  Ending ending = invented::ending();
+  RunResult ending = invented::ending();
   CHECK(result_document(record, ending)["resumed_from"].is_null());
   ending.resumed_from = SavedState{"checkpoints/epoch=0001-step=000938", 938, true};
   record.add(0, events::Resumed{.global_step = 938, .bitwise = false, .why_not = "2 threads"});
@@ -171,7 +171,7 @@ TEST_CASE("epochs before a resume count, also where their rows are lost") {
 }
 
 TEST_CASE("a rank that hung did not die by the signal that we sent") {
-  Ending ending = killed();
+  RunResult ending = killed();
   ending.verdict = "hang";
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
              StartsWith("error: rank 0 of 1 stopped answering at step"));
@@ -181,7 +181,7 @@ TEST_CASE("a failure before all ranks reported counts the ranks that were starte
   RunRecord record;
   record.planned_ranks = 2;
   record.add(0, events::Hello{});
-  Ending ending = killed();
+  RunResult ending = killed();
   ending.first_failure->rank = 1;
   CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was killed by"));
   CHECK(result_document(record, ending)["world_size"] == 2);
@@ -189,7 +189,7 @@ TEST_CASE("a failure before all ranks reported counts the ranks that were starte
 }
 
 TEST_CASE("a failure that no rank caused is one sentence") {
-  Ending ending;
+  RunResult ending;
   ending.exit_code = 11;
   ending.message = "runs: read-only file system";
   CHECK(failure_text(RunRecord{}, ending, {}) ==
@@ -197,7 +197,7 @@ TEST_CASE("a failure that no rank caused is one sentence") {
 }
 
 TEST_CASE("failure_text: a list in a message has one item per line") {
-  Ending ending;
+  RunResult ending;
   ending.exit_code = 10;
   ending.verdict = "failed";
   ending.message = "the data changed:\n  dataset.train: aa -> b\x1b\nhint: bring it back";
@@ -219,7 +219,7 @@ TEST_CASE("result.json has every field of the contract") {
 TEST_CASE("result.json of a run that never started has the same keys") {
   const Json whole = result_document(invented::run(), invented::ending());
   const Json empty = result_document(
-      RunRecord{}, Ending{.verdict = "failed", .exit_code = 9, .message = "no data"});
+      RunRecord{}, RunResult{.verdict = "failed", .exit_code = 9, .message = "no data"});
   for (const auto& [key, value] : whole.items()) CHECK(empty.contains(key));
   CHECK(empty.size() == whole.size());
   CHECK(empty["best"].is_null());

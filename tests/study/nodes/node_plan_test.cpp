@@ -40,17 +40,17 @@ TaskPlace torchrun_task(int rank) {
 struct FakeStore {
   std::map<std::string, std::string> texts;
 
-  MakeExchange maker() {
+  ConnectStore maker() {
     return [this](const TaskPlace&) {
-      return Exchange{
+      return RendezvousStore{
           [this](const std::string& key, const std::string& text) { texts[key] = text; },
           [this](const std::string& key) { return texts.at(key); }};
     };
   }
 };
 
-MakeExchange none() {
-  return [](const TaskPlace&) -> Exchange { throw std::logic_error("nobody asked for it"); };
+ConnectStore none() {
+  return [](const TaskPlace&) -> RendezvousStore { throw std::logic_error("nobody asked for it"); };
 }
 
 PlacementRequest request_in(const TempFolder& folder) {
@@ -85,7 +85,7 @@ TEST_CASE("NodePlan: without a launcher and options a run has one node and no de
   CHECK(plan.is_alone());
   CHECK(plan.is_coordinator());
   CHECK(plan.devices_per_node == 0);
-  CHECK(plan.said.empty());
+  CHECK(plan.description.empty());
   CHECK(cores_of(plan, 8, 64) == 0);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("an ignored allocation does not change the run and is reported") {
   const NodePlan plan = plan_node(request_in(folder), task, none());
   CHECK(plan.is_alone());
   CHECK_FALSE(plan.task);
-  CHECK(plan.said == "ignored: the allocation of Slurm job 7");
+  CHECK(plan.description == "ignored: the allocation of Slurm job 7");
 }
 
 TEST_CASE(
@@ -113,7 +113,7 @@ TEST_CASE(
   CHECK_FALSE(plan.rendezvous_file);
   request.endpoint = "localhost:4711";
   CHECK(plan_node(request, std::nullopt, none()).run_id == plan.run_id);
-  CHECK(plan.said == "node 1 of 2");
+  CHECK(plan.description == "node 1 of 2");
 }
 
 TEST_CASE(
@@ -179,7 +179,7 @@ TEST_CASE("under torchrun endpoint and token go through its store") {
   FakeStore store;
   NodePlan coordinator = plan_node(request_in(folder), torchrun_task(0), store.maker());
   CHECK(launch::to_text(coordinator.endpoint) == "127.0.0.1:0");
-  CHECK(coordinator.said == "rank 0 of 2 under torchrun");
+  CHECK(coordinator.description == "rank 0 of 2 under torchrun");
   CHECK(coordinator.devices_per_node == 1);
   announce(coordinator, {"127.0.0.1", 5000}, store.maker());
   CHECK(store.texts.size() == 1);
@@ -251,7 +251,8 @@ TEST_CASE(
   const NodePlan plan = plan_node(request, task_of(Launcher::slurm, 1), none());
   CHECK(plan.node == 0);
   CHECK_FALSE(plan.task);
-  CHECK(plan.said == "node 0 of 2; ignored: task 1 of 2 of Slurm, since --node-rank is given");
+  CHECK(plan.description ==
+        "node 0 of 2; ignored: task 1 of 2 of Slurm, since --node-rank is given");
 }
 
 TEST_CASE("NodePlan: contradictory options are errors") {
@@ -296,7 +297,7 @@ TEST_CASE("trainer.num_nodes may count hosts or tasks, and trainer.devices those
   request.token_digits = kDigits;
   const NodePlan plan = plan_node(request, task, none());
   CHECK(plan.devices_per_node == 0);
-  CHECK(plan.said == "node 1 of 4 under Slurm");
+  CHECK(plan.description == "node 1 of 4 under Slurm");
 }
 
 TEST_CASE("NodePlan: a task has the cores it is bound to, or its share of the host's cores") {

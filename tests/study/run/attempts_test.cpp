@@ -141,7 +141,7 @@ TEST_CASE("attempts: only training is restarted, and trials are not") {
   TempFolder folder;
   const study::RunRequest asked =
       request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
-  const report::Ending diverged{.verdict = "diverged", .exit_code = 6};
+  const report::RunResult diverged{.verdict = "diverged", .exit_code = 6};
   for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
     study::RunRequest other = asked;
     other.task.kind = kind;

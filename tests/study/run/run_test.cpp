@@ -58,7 +58,7 @@ TEST_CASE("a run leaves result.json and neither lock nor reserve") {
   const study::RunOutcome outcome =
       run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 0);
-  CHECK(outcome.unwritten.empty());
+  CHECK(outcome.write_error.empty());
   CHECK(read_result(outcome) == outcome.result);
   for (const auto& entry : fs::directory_iterator(outcome.folder)) {
     CHECK(entry.path().filename().string().front() != '.');
